@@ -1,0 +1,276 @@
+"""Tensors, ops and graphs: immutable values that every later stage reads.
+
+A graph is a list of ops in an order in which they can run. Every tensor has at most one producer
+op; a tensor without one is an input of the graph (role `INPUT` or `LABEL`) or persistent
+(`PARAMETER`, `STATE`): it lives in RAM for the whole run and ops may update it in place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from poetfw.errors import ModelError
+
+Attribute = int | float | tuple[int, ...]
+"""What an op's attribute may hold."""
+
+SCHEMA_VERSION = 1
+
+
+class Dtype(StrEnum):
+    """Element type of a tensor."""
+
+    F32 = "f32"
+    I32 = "i32"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes per element."""
+        return 4
+
+
+class Role(StrEnum):
+    """What a tensor is for; decides how long it lives."""
+
+    INPUT = "input"
+    """A batch of features, read from the data set."""
+    LABEL = "label"
+    """A batch of targets, read from the data set."""
+    PARAMETER = "parameter"
+    """Trained; persistent."""
+    STATE = "state"
+    """Optimizer state, running statistics, the loss: persistent, not trained."""
+    ACTIVATION = "activation"
+    """A value of the forward pass."""
+    GRADIENT = "gradient"
+    """A value of the backward pass."""
+
+    @property
+    def persistent(self) -> bool:
+        """Whether tensors of this role live for the whole run."""
+        return self in (Role.PARAMETER, Role.STATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A value of a graph.
+
+    Attributes:
+        name: unique in its graph. May hold any text: it is never used as an identifier.
+        shape: elements along each axis; images are N, C, H, W.
+        dtype: element type.
+        role: what it is for.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: Dtype = Dtype.F32
+    role: Role = Role.ACTIVATION
+
+    def __post_init__(self) -> None:
+        if any(extent < 1 for extent in self.shape):
+            raise ModelError(
+                f"tensor {self.name!r} has shape {list(self.shape)}: every extent must be 1 or more"
+            )
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes the tensor's elements occupy, without padding."""
+        return self.elements * self.dtype.size_bytes
+
+
+def _no_attributes() -> Mapping[str, Attribute]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation.
+
+    Attributes:
+        name: unique in its graph. May hold any text: it is never used as an identifier.
+        kind: the operator, a key of `poetfw.ops.KINDS`.
+        inputs: names of the tensors it reads, in the order its kind defines.
+        output: name of the tensor it produces; None where it only updates persistent tensors.
+        attributes: what its kind needs to know beyond shapes.
+        updates: names of the persistent tensors it writes in place.
+        backward: whether it belongs to the backward pass.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    output: str | None
+    attributes: Mapping[str, Attribute] = field(default_factory=_no_attributes)
+    updates: tuple[str, ...] = ()
+    backward: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+
+    def integer(self, name: str) -> int:
+        """The attribute `name`, which is an int."""
+        value = self.attributes[name]
+        assert isinstance(value, int), name
+        return value
+
+    def number(self, name: str) -> float:
+        """The attribute `name`, which is a number."""
+        value = self.attributes[name]
+        assert isinstance(value, int | float), name
+        return float(value)
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """The attribute `name`, which is a tuple of ints."""
+        value = self.attributes[name]
+        assert isinstance(value, tuple), name
+        return value
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Ops in an order in which they can run, and the tensors between them.
+
+    Construction checks that names are unique, that every tensor read exists and is produced
+    before it is read, and that only persistent tensors are updated. Shapes are checked by
+    `poetfw.ops.check_shapes`.
+
+    Attributes:
+        name: the model's name.
+        tensors: every tensor, each after the tensors it is made from.
+        ops: every op, in a legal order.
+        output: name of the tensor that is the network's answer (logits or prediction).
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    ops: tuple[Op, ...]
+    output: str
+
+    def __post_init__(self) -> None:
+        by_name = {tensor.name: tensor for tensor in self.tensors}
+        if len(by_name) != len(self.tensors):
+            raise ModelError(f"graph {self.name!r} has two tensors of one name")
+        if len({op.name for op in self.ops}) != len(self.ops):
+            raise ModelError(f"graph {self.name!r} has two ops of one name")
+        produced = {op.output for op in self.ops if op.output is not None}
+        known = {name for name in by_name if name not in produced}
+        for op in self.ops:
+            for name in (*op.inputs, *op.updates):
+                if name not in by_name:
+                    raise ModelError(f"op {op.name!r} uses tensor {name!r}, which does not exist")
+                if name not in known:
+                    raise ModelError(f"op {op.name!r} uses tensor {name!r} before it is produced")
+            for name in op.updates:
+                if not by_name[name].role.persistent:
+                    raise ModelError(f"op {op.name!r} updates {name!r}, which is not persistent")
+            if op.output is not None:
+                if op.output not in by_name or op.output in known:
+                    raise ModelError(f"op {op.name!r} has no output tensor of its own")
+                known.add(op.output)
+        if self.output not in known:
+            raise ModelError(f"graph {self.name!r} has no tensor {self.output!r} to be its output")
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Tensor]:
+        """Tensors by name."""
+        return MappingProxyType({tensor.name: tensor for tensor in self.tensors})
+
+    @cached_property
+    def producer(self) -> Mapping[str, Op]:
+        """The op that produces each tensor, by the tensor's name."""
+        return MappingProxyType({op.output: op for op in self.ops if op.output is not None})
+
+    @cached_property
+    def consumers(self) -> Mapping[str, tuple[Op, ...]]:
+        """The ops that read each tensor, in order, by the tensor's name."""
+        readers: dict[str, list[Op]] = {tensor.name: [] for tensor in self.tensors}
+        for op in self.ops:
+            for name in dict.fromkeys(op.inputs):
+                readers[name].append(op)
+        return MappingProxyType({name: tuple(ops) for name, ops in readers.items()})
+
+    def with_role(self, *roles: Role) -> tuple[Tensor, ...]:
+        """The tensors of the given roles, in order."""
+        return tuple(tensor for tensor in self.tensors if tensor.role in roles)
+
+    @property
+    def persistent(self) -> tuple[Tensor, ...]:
+        """The tensors that live for the whole run, in order."""
+        return tuple(tensor for tensor in self.tensors if tensor.role.persistent)
+
+    def to_json(self) -> dict[str, Any]:
+        """The graph as plain JSON values."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "name": self.name,
+            "output": self.output,
+            "tensors": [
+                {"name": t.name, "shape": list(t.shape), "dtype": t.dtype, "role": t.role}
+                for t in self.tensors
+            ],
+            "ops": [
+                {
+                    "name": op.name,
+                    "kind": op.kind,
+                    "inputs": list(op.inputs),
+                    "output": op.output,
+                    "attributes": {
+                        k: list(v) if isinstance(v, tuple) else v for k, v in op.attributes.items()
+                    },
+                    "updates": list(op.updates),
+                    "backward": op.backward,
+                }
+                for op in self.ops
+            ],
+        }
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Graph:
+        """The graph that `to_json` wrote.
+
+        Raises:
+            ModelError: the document is not such a graph.
+        """
+        try:
+            if document["schema_version"] != SCHEMA_VERSION:
+                raise ModelError(
+                    f"graph has schema version {document['schema_version']!r}; "
+                    f"this poetfw reads version {SCHEMA_VERSION}"
+                )
+            return Graph(
+                name=document["name"],
+                output=document["output"],
+                tensors=tuple(
+                    Tensor(t["name"], tuple(t["shape"]), Dtype(t["dtype"]), Role(t["role"]))
+                    for t in document["tensors"]
+                ),
+                ops=tuple(
+                    Op(
+                        name=op["name"],
+                        kind=op["kind"],
+                        inputs=tuple(op["inputs"]),
+                        output=op["output"],
+                        attributes={
+                            k: tuple(v) if isinstance(v, list) else v
+                            for k, v in op["attributes"].items()
+                        },
+                        updates=tuple(op["updates"]),
+                        backward=op["backward"],
+                    )
+                    for op in document["ops"]
+                ),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelError(f"the graph's JSON is malformed: {error!r}") from error

@@ -1,0 +1,63 @@
+"""The placement problem and its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Bytes that must stay at one place during [lower, upper).
+
+    Attributes:
+        id: unique in its problem.
+        lower: first time at which it is live.
+        upper: first time at which it is not live any more.
+        size: bytes it occupies.
+        alignment: its offset must be a multiple of this.
+        offset: where it must be placed, or None for anywhere.
+    """
+
+    id: str
+    lower: int
+    upper: int
+    size: int
+    alignment: int = 1
+    offset: int | None = None
+
+    def overlaps_in_time(self, other: Buffer) -> bool:
+        """Whether both are live at some moment."""
+        return self.lower < other.upper and other.lower < self.upper
+
+
+class PlacementStatus(StrEnum):
+    """What is known about a placement."""
+
+    OPTIMAL = "optimal"
+    """Its height equals the lower bound."""
+    FEASIBLE = "feasible"
+    """It is valid; a lower one may exist."""
+    INFEASIBLE = "infeasible"
+    """Proven: the buffers cannot be placed within the capacity."""
+    NOT_FOUND = "not_found"
+    """None within the capacity was found in the time given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """An offset for every buffer.
+
+    Attributes:
+        status: what is known about it.
+        offsets: offset in bytes by buffer id; empty where there is none.
+        height_bytes: largest offset + size.
+        lower_bound_bytes: no placement can be lower (largest sum of sizes live at one moment).
+        solve_time_s: seconds the search took.
+    """
+
+    status: PlacementStatus
+    offsets: dict[str, int]
+    height_bytes: int
+    lower_bound_bytes: int
+    solve_time_s: float

@@ -1,0 +1,219 @@
+"""What an operator is: shape rule, gradient rule, reference, work, and its C kernel.
+
+Adding an operator takes one file in this folder, which registers its kinds, and one C file in
+`firmware_templates/kernels/` that holds the kernels its `Kernel` bindings name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.errors import ModelError
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+
+Array = NDArray[np.generic]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What running an op once costs, independent of any board.
+
+    Attributes:
+        macs: multiply-accumulates, padding included; other arithmetic counts one per element.
+        bytes_moved: RAM bytes read and written, each operand counted once.
+        storage_bytes: bytes read from storage.
+    """
+
+    macs: int
+    bytes_moved: int
+    storage_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The C call that runs an op.
+
+    The call is `function([&constants,] arguments...[, workspace])`, where the constants are a
+    `const struct <struct>` with the given fields, and an argument of None is a null pointer.
+
+    Attributes:
+        source: the kernel's file in `firmware_templates/kernels/`, without its ending.
+        function: the C function.
+        arguments: names of the tensors it is given, in order.
+        struct: tag of the struct of constants it is given first; None for no constants.
+        fields: the constants, in the struct's order.
+        workspace_bytes: scratch it needs while it runs.
+        fallible: whether it returns an error code that the caller must check.
+    """
+
+    source: str
+    function: str
+    arguments: tuple[str | None, ...]
+    struct: str | None = None
+    fields: tuple[tuple[str, int | float], ...] = ()
+    workspace_bytes: int = 0
+    fallible: bool = False
+
+
+class Tape(Protocol):
+    """What a training form or a gradient rule may do to the training graph being built."""
+
+    def emit(
+        self,
+        kind: str,
+        name: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Attribute] | None = None,
+        *,
+        updates: Sequence[str] = (),
+        output: str | None = None,
+    ) -> str:
+        """Append an op; returns the name of its output tensor ("" if it has none).
+
+        The output is called `output`, or after the op where that is None.
+        """
+
+    def needs_gradient(self, tensor: str) -> bool:
+        """Whether anything upstream of the tensor is trained."""
+
+    def add_gradient(self, tensor: str, gradient: str) -> None:
+        """Record that `gradient` is (a part of) the gradient with respect to `tensor`."""
+
+
+class OpKind(ABC):
+    """One operator. Stateless: everything about a use of it is in its `Op`."""
+
+    name: ClassVar[str]
+    """The key that `Op.kind` holds."""
+    recomputable: ClassVar[bool] = True
+    """Whether running it again in the same training step gives the same bits and no side effect."""
+
+    @abstractmethod
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
+        """Shape and type of the output (None where there is none) from those of the inputs.
+
+        Raises:
+            ModelError: the inputs or attributes do not fit this operator.
+        """
+
+    @abstractmethod
+    def compute(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> Array | None:
+        """The reference: the op on NumPy arrays, in the precision of its inputs.
+
+        `updates` are modified in place.
+        """
+
+    @abstractmethod
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        """What one run costs."""
+
+    @abstractmethod
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        """The C call that runs it."""
+
+    def training_form(self, op: Op, tape: Tape) -> None:
+        """Append the ops that stand for this one in the forward pass of a training step."""
+        tape.emit(op.kind, op.name, op.inputs, op.attributes, output=op.output)
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        """Append the ops that propagate the gradient of the output to the inputs.
+
+        Called for ops as they stand in the training forward pass, in reverse order.
+
+        Raises:
+            ModelError: the operator has no gradient.
+        """
+        raise ModelError(f"op {op.name!r}: operator {self.name!r} has no gradient")
+
+
+KINDS: dict[str, OpKind] = {}
+"""Every operator, by name. Filled by `register` as the modules of this package are imported."""
+
+_Kind = TypeVar("_Kind", bound=type[OpKind])
+
+
+def register(kind: _Kind) -> _Kind:
+    """Class decorator: makes an operator known under its name."""
+    assert kind.name not in KINDS, kind.name
+    KINDS[kind.name] = kind()
+    return kind
+
+
+def kind_of(op: Op) -> OpKind:
+    """The operator of an op.
+
+    Raises:
+        ModelError: no operator of that name exists.
+    """
+    try:
+        return KINDS[op.kind]
+    except KeyError:
+        raise ModelError(
+            f"op {op.name!r} is a {op.kind!r}, which is no operator of poetfw",
+            "use one of: " + ", ".join(sorted(KINDS)),
+        ) from None
+
+
+def infer_output(op: Op, inputs: Sequence[Tensor], role: Role) -> Tensor | None:
+    """The output tensor of an op whose inputs are known, or None where it has none."""
+    inferred = kind_of(op).infer(op, inputs)
+    if inferred is None:
+        return None
+    assert op.output is not None, op.name
+    shape, dtype = inferred
+    return Tensor(op.output, shape, dtype, role)
+
+
+def check_shapes(graph: Graph) -> None:
+    """Check every op's output against its shape rule.
+
+    Raises:
+        ModelError: an output has another shape or type than its op produces.
+    """
+    for op in graph.ops:
+        inferred = kind_of(op).infer(op, [graph.by_name[name] for name in op.inputs])
+        if op.output is None:
+            actual = None
+        else:
+            output = graph.by_name[op.output]
+            actual = (output.shape, output.dtype)
+        if inferred != actual:
+            raise ModelError(f"op {op.name!r} has output {actual}, but its inputs give {inferred}")
+
+
+def expect_inputs(op: Op, inputs: Sequence[Tensor], *counts: int) -> None:
+    """Check the number of inputs.
+
+    Raises:
+        ModelError: there are not as many as one of `counts`.
+    """
+    if len(inputs) not in counts:
+        wanted = " or ".join(map(str, counts))
+        raise ModelError(f"op {op.name!r} ({op.kind}) has {len(inputs)} inputs, not {wanted}")
+
+
+def expect_rank(op: Op, tensor: Tensor, rank: int) -> None:
+    """Check a tensor's rank.
+
+    Raises:
+        ModelError: it has another one.
+    """
+    if len(tensor.shape) != rank:
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) needs {tensor.name!r} to have {rank} axes, "
+            f"but its shape is {list(tensor.shape)}"
+        )
+
+
+def bytes_of(*tensors: Tensor | None) -> int:
+    """Bytes of the given tensors together."""
+    return sum(tensor.size_bytes for tensor in tensors if tensor is not None)

@@ -1,0 +1,31 @@
+"""Where the files that are not Python live: boards, firmware templates, platformio.ini.
+
+In a checkout they are the folders at its top; in a wheel they travel in `poetfw/data`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+_PACKAGED = _PACKAGE / "data"
+_CHECKOUT = _PACKAGE.parent.parent
+
+
+def _root() -> Path:
+    return _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+
+
+def boards_dir() -> Path:
+    """The folder of `<board>.toml` files."""
+    return _root() / "boards"
+
+
+def firmware_templates_dir() -> Path:
+    """The folder of C sources and Jinja templates that firmware projects are made from."""
+    return _root() / "firmware_templates"
+
+
+def platformio_ini() -> Path:
+    """The file that holds every PlatformIO environment."""
+    return _root() / "platformio.ini"

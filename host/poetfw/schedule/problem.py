@@ -1,0 +1,148 @@
+"""The schedule problem and its answer: plain values that need neither a board nor a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What moving bytes between RAM and storage costs, in one direction.
+
+    A transfer of n bytes (whole blocks) takes `latency_s + n / bandwidth_bytes_per_s` seconds and
+    `energy_j + n * energy_j_per_byte` joules.
+    """
+
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    energy_j_per_byte: float
+    energy_j: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The auxiliary storage (AUX): what tensors are paged to."""
+
+    block_bytes: int
+    page_in: Transfer
+    page_out: Transfer
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One op and the tensor it produces.
+
+    Attributes:
+        name: unique in its problem.
+        inputs: names of the nodes whose tensors it reads, each earlier in the problem.
+        time_s: seconds that computing it takes.
+        energy_j: joules that computing it takes.
+        output_bytes: RAM its tensor occupies, alignment included; 0 if it only has side effects.
+        workspace_bytes: RAM it needs besides its inputs and output while it runs.
+        recompute: whether it may be computed more than once.
+        page: whether its tensor may be paged out and in.
+        backward: whether it belongs to the backward pass.
+        recompute_before: name of the node after which it may not be computed any more (the
+            update of a parameter it reads), or None.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    time_s: float
+    energy_j: float
+    output_bytes: int
+    workspace_bytes: int = 0
+    recompute: bool = True
+    page: bool = True
+    backward: bool = False
+    recompute_before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleProblem:
+    """Nodes in topological order, the RAM their tensors share, and what paging costs.
+
+    Each node is computed first in the order given; in between, earlier nodes may be computed
+    again and tensors paged. A tensor is freed after its last use.
+
+    Attributes:
+        name: what is scheduled.
+        ram_bytes: the budget that tensors and workspace share at every moment.
+        deadline_s: upper bound on the time of one training step, or None.
+        storage: what paging costs, or None for a board without storage.
+        nodes: the ops in topological order.
+    """
+
+    name: str
+    ram_bytes: int
+    deadline_s: float | None
+    storage: Storage | None
+    nodes: tuple[Node, ...]
+
+
+class StepKind(StrEnum):
+    """What a plan step does."""
+
+    COMPUTE = "compute"
+    PAGE_IN = "page_in"
+    PAGE_OUT = "page_out"
+    FREE = "free"
+
+
+class Step(NamedTuple):
+    """One step of an execution plan, naming the node whose op runs or whose tensor moves."""
+
+    kind: StepKind
+    node: str
+
+
+ExecutionPlan = tuple[Step, ...]
+"""The linear list of steps that one training step consists of (POET, Algorithm 2)."""
+
+
+class Status(StrEnum):
+    """How a solve ended."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
+
+    Attributes:
+        scheduler: the name it was asked for by.
+        status: how the solve ended.
+        plan: the execution plan.
+        energy_j: joules of one training step; the sum of compute and paging energy.
+        compute_energy_j: joules of computing and recomputing.
+        paging_energy_j: joules of page-ins and page-outs.
+        time_s: seconds of one training step.
+        peak_bytes: largest number of live bytes at any step.
+        bound_j: proven lower bound on the energy of any schedule; None where nothing was proven.
+        gap: (energy_j - bound_j) / energy_j; None where nothing was proven.
+        bound_is_global: whether the bound holds for every schedule, not for a restricted set.
+        solve_time_s: seconds the solve took.
+        recomputes, page_ins, page_outs: counts of such steps in the plan.
+    """
+
+    scheduler: str
+    status: Status
+    plan: ExecutionPlan
+    energy_j: float
+    compute_energy_j: float
+    paging_energy_j: float
+    time_s: float
+    peak_bytes: int
+    bound_j: float | None
+    gap: float | None
+    bound_is_global: bool
+    solve_time_s: float
+    recomputes: int
+    page_ins: int
+    page_outs: int
