@@ -104,9 +104,7 @@ class OpKind(ABC):
         """
 
     @abstractmethod
-    def compute(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> Array | None:
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array | None:
         """The reference: the op on NumPy arrays, in the precision of its inputs.
 
         `updates` are modified in place.
