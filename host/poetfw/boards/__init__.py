@@ -1,1 +1,1 @@
-
+"""Boards as data: the typed loader of `boards/*.toml`."""

@@ -1,1 +1,1 @@
-
+"""What every op costs on a board, in seconds and joules."""

@@ -1,1 +1,1 @@
-
+"""PlatformIO, compilers and emulators: the only code that starts processes."""

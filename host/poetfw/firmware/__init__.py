@@ -1,1 +1,1 @@
-
+"""From plans to a C project: view models, templates, project writer."""

@@ -1,1 +1,1 @@
-
+"""Models and data sets from files."""

@@ -1,1 +1,1 @@
-
+"""Fixed addresses for every buffer."""

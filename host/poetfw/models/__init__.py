@@ -1,1 +1,1 @@
-
+"""The built-in models and their data."""

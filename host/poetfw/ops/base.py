@@ -9,15 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 Shape = tuple[int, ...]
 
 

@@ -1,1 +1,1 @@
-
+"""Tables and pictures of what was planned."""

@@ -1,1 +1,1 @@
-
+"""Schedules of recomputing and paging under a RAM budget."""

@@ -1,1 +1,1 @@
-
+"""From a model to its training graph."""
