@@ -1,0 +1,243 @@
+"""From a model to the program a device runs: the training step and the evaluation step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from poetfw.errors import ModelError
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ops import LossKind, infer_output, kind_of
+from poetfw.training.optimizer import Sgd
+
+LOSSES: Mapping[str, str] = {"softmax_cross_entropy": "correct_count", "mse": "mse"}
+"""The losses, each with the op that measures it in evaluation."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the device runs. Both graphs share the persistent tensors.
+
+    Attributes:
+        training: one training step: load a batch, forward, loss, backward, updates.
+        evaluation: one evaluation step: load a batch, inference, metric.
+        loss: the persistent tensor that a training step leaves the batch's mean loss in.
+        metric: the persistent tensor that an evaluation step leaves the batch's metric in: the
+            number of correct answers, or the mean squared error.
+    """
+
+    training: Graph
+    evaluation: Graph
+    loss: Tensor
+    metric: Tensor
+
+    @cached_property
+    def persistent(self) -> tuple[Tensor, ...]:
+        """Every tensor that lives for the whole run, once, in a fixed order."""
+        both = (*self.training.persistent, *self.evaluation.persistent)
+        return tuple({tensor.name: tensor for tensor in both}.values())
+
+    @property
+    def input(self) -> Tensor:
+        """The batch of features."""
+        (tensor,) = self.training.with_role(Role.INPUT)
+        return tensor
+
+    @property
+    def label(self) -> Tensor:
+        """The batch of targets."""
+        (tensor,) = self.training.with_role(Role.LABEL)
+        return tensor
+
+    @property
+    def batch(self) -> int:
+        """Samples in a batch."""
+        return self.input.shape[0]
+
+    @cached_property
+    def parameter_gradients(self) -> Mapping[str, str]:
+        """The complete gradient of each trained parameter, by the parameter's name."""
+        return {op.updates[0]: op.inputs[0] for op in self.training.ops if op.kind == "sgd"}
+
+
+def make_program(model: Graph, loss: str, optimizer: Sgd) -> Program:
+    """Derive the training and the evaluation step of a model.
+
+    Gradients are applied as soon as they are complete: a parameter's update follows the last op
+    of the backward pass that reads the parameter or adds to its gradient.
+
+    Args:
+        model: inference graph with one `INPUT` tensor.
+        loss: a key of `LOSSES`.
+        optimizer: what updates the parameters.
+
+    Raises:
+        ModelError: the model has no parameter to train, an operator without a gradient, or an
+            output that the loss does not fit.
+    """
+    if loss not in LOSSES:
+        raise ModelError(f"{loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES))
+    if not model.with_role(Role.PARAMETER):
+        raise ModelError(f"model {model.name!r} has no parameters to train")
+    training = _Builder(model)
+    loss_tensor = training.add_state("loss")
+    for op in model.ops:
+        kind_of(op).training_form(op, training)
+    training.emit_loss(loss, model.output, loss_tensor)
+    training.backward(optimizer)
+
+    evaluation = _Builder(model)
+    metric = evaluation.add_state("metric")
+    for op in model.ops:
+        evaluation.copy(op)
+    evaluation.emit_loss(LOSSES[loss], model.output, metric, integer=loss != "mse")
+    return Program(
+        training=training.graph(loss_tensor.name, "training"),
+        evaluation=evaluation.graph(metric.name, "evaluation"),
+        loss=loss_tensor,
+        metric=metric,
+    )
+
+
+class _Builder:
+    """The graph being built; implements `poetfw.ops.Tape`."""
+
+    def __init__(self, model: Graph) -> None:
+        self._model = model
+        self._tensors: dict[str, Tensor] = {}
+        self._ops: list[Op] = []
+        self._op_names: set[str] = set()
+        self._backward = False
+        self._gradients: dict[str, str] = {}
+        self._trained: set[str] = set()
+        for tensor in model.persistent:
+            self._tensors[tensor.name] = tensor
+            if tensor.role is Role.PARAMETER:
+                self._trained.add(tensor.name)
+        (source,) = model.with_role(Role.INPUT)
+        self.emit("load_x", "load x", (), {"shape": source.shape}, output=source.name)
+
+    def graph(self, output: str, suffix: str) -> Graph:
+        return Graph(
+            f"{self._model.name} {suffix}", tuple(self._tensors.values()), tuple(self._ops), output
+        )
+
+    # Tape -------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        kind: str,
+        name: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Attribute] | None = None,
+        *,
+        updates: Sequence[str] = (),
+        output: str | None = None,
+    ) -> str:
+        name = self._fresh(name, self._op_names)
+        self._op_names.add(name)
+        op = Op(
+            name=name,
+            kind=kind,
+            inputs=tuple(inputs),
+            output=self._fresh(output or name, self._tensors),
+            attributes=attributes or {},
+            updates=tuple(updates),
+            backward=self._backward,
+        )
+        tensor = infer_output(op, [self._tensors[i] for i in inputs], self._role(kind))
+        if tensor is None:
+            op = Op(op.name, kind, op.inputs, None, op.attributes, op.updates, op.backward)
+        else:
+            self._tensors[tensor.name] = tensor
+            if not self._trained.isdisjoint(inputs):
+                self._trained.add(tensor.name)
+        self._ops.append(op)
+        return tensor.name if tensor is not None else ""
+
+    def needs_gradient(self, tensor: str) -> bool:
+        return tensor in self._trained
+
+    def add_gradient(self, tensor: str, gradient: str) -> None:
+        before = self._gradients.get(tensor)
+        if before is not None:
+            gradient = self.emit("add", f"{tensor}.gradient", (before, gradient))
+        self._gradients[tensor] = gradient
+
+    # Steps of make_program --------------------------------------------------------------------
+
+    def add_state(self, name: str) -> Tensor:
+        tensor = Tensor(self._fresh(name, self._tensors), (1,), Dtype.F32, Role.STATE)
+        self._tensors[tensor.name] = tensor
+        return tensor
+
+    def copy(self, op: Op) -> None:
+        self.emit(op.kind, op.name, op.inputs, op.attributes, output=op.output)
+
+    def emit_loss(
+        self, kind: str, prediction: str, result: Tensor, *, integer: bool | None = None
+    ) -> None:
+        if integer is None:
+            integer = kind != "mse"
+        shape = self._tensors[prediction].shape
+        label = self.emit(
+            "load_y",
+            "load y",
+            (),
+            {"shape": shape[:1] if integer else shape, "integer": int(integer)},
+        )
+        self.emit(kind, result.name, (prediction, label), updates=(result.name,))
+
+    def backward(self, optimizer: Sgd) -> None:
+        forward = tuple(self._ops)
+        self._backward = True
+        readers = {
+            tensor.name: sum(tensor.name in op.inputs for op in forward)
+            for tensor in self._model.with_role(Role.PARAMETER)
+        }
+        for op in reversed(forward):
+            kind = kind_of(op)
+            if isinstance(kind, LossKind):
+                kind.start_gradient(op, self)
+            elif op.output in self._gradients:
+                kind.gradient(op, self, self._gradients[op.output])
+            for name in dict.fromkeys(op.inputs):
+                if name in readers:
+                    readers[name] -= 1
+                    if readers[name] == 0 and name in self._gradients:
+                        self._update(name, optimizer)
+
+    def _update(self, parameter: str, optimizer: Sgd) -> None:
+        updates = [parameter]
+        if optimizer.momentum > 0:
+            momentum = self._fresh(f"{parameter}.momentum", self._tensors)
+            shape = self._tensors[parameter].shape
+            self._tensors[momentum] = Tensor(momentum, shape, Dtype.F32, Role.STATE)
+            updates.append(momentum)
+        self.emit(
+            "sgd",
+            f"{parameter}.update",
+            (self._gradients[parameter],),
+            {
+                "learning_rate": optimizer.learning_rate,
+                "momentum": optimizer.momentum,
+                "weight_decay": optimizer.weight_decay,
+            },
+            updates=updates,
+        )
+
+    def _role(self, kind: str) -> Role:
+        if kind == "load_x":
+            return Role.INPUT
+        if kind == "load_y":
+            return Role.LABEL
+        return Role.GRADIENT if self._backward else Role.ACTIVATION
+
+    @staticmethod
+    def _fresh(name: str, taken: Mapping[str, Tensor] | set[str]) -> str:
+        """`name`, or with a number behind it where a model already uses it."""
+        candidate, number = name, 2
+        while candidate in taken:
+            candidate, number = f"{name} ({number})", number + 1
+        return candidate

@@ -1,0 +1,74 @@
+"""The reference executor: the program on NumPy arrays, to compare a device's run with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from poetfw.ir import Graph, Role
+from poetfw.ops import Array, kind_of
+from poetfw.training.program import Program
+
+
+class Reference:
+    """Runs a program's ops one after the other, each by its operator's reference.
+
+    Attributes:
+        persistent: the persistent tensors' values, by name; updated by every training step.
+        gradients: the parameters' gradients in the last training step, by parameter.
+    """
+
+    def __init__(
+        self, program: Program, weights: Mapping[str, Array], dtype: DTypeLike = np.float64
+    ) -> None:
+        """Start from initial weights.
+
+        Args:
+            program: what to run.
+            weights: initial values by tensor name; persistent tensors without one start at zero.
+            dtype: the precision to calculate in.
+        """
+        self._program = program
+        self._dtype = dtype
+        self.persistent: dict[str, Array] = {
+            tensor.name: np.array(weights.get(tensor.name, np.zeros(tensor.shape)), dtype)
+            for tensor in program.persistent
+        }
+        self.gradients: dict[str, Array] = {}
+
+    def step(self, x: Array, y: Array) -> float:
+        """Run one training step on a batch; returns its mean loss."""
+        values = self._run(self._program.training, x, y)
+        self.gradients = {
+            parameter: values[gradient]
+            for parameter, gradient in self._program.parameter_gradients.items()
+        }
+        return float(self.persistent[self._program.loss.name][0])
+
+    def evaluate(self, x: Array, y: Array) -> float:
+        """Run one evaluation step on a batch; returns its metric."""
+        self._run(self._program.evaluation, x, y)
+        return float(self.persistent[self._program.metric.name][0])
+
+    def _run(self, graph: Graph, x: Array, y: Array) -> dict[str, Array]:
+        values: dict[str, Array] = {}
+        loaded = {Role.INPUT: x, Role.LABEL: y}
+        for op in graph.ops:
+            role = graph.by_name[op.output].role if op.output is not None else None
+            if op.output is not None and role in loaded:
+                value = loaded[role].reshape(graph.by_name[op.output].shape)
+                integer = np.issubdtype(value.dtype, np.integer)
+                values[op.output] = value if integer else value.astype(self._dtype)
+                continue
+            inputs = [
+                self.persistent[name] if name in self.persistent else values[name]
+                for name in op.inputs
+            ]
+            updates = [self.persistent[name] for name in op.updates]
+            result = kind_of(op).compute(op, inputs, updates)
+            if op.output is not None:
+                assert result is not None, op.name
+                values[op.output] = result
+        return values
