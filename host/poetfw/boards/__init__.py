@@ -1,1 +1,15 @@
 """Boards as data: the typed loader of `boards/*.toml`."""
+
+from poetfw.boards.board import Board, BoardStorage, Compute, Power, TransferCost, Twin
+from poetfw.boards.loader import list_boards, load_board
+
+__all__ = [
+    "Board",
+    "BoardStorage",
+    "Compute",
+    "Power",
+    "TransferCost",
+    "Twin",
+    "list_boards",
+    "load_board",
+]

@@ -1,1 +1,6 @@
-"""What every op costs on a board, in seconds and joules."""
+"""What ops cost on a board: the table, and the analytic model that fills it."""
+
+from poetfw.costs.analytic import analytic_costs, cost_of
+from poetfw.costs.table import CostTable, OpCost
+
+__all__ = ["CostTable", "OpCost", "analytic_costs", "cost_of"]

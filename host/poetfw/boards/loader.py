@@ -1,0 +1,238 @@
+"""Reads `boards/<name>.toml`: pydantic checks the file, a frozen `Board` comes out."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from poetfw.boards.board import Board, BoardStorage, Compute, Power, TransferCost, Twin
+from poetfw.errors import BoardError
+from poetfw.resources import boards_dir
+
+_LARGEST_FILE_BYTES = 256 * 1024
+
+# The upper limits are far beyond any machine: they catch a figure written in the wrong unit.
+_Bytes = Annotated[int, Field(gt=0, le=2**40)]
+_BytesOrZero = Annotated[int, Field(ge=0, le=2**40)]
+_BlockBytes = Annotated[int, Field(ge=512, le=65536, multiple_of=512)]
+_Hertz = Annotated[int, Field(ge=1_000, le=100_000_000_000)]
+_PerSecond = Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)]
+_Seconds = Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)]
+_Watts = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
+_WattsOrZero = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
+_JoulesPerByte = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Joules = Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False)]
+
+# These end up in file names, linker arguments and C string literals.
+_Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
+_Line = Annotated[str, Field(min_length=1, max_length=400, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+_Value = TypeVar("_Value")
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Figure(_Table, Generic[_Value]):
+    value: _Value
+    source: _Line
+
+
+class _Cpu(_Table):
+    core: _Line
+    fpu: bool
+    clock_hz: _Figure[_Hertz]
+
+
+class _Memory(_Table):
+    ram_bytes: _Figure[_Bytes]
+    flash_bytes: _Figure[_Bytes]
+    reserved_ram_bytes: _Figure[_BytesOrZero]
+    stack_bytes: _Figure[_Bytes]
+
+    @model_validator(mode="after")
+    def _leaves_room(self) -> _Memory:
+        taken = self.reserved_ram_bytes.value + self.stack_bytes.value
+        if taken >= self.ram_bytes.value:
+            raise ValueError(
+                f"reserved_ram_bytes and stack_bytes together ({taken}) leave nothing of "
+                f"ram_bytes ({self.ram_bytes.value})"
+            )
+        return self
+
+
+class _Compute(_Table):
+    macs_per_s: _Figure[_PerSecond]
+    ram_bandwidth_bytes_per_s: _Figure[_PerSecond]
+
+
+class _Power(_Table):
+    active_w: _Figure[_Watts]
+    idle_w: _Figure[_WattsOrZero]
+    standby_w: _Figure[_WattsOrZero]
+
+
+class _Transfer(_Table):
+    bandwidth_bytes_per_s: _Figure[_PerSecond]
+    latency_s: _Figure[_Seconds]
+    energy_j_per_byte: _Figure[_JoulesPerByte]
+    energy_j: _Figure[_Joules]
+
+
+class _Storage(_Table):
+    kind: Literal["sd-spi", "file"]
+    block_bytes: _Figure[_BlockBytes]
+    standby_power_w: _Figure[_WattsOrZero]
+    page_in: _Transfer
+    page_out: _Transfer
+
+
+class _Firmware(_Table):
+    hal: _Identifier
+    platformio_env: _Identifier
+
+
+class _Twin(_Table):
+    emulator: Literal["qemu"]
+    machine: _Identifier
+    hal: _Identifier
+    platformio_env: _Identifier
+    reference_env: _Identifier
+
+
+class _BoardFile(_Table):
+    schema_version: Literal[1]
+    name: _Identifier
+    description: _Line
+    cpu: _Cpu
+    memory: _Memory
+    compute: _Compute
+    power: _Power
+    firmware: _Firmware
+    storage: _Storage | None = None
+    twin: _Twin | None = None
+
+
+def list_boards() -> tuple[Board, ...]:
+    """Every board that poetfw ships, by name.
+
+    Raises:
+        BoardError: one of their files is malformed.
+    """
+    return tuple(_read(path) for path in _shipped().values())
+
+
+def load_board(name_or_path: str | Path) -> Board:
+    """A board by name, or from the path of a user's own TOML file.
+
+    A string that ends in `.toml` or holds a path separator is a path.
+
+    Raises:
+        BoardError: there is no such board, or its file is malformed.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
+        return _read(Path(name_or_path))
+    shipped = _shipped()
+    if text not in shipped:
+        raise BoardError(
+            f"no board is called {text!r}",
+            "use one of: " + ", ".join(shipped),
+            "or give the path of a board's TOML file",
+        )
+    return _read(shipped[text])
+
+
+def _shipped() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(boards_dir().glob("*.toml"))}
+
+
+def _read(path: Path) -> Board:
+    try:
+        if not path.is_file():
+            raise BoardError(
+                f"{path}: there is no such file",
+                "give the path of a board's TOML file, or the name of a board: "
+                + ", ".join(_shipped()),
+            )
+        if path.stat().st_size > _LARGEST_FILE_BYTES:
+            raise BoardError(
+                f"{path}: the file has more than {_LARGEST_FILE_BYTES} bytes, which no board needs"
+            )
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise BoardError(f"{path}: not a TOML file: {error}") from error
+    except OSError as error:
+        raise BoardError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        return _board(_BoardFile.model_validate(document), path)
+    except ValidationError as error:
+        raise BoardError(
+            f"{path}: " + "; ".join(_complaints(error)),
+            f"compare it with a board that ships with poetfw: {boards_dir() / 'nrf52840.toml'}",
+        ) from error
+
+
+def _complaints(error: ValidationError) -> Iterator[str]:
+    """One sentence for each key that is wrong: where, what was expected, what was found."""
+    for detail in error.errors(include_url=False):
+        place = ".".join(str(part) for part in detail["loc"]) or "the file"
+        if detail["type"] == "missing":
+            yield f"{place} is missing"
+        elif detail["type"] == "extra_forbidden":
+            yield f"{place} is not a key of a board file"
+        elif detail["type"] == "model_type":
+            yield f'{place} must be a table such as {{ value = 1, source = "data sheet" }}'
+        else:
+            message = detail["msg"].removeprefix("Value error, ")
+            found = "" if isinstance(detail["input"], dict) else f", not {detail['input']!r:.60}"
+            yield f"{place}: {message[:1].lower()}{message[1:]}{found}"
+
+
+def _board(file: _BoardFile, path: Path) -> Board:
+    return Board(
+        name=file.name,
+        description=file.description,
+        core=file.cpu.core,
+        fpu=file.cpu.fpu,
+        clock_hz=file.cpu.clock_hz.value,
+        ram_bytes=file.memory.ram_bytes.value,
+        flash_bytes=file.memory.flash_bytes.value,
+        reserved_ram_bytes=file.memory.reserved_ram_bytes.value,
+        stack_bytes=file.memory.stack_bytes.value,
+        hal=file.firmware.hal,
+        platformio_env=file.firmware.platformio_env,
+        compute=Compute(**_values(file.compute)),
+        power=Power(**_values(file.power)),
+        storage=None if file.storage is None else _storage(file.storage),
+        twin=None if file.twin is None else Twin(**file.twin.model_dump()),
+        path=path,
+        sources=dict(_sources(file, "")),
+    )
+
+
+def _storage(table: _Storage) -> BoardStorage:
+    return BoardStorage(
+        kind=table.kind,
+        block_bytes=table.block_bytes.value,
+        page_in=TransferCost(**_values(table.page_in)),
+        page_out=TransferCost(**_values(table.page_out)),
+        standby_power_w=table.standby_power_w.value,
+    )
+
+
+def _values(table: _Table) -> dict[str, Any]:
+    return {key: figure.value for key, figure in table}
+
+
+def _sources(table: _Table, prefix: str) -> Iterator[tuple[str, str]]:
+    for key, value in table:
+        if isinstance(value, _Figure):
+            yield prefix + key, value.source
+        elif isinstance(value, _Table):
+            yield from _sources(value, f"{prefix}{key}.")

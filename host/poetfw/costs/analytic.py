@@ -1,0 +1,52 @@
+"""The analytic cost model: from an op's work and a board's figures to seconds and joules.
+
+It is a roofline (Williams, Waterman, Patterson, CACM 2009): an op takes as long as its arithmetic
+or its RAM traffic, whichever is longer,
+
+    compute_s = max(macs / macs_per_s, bytes_moved / ram_bandwidth_bytes_per_s)
+    time_s    = compute_s + storage_s
+    energy_j  = compute_s * active_w + storage_j
+
+where storage_s and storage_j are those of one transfer of `storage_bytes`, rounded up to whole
+blocks, and 0 for an op that reads no storage. As in POET (section 4, and its chip tables), a
+transfer costs what the storage draws; the core's own power counts while it computes.
+"""
+
+from __future__ import annotations
+
+from poetfw.boards import Board
+from poetfw.costs.table import CostTable, OpCost
+from poetfw.ir import Graph
+from poetfw.ops import Work, kind_of
+
+
+def analytic_costs(graph: Graph, board: Board) -> CostTable:
+    """What every op of the graph costs on the board, calculated from its work.
+
+    Raises:
+        ModelError: an op is of a kind that poetfw does not know.
+    """
+    costs = {}
+    for op in graph.ops:
+        inputs = [graph.by_name[name] for name in op.inputs]
+        output = None if op.output is None else graph.by_name[op.output]
+        costs[op.name] = cost_of(kind_of(op).work(op, inputs, output), board)
+    return CostTable(board=board.name, analytic=True, ops=costs)
+
+
+def cost_of(work: Work, board: Board) -> OpCost:
+    """What work costs on the board, in seconds and joules."""
+    compute_s = max(
+        work.macs / board.compute.macs_per_s,
+        work.bytes_moved / board.compute.ram_bandwidth_bytes_per_s,
+    )
+    storage_s = storage_j = 0.0
+    if work.storage_bytes and board.storage is not None:
+        blocks = -(-work.storage_bytes // board.storage.block_bytes)
+        size_bytes = blocks * board.storage.block_bytes
+        storage_s = board.storage.page_in.time_s(size_bytes)
+        storage_j = board.storage.page_in.joules(size_bytes)
+    return OpCost(
+        time_s=compute_s + storage_s,
+        energy_j=compute_s * board.power.active_w + storage_j,
+    )

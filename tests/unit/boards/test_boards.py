@@ -1,0 +1,115 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from poetfw.boards import list_boards, load_board
+from poetfw.errors import BoardError
+from poetfw.resources import boards_dir
+
+NRF52840 = boards_dir() / "nrf52840.toml"
+
+
+def test_every_shipped_board_is_listed_under_the_name_of_its_file():
+    boards = list_boards()
+    assert {"linux", "nrf52840"} <= {board.name for board in boards}
+    assert all(board.path.stem == board.name for board in boards)
+
+
+def test_every_figure_has_a_source():
+    text = NRF52840.read_text()
+    assert len(load_board("nrf52840").sources) == text.count("source = ")
+    assert all(load_board("linux").sources.values())
+
+
+def test_nrf52840_has_the_figures_of_poets_chip_table():
+    board = load_board("nrf52840")
+    assert (board.ram_bytes, board.flash_bytes, board.clock_hz) == (262_144, 1_048_576, 64_000_000)
+    assert board.compute.macs_per_s * 2 == 6.37e6
+    assert board.power.active_w == pytest.approx(3.328e-3 * 3.3, rel=1e-3)
+    assert board.storage is not None
+    for transfer in (board.storage.page_in, board.storage.page_out):
+        assert transfer.joules(512) == pytest.approx(0.33 * transfer.time_s(512), rel=1e-4)
+    assert board.twin is not None
+    assert board.twin.machine == "mps2-an386"
+
+
+def test_linux_is_its_own_twin():
+    assert load_board("linux").twin is None
+
+
+def test_a_board_may_have_no_storage(tmp_path: Path):
+    text = NRF52840.read_text()
+    text = re.sub(r"\[storage\].*?\[twin\]", "[twin]", text, flags=re.DOTALL)
+    path = tmp_path / "bare.toml"
+    path.write_text(text)
+    assert load_board(str(path)).storage is None
+
+
+def test_an_unknown_board_lists_the_known_ones():
+    with pytest.raises(BoardError, match=r"^no board is called 'nrf9'$") as caught:
+        load_board("nrf9")
+    assert all(board.name in caught.value.try_next[0] for board in list_boards())
+
+
+@pytest.mark.parametrize("name", ["", "../nrf52840", "nrf52840\n", "NRF52840", "a\0b/c"])
+def test_no_such_board(name: str):
+    with pytest.raises(BoardError):
+        load_board(name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("value = 262_144", "value = -1", "memory.ram_bytes.value: .*greater than 0, not -1"),
+        ("value = 262_144", "value = 0", "memory.ram_bytes.value: .*greater than 0, not 0"),
+        ("value = 262_144", "value = 1e5", "memory.ram_bytes.value: .*valid integer"),
+        ("value = 262_144", 'value = "256K"', "memory.ram_bytes.value: .*not '256K'"),
+        ("value = 262_144", "value = true", "memory.ram_bytes.value"),
+        ("value = 262_144", "value = 99999999999999999", "memory.ram_bytes.value"),
+        ("value = 262_144", "value = 4096", "memory: .*leave nothing of ram_bytes"),
+        ("value = 3.185e6", "value = nan", "compute.macs_per_s.value: .*finite"),
+        ("value = 3.185e6", "value = inf", "compute.macs_per_s.value: .*finite"),
+        ("value = 3.185e6", "value = 1e30", "compute.macs_per_s.value"),
+        ("value = 10.98e-3", "value = 0.0", "power.active_w.value: .*greater than 0"),
+        ("value = 10.98e-3", "value = 1e9", "power.active_w.value"),
+        ("value = 0.109e-3", "value = -0.1", "storage.page_in.latency_s.value"),
+        ("value = 512,", "value = 500,", "storage.block_bytes.value"),
+        ('kind = "sd-spi"', 'kind = "tape"', "storage.kind: .*'sd-spi' or 'file', not 'tape'"),
+        ("stack_bytes =", "stack =", "memory.stack_bytes is missing; memory.stack is not a key"),
+        ('name = "nrf52840"', 'name = "x\\"; system()"', "name: "),
+        ('name = "nrf52840"', 'name = "a\\n"', "name: "),
+        ("schema_version = 1", "schema_version = 2", "schema_version: "),
+        ("fpu = true", "fpu = 1", "cpu.fpu: .*not 1"),
+        ("{ value = 64_000_000, source = ", "64_000_000 # ", "cpu.clock_hz must be a table"),
+        (', source = "PS, Memory" }', " }", "memory.flash_bytes.source is missing"),
+        ('source = "PS, Memory"', 'source = ""', "memory.flash_bytes.source"),
+        ("[cpu]", "[cpu", "not a TOML file"),
+        ("[cpu]", "[cpu]\n[cpu]", "not a TOML file"),
+    ],
+)
+def test_a_malformed_file_is_refused(tmp_path: Path, old: str, new: str, message: str):
+    text = NRF52840.read_text()
+    assert old in text
+    path = tmp_path / "bad.toml"
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(BoardError, match=message) as caught:
+        load_board(path)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff\xfe", b"\0", b"x = " + b"[" * 5000, b"a = 1\n" * 100_000],
+    ids=["empty", "not-utf8", "nul", "deep", "huge"],
+)
+def test_a_file_that_is_no_board_is_refused(tmp_path: Path, content: bytes):
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    with pytest.raises(BoardError, match=re.escape(str(path))):
+        load_board(path)
+
+
+def test_a_folder_is_refused(tmp_path: Path):
+    with pytest.raises(BoardError, match="there is no such file"):
+        load_board(tmp_path)

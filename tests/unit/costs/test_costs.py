@@ -1,0 +1,58 @@
+import json
+
+import pytest
+
+from poetfw.boards import load_board
+from poetfw.costs import CostTable, OpCost, analytic_costs, cost_of
+from poetfw.errors import ProblemError
+from poetfw.ir import Graph, Op, Role, Tensor
+from poetfw.ops import Work
+
+BOARD = load_board("nrf52840")
+
+
+def test_arithmetic_bounds_the_time_of_work_with_many_macs():
+    cost = cost_of(Work(macs=3_185_000, bytes_moved=4), BOARD)
+    assert cost.time_s == pytest.approx(1.0)
+    assert cost.energy_j == pytest.approx(10.98e-3)
+
+
+def test_ram_traffic_bounds_the_time_of_work_with_few_macs():
+    assert cost_of(Work(macs=1, bytes_moved=256_000_000), BOARD).time_s == pytest.approx(1.0)
+
+
+def test_a_load_pays_for_whole_blocks_of_storage():
+    assert BOARD.storage is not None
+    one = cost_of(Work(macs=0, bytes_moved=0, storage_bytes=1), BOARD)
+    assert one == cost_of(Work(macs=0, bytes_moved=0, storage_bytes=512), BOARD)
+    assert one.time_s == pytest.approx(0.109e-3 + 512 / 4.617e6)
+    assert one.energy_j == pytest.approx(0.33 * one.time_s, rel=1e-4)
+
+
+def test_every_op_of_a_graph_has_a_cost_that_survives_json():
+    graph = Graph(
+        name="g",
+        tensors=(Tensor("x", (2, 3), role=Role.INPUT), Tensor("y", (2, 3)), Tensor("z", (2, 3))),
+        ops=(Op("a", "relu", ("x",), "y"), Op("b", "relu6", ("y",), "z")),
+        output="z",
+    )
+    table = analytic_costs(graph, BOARD)
+    assert table.analytic
+    assert set(table.ops) == {"a", "b"}
+    assert table.ops["a"].time_s == pytest.approx(6 / 3.185e6)
+    assert CostTable.from_json(json.loads(json.dumps(table.to_json()))) == table
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_a_cost_is_finite_and_not_negative(value: float):
+    with pytest.raises(ProblemError, match="the cost of op 'a' must be finite and 0 or more"):
+        CostTable("b", analytic=False, ops={"a": OpCost(0.0, value)})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, {"schema_version": 2}, {"schema_version": 1, "board": "b", "analytic": True, "ops": []}],
+)
+def test_malformed_json_is_refused(document: dict[str, object]):
+    with pytest.raises(ProblemError, match="cost table"):
+        CostTable.from_json(document)
