@@ -1,0 +1,58 @@
+"""What no placement can undercut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from poetfw.memory.problem import Buffer
+
+
+def lower_bound(buffers: Sequence[Buffer]) -> int:
+    """Bytes below which no placement of the buffers can be: the largest of three bounds.
+
+    1. The largest sum of sizes live at one moment.
+    2. For each alignment a, over the live buffers whose alignment is a multiple of a: all their
+       offsets are multiples of a, so each but the topmost occupies its size rounded up to one.
+    3. The end of each fixed buffer.
+
+    Returns:
+        The bound in bytes; 0 without buffers.
+    """
+    bound = max((b.offset + b.size for b in buffers if b.offset is not None), default=0)
+    bound = max(bound, _peak([(b.lower, b.upper, b.size) for b in buffers]))
+    for alignment in sorted({b.alignment for b in buffers if b.alignment > 1}):
+        aligned = [b for b in buffers if b.alignment % alignment == 0 and b.size]
+        if any(b.size % alignment for b in aligned):
+            bound = max(bound, _aligned_peak(aligned, alignment))
+    return bound
+
+
+def _peak(intervals: Sequence[tuple[int, int, int]]) -> int:
+    """The largest sum of sizes over intervals (lower, upper, size) that share a moment."""
+    events = [(lower, size) for lower, _, size in intervals]
+    events += [(upper, -size) for _, upper, size in intervals]
+    events.sort()  # what ends at a time, negative, leaves before what begins at it
+    live = peak = 0
+    for _, change in events:
+        live += change
+        peak = max(peak, live)
+    return peak
+
+
+def _aligned_peak(buffers: Sequence[Buffer], alignment: int) -> int:
+    """The second bound for one alignment, of which every buffer's own is a multiple."""
+    peak = live = 0
+    ends: list[tuple[int, int]] = []
+    paddings: list[tuple[int, int]] = []
+    for b in sorted(buffers, key=lambda b: b.lower):
+        padding = -b.size % alignment
+        while ends and ends[0][0] <= b.lower:
+            live -= heappop(ends)[1]
+        live += b.size + padding
+        heappush(ends, (b.upper, b.size + padding))
+        heappush(paddings, (-padding, b.upper))
+        while paddings[0][1] <= b.lower:
+            heappop(paddings)
+        peak = max(peak, live + paddings[0][0])
+    return peak
