@@ -6,6 +6,7 @@ Adding an operator takes one file in this folder, which registers its kinds, and
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,9 @@ class Tape(Protocol):
         The output is called `output`, or after the op where that is None.
         """
 
+    def shape(self, tensor: str) -> Shape:
+        """Shape of a tensor that exists already."""
+
     def needs_gradient(self, tensor: str) -> bool:
         """Whether anything upstream of the tensor is trained."""
 
@@ -130,6 +134,17 @@ class OpKind(ABC):
             ModelError: the operator has no gradient.
         """
         raise ModelError(f"op {op.name!r}: operator {self.name!r} has no gradient")
+
+
+class LossKind(OpKind):
+    """An op that turns a prediction and its target into the scalar that training minimises.
+
+    Its inputs are (prediction, target); it has no output and updates one persistent tensor [1].
+    """
+
+    @abstractmethod
+    def start_gradient(self, op: Op, tape: Tape) -> None:
+        """Append the op that the backward pass starts with: the gradient of the prediction."""
 
 
 KINDS: dict[str, OpKind] = {}
@@ -198,6 +213,29 @@ def expect_inputs(op: Op, inputs: Sequence[Tensor], *counts: int) -> None:
         raise ModelError(f"op {op.name!r} ({op.kind}) has {len(inputs)} inputs, not {wanted}")
 
 
+def expect_floats(op: Op, inputs: Sequence[Tensor], *counts: int) -> None:
+    """Check the number of inputs, and that all are f32.
+
+    Raises:
+        ModelError: there are not as many as one of `counts`, or one is of another type.
+    """
+    expect_inputs(op, inputs, *counts)
+    for tensor in inputs:
+        expect_dtype(op, tensor, Dtype.F32)
+
+
+def expect_dtype(op: Op, tensor: Tensor, dtype: Dtype) -> None:
+    """Check a tensor's element type.
+
+    Raises:
+        ModelError: it has another one.
+    """
+    if tensor.dtype is not dtype:
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) needs {tensor.name!r} to be {dtype}, not {tensor.dtype}"
+        )
+
+
 def expect_rank(op: Op, tensor: Tensor, rank: int) -> None:
     """Check a tensor's rank.
 
@@ -209,6 +247,74 @@ def expect_rank(op: Op, tensor: Tensor, rank: int) -> None:
             f"op {op.name!r} ({op.kind}) needs {tensor.name!r} to have {rank} axes, "
             f"but its shape is {list(tensor.shape)}"
         )
+
+
+def expect_shape(op: Op, tensor: Tensor, shape: Shape) -> None:
+    """Check a tensor's shape.
+
+    Raises:
+        ModelError: it has another one.
+    """
+    if tensor.shape != shape:
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) needs {tensor.name!r} to have shape {list(shape)}, "
+            f"not {list(tensor.shape)}"
+        )
+
+
+def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -> tuple[int, ...]:
+    """The attribute `name`: a tuple of `count` (None: any number of) ints of at least `minimum`.
+
+    Raises:
+        ModelError: it is missing or something else.
+    """
+    value = op.attributes.get(name)
+    if (
+        not isinstance(value, tuple)
+        or (count is not None and len(value) != count)
+        or any(entry < minimum for entry in value)
+    ):
+        many = "" if count is None else f"{count} "
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) needs attribute {name!r} to be {many}ints of at least "
+            f"{minimum}, not {value!r}"
+        )
+    return value
+
+
+def expect_integer(op: Op, name: str, minimum: int, maximum: int | None = None) -> int:
+    """The attribute `name`: an int within [minimum, maximum].
+
+    Raises:
+        ModelError: it is missing or something else.
+    """
+    value = op.attributes.get(name)
+    if not isinstance(value, int) or value < minimum or (maximum is not None and value > maximum):
+        wanted = f"at least {minimum}" if maximum is None else f"in [{minimum}, {maximum}]"
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) needs attribute {name!r} to be an int {wanted}, "
+            f"not {value!r}"
+        )
+    return value
+
+
+def expect_number(op: Op, name: str, minimum: float, maximum: float = math.inf) -> float:
+    """The attribute `name`: a finite number within [minimum, maximum].
+
+    Raises:
+        ModelError: it is missing or something else.
+    """
+    value = op.attributes.get(name)
+    if (
+        not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or not minimum <= value <= maximum
+    ):
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) needs attribute {name!r} to be a finite number in "
+            f"[{minimum}, {maximum}], not {value!r}"
+        )
+    return float(value)
 
 
 def bytes_of(*tensors: Tensor | None) -> int:

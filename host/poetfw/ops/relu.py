@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
-from poetfw.ir import Dtype, Graph, Op, Tensor
-from poetfw.ops.base import (
-    Array,
-    Kernel,
-    OpKind,
-    Shape,
-    Tape,
-    Work,
-    bytes_of,
-    expect_inputs,
-    register,
-)
+from poetfw.ir import Op
+from poetfw.ops.base import Array, Tape, register
+from poetfw.ops.elementwise import Elementwise
 
 
-class _Elementwise(OpKind):
-    """An op whose output has the shape of its first input and that looks at each element once."""
+class _Relu(Elementwise):
+    """What the ops of this family share."""
 
-    inputs_count: ClassVar[int]
-    function: ClassVar[str]
-
-    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
-        expect_inputs(op, inputs, self.inputs_count)
-        return inputs[0].shape, inputs[0].dtype
-
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
-
-    def kernel(self, op: Op, graph: Graph) -> Kernel:
-        return Kernel(
-            source="relu",
-            function=self.function,
-            arguments=(*op.inputs, op.output),
-            struct="poet_relu",
-            fields=(("elements", graph.by_name[op.inputs[0]].elements),),
-        )
+    source = "relu"
 
 
-class _Activation(_Elementwise):
+class _Activation(_Relu):
     """The forward op: y = f(x)."""
 
     inputs_count = 1
@@ -71,7 +44,7 @@ class Relu(_Activation):
 
 
 @register
-class ReluBackward(_Elementwise):
+class ReluBackward(_Relu):
     """Inputs y, dy; dx = dy where y > 0, else 0."""
 
     name = "relu_backward"
@@ -80,7 +53,7 @@ class ReluBackward(_Elementwise):
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         y, dy = inputs
-        return dy * (y > 0)
+        return np.where(y > 0, dy, 0)
 
 
 @register
@@ -95,7 +68,7 @@ class Relu6(_Activation):
 
 
 @register
-class Relu6Backward(_Elementwise):
+class Relu6Backward(_Relu):
     """Inputs y, dy; dx = dy where 0 < y < 6, else 0."""
 
     name = "relu6_backward"
@@ -104,4 +77,4 @@ class Relu6Backward(_Elementwise):
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         y, dy = inputs
-        return dy * ((y > 0) & (y < 6))
+        return np.where((y > 0) & (y < 6), dy, 0)

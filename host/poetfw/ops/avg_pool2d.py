@@ -1,0 +1,190 @@
+"""Average pooling, over windows and over whole images, and the gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    Kernel,
+    OpKind,
+    Shape,
+    Tape,
+    Work,
+    bytes_of,
+    expect_floats,
+    expect_integer,
+    expect_integers,
+    expect_rank,
+    expect_shape,
+    register,
+)
+from poetfw.ops.windows import Window, pooled_shape
+
+
+def _window_work(op: Op, moved: int, y: Shape) -> Work:
+    height, width = Window.of(op).kernel
+    return Work(macs=y[0] * y[1] * y[2] * y[3] * height * width, bytes_moved=moved)
+
+
+def _window_kernel(op: Op, function: str, x: Shape) -> Kernel:
+    y = pooled_shape(op, x)
+    return Kernel(
+        source="avg_pool2d",
+        function=function,
+        arguments=(*op.inputs, op.output),
+        struct="poet_avg_pool2d",
+        fields=(
+            ("planes", x[0] * x[1]),
+            ("in_height", x[2]),
+            ("in_width", x[3]),
+            ("out_height", y[2]),
+            ("out_width", y[3]),
+            *Window.of(op).fields(),
+            ("count_include_pad", op.integer("count_include_pad")),
+        ),
+    )
+
+
+def _divisors(op: Op, x: Shape, like: Array) -> Array:
+    """What each window's sum is divided by, [1, 1, OH, OW]."""
+    ones = np.ones((1, 1, *x[2:]), like.dtype)
+    counts: Array = Window.of(op).patches(ones, op.integer("count_include_pad")).sum(axis=(4, 5))
+    return counts
+
+
+@register
+class AvgPool2d(OpKind):
+    """Input x [N,C,H,W]; y [N,C,OH,OW], the mean of each window.
+
+    Attributes `kernel`, `stride` (rows, columns), `padding` (top, left, bottom, right) and
+    `count_include_pad`: 1 divides by the kernel's size, 0 by the number of elements not padding.
+    """
+
+    name = "avg_pool2d"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        expect_rank(op, inputs[0], 4)
+        expect_integer(op, "count_include_pad", 0, 1)
+        return pooled_shape(op, inputs[0].shape), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        (x,) = inputs
+        y: Array = Window.of(op).patches(x).sum(axis=(4, 5)) / _divisors(op, x.shape, x)
+        return y
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return _window_work(op, bytes_of(*inputs, output), pooled_shape(op, inputs[0].shape))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return _window_kernel(op, "poet_avg_pool2d_forward_f32", graph.by_name[op.inputs[0]].shape)
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            dx = tape.emit(
+                "avg_pool2d_backward",
+                f"{op.name}.backward",
+                (output_gradient,),
+                {"input_shape": tape.shape(x), **op.attributes},
+            )
+            tape.add_gradient(x, dx)
+
+
+@register
+class AvgPool2dBackward(OpKind):
+    """Input dy; dx of the shape in attribute `input_shape`; others as for the forward op."""
+
+    name = "avg_pool2d_backward"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        shape = expect_integers(op, "input_shape", 1, 4)
+        expect_integer(op, "count_include_pad", 0, 1)
+        expect_shape(op, inputs[0], pooled_shape(op, shape))
+        return shape, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        (dy,) = inputs
+        window, shape = Window.of(op), op.integers("input_shape")
+        shares = (dy / _divisors(op, shape, dy))[..., np.newaxis, np.newaxis]
+        return window.scatter(np.broadcast_to(shares, (*dy.shape, *window.kernel)), shape)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return _window_work(op, bytes_of(*inputs, output), inputs[0].shape)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return _window_kernel(op, "poet_avg_pool2d_backward_f32", op.integers("input_shape"))
+
+
+def _global_kernel(op: Op, function: str, x: Shape) -> Kernel:
+    return Kernel(
+        source="avg_pool2d",
+        function=function,
+        arguments=(*op.inputs, op.output),
+        struct="poet_global_avg_pool",
+        fields=(("planes", x[0] * x[1]), ("height", x[2]), ("width", x[3])),
+    )
+
+
+@register
+class GlobalAvgPool(OpKind):
+    """Input x [N,C,H,W]; y [N,C,1,1], the mean of each plane."""
+
+    name = "global_avg_pool"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        expect_rank(op, inputs[0], 4)
+        return (*inputs[0].shape[:2], 1, 1), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        y: Array = inputs[0].mean(axis=(2, 3), keepdims=True)
+        return y
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return _global_kernel(
+            op, "poet_global_avg_pool_forward_f32", graph.by_name[op.inputs[0]].shape
+        )
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            dx = tape.emit(
+                "global_avg_pool_backward",
+                f"{op.name}.backward",
+                (output_gradient,),
+                {"input_shape": tape.shape(x)},
+            )
+            tape.add_gradient(x, dx)
+
+
+@register
+class GlobalAvgPoolBackward(OpKind):
+    """Input dy [N,C,1,1]; dx of the shape in attribute `input_shape`, dy / (H·W) all over."""
+
+    name = "global_avg_pool_backward"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        shape = expect_integers(op, "input_shape", 1, 4)
+        expect_shape(op, inputs[0], (*shape[:2], 1, 1))
+        return shape, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        shape = op.integers("input_shape")
+        return np.broadcast_to(inputs[0] / (shape[2] * shape[3]), shape).copy()
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        assert output is not None
+        return Work(macs=output.elements, bytes_moved=bytes_of(*inputs, output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return _global_kernel(op, "poet_global_avg_pool_backward_f32", op.integers("input_shape"))

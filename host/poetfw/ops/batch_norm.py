@@ -1,0 +1,328 @@
+"""Batch normalisation (Ioffe and Szegedy, 2015): inference, training and gradients.
+
+A model holds the inference form, `batch_norm`. In training it becomes three ops:
+
+1. `batch_norm_statistics`: mean and variance of the batch. It may be computed again.
+2. `batch_norm_update_running`: folds them into the running statistics. It may not, so that the
+   running statistics move exactly once per step, whatever the schedule computes again.
+3. `batch_norm_normalize`: the output. Its gradient rule covers the path through the statistics
+   too, so `batch_norm_statistics` needs none.
+
+Every pair of per-channel values is one tensor [2, C]: affine (gamma, beta), running and batch
+statistics (mean, variance), gradient of affine. Images [N, C, H, W] and vectors [N, C] work alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from poetfw.errors import ModelError
+from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    Kernel,
+    OpKind,
+    Shape,
+    Tape,
+    Work,
+    bytes_of,
+    expect_floats,
+    expect_integer,
+    expect_number,
+    expect_shape,
+    register,
+)
+
+
+def _image(shape: Shape) -> Shape:
+    """The shape as N, C, H, W."""
+    return shape if len(shape) == 4 else (*shape, 1, 1)
+
+
+def _count(shape: Shape) -> int:
+    """Elements per channel."""
+    batch, _, height, width = _image(shape)
+    return batch * height * width
+
+
+def _per_channel(pair: Array, rank: int) -> tuple[Array, Array]:
+    """The rows of [2, C], each broadcasting over a tensor of this rank."""
+    shape = (1, -1) + (1,) * (rank - 2)
+    return pair[0].reshape(shape), pair[1].reshape(shape)
+
+
+def _channel_sum(x: Array) -> Array:
+    """The sum over all axes but C, [C]."""
+    total: Array = x.sum(axis=(0, 2, 3) if x.ndim == 4 else 0)
+    return total
+
+
+def _centred(x: Array, statistics: Array, eps: float) -> tuple[Array, Array]:
+    """Centre: x minus its channel's mean, and 1 / sqrt(variance + eps) to broadcast over it."""
+    mean, variance = _per_channel(statistics, x.ndim)
+    return x - mean, 1 / np.sqrt(variance + x.dtype.type(eps))
+
+
+class _OverImage(OpKind):
+    """What the ops that pass over x share."""
+
+    function: ClassVar[str]
+    pairs: ClassVar[tuple[int, ...]]
+    """Positions of the inputs of shape [2, C]."""
+    images: ClassVar[tuple[int, ...]]
+    """Positions of the inputs of x's shape; the first is x."""
+    passes: ClassVar[int]
+    """How often it looks at each element."""
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, len(self.pairs) + len(self.images))
+        shape = inputs[self.images[0]].shape
+        if len(shape) not in (2, 4):
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) needs {inputs[self.images[0]].name!r} to have 2 or 4 "
+                f"axes, but its shape is {list(shape)}"
+            )
+        for position in self.pairs:
+            expect_shape(op, inputs[position], (2, shape[1]))
+        for position in self.images:
+            expect_shape(op, inputs[position], shape)
+        self.check(op)
+        return self.result(shape), Dtype.F32
+
+    def check(self, op: Op) -> None:
+        """Check the attributes."""
+        expect_number(op, "eps", 0)
+
+    def result(self, shape: Shape) -> Shape:
+        """Shape of the output, from that of x."""
+        return shape
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(
+            macs=self.passes * inputs[self.images[0]].elements,
+            bytes_moved=bytes_of(*inputs, output),
+        )
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        extents = _image(graph.by_name[op.inputs[self.images[0]]].shape)
+        return Kernel(
+            source="batch_norm",
+            function=self.function,
+            arguments=(*op.inputs, op.output),
+            struct="poet_batch_norm",
+            fields=(
+                *zip(("batch", "channels", "height", "width"), extents, strict=True),
+                ("eps", op.number("eps")),
+            ),
+        )
+
+
+@register
+class BatchNorm(_OverImage):
+    """The inference form. Inputs x, affine, running; attributes `eps`, `momentum`.
+
+    y = gamma · (x - mean) / sqrt(variance + eps) + beta, with the running statistics. Momentum
+    is the weight of a new batch, as in PyTorch: running ← (1 - m) · running + m · batch.
+    """
+
+    name = "batch_norm"
+    function = "poet_batch_norm_inference_f32"
+    images = (0,)
+    pairs = (1, 2)
+    passes = 2
+
+    def check(self, op: Op) -> None:
+        super().check(op)
+        expect_number(op, "momentum", 0, 1)
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        x, affine, running = inputs
+        return _normalize(x, running, affine, op.number("eps"))
+
+    def training_form(self, op: Op, tape: Tape) -> None:
+        x, affine, running = op.inputs
+        statistics = tape.emit("batch_norm_statistics", f"{op.name}.statistics", (x,))
+        tape.emit(
+            "batch_norm_update_running",
+            f"{op.name}.update_running",
+            (statistics,),
+            {"momentum": op.number("momentum"), "count": _count(tape.shape(x))},
+            updates=(running,),
+        )
+        tape.emit(
+            "batch_norm_normalize",
+            op.name,
+            (x, statistics, affine),
+            {"eps": op.number("eps")},
+            output=op.output,
+        )
+
+
+def _normalize(x: Array, statistics: Array, affine: Array, eps: float) -> Array:
+    centred, inverse = _centred(x, statistics, eps)
+    gamma, beta = _per_channel(affine, x.ndim)
+    y: Array = centred * (gamma * inverse) + beta
+    return y
+
+
+@register
+class BatchNormStatistics(_OverImage):
+    """Input x; output [2, C]: mean and biased variance over all axes but C, in two passes."""
+
+    name = "batch_norm_statistics"
+    images = (0,)
+    pairs = ()
+    passes = 2
+
+    def check(self, op: Op) -> None:
+        pass
+
+    def result(self, shape: Shape) -> Shape:
+        return (2, shape[1])
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        (x,) = inputs
+        axes = (0, 2, 3) if x.ndim == 4 else 0
+        return np.stack([x.mean(axis=axes), x.var(axis=axes)])
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        extents = _image(graph.by_name[op.inputs[0]].shape)
+        return Kernel(
+            source="batch_norm",
+            function="poet_batch_norm_statistics_f32",
+            arguments=(*op.inputs, op.output),
+            struct="poet_batch_norm_statistics",
+            fields=tuple(zip(("batch", "channels", "height", "width"), extents, strict=True)),
+        )
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        raise AssertionError("batch_norm_normalize's gradient covers the statistics")
+
+
+@register
+class BatchNormUpdateRunning(OpKind):
+    """Input statistics [2, C]; updates running [2, C]; attributes `momentum`, `count`.
+
+    running ← (1 - momentum) · running + momentum · batch, with the unbiased variance, that is
+    the biased one · count / (count - 1), where count is the number of elements per channel.
+    """
+
+    name = "batch_norm_update_running"
+    recomputable = False
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
+        expect_floats(op, inputs, 1)
+        expect_shape(op, inputs[0], (2, *inputs[0].shape[1:2]))
+        expect_number(op, "momentum", 0, 1)
+        if expect_integer(op, "count", 1) < 2:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) has one value per channel, which has no variance",
+                "train with a larger batch",
+            )
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
+        (statistics,) = inputs
+        (running,) = updates
+        momentum = running.dtype.type(op.number("momentum"))
+        count = op.integer("count")
+        batch = np.stack([statistics[0], statistics[1] * count / (count - 1)])
+        running[...] = (1 - momentum) * running + momentum * batch
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=2 * inputs[0].elements, bytes_moved=3 * bytes_of(*inputs))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return Kernel(
+            source="batch_norm",
+            function="poet_batch_norm_update_running_f32",
+            arguments=(*op.inputs, *op.updates),
+            struct="poet_batch_norm_running",
+            fields=(
+                ("channels", graph.by_name[op.inputs[0]].shape[1]),
+                ("count", op.integer("count")),
+                ("momentum", op.number("momentum")),
+            ),
+        )
+
+
+@register
+class BatchNormNormalize(_OverImage):
+    """Inputs x, statistics, affine; attribute `eps`; y as in inference, by batch statistics."""
+
+    name = "batch_norm_normalize"
+    function = "poet_batch_norm_normalize_f32"
+    images = (0,)
+    pairs = (1, 2)
+    passes = 2
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        x, statistics, affine = inputs
+        return _normalize(x, statistics, affine, op.number("eps"))
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        x, statistics, affine = op.inputs
+        if not (tape.needs_gradient(x) or tape.needs_gradient(affine)):
+            return
+        daffine = tape.emit(
+            "batch_norm_backward_affine",
+            f"{op.name}.backward_affine",
+            (x, statistics, output_gradient),
+            op.attributes,
+        )
+        if tape.needs_gradient(affine):
+            tape.add_gradient(affine, daffine)
+        if tape.needs_gradient(x):
+            dx = tape.emit(
+                "batch_norm_backward_input",
+                f"{op.name}.backward_input",
+                (x, statistics, affine, daffine, output_gradient),
+                op.attributes,
+            )
+            tape.add_gradient(x, dx)
+
+
+@register
+class BatchNormBackwardAffine(_OverImage):
+    """Inputs x, statistics, dy; attribute `eps`; output [2, C]: dgamma = Σ dy·x̂ and dbeta = Σ dy.
+
+    x̂ = (x - mean) / sqrt(variance + eps); the sums run over all axes but C.
+    """
+
+    name = "batch_norm_backward_affine"
+    function = "poet_batch_norm_backward_affine_f32"
+    images = (0, 2)
+    pairs = (1,)
+    passes = 2
+
+    def result(self, shape: Shape) -> Shape:
+        return (2, shape[1])
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        x, statistics, dy = inputs
+        centred, inverse = _centred(x, statistics, op.number("eps"))
+        return np.stack([_channel_sum(dy * centred) * inverse.reshape(-1), _channel_sum(dy)])
+
+
+@register
+class BatchNormBackwardInput(_OverImage):
+    """Inputs x, statistics, affine, gradient of affine, dy; attribute `eps`.
+
+    dx = gamma / sqrt(variance + eps) · (dy - dbeta/M - x̂ · dgamma/M), M elements per channel.
+    """
+
+    name = "batch_norm_backward_input"
+    function = "poet_batch_norm_backward_input_f32"
+    images = (0, 4)
+    pairs = (1, 2, 3)
+    passes = 4
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        x, statistics, affine, daffine, dy = inputs
+        centred, inverse = _centred(x, statistics, op.number("eps"))
+        gamma, _ = _per_channel(affine, x.ndim)
+        dgamma, dbeta = _per_channel(daffine, x.ndim)
+        count = _count(x.shape)
+        return gamma * inverse * (dy - dbeta / count - centred * (inverse * dgamma / count))

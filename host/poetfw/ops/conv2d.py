@@ -1,0 +1,282 @@
+"""2-D convolution (cross-correlation, as in every framework), with groups, and its gradients.
+
+y[n,o,i,j] = b[o] + Σ w[o,c,u,v] · x[n, c₀+c, i·stride+u-padding, j·stride+v-padding], where c runs
+over the C/groups input channels of o's group, of which c₀ is the first.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from poetfw.errors import ModelError
+from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    Kernel,
+    OpKind,
+    Shape,
+    Tape,
+    Work,
+    bytes_of,
+    expect_floats,
+    expect_integer,
+    expect_integers,
+    expect_rank,
+    expect_shape,
+    register,
+)
+from poetfw.ops.windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class _Geometry:
+    """All the extents of one convolution.
+
+    Attributes:
+        x: [N, C, H, W].
+        w: [O, C/groups, kh, kw].
+        y: [N, O, OH, OW].
+        groups: into which input and output channels are divided.
+        window: kernel, stride and padding.
+    """
+
+    x: Shape
+    w: Shape
+    y: Shape
+    groups: int
+    window: Window
+
+    @staticmethod
+    def of(op: Op, x: Shape, w: Shape) -> _Geometry:
+        """The geometry of an op's attributes with an input and a weight of these shapes.
+
+        Raises:
+            ModelError: they do not fit each other.
+        """
+        groups = expect_integer(op, "groups", 1)
+        if x[1] != w[1] * groups or w[0] % groups:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) has input {list(x)}, weight {list(w)} and {groups} "
+                "groups: the input needs as many channels as the weight's second extent times "
+                "the groups, and the weight's first extent must be divisible by the groups"
+            )
+        window = Window.of(op, (w[2], w[3]))
+        return _Geometry(x, w, (x[0], w[0], *window.positions(op, x[2], x[3])), groups, window)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one pass, products with padding included."""
+        batch, channels, rows, columns = self.y
+        return batch * channels * rows * columns * self.w[1] * self.w[2] * self.w[3]
+
+    def fields(self) -> tuple[tuple[str, int], ...]:
+        """The constants of `struct poet_conv2d`."""
+        return (
+            ("batch", self.x[0]),
+            ("groups", self.groups),
+            ("in_channels", self.x[1]),
+            ("in_height", self.x[2]),
+            ("in_width", self.x[3]),
+            ("out_channels", self.y[1]),
+            ("out_height", self.y[2]),
+            ("out_width", self.y[3]),
+            *self.window.fields(),
+        )
+
+    def columns(self, x: Array) -> Array:
+        """Input x [N, C, H, W] as [groups, C/groups*kh*kw, N*OH*OW]: what each position sees."""
+        batch, _, rows, columns = self.y
+        patches = self.window.patches(x)
+        grouped = patches.reshape(batch, self.groups, self.w[1], *patches.shape[2:])
+        return grouped.transpose(1, 2, 5, 6, 0, 3, 4).reshape(
+            self.groups, -1, batch * rows * columns
+        )
+
+    def from_columns(self, columns: Array) -> Array:
+        """The adjoint of `columns`."""
+        batch, _, rows, cols = self.y
+        grouped = columns.reshape(self.groups, *self.w[1:], batch, rows, cols)
+        patches = grouped.transpose(4, 0, 1, 5, 6, 2, 3)
+        return self.window.scatter(
+            patches.reshape(batch, self.x[1], rows, cols, *self.window.kernel), self.x
+        )
+
+    def output_rows(self, dy: Array) -> Array:
+        """Gradient dy [N, O, OH, OW] as [groups, O/groups, N*OH*OW]."""
+        return dy.transpose(1, 0, 2, 3).reshape(self.groups, self.w[0] // self.groups, -1)
+
+    def weight_rows(self, w: Array) -> Array:
+        """Weight w [O, C/groups, kh, kw] as [groups, O/groups, C/groups*kh*kw]."""
+        return w.reshape(self.groups, self.w[0] // self.groups, -1)
+
+
+class _Conv2d(OpKind):
+    """What the three passes share: attributes stride, padding, groups and all the extents."""
+
+    function: ClassVar[str]
+
+    @abstractmethod
+    def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
+        """The extents, from the shapes of the inputs."""
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        geometry = self.geometry(op, [tensor.shape for tensor in inputs])
+        return Work(macs=geometry.macs, bytes_moved=bytes_of(*inputs, output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        geometry = self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
+        return Kernel(
+            source="conv2d",
+            function=self.function,
+            arguments=(*self.inputs_of(op), op.output),
+            struct="poet_conv2d",
+            fields=geometry.fields(),
+        )
+
+    def inputs_of(self, op: Op) -> tuple[str | None, ...]:
+        """The inputs, with None for an absent one."""
+        return op.inputs
+
+
+@register
+class Conv2d(_Conv2d):
+    """Inputs x [N,C,H,W], w [O,C/groups,kh,kw] and optionally b [O]; y [N,O,OH,OW].
+
+    Attributes `stride` (rows, columns), `padding` (top, left, bottom, right) and `groups`.
+    """
+
+    name = "conv2d"
+    function = "poet_conv2d_forward_f32"
+
+    def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
+        return _Geometry.of(op, shapes[0], shapes[1])
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 2, 3)
+        expect_rank(op, inputs[0], 4)
+        expect_rank(op, inputs[1], 4)
+        geometry = self.geometry(op, [tensor.shape for tensor in inputs])
+        for bias in inputs[2:]:
+            expect_shape(op, bias, geometry.w[:1])
+        return geometry.y, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        x, w, *bias = inputs
+        geometry = self.geometry(op, [x.shape, w.shape])
+        batch, channels, rows, columns = geometry.y
+        y = geometry.weight_rows(w) @ geometry.columns(x)
+        y = y.reshape(channels, batch, rows, columns).transpose(1, 0, 2, 3)
+        return y + bias[0].reshape(-1, 1, 1) if bias else np.ascontiguousarray(y)
+
+    def inputs_of(self, op: Op) -> tuple[str | None, ...]:
+        return op.inputs if len(op.inputs) == 3 else (*op.inputs, None)
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        x, w, *biases = op.inputs
+        shared: Mapping[str, Attribute] = {
+            name: op.attributes[name] for name in ("stride", "padding", "groups")
+        }
+        for bias in biases:
+            if tape.needs_gradient(bias):
+                db = tape.emit(
+                    "conv2d_backward_bias", f"{op.name}.backward_bias", (output_gradient,)
+                )
+                tape.add_gradient(bias, db)
+        if tape.needs_gradient(w):
+            dw = tape.emit(
+                "conv2d_backward_weight",
+                f"{op.name}.backward_weight",
+                (x, output_gradient),
+                {"weight_shape": tape.shape(w), **shared},
+            )
+            tape.add_gradient(w, dw)
+        if tape.needs_gradient(x):
+            dx = tape.emit(
+                "conv2d_backward_input",
+                f"{op.name}.backward_input",
+                (w, output_gradient),
+                {"input_shape": tape.shape(x), **shared},
+            )
+            tape.add_gradient(x, dx)
+
+
+@register
+class Conv2dBackwardInput(_Conv2d):
+    """Inputs w, dy; dx of the shape in attribute `input_shape`; others as for the forward op."""
+
+    name = "conv2d_backward_input"
+    function = "poet_conv2d_backward_input_f32"
+
+    def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
+        return _Geometry.of(op, expect_integers(op, "input_shape", 1, 4), shapes[0])
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 2)
+        expect_rank(op, inputs[0], 4)
+        geometry = self.geometry(op, [tensor.shape for tensor in inputs])
+        expect_shape(op, inputs[1], geometry.y)
+        return geometry.x, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        w, dy = inputs
+        geometry = self.geometry(op, [w.shape, dy.shape])
+        weights = geometry.weight_rows(w).transpose(0, 2, 1)
+        return geometry.from_columns(weights @ geometry.output_rows(dy))
+
+
+@register
+class Conv2dBackwardWeight(_Conv2d):
+    """Inputs x, dy; dw of the shape in attribute `weight_shape`; others as for the forward op."""
+
+    name = "conv2d_backward_weight"
+    function = "poet_conv2d_backward_weight_f32"
+
+    def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
+        return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 2)
+        expect_rank(op, inputs[0], 4)
+        geometry = self.geometry(op, [tensor.shape for tensor in inputs])
+        expect_shape(op, inputs[1], geometry.y)
+        return geometry.w, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        x, dy = inputs
+        geometry = self.geometry(op, [x.shape, dy.shape])
+        dw = geometry.output_rows(dy) @ geometry.columns(x).transpose(0, 2, 1)
+        return dw.reshape(geometry.w)
+
+
+@register
+class Conv2dBackwardBias(OpKind):
+    """Input dy [N,O,OH,OW]; db [O] = Σ dy over samples and positions."""
+
+    name = "conv2d_backward_bias"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        expect_rank(op, inputs[0], 4)
+        return inputs[0].shape[1:2], Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        db: Array = inputs[0].sum(axis=(0, 2, 3))
+        return db
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        extents = graph.by_name[op.inputs[0]].shape
+        return Kernel(
+            source="conv2d",
+            function="poet_conv2d_backward_bias_f32",
+            arguments=(*op.inputs, op.output),
+            struct="poet_conv2d_bias",
+            fields=tuple(zip(("batch", "channels", "height", "width"), extents, strict=True)),
+        )

@@ -1,0 +1,104 @@
+"""Ops that look at each element once: addition and reshaping, and what all such ops share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from poetfw.errors import ModelError
+from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    Kernel,
+    OpKind,
+    Shape,
+    Tape,
+    Work,
+    bytes_of,
+    expect_floats,
+    expect_integers,
+    expect_shape,
+    register,
+)
+
+
+class Elementwise(OpKind):
+    """An op whose inputs and output have one shape and that looks at each element once."""
+
+    inputs_count: ClassVar[int]
+    source: ClassVar[str]
+    """Kernel file; its struct is `poet_<source>` and holds the number of elements."""
+    function: ClassVar[str]
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, self.inputs_count)
+        for tensor in inputs[1:]:
+            expect_shape(op, tensor, inputs[0].shape)
+        return inputs[0].shape, inputs[0].dtype
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return Kernel(
+            source=self.source,
+            function=self.function,
+            arguments=(*op.inputs, op.output),
+            struct=f"poet_{self.source}",
+            fields=(("elements", graph.by_name[op.inputs[0]].elements),),
+        )
+
+
+@register
+class Add(Elementwise):
+    """Inputs a, b of one shape; y = a + b. Also how gradients are summed where paths join."""
+
+    name = "add"
+    inputs_count = 2
+    source = "elementwise"
+    function = "poet_add_f32"
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        a, b = inputs
+        return a + b
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        for name in op.inputs:
+            if tape.needs_gradient(name):
+                tape.add_gradient(name, output_gradient)
+
+
+@register
+class Reshape(Elementwise):
+    """The same elements in the same order under another shape; attribute `shape`."""
+
+    name = "reshape"
+    inputs_count = 1
+    source = "elementwise"
+    function = "poet_copy_f32"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        shape = expect_integers(op, "shape", 1)
+        if math.prod(shape) != inputs[0].elements:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) cannot give {inputs[0].name!r} of shape "
+                f"{list(inputs[0].shape)} the shape {list(shape)}: that has another number of "
+                "elements"
+            )
+        return shape, inputs[0].dtype
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        return inputs[0].reshape(op.integers("shape"))
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=0, bytes_moved=bytes_of(*inputs, output))
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            dx = tape.emit(
+                "reshape", f"{op.name}.backward", (output_gradient,), {"shape": tape.shape(x)}
+            )
+            tape.add_gradient(x, dx)

@@ -1,0 +1,174 @@
+"""The fully connected layer, y[n,o] = b[o] + Σ_f x[n,f] · w[o,f], and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    Kernel,
+    OpKind,
+    Shape,
+    Tape,
+    Work,
+    bytes_of,
+    expect_floats,
+    expect_rank,
+    expect_shape,
+    register,
+)
+
+
+class _Linear(OpKind):
+    """What the passes share."""
+
+    function: ClassVar[str]
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        batch, features, outputs = self.extents([tensor.shape for tensor in inputs])
+        return Work(macs=batch * features * outputs, bytes_moved=bytes_of(*inputs, output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        batch, features, outputs = self.extents([graph.by_name[name].shape for name in op.inputs])
+        return Kernel(
+            source="linear",
+            function=self.function,
+            arguments=(*self.inputs_of(op), op.output),
+            struct="poet_linear",
+            fields=(("batch", batch), ("in_features", features), ("out_features", outputs)),
+        )
+
+    def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
+        """Samples, input features and output features, from the shapes of the inputs."""
+        (batch, features), (outputs, _) = shapes[0], shapes[1]
+        return batch, features, outputs
+
+    def inputs_of(self, op: Op) -> tuple[str | None, ...]:
+        """The inputs, with None for an absent one."""
+        return op.inputs
+
+
+@register
+class Linear(_Linear):
+    """Inputs x [N,F], w [O,F] and optionally b [O]; y [N,O]."""
+
+    name = "linear"
+    function = "poet_linear_forward_f32"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 2, 3)
+        x, w, *biases = inputs
+        expect_rank(op, x, 2)
+        expect_rank(op, w, 2)
+        expect_shape(op, w, (w.shape[0], x.shape[1]))
+        for bias in biases:
+            expect_shape(op, bias, w.shape[:1])
+        return (x.shape[0], w.shape[0]), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        x, w, *bias = inputs
+        y: Array = x @ w.T
+        return y + bias[0] if bias else y
+
+    def inputs_of(self, op: Op) -> tuple[str | None, ...]:
+        return op.inputs if len(op.inputs) == 3 else (*op.inputs, None)
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        x, w, *biases = op.inputs
+        for bias in biases:
+            if tape.needs_gradient(bias):
+                db = tape.emit(
+                    "linear_backward_bias", f"{op.name}.backward_bias", (output_gradient,)
+                )
+                tape.add_gradient(bias, db)
+        if tape.needs_gradient(w):
+            dw = tape.emit(
+                "linear_backward_weight", f"{op.name}.backward_weight", (x, output_gradient)
+            )
+            tape.add_gradient(w, dw)
+        if tape.needs_gradient(x):
+            dx = tape.emit(
+                "linear_backward_input", f"{op.name}.backward_input", (w, output_gradient)
+            )
+            tape.add_gradient(x, dx)
+
+
+@register
+class LinearBackwardInput(_Linear):
+    """Inputs w [O,F], dy [N,O]; dx [N,F] = dy · w."""
+
+    name = "linear_backward_input"
+    function = "poet_linear_backward_input_f32"
+
+    def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
+        (outputs, features), (batch, _) = shapes[0], shapes[1]
+        return batch, features, outputs
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 2)
+        w, dy = inputs
+        expect_rank(op, w, 2)
+        expect_rank(op, dy, 2)
+        expect_shape(op, dy, (dy.shape[0], w.shape[0]))
+        return (dy.shape[0], w.shape[1]), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        w, dy = inputs
+        dx: Array = dy @ w
+        return dx
+
+
+@register
+class LinearBackwardWeight(_Linear):
+    """Inputs x [N,F], dy [N,O]; dw [O,F] = dyᵀ · x."""
+
+    name = "linear_backward_weight"
+    function = "poet_linear_backward_weight_f32"
+
+    def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
+        (batch, features), (_, outputs) = shapes[0], shapes[1]
+        return batch, features, outputs
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 2)
+        x, dy = inputs
+        expect_rank(op, x, 2)
+        expect_rank(op, dy, 2)
+        expect_shape(op, dy, (x.shape[0], dy.shape[1]))
+        return (dy.shape[1], x.shape[1]), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        x, dy = inputs
+        dw: Array = dy.T @ x
+        return dw
+
+
+@register
+class LinearBackwardBias(OpKind):
+    """Input dy [N,O]; db [O] = Σ dy over samples."""
+
+    name = "linear_backward_bias"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        expect_rank(op, inputs[0], 2)
+        return inputs[0].shape[1:], Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        db: Array = inputs[0].sum(axis=0)
+        return db
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        batch, outputs = graph.by_name[op.inputs[0]].shape
+        return Kernel(
+            source="linear",
+            function="poet_linear_backward_bias_f32",
+            arguments=(*op.inputs, op.output),
+            struct="poet_linear_bias",
+            fields=(("batch", batch), ("out_features", outputs)),
+        )

@@ -1,0 +1,66 @@
+"""Loading a batch from storage: the ops that a training or evaluation step starts with.
+
+The firmware's runtime provides both functions; they are no kernels, so their `source` is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    Kernel,
+    OpKind,
+    Shape,
+    Work,
+    bytes_of,
+    expect_inputs,
+    expect_integer,
+    expect_integers,
+    register,
+)
+
+
+class _Load(OpKind):
+    """No inputs; attribute `shape`. Reads the current batch, the same bytes however often."""
+
+    function: ClassVar[str]
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_inputs(op, inputs, 0)
+        return expect_integers(op, "shape", 1), self.dtype(op)
+
+    def dtype(self, op: Op) -> Dtype:
+        """Element type of the batch."""
+        return Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        raise AssertionError(f"op {op.name!r}: loads are answered by the executor")
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        size = bytes_of(output)
+        return Work(macs=0, bytes_moved=size, storage_bytes=size)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return Kernel(source="", function=self.function, arguments=(op.output,), fallible=True)
+
+
+@register
+class LoadX(_Load):
+    """The batch of features, [N, ...] f32."""
+
+    name = "load_x"
+    function = "poet_data_load_x"
+
+
+@register
+class LoadY(_Load):
+    """The batch of targets: i32 classes [N] where attribute `integer` is 1, else f32."""
+
+    name = "load_y"
+    function = "poet_data_load_y"
+
+    def dtype(self, op: Op) -> Dtype:
+        return Dtype.I32 if expect_integer(op, "integer", 0, 1) else Dtype.F32

@@ -1,0 +1,76 @@
+"""Stochastic gradient descent with momentum and weight decay, by PyTorch's `torch.optim.SGD`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from poetfw.errors import ModelError
+from poetfw.ir import Graph, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    Kernel,
+    OpKind,
+    Work,
+    bytes_of,
+    expect_floats,
+    expect_number,
+    register,
+)
+
+
+@register
+class Sgd(OpKind):
+    """Input gradient g; updates parameter w and, unless attribute `momentum` is 0, momentum v.
+
+    g ← g + weight_decay·w;  v ← momentum·v + g;  w ← w - learning_rate·v (without momentum, g for
+    v). v starts at 0, so that the first step has v = g, as in PyTorch. Attributes `learning_rate`,
+    `momentum`, `weight_decay`.
+    """
+
+    name = "sgd"
+    recomputable = False
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
+        expect_floats(op, inputs, 1)
+        expect_number(op, "learning_rate", 0)
+        expect_number(op, "weight_decay", 0)
+        wanted = 2 if expect_number(op, "momentum", 0, 1) > 0 else 1
+        if len(op.updates) != wanted:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) with momentum {op.number('momentum')} updates "
+                f"{len(op.updates)} tensors, not {wanted}"
+            )
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
+        parameter = updates[0]
+        learning_rate, momentum, weight_decay = (
+            parameter.dtype.type(op.number(name))
+            for name in ("learning_rate", "momentum", "weight_decay")
+        )
+        step = inputs[0] + weight_decay * parameter if weight_decay else inputs[0]
+        for velocity in updates[1:]:
+            velocity[...] = momentum * velocity + step
+            step = velocity
+        parameter[...] = parameter - learning_rate * step
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        (gradient,) = inputs
+        return Work(
+            macs=(1 + len(op.updates)) * gradient.elements,
+            bytes_moved=(1 + 2 * len(op.updates)) * bytes_of(gradient),
+        )
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        updated: tuple[str | None, ...] = (*op.updates, None)[:2]
+        return Kernel(
+            source="sgd",
+            function="poet_sgd_update_f32",
+            arguments=(*op.inputs, *updated),
+            struct="poet_sgd",
+            fields=(
+                ("elements", graph.by_name[op.inputs[0]].elements),
+                ("learning_rate", op.number("learning_rate")),
+                ("momentum", op.number("momentum")),
+                ("weight_decay", op.number("weight_decay")),
+            ),
+        )

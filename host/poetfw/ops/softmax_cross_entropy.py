@@ -1,0 +1,110 @@
+"""Softmax and cross-entropy in one, the loss of a classifier.
+
+loss = 1/N Σ_n (log Σ_k exp(x[n,k]) - x[n,label[n]]), computed relative to each row's maximum.
+A row whose label is not a class adds nothing to the loss and has gradient 0; N counts it still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    Kernel,
+    LossKind,
+    OpKind,
+    Shape,
+    Tape,
+    Work,
+    bytes_of,
+    expect_dtype,
+    expect_inputs,
+    expect_rank,
+    expect_shape,
+    register,
+)
+
+
+def expect_classified(op: Op, inputs: Sequence[Tensor]) -> None:
+    """Check that the inputs are logits f32 [N, K] and labels i32 [N].
+
+    Raises:
+        ModelError: they are not.
+    """
+    expect_inputs(op, inputs, 2)
+    logits, labels = inputs
+    expect_dtype(op, logits, Dtype.F32)
+    expect_rank(op, logits, 2)
+    expect_dtype(op, labels, Dtype.I32)
+    expect_shape(op, labels, logits.shape[:1])
+
+
+def _kernel(op: Op, graph: Graph, function: str, *results: str | None) -> Kernel:
+    batch, classes = graph.by_name[op.inputs[0]].shape
+    return Kernel(
+        source="softmax_cross_entropy",
+        function=function,
+        arguments=(*op.inputs, *results),
+        struct="poet_softmax_cross_entropy",
+        fields=(("batch", batch), ("classes", classes)),
+    )
+
+
+def _one_hot(logits: Array, labels: Array) -> Array:
+    """[N, K], True at each row's label."""
+    hot: Array = np.arange(logits.shape[1]) == labels[:, np.newaxis]
+    return hot
+
+
+@register
+class SoftmaxCrossEntropy(LossKind):
+    """Inputs logits f32 [N,K], labels i32 [N]; updates loss [1]."""
+
+    name = "softmax_cross_entropy"
+    recomputable = False
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
+        expect_classified(op, inputs)
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
+        logits, labels = inputs
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        losses = np.log(np.exp(shifted).sum(axis=1, keepdims=True)) - shifted
+        updates[0][...] = np.where(_one_hot(logits, labels), losses, 0).sum() / len(labels)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=3 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return _kernel(op, graph, "poet_softmax_cross_entropy_forward_f32", *op.updates)
+
+    def start_gradient(self, op: Op, tape: Tape) -> None:
+        dlogits = tape.emit("softmax_cross_entropy_backward", f"{op.name}.backward", op.inputs)
+        tape.add_gradient(op.inputs[0], dlogits)
+
+
+@register
+class SoftmaxCrossEntropyBackward(OpKind):
+    """Inputs logits f32 [N,K], labels i32 [N]; dlogits = (softmax(logits) - onehot(labels)) / N."""
+
+    name = "softmax_cross_entropy_backward"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_classified(op, inputs)
+        return inputs[0].shape, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        logits, labels = inputs
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+        softmax = exponentials / exponentials.sum(axis=1, keepdims=True)
+        hot = _one_hot(logits, labels)
+        return np.where(hot.any(axis=1, keepdims=True), softmax - hot, 0) / len(labels)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=4 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return _kernel(op, graph, "poet_softmax_cross_entropy_backward_f32", op.output)

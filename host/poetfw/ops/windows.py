@@ -1,0 +1,113 @@
+"""The window that convolution and pooling slide over an image, and NumPy views through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from poetfw.errors import ModelError
+from poetfw.ir import Op
+from poetfw.ops.base import Array, Shape, expect_integers
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window over H, W.
+
+    Attributes:
+        kernel: its height and width.
+        stride: rows and columns from one position to the next.
+        padding: rows and columns added at the top, left, bottom and right.
+    """
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int]
+
+    @staticmethod
+    def of(op: Op, kernel: tuple[int, int] | None = None) -> Window:
+        """The window that an op's attributes describe; its `kernel` too unless that is given.
+
+        Raises:
+            ModelError: an attribute is missing or malformed.
+        """
+        if kernel is None:
+            height, width = expect_integers(op, "kernel", 1, 2)
+        else:
+            height, width = kernel
+        rows, columns = expect_integers(op, "stride", 1, 2)
+        top, left, bottom, right = expect_integers(op, "padding", 0, 4)
+        return Window((height, width), (rows, columns), (top, left, bottom, right))
+
+    def positions(self, op: Op, height: int, width: int) -> tuple[int, int]:
+        """Rows and columns of positions on an image.
+
+        Each is floor((extent + padding - kernel) / stride) + 1.
+
+        Raises:
+            ModelError: the window is larger than the padded image.
+        """
+        top, left, bottom, right = self.padding
+        padded = (height + top + bottom, width + left + right)
+        if self.kernel[0] > padded[0] or self.kernel[1] > padded[1]:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) has a {self.kernel[0]} x {self.kernel[1]} kernel, "
+                f"larger than its padded input of {padded[0]} x {padded[1]}"
+            )
+        return (
+            (padded[0] - self.kernel[0]) // self.stride[0] + 1,
+            (padded[1] - self.kernel[1]) // self.stride[1] + 1,
+        )
+
+    def patches(self, x: Array, fill: float = 0.0) -> Array:
+        """What each position sees: a view [N, C, OH, OW, kh, kw] of the padded x [N, C, H, W]."""
+        top, left, bottom, right = self.padding
+        padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
+        every = sliding_window_view(padded, self.kernel, axis=(2, 3))
+        view: Array = every[:, :, :: self.stride[0], :: self.stride[1]]
+        return view
+
+    def scatter(self, patches: Array, shape: Shape) -> Array:
+        """The adjoint of `patches`: [N, C, OH, OW, kh, kw] added up where they came from."""
+        batch, channels, height, width = shape
+        top, left, bottom, right = self.padding
+        padded = np.zeros(
+            (batch, channels, height + top + bottom, width + left + right), patches.dtype
+        )
+        rows = (patches.shape[2] - 1) * self.stride[0] + 1
+        columns = (patches.shape[3] - 1) * self.stride[1] + 1
+        for i in range(self.kernel[0]):
+            for j in range(self.kernel[1]):
+                padded[:, :, i : i + rows : self.stride[0], j : j + columns : self.stride[1]] += (
+                    patches[..., i, j]
+                )
+        return padded[:, :, top : top + height, left : left + width]
+
+    def fields(self) -> tuple[tuple[str, int], ...]:
+        """The constants that every kernel with a window has, in its struct's order."""
+        return (
+            ("kernel_height", self.kernel[0]),
+            ("kernel_width", self.kernel[1]),
+            ("stride_height", self.stride[0]),
+            ("stride_width", self.stride[1]),
+            ("padding_top", self.padding[0]),
+            ("padding_left", self.padding[1]),
+        )
+
+
+def pooled_shape(op: Op, shape: Shape) -> Shape:
+    """Shape of what a pooling op with these attributes makes of an input [N, C, H, W].
+
+    Raises:
+        ModelError: an attribute is malformed, or a window could lie in the padding alone.
+    """
+    window = Window.of(op)
+    (height, width), (top, left, bottom, right) = window.kernel, window.padding
+    if max(top, bottom) >= height or max(left, right) >= width:
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) has a {height} x {width} kernel and padding "
+            f"{list(window.padding)}: the padding must be smaller than the kernel"
+        )
+    return (*shape[:2], *window.positions(op, shape[2], shape[3]))
