@@ -1,1 +1,5 @@
-"""Models and data sets from files."""
+"""What users bring: data sets and ONNX models."""
+
+from poetfw.importers.dataset import BUILT_IN, DataSet, load_data
+
+__all__ = ["BUILT_IN", "DataSet", "load_data"]

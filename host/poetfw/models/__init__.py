@@ -1,1 +1,7 @@
-"""The built-in models and their data."""
+"""The built-in models, and what a model is."""
+
+from poetfw.models.builder import GraphBuilder
+from poetfw.models.model import Model, Weights
+from poetfw.models.zoo import DEFAULT_MODEL, MODELS, build_model
+
+__all__ = ["DEFAULT_MODEL", "MODELS", "GraphBuilder", "Model", "Weights", "build_model"]

@@ -1,0 +1,162 @@
+"""Data sets: the built-in digits and NPZ files, checked against the model they are to train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.errors import DataError
+from poetfw.importers.digits import load_digits
+from poetfw.importers.npz import read_npz
+from poetfw.importers.split import split
+from poetfw.models import Model
+
+Features = NDArray[np.float32]
+Targets = NDArray[np.int32] | NDArray[np.float32]
+
+BUILT_IN: Mapping[str, Callable[[Model], tuple[Features, NDArray[np.int32]]]] = MappingProxyType(
+    {"digits": load_digits}
+)
+"""Every built-in data set, by name."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Samples that fit a model.
+
+    Attributes:
+        name: what it was asked for by.
+        x_train, x_test: features, float32 [samples, *features].
+        y_train, y_test: int32 class numbers [samples], or float32 targets [samples, *outputs].
+    """
+
+    name: str
+    x_train: Features
+    y_train: Targets
+    x_test: Features
+    y_test: Targets
+
+
+def load_data(spec: str | Path, model: Model) -> DataSet:
+    """A data set for a model.
+
+    Args:
+        spec: a key of `BUILT_IN`, or the path of an `.npz` file with arrays `x`, `y` and, if it
+            is split already, `x_test`, `y_test`. Unless it is, every fifth sample is held out.
+        model: decides the shapes, and whether `y` holds class numbers (integers in
+            [0, classes)) or, for the loss mse, targets of the shape of the model's output.
+
+    Raises:
+        DataError: there is no such data set, its file is malformed, or it does not fit the model.
+    """
+    text = str(spec)
+    if text in BUILT_IN:
+        x, labels = BUILT_IN[text](model)
+        return _data_set(text, x, _built_in_targets(text, labels, model), None, None, model)
+    if not isinstance(spec, Path) and not text.endswith(".npz"):
+        raise DataError(
+            f"no data set is called {text!r}",
+            "use one of: " + ", ".join(BUILT_IN),
+            "or give the path of an .npz file with arrays x and y",
+        )
+    path = Path(spec)
+    arrays = read_npz(path, required=("x", "y"), optional=("x_test", "y_test"))
+    if ("x_test" in arrays) != ("y_test" in arrays):
+        raise DataError(f"{path}: x_test and y_test must come together, or not at all")
+    x = _features(path, "x", arrays["x"], model)
+    y = _targets(path, "y", arrays["y"], len(x), model)
+    if "x_test" not in arrays:
+        return _data_set(text, x, y, None, None, model)
+    x_test = _features(path, "x_test", arrays["x_test"], model)
+    y_test = _targets(path, "y_test", arrays["y_test"], len(x_test), model)
+    return _data_set(text, x, y, x_test, y_test, model)
+
+
+def _data_set(
+    name: str,
+    x: Features,
+    y: Targets,
+    x_test: Features | None,
+    y_test: Targets | None,
+    model: Model,
+) -> DataSet:
+    if x_test is None or y_test is None:
+        train, test = split(y, len(x))
+        x, y, x_test, y_test = x[train], y[train], x[test], y[test]
+    if len(x) < model.batch:
+        raise DataError(
+            f"{name}: there are {len(x)} samples to train with, fewer than the batch of "
+            f"{model.batch}",
+            "give more samples, or choose a smaller batch",
+        )
+    return DataSet(name, x, y, x_test, y_test)
+
+
+def _built_in_targets(name: str, labels: NDArray[np.int32], model: Model) -> Targets:
+    """Class numbers; for the loss mse, 1 at the class and 0 elsewhere."""
+    needed = int(labels.max()) + 1
+    outputs = model.output.shape[1:]
+    if len(outputs) != 1 or outputs[0] < needed:
+        raise DataError(
+            f"data set {name!r} has {needed} classes, but model {model.name!r} gives an output "
+            f"of shape {list(model.output.shape)}",
+            "give your own data as an .npz file",
+        )
+    if model.classes is not None:
+        return labels
+    return np.eye(outputs[0], dtype=np.float32)[labels]
+
+
+def _features(path: Path, key: str, array: NDArray[np.generic], model: Model) -> Features:
+    wanted = model.input.shape[1:]
+    if array.shape[1:] != wanted or array.ndim == 0:
+        raise DataError(
+            f"{path}: {key} has shape {list(array.shape)}, but model {model.name!r} needs "
+            f"[samples, {', '.join(map(str, wanted))}]"
+        )
+    return _floats(path, key, array)
+
+
+def _targets(
+    path: Path, key: str, array: NDArray[np.generic], samples: int, model: Model
+) -> Targets:
+    wanted = (samples,) if model.classes is not None else (samples, *model.output.shape[1:])
+    if array.shape != wanted:
+        raise DataError(
+            f"{path}: {key} has shape {list(array.shape)}, but {samples} samples and the loss "
+            f"{model.loss} need {list(wanted)}"
+        )
+    if model.classes is None:
+        return _floats(path, key, array)
+    if array.dtype.kind not in "iu":
+        raise DataError(
+            f"{path}: {key} holds {array.dtype}, but class numbers must be integers",
+            "or train with the loss mse",
+        )
+    if array.size and not (0 <= int(array.min()) and int(array.max()) < model.classes):
+        raise DataError(
+            f"{path}: {key} holds labels from {array.min()} to {array.max()}, but model "
+            f"{model.name!r} has classes 0 to {model.classes - 1}"
+        )
+    return array.astype(np.int32)
+
+
+def _floats(path: Path, key: str, array: NDArray[np.generic]) -> Features:
+    if array.dtype.kind not in "fiu":
+        raise DataError(f"{path}: {key} holds {array.dtype}, not numbers")
+    if not len(array):
+        raise DataError(f"{path}: {key} holds no samples")
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused below
+        values = array.astype(np.float32)
+    finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if not finite.all():
+        raise DataError(
+            f"{path}: {key} holds NaN, infinity or numbers beyond float32 in sample "
+            f"{int(np.argmin(finite))}"
+        )
+    return values

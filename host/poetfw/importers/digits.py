@@ -1,0 +1,54 @@
+"""The handwritten digits that travel with scikit-learn: 1,797 real images of 8 x 8 pixels.
+
+They are the test part of the UCI "Optical Recognition of Handwritten Digits" data set (Alpaydin
+and Kaynak, 1998). Pixels from 0 to 16 become 0 to 2, which gives them a variance near 1 and leaves
+the background 0, as convolution's padding is. A model with a larger input gets the same images
+enlarged: every pixel becomes k x k pixels, with k as large as fits, the rest is a border of
+background, and each channel is the same image. That stands in for data of that size; it holds no
+more detail.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.errors import DataError
+from poetfw.models import Model
+
+_SIDE = 8
+
+
+def load_digits(model: Model) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Images [1797, *features] in the shape of the model's input, and their digits [1797].
+
+    Raises:
+        DataError: the model's input is neither 64 features nor square images of 8 x 8 or more.
+    """
+    from sklearn import datasets  # slow to import, and seldom needed
+
+    images, labels = datasets.load_digits(return_X_y=True)
+    shape = model.input.shape[1:]
+    if shape == (_SIDE * _SIDE,):
+        pixels = images
+    elif len(shape) == 3 and shape[1] == shape[2] >= _SIDE:
+        pixels = _enlarge(images.reshape(-1, _SIDE, _SIDE), shape)
+    else:
+        raise DataError(
+            f"the digits do not fit model {model.name!r}, whose input has shape "
+            f"{list(model.input.shape)}: they need {_SIDE * _SIDE} features, or square images "
+            f"of {_SIDE} x {_SIDE} or more",
+            "give your own data as an .npz file",
+        )
+    return (pixels / 8).astype(np.float32), labels.astype(np.int32)
+
+
+def _enlarge(images: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Images [n, 8, 8] as [n, channels, side, side], background (0) around them."""
+    channels, side, _ = shape
+    scale = side // _SIDE
+    border = side - scale * _SIDE
+    around = (border // 2, border - border // 2)
+    large = images.repeat(scale, axis=1).repeat(scale, axis=2)
+    large = np.pad(large, ((0, 0), around, around))
+    return np.repeat(large[:, None], channels, axis=1)

@@ -1,0 +1,105 @@
+"""Reads arrays from an NPZ file that nobody vouches for.
+
+`numpy.load` believes what a file declares: a few bytes can claim an array of terabytes, or a
+pickle. Here every member's declared size is checked, against the limit and against its header,
+before anything is unpacked.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from poetfw.errors import DataError
+
+LARGEST_ARRAY_BYTES = 1 << 30
+"""An array may have so many bytes, unpacked."""
+
+_MALFORMED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,  # NumPy's, for a malformed header
+    RuntimeError,  # zipfile's, for an encrypted member
+    NotImplementedError,  # zipfile's, for an unknown compression
+    OverflowError,
+    SyntaxError,
+    UnicodeDecodeError,
+)
+
+
+def read_npz(
+    path: Path, required: Sequence[str], optional: Sequence[str] = ()
+) -> dict[str, NDArray[np.generic]]:
+    """The arrays of the given names.
+
+    Raises:
+        DataError: the file cannot be read, is no NPZ file, lacks a required array, or declares
+            one that holds objects, is damaged, or is larger than `LARGEST_ARRAY_BYTES`.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            missing = [name for name in required if name not in members]
+            if missing:
+                raise DataError(
+                    f"{path}: there is no array {' and no array '.join(missing)}; it holds "
+                    f"{', '.join(repr(name) for name in members) or 'nothing'}",
+                    "write it with numpy.savez(path, x=x, y=y)",
+                )
+            return {
+                name: _read_member(archive, members[name], path, name)
+                for name in (*required, *optional)
+                if name in members
+            }
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except _MALFORMED as error:
+        raise DataError(
+            f"{path}: not an NPZ file, or damaged: {error}",
+            "write it with numpy.savez(path, x=x, y=y)",
+        ) from error
+
+
+def _read_member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, name: str
+) -> NDArray[np.generic]:
+    if info.file_size > LARGEST_ARRAY_BYTES:
+        raise DataError(
+            f"{path}: array {name} declares {info.file_size} bytes, more than the "
+            f"{LARGEST_ARRAY_BYTES} that poetfw reads"
+        )
+    with archive.open(info) as stream:
+        shape, fortran_order, dtype = _read_header(stream)
+        if dtype.hasobject:
+            raise DataError(
+                f"{path}: array {name} holds Python objects, which poetfw does not unpickle",
+                "store numbers",
+            )
+        if stream.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
+            raise DataError(
+                f"{path}: array {name} declares shape {list(shape)} of {dtype}, which its "
+                f"{info.file_size} bytes do not hold"
+            )
+        # Raises BadZipFile where the data is shorter than declared or its CRC is wrong.
+        values = np.frombuffer(stream.read(), dtype)
+    return values.reshape(shape, order="F" if fortran_order else "C")
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    version = npy.read_magic(stream)
+    if version == (1, 0):
+        return npy.read_array_header_1_0(stream)
+    if version == (2, 0):
+        return npy.read_array_header_2_0(stream)
+    raise ValueError(f"array format {version[0]}.{version[1]} is not known")

@@ -1,0 +1,97 @@
+"""Builds an inference graph op by op; output shapes follow from the operators' shape rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.errors import ModelError
+from poetfw.ir import Attribute, Graph, Op, Role, Tensor
+from poetfw.models.model import Weights
+from poetfw.ops import infer_output
+
+LARGEST_BATCH = 65_536
+
+
+class GraphBuilder:
+    """A graph being built. Tensors are known by their names.
+
+    Attributes:
+        input: name of the graph's input.
+        weights: values of the persistent tensors added so far, by name.
+    """
+
+    def __init__(self, name: str, input_name: str, input_shape: Sequence[int]) -> None:
+        """Start with an input of shape [batch, features...].
+
+        Raises:
+            ModelError: an extent is below 1, or the batch is absurdly large.
+        """
+        if not 1 <= input_shape[0] <= LARGEST_BATCH:
+            raise ModelError(
+                f"the batch is {input_shape[0]}: it must be between 1 and {LARGEST_BATCH}"
+            )
+        self._name = name
+        self._tensors: dict[str, Tensor] = {}
+        self._ops: dict[str, Op] = {}
+        self.weights: dict[str, NDArray[np.float32]] = {}
+        self.input = self._add_tensor(Tensor(input_name, tuple(input_shape), role=Role.INPUT))
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """A tensor's shape."""
+        return self._tensors[tensor].shape
+
+    def parameter(self, name: str, values: NDArray[np.float32]) -> str:
+        """Add a tensor that is trained, with its initial values; returns its name."""
+        return self._persistent(name, values, Role.PARAMETER)
+
+    def state(self, name: str, values: NDArray[np.float32]) -> str:
+        """Add a persistent tensor that is not trained; returns its name."""
+        return self._persistent(name, values, Role.STATE)
+
+    def op(
+        self,
+        kind: str,
+        name: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> str:
+        """Append an op, and the tensor it produces under the same name; returns that name.
+
+        Where the name is taken already, a number is put behind it.
+
+        Raises:
+            ModelError: the inputs or attributes do not fit the operator.
+        """
+        name = self._fresh(name)
+        op = Op(name, kind, tuple(inputs), name, attributes or {})
+        output = infer_output(op, [self._tensors[i] for i in inputs], Role.ACTIVATION)
+        assert output is not None, kind
+        self._ops[name] = op
+        return self._add_tensor(output)
+
+    def build(self, output: str) -> tuple[Graph, Weights]:
+        """The finished graph and the initial values of its persistent tensors.
+
+        Raises:
+            ModelError: the graph is malformed.
+        """
+        graph = Graph(self._name, tuple(self._tensors.values()), tuple(self._ops.values()), output)
+        return graph, self.weights
+
+    def _persistent(self, name: str, values: NDArray[np.float32], role: Role) -> str:
+        tensor = self._add_tensor(Tensor(self._fresh(name), values.shape, role=role))
+        self.weights[tensor] = values
+        return tensor
+
+    def _add_tensor(self, tensor: Tensor) -> str:
+        self._tensors[tensor.name] = tensor
+        return tensor.name
+
+    def _fresh(self, name: str) -> str:
+        candidate, number = name, 2
+        while candidate in self._tensors or candidate in self._ops:
+            candidate, number = f"{name} ({number})", number + 1
+        return candidate

@@ -1,0 +1,109 @@
+"""A model ready to be trained: its inference graph, initial weights, loss and settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.errors import ModelError
+from poetfw.ir import Graph, Role, Tensor
+from poetfw.ops import check_shapes
+from poetfw.training import LOSSES, Sgd
+
+Weights = Mapping[str, NDArray[np.float32]]
+"""Values of persistent tensors, by name."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network and what training it starts from.
+
+    Construction checks shapes, that there is one input and one output, that the loss fits the
+    output, and that every persistent tensor has finite float32 weights of its shape.
+
+    Attributes:
+        graph: inference form: one tensor of role `INPUT`, weights of role `PARAMETER`, running
+            statistics of role `STATE`. Axis 0 of input and output is the batch.
+        weights: initial values of every persistent tensor.
+        loss: a key of `poetfw.training.LOSSES`.
+        description: one line for people.
+        optimizer: settings that train it well.
+        epochs: passes over the data set that train it well.
+
+    Raises:
+        ModelError: a check failed.
+    """
+
+    graph: Graph
+    weights: Weights
+    loss: str
+    description: str
+    optimizer: Sgd = field(default_factory=Sgd)
+    epochs: int = 3
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        check_shapes(self.graph)
+        inputs = self.graph.with_role(Role.INPUT)
+        if len(inputs) != 1:
+            raise ModelError(f"model {self.name!r} has {len(inputs)} inputs; poetfw trains with 1")
+        if self.output.shape[:1] != self.input.shape[:1]:
+            raise ModelError(
+                f"model {self.name!r} gives an output of shape {list(self.output.shape)} for an "
+                f"input of shape {list(self.input.shape)}: axis 0 of both must be the batch"
+            )
+        if self.loss not in LOSSES:
+            raise ModelError(
+                f"{self.loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES)
+            )
+        if self.loss == "softmax_cross_entropy" and (
+            len(self.output.shape) != 2 or self.output.shape[1] < 2
+        ):
+            raise ModelError(
+                f"model {self.name!r} has an output of shape {list(self.output.shape)}; softmax "
+                "cross-entropy needs [batch, classes] with 2 classes or more",
+                "choose the loss mse",
+            )
+        for tensor in self.graph.persistent:
+            values = self.weights.get(tensor.name)
+            if values is None or values.dtype != np.float32 or values.shape != tensor.shape:
+                raise ModelError(
+                    f"tensor {tensor.name!r} needs float32 weights of shape {list(tensor.shape)}"
+                )
+            if not np.isfinite(values).all():
+                raise ModelError(f"the weights of tensor {tensor.name!r} hold NaN or infinity")
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.graph.name
+
+    @property
+    def input(self) -> Tensor:
+        """The batch of features."""
+        return self.graph.with_role(Role.INPUT)[0]
+
+    @property
+    def output(self) -> Tensor:
+        """The batch of answers: logits, or predictions."""
+        return self.graph.by_name[self.graph.output]
+
+    @property
+    def batch(self) -> int:
+        """Samples in a batch."""
+        return self.input.shape[0]
+
+    @property
+    def classes(self) -> int | None:
+        """How many classes it tells apart; None where it does not classify."""
+        return self.output.shape[1] if self.loss == "softmax_cross_entropy" else None
+
+    @property
+    def parameter_count(self) -> int:
+        """How many numbers are trained."""
+        return sum(math.prod(t.shape) for t in self.graph.with_role(Role.PARAMETER))

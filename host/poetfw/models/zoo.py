@@ -1,0 +1,153 @@
+"""The built-in models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from poetfw.errors import ModelError
+from poetfw.models.layers import Layers
+from poetfw.models.model import Model
+from poetfw.training import Sgd
+
+DEFAULT_MODEL = "digits-cnn"
+_SAME_3X3 = (1, 1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A built-in model.
+
+    Attributes:
+        description: one line for people.
+        batch: the batch it is trained with unless another one is asked for.
+        build: makes it from batch and seed.
+    """
+
+    description: str
+    batch: int
+    build: Callable[[int, int], Model]
+
+
+def build_model(name: str, batch: int | None = None, seed: int = 0) -> Model:
+    """A built-in model with freshly drawn weights.
+
+    Args:
+        name: a key of `MODELS`.
+        batch: samples in a batch; None for the model's own choice.
+        seed: of the initial weights, 0 or more. The same seed gives the same bits.
+
+    Raises:
+        ModelError: there is no such model, or the batch or seed is out of range.
+    """
+    entry = MODELS.get(name)
+    if entry is None:
+        raise ModelError(
+            f"no model is called {name!r}",
+            "use one of: " + ", ".join(MODELS),
+            "or give the path of an .onnx file",
+        )
+    if seed < 0:
+        raise ModelError(f"the seed is {seed}: it must be 0 or more")
+    return entry.build(entry.batch if batch is None else batch, seed)
+
+
+def _digits_cnn(batch: int, seed: int) -> Model:
+    layers = Layers("digits-cnn", (batch, 1, 8, 8), seed)
+    x = layers.input
+    for index, channels in ((1, 8), (2, 8), (3, 16)):
+        x = layers.conv(f"conv{index}", x, channels, 3, padding=_SAME_3X3)
+        x = layers.batch_norm(f"bn{index}", x)
+        x = layers.relu(f"relu{index}", x)
+        if index > 1:
+            x = layers.pool("max_pool2d", f"pool{index}", x, 2)
+    x = layers.linear("logits", layers.flatten("flatten", x), 10)
+    return Model(
+        *layers.build(x),
+        loss="softmax_cross_entropy",
+        description=MODELS["digits-cnn"].description,
+        optimizer=Sgd(learning_rate=0.02, momentum=0.9),
+        epochs=3,
+    )
+
+
+def _lenet5(batch: int, seed: int) -> Model:
+    """LeCun, Bottou, Bengio, Haffner, Proc. IEEE 1998, section II.B.
+
+    With today's usual simplifications: ReLU in place of tanh, the second convolution connected to
+    all maps, plain averages as subsampling, and a linear layer in place of the RBF units.
+    """
+    layers = Layers("lenet5", (batch, 1, 28, 28), seed)
+    x = layers.conv("c1", layers.input, 6, 5, padding=(2, 2, 2, 2), bias=True)
+    x = layers.pool("avg_pool2d", "s2", layers.relu("c1.relu", x), 2)
+    x = layers.conv("c3", x, 16, 5, bias=True)
+    x = layers.pool("avg_pool2d", "s4", layers.relu("c3.relu", x), 2)
+    x = layers.flatten("flatten", x)
+    x = layers.relu("c5.relu", layers.linear("c5", x, 120))
+    x = layers.relu("f6.relu", layers.linear("f6", x, 84))
+    return Model(
+        *layers.build(layers.linear("logits", x, 10)),
+        loss="softmax_cross_entropy",
+        description=MODELS["lenet5"].description,
+        optimizer=Sgd(learning_rate=0.02, momentum=0.9),
+        epochs=5,
+    )
+
+
+def _mlp(batch: int, seed: int) -> Model:
+    layers = Layers("mlp", (batch, 64), seed)
+    x = layers.relu("relu1", layers.linear("hidden1", layers.input, 64))
+    x = layers.relu("relu2", layers.linear("hidden2", x, 32))
+    return Model(
+        *layers.build(layers.linear("logits", x, 10)),
+        loss="softmax_cross_entropy",
+        description=MODELS["mlp"].description,
+        optimizer=Sgd(learning_rate=0.05, momentum=0.9),
+        epochs=5,
+    )
+
+
+def _resnet8(batch: int, seed: int) -> Model:
+    """MLPerf Tiny's image classification model (`resnet_v1_eembc`), with its 77,706 weights.
+
+    Keras's "same" padding at stride 2 puts the odd row and column at the bottom and right.
+    """
+    layers = Layers("resnet8", (batch, 3, 32, 32), seed)
+
+    def conv_bn(name: str, x: str, channels: int, stride: int = 1) -> str:
+        padding = _SAME_3X3 if stride == 1 else (0, 0, 1, 1)
+        x = layers.conv(f"{name}.conv", x, channels, 3, stride=stride, padding=padding, bias=True)
+        return layers.batch_norm(f"{name}.bn", x, eps=1e-3, momentum=0.01)
+
+    x = layers.relu("stem.relu", conv_bn("stem", layers.input, 16))
+    for index, (channels, stride) in enumerate(((16, 1), (32, 2), (64, 2)), start=1):
+        stack = f"stack{index}"
+        y = layers.relu(f"{stack}.a.relu", conv_bn(f"{stack}.a", x, channels, stride))
+        y = conv_bn(f"{stack}.b", y, channels)
+        if stride != 1:
+            x = layers.conv(f"{stack}.shortcut", x, channels, 1, stride=stride, bias=True)
+        x = layers.relu(f"{stack}.relu", layers.add(f"{stack}.add", x, y))
+    x = layers.pool("avg_pool2d", "pool", x, 8)
+    return Model(
+        *layers.build(layers.linear("logits", layers.flatten("flatten", x), 10)),
+        loss="softmax_cross_entropy",
+        description=MODELS["resnet8"].description,
+        optimizer=Sgd(learning_rate=0.02, momentum=0.9),
+        epochs=3,
+    )
+
+
+MODELS: Mapping[str, Entry] = MappingProxyType(
+    {
+        "digits-cnn": Entry(
+            "three convolutions with batch norm for 8 x 8 handwritten digits (the default)",
+            32,
+            _digits_cnn,
+        ),
+        "lenet5": Entry("LeNet-5 with ReLU, 1 x 28 x 28 images, 10 classes", 32, _lenet5),
+        "mlp": Entry("multilayer perceptron 64-64-32-10 for 8 x 8 handwritten digits", 32, _mlp),
+        "resnet8": Entry("MLPerf Tiny's ResNet-8, 3 x 32 x 32 images, 10 classes", 32, _resnet8),
+    }
+)
+"""The built-in models by name, the default first."""
