@@ -1,0 +1,49 @@
+/* Average pooling, over windows and over whole planes, and the gradients.
+ *
+ *   x, dx   [planes][in_height][in_width], where planes is samples * channels
+ *   y, dy   [planes][out_height][out_width]; [planes] for the global pool
+ *
+ * Padding is smaller than the kernel. A window's mean is its sum over the kernel's size where
+ * count_include_pad is 1, over the number of its elements that are not padding where it is 0.
+ */
+#ifndef POET_AVG_POOL2D_H
+#define POET_AVG_POOL2D_H
+
+#include <stdint.h>
+
+struct poet_avg_pool2d {
+    int32_t planes;
+    int32_t in_height;
+    int32_t in_width;
+    int32_t out_height;
+    int32_t out_width;
+    int32_t kernel_height;
+    int32_t kernel_width;
+    int32_t stride_height;
+    int32_t stride_width;
+    int32_t padding_top;
+    int32_t padding_left;
+    int32_t count_include_pad;
+};
+
+struct poet_global_avg_pool {
+    int32_t planes;
+    int32_t height;
+    int32_t width;
+};
+
+/* y = the mean of each window */
+void poet_avg_pool2d_forward_f32(const struct poet_avg_pool2d *op, const float *x, float *y);
+
+/* dx = the sum, over the windows it is in, of dy / what the window was divided by */
+void poet_avg_pool2d_backward_f32(const struct poet_avg_pool2d *op, const float *dy, float *dx);
+
+/* y = the mean of each plane */
+void poet_global_avg_pool_forward_f32(const struct poet_global_avg_pool *op, const float *x,
+                                      float *y);
+
+/* dx = dy / (height * width) all over the plane */
+void poet_global_avg_pool_backward_f32(const struct poet_global_avg_pool *op, const float *dy,
+                                       float *dx);
+
+#endif

@@ -1,0 +1,34 @@
+/* Max pooling and its gradient.
+ *
+ *   x, dx   [planes][in_height][in_width], where planes is samples * channels
+ *   y, dy   [planes][out_height][out_width]
+ *
+ * Padding, which is smaller than the kernel, is never the maximum.
+ */
+#ifndef POET_MAX_POOL2D_H
+#define POET_MAX_POOL2D_H
+
+#include <stdint.h>
+
+struct poet_max_pool2d {
+    int32_t planes;
+    int32_t in_height;
+    int32_t in_width;
+    int32_t out_height;
+    int32_t out_width;
+    int32_t kernel_height;
+    int32_t kernel_width;
+    int32_t stride_height;
+    int32_t stride_width;
+    int32_t padding_top;
+    int32_t padding_left;
+};
+
+/* y = the largest x in each window */
+void poet_max_pool2d_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y);
+
+/* dx = the sum of the dy of those windows whose first maximum, row by row, it is; 0 elsewhere */
+void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float *x, const float *dy,
+                                  float *dx);
+
+#endif
