@@ -1,0 +1,52 @@
+/* The whole interface to a board. Each family under hal/ implements it, and provides the entry point
+ * that initialises memory and calls poet_run().
+ *
+ * Functions that return int return POET_OK, a negative enum poet_status, or a negative status of the
+ * family's own, -16 or less.
+ */
+#ifndef POET_HAL_H
+#define POET_HAL_H
+
+#include <stdint.h>
+
+/* What a tick is: "cycles", "instructions" or "ns". */
+extern const char poet_hal_tick_unit[];
+
+/* Makes everything below usable. Called once, first. */
+void poet_hal_init(void);
+
+/* Sends `bytes` characters to the console. Returns when they are sent or safely queued. */
+void poet_hal_console_write(const char *text, uint32_t bytes);
+
+/* Ticks since poet_hal_init. Never runs backwards; wraps after 2^64. */
+uint64_t poet_hal_ticks(void);
+
+/* Makes the block storage ready. Called once, before the first transfer. */
+int poet_hal_storage_open(void);
+
+/* Starts to move `count` (1 or more) consecutive blocks of POET_BLOCK_BYTES between storage and RAM.
+ * The RAM belongs to the transfer until poet_hal_storage_wait; only one transfer may be under way. A
+ * family without DMA moves the blocks before it returns. `ram` need not be aligned. */
+int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count);
+int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count);
+
+/* Waits for the transfer under way, and returns how it ended. */
+int poet_hal_storage_wait(void);
+
+/* Sleeps until an interrupt, or not at all. Ticks may stand still meanwhile. */
+void poet_hal_idle(void);
+
+/* Why the board started: one word such as "power-on", "pin", "watchdog", "software". */
+const char *poet_hal_reset_cause(void);
+
+/* The stack, as [lower, upper). Both are null where it is not the firmware's own. */
+struct poet_stack {
+    uint8_t *lower;
+    uint8_t *upper;
+};
+struct poet_stack poet_hal_stack(void);
+
+/* Ends the program with an exit code; a board that cannot exit sleeps for ever. */
+_Noreturn void poet_hal_exit(int code);
+
+#endif

@@ -1,0 +1,80 @@
+/* The twin: QEMU's mps2-an386, a Cortex-M4F with a CMSDK timer and UART at 25 MHz.
+ *
+ * Run with -icount shift=0, which makes virtual time advance by 1 ns per instruction: a tick of the
+ * timer is 40 ns and so 40 instructions.
+ */
+#include "guard.h"
+#include "hal.h"
+#include "registers.h"
+#include "semihosting.h"
+
+#define TIMER_CTRL REGISTER(0x40000000u)
+#define TIMER_CTRL_ENABLE 1u
+#define TIMER_VALUE REGISTER(0x40000004u)
+#define TIMER_RELOAD REGISTER(0x40000008u)
+#define INSTRUCTIONS_PER_TIMER_TICK 40u
+
+#define UART_DATA REGISTER(0x40004000u)
+#define UART_STATE REGISTER(0x40004004u)
+#define UART_STATE_TX_FULL 1u
+#define UART_CTRL REGISTER(0x40004008u)
+#define UART_CTRL_TX_ENABLE 1u
+#define UART_BAUDDIV REGISTER(0x40004010u)
+#define UART_BAUDDIV_MINIMUM 16u
+
+#define ADP_STOPPED_APPLICATION_EXIT 0x20026u
+
+const char poet_hal_tick_unit[] = "instructions";
+
+static struct {
+    uint64_t elapsed;
+    uint32_t last;
+} timer;
+
+void poet_hal_init(void)
+{
+    poet_guard_memory();
+    UART_BAUDDIV = UART_BAUDDIV_MINIMUM;
+    UART_CTRL = UART_CTRL_TX_ENABLE;
+    TIMER_RELOAD = UINT32_MAX;
+    TIMER_VALUE = UINT32_MAX;
+    TIMER_CTRL = TIMER_CTRL_ENABLE;
+    timer.last = TIMER_VALUE;
+}
+
+void poet_hal_console_write(const char *text, uint32_t bytes)
+{
+    for (uint32_t i = 0u; i < bytes; i++) {
+        UART_DATA = (uint8_t)text[i];
+        /* Afterwards, not before: at exit the emulator drops what still waits here. */
+        while ((UART_STATE & UART_STATE_TX_FULL) != 0u) {
+        }
+    }
+}
+
+/* The timer counts down and wraps after 2^32 ticks, 1.7e11 instructions: training steps, before and
+ * after each of which this is called, are far shorter. */
+uint64_t poet_hal_ticks(void)
+{
+    const uint32_t now = TIMER_VALUE;
+    timer.elapsed += timer.last - now;
+    timer.last = now;
+    return timer.elapsed * INSTRUCTIONS_PER_TIMER_TICK;
+}
+
+void poet_hal_idle(void)
+{
+}
+
+const char *poet_hal_reset_cause(void)
+{
+    return "power-on";
+}
+
+_Noreturn void poet_hal_exit(int code)
+{
+    const uint32_t arguments[2] = {ADP_STOPPED_APPLICATION_EXIT, (uint32_t)code};
+    for (;;) {
+        (void)poet_semihosting(POET_SYS_EXIT_EXTENDED, arguments);
+    }
+}

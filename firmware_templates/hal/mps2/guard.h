@@ -1,0 +1,9 @@
+/* The memory protection unit, set so that only the board's RAM and flash exist. */
+#ifndef POET_GUARD_H
+#define POET_GUARD_H
+
+/* From now on every access outside POET_RAM_BYTES of RAM, POET_FLASH_BYTES of flash and the
+ * peripherals faults, as does a write to flash. */
+void poet_guard_memory(void);
+
+#endif

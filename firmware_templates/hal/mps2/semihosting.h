@@ -1,0 +1,24 @@
+/* Arm semihosting: services of the emulator (Arm, "Semihosting for AArch32 and AArch64", 2.0). */
+#ifndef POET_SEMIHOSTING_H
+#define POET_SEMIHOSTING_H
+
+#include <stdint.h>
+
+enum poet_semihosting {
+    POET_SYS_OPEN = 0x01,
+    POET_SYS_WRITE = 0x05,
+    POET_SYS_READ = 0x06,
+    POET_SYS_SEEK = 0x0a,
+    POET_SYS_EXIT_EXTENDED = 0x20,
+};
+
+/* Asks for a service whose arguments are the words at `arguments`. */
+static inline int32_t poet_semihosting(enum poet_semihosting service, const uint32_t *arguments)
+{
+    register uint32_t r0 __asm__("r0") = (uint32_t)service;
+    register const uint32_t *r1 __asm__("r1") = arguments;
+    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+    return (int32_t)r0;
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* Which pin is what. The defaults are the nRF52840-DK's: its virtual serial port, and an SD card on
+ * the Arduino header's SPI pins. A pin is 32 * port + number; override any of them by -D. */
+#ifndef POET_HAL_PINS_H
+#define POET_HAL_PINS_H
+
+#define POET_PIN(port, number) (32u * (port) + (number))
+
+#ifndef POET_PIN_CONSOLE_TX
+#define POET_PIN_CONSOLE_TX POET_PIN(0u, 6u)
+#endif
+#ifndef POET_PIN_SD_SELECT
+#define POET_PIN_SD_SELECT POET_PIN(1u, 12u) /* D10 */
+#endif
+#ifndef POET_PIN_SD_MOSI
+#define POET_PIN_SD_MOSI POET_PIN(1u, 13u) /* D11 */
+#endif
+#ifndef POET_PIN_SD_MISO
+#define POET_PIN_SD_MISO POET_PIN(1u, 14u) /* D12 */
+#endif
+#ifndef POET_PIN_SD_CLOCK
+#define POET_PIN_SD_CLOCK POET_PIN(1u, 15u) /* D13 */
+#endif
+
+#endif

@@ -1,0 +1,60 @@
+"""SCons script: compiler, flags, outputs and targets of one environment."""
+
+from SCons.Script import AlwaysBuild, Builder, Default, DefaultEnvironment
+
+env = DefaultEnvironment()
+board = env.BoardConfig()
+prefix = board.get("build.toolchain_prefix")
+machine_flags = board.get("build.machine_flags")
+bare_metal = bool(prefix)
+
+env.Replace(
+    AR=f"{prefix}ar",
+    AS=f"{prefix}gcc",
+    CC=f"{prefix}gcc",
+    CXX=f"{prefix}g++",
+    LINK=f"{prefix}gcc",
+    OBJCOPY=f"{prefix}objcopy",
+    RANLIB=f"{prefix}ranlib",
+    SIZETOOL=f"{prefix}size",
+    ARFLAGS=["rc"],
+    PROGNAME="firmware",
+    PROGSUFFIX=".elf",
+    SIZEPROGREGEXP=r"^(?:\.vectors|\.text|\.rodata|\.data)\s+(\d+).*",
+    SIZEDATAREGEXP=r"^(?:\.data|\.bss|\.noinit)\s+(\d+).*",
+    SIZECHECKCMD="$SIZETOOL -A -d $SOURCES",
+    SIZEPRINTCMD="$SIZETOOL -B -d $SOURCES",
+)
+env.Append(
+    ASFLAGS=[*machine_flags, "-x", "assembler-with-cpp"],
+    CCFLAGS=machine_flags,
+    LINKFLAGS=machine_flags,
+)
+if bare_metal:
+    env.Append(CCFLAGS=["-ffreestanding"], LINKFLAGS=["-nostdlib"], LIBS=["gcc"])
+
+
+def converter(output_format, suffix):
+    """A builder that turns the ELF into another format."""
+    command = f"$OBJCOPY -O {output_format} $SOURCES $TARGET"
+    return Builder(action=env.VerboseAction(command, "Building $TARGET"), suffix=suffix)
+
+
+env.Append(BUILDERS={"ElfToBin": converter("binary", ".bin"), "ElfToHex": converter("ihex", ".hex")})
+
+elf = env.BuildProgram()
+outputs = [elf]
+if bare_metal:
+    image = "$BUILD_DIR/${PROGNAME}"
+    outputs += [env.ElfToBin(image, elf), env.ElfToHex(image, elf)]
+if board.get("upload.protocol", "") == "nrfjprog":
+    program = "nrfjprog -f nrf52 --chiperase --reset --program $SOURCE"
+    env.AddPlatformTarget(
+        "upload", outputs[-1], env.VerboseAction(program, "Uploading $SOURCE"), "Upload"
+    )
+
+env.AddPlatformTarget(
+    "size", elf, env.VerboseAction("$SIZEPRINTCMD", "Calculating size $SOURCE"), "Program Size"
+)
+AlwaysBuild(env.Alias("buildprog", outputs, outputs))
+Default(["buildprog"])

@@ -1,0 +1,41 @@
+#include "console.h"
+
+#include "hal.h"
+
+void poet_print(const char *text)
+{
+    uint32_t bytes = 0u;
+    while (text[bytes] != '\0') {
+        bytes++;
+    }
+    poet_hal_console_write(text, bytes);
+}
+
+void poet_print_decimal(uint64_t value)
+{
+    char digits[20]; /* 2^64 - 1 has 20 */
+    uint32_t first = sizeof digits;
+    do {
+        digits[--first] = (char)('0' + value % 10u);
+        value /= 10u;
+    } while (value != 0u);
+    poet_hal_console_write(digits + first, (uint32_t)sizeof digits - first);
+}
+
+void poet_print_hex(uint32_t value)
+{
+    char digits[8];
+    for (uint32_t i = sizeof digits; i-- > 0u;) {
+        digits[i] = "0123456789abcdef"[value & 15u];
+        value >>= 4;
+    }
+    poet_hal_console_write(digits, sizeof digits);
+}
+
+void poet_print_signed(int32_t value)
+{
+    if (value < 0) {
+        poet_print("-");
+    }
+    poet_print_decimal((uint64_t)(value < 0 ? -(int64_t)value : value));
+}

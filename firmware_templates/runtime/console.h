@@ -1,0 +1,18 @@
+/* Console lines, put together piece by piece: numbers without a printf. */
+#ifndef POET_CONSOLE_H
+#define POET_CONSOLE_H
+
+#include <stdint.h>
+
+void poet_print(const char *text);
+
+/* Unsigned decimal. */
+void poet_print_decimal(uint64_t value);
+
+/* Eight lower-case hexadecimal digits. */
+void poet_print_hex(uint32_t value);
+
+/* A signed decimal. */
+void poet_print_signed(int32_t value);
+
+#endif

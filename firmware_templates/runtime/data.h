@@ -1,0 +1,30 @@
+/* The data set: which samples make up a batch, and how they reach the arena. */
+#ifndef POET_DATA_H
+#define POET_DATA_H
+
+#include <stdint.h>
+
+/* Samples in storage: fixed-size records of x bytes, then y bytes, padded to whole blocks. */
+struct poet_samples {
+    uint32_t first_block;
+    uint32_t count;
+    uint32_t record_blocks;
+};
+
+/* The sample at position `position` of epoch `epoch`: for each epoch and seed a permutation of
+ * [0, samples), without a table. A four-round Feistel network over the smallest even number of bits
+ * that can count the samples, walked until it lands on one. samples >= 1, position < samples. */
+uint32_t poet_sample_at(uint32_t position, uint32_t samples, uint32_t seed, uint32_t epoch);
+
+/* Makes batch `step` (0-based) of training, in shuffled order, the current one. Each epoch uses the
+ * first floor(count / POET_BATCH) * POET_BATCH positions of its permutation. count >= POET_BATCH. */
+void poet_data_select_training(const struct poet_samples *samples, uint32_t seed, uint32_t step);
+
+/* Makes batch `batch` (0-based), in storage order, the current one. */
+void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t batch);
+
+/* Read the current batch: POET_BATCH * POET_X_BYTES of features, POET_BATCH * POET_Y_BYTES of labels. */
+int poet_data_load_x(void *x);
+int poet_data_load_y(void *y);
+
+#endif

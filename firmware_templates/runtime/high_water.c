@@ -1,0 +1,57 @@
+#include "high_water.h"
+
+#include "hal.h"
+#include "plan.h"
+
+#include <stddef.h>
+
+/* As a float a signalling NaN, which no arithmetic produces; no two of its bytes are equal. */
+static const uint8_t PAINT[4] = {0xe1, 0xc3, 0xa5, 0x7f};
+
+/* Room below poet_paint_stack's frame address for the frame itself. */
+#define FRAME_BYTES 64
+
+static uint8_t paint_at(const uint8_t *address)
+{
+    return PAINT[(uintptr_t)address % sizeof PAINT];
+}
+
+static void paint(uint8_t *lower, const uint8_t *upper)
+{
+    /* Through volatile: a call to memset would need stack while the stack is painted. */
+    for (volatile uint8_t *byte = lower; byte < upper; byte++) {
+        *byte = paint_at((const uint8_t *)(uintptr_t)byte);
+    }
+}
+
+void poet_paint_arena(void)
+{
+    paint(poet_arena, poet_arena + POET_ARENA_BYTES);
+}
+
+__attribute__((noinline)) void poet_paint_stack(void)
+{
+    const struct poet_stack stack = poet_hal_stack();
+    if (stack.lower != NULL) {
+        paint(stack.lower, (const uint8_t *)__builtin_frame_address(0) - FRAME_BYTES);
+    }
+}
+
+uint32_t poet_arena_high_water(void)
+{
+    uint32_t used = POET_ARENA_BYTES;
+    while (used > 0u && poet_arena[used - 1u] == paint_at(&poet_arena[used - 1u])) {
+        used--;
+    }
+    return (used + POET_ARENA_ALIGNMENT - 1u) / POET_ARENA_ALIGNMENT * POET_ARENA_ALIGNMENT;
+}
+
+uint32_t poet_stack_high_water(void)
+{
+    const struct poet_stack stack = poet_hal_stack();
+    const uint8_t *byte = stack.lower;
+    while (byte < stack.upper && *byte == paint_at(byte)) {
+        byte++;
+    }
+    return (uint32_t)(stack.upper - byte);
+}

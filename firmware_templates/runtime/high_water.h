@@ -1,0 +1,17 @@
+/* How much of a memory area has been used: paint it, and look later where the paint is gone. */
+#ifndef POET_HIGH_WATER_H
+#define POET_HIGH_WATER_H
+
+#include <stdint.h>
+
+/* Paint the arena; paint the stack below the caller. */
+void poet_paint_arena(void);
+void poet_paint_stack(void);
+
+/* Bytes from the start of the arena to the last one written since, rounded up to the alignment. */
+uint32_t poet_arena_high_water(void);
+
+/* Most bytes of stack ever in use since; 0 where the stack is not the firmware's own. */
+uint32_t poet_stack_high_water(void);
+
+#endif

@@ -1,0 +1,33 @@
+/* SD card in SPI mode (SD Specifications Part 1, Physical Layer Simplified Specification, chapter 7):
+ * SDSC and SDHC/SDXC, blocks of 512 bytes. Every wait is bounded.
+ *
+ * Each function returns 0 or a negative enum poet_sd_status; the card is left deselected.
+ */
+#ifndef POET_SD_H
+#define POET_SD_H
+
+#include <stdint.h>
+
+#define POET_SD_BLOCK_BYTES 512u
+
+enum poet_sd_status {
+    POET_SD_OK = 0,
+    POET_SD_ERROR_NO_CARD = -16,   /* nothing answers as a card does after reset */
+    POET_SD_ERROR_VOLTAGE = -17,   /* the card does not run at 2.7-3.6 V */
+    POET_SD_ERROR_NOT_READY = -18, /* initialisation does not come to its end */
+    POET_SD_ERROR_COMMAND = -19,   /* the card refused a command */
+    POET_SD_ERROR_TIMEOUT = -20,   /* no data, or busy for too long */
+    POET_SD_ERROR_READ = -21,      /* the card reported an error in place of data */
+    POET_SD_ERROR_WRITE = -22,     /* the card did not accept data */
+    POET_SD_ERROR_RANGE = -23,     /* beyond what the card's addressing can express */
+};
+
+/* Resets and initialises the card at up to 400 kHz, then raises the clock to 8 MHz. Call it again to
+ * recover from an error or a changed card. */
+int poet_sd_open(void);
+
+/* Moves `count` (1 or more) blocks. After an error what reached RAM or the card is unknown. */
+int poet_sd_read(uint32_t block, uint8_t *ram, uint32_t count);
+int poet_sd_write(uint32_t block, const uint8_t *ram, uint32_t count);
+
+#endif

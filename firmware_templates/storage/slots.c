@@ -1,0 +1,103 @@
+#include "slots.h"
+
+#include "bytes.h"
+#include "crc32.h"
+#include "poet.h"
+#include "poet_memory.h"
+
+#define MAGIC 0x544f4c53u
+#define TRAILER_OFFSET (POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES)
+
+static struct {
+    uint32_t first_block;
+    uint32_t generation;
+    int capture;
+} state;
+
+uint32_t poet_slot_blocks(uint32_t bytes)
+{
+    return bytes / POET_BLOCK_BYTES + 1u + (bytes % POET_BLOCK_BYTES > TRAILER_OFFSET);
+}
+
+void poet_slots_open(uint32_t first_block)
+{
+    state.first_block = first_block;
+    state.generation = 0u;
+    state.capture = 0;
+}
+
+void poet_slots_begin_step(uint32_t step, int capture)
+{
+    state.generation = step;
+    state.capture = capture;
+}
+
+static int check(uint32_t slot, uint32_t bytes)
+{
+    return slot < POET_SLOTS && poet_slots[slot].bytes == bytes ? POET_OK : POET_ERROR_ARGUMENT;
+}
+
+int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes)
+{
+    POET_TRY(check(slot, bytes));
+    const uint8_t *const payload = ram;
+    const uint32_t whole = bytes / POET_BLOCK_BYTES;
+    const uint32_t rest = bytes % POET_BLOCK_BYTES;
+    uint32_t block = state.first_block + poet_slots[slot].first_block;
+    uint32_t crc;
+    if (whole > 0u) {
+        POET_TRY(poet_storage_write_begin(block, payload, whole));
+        crc = poet_crc32(0u, payload, bytes);
+        POET_TRY(poet_storage_wait());
+    } else {
+        crc = poet_crc32(0u, payload, bytes);
+    }
+    block += whole;
+
+    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    memset(page, 0, POET_BLOCK_BYTES);
+    memcpy(page, payload + whole * POET_BLOCK_BYTES, rest);
+    if (rest > TRAILER_OFFSET) {
+        POET_TRY(poet_storage_write_blocks(block, page, 1u));
+        memset(page, 0, POET_BLOCK_BYTES);
+        block++;
+    }
+    poet_put_u32(page + TRAILER_OFFSET, MAGIC);
+    poet_put_u32(page + TRAILER_OFFSET + 4, bytes);
+    poet_put_u32(page + TRAILER_OFFSET + 8, state.generation);
+    poet_put_u32(page + TRAILER_OFFSET + 12, crc);
+    return poet_storage_write_blocks(block, page, 1u);
+}
+
+int poet_page_in(uint32_t slot, void *ram, uint32_t bytes)
+{
+    POET_TRY(check(slot, bytes));
+    uint8_t *const payload = ram;
+    const uint32_t whole = bytes / POET_BLOCK_BYTES;
+    const uint32_t rest = bytes % POET_BLOCK_BYTES;
+    uint32_t block = state.first_block + poet_slots[slot].first_block;
+    if (whole > 0u) {
+        POET_TRY(poet_storage_read_blocks(block, payload, whole));
+    }
+    block += whole;
+
+    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    POET_TRY(poet_storage_read_blocks(block, page, 1u));
+    memcpy(payload + whole * POET_BLOCK_BYTES, page, rest);
+    if (rest > TRAILER_OFFSET) {
+        POET_TRY(poet_storage_read_blocks(block + 1u, page, 1u));
+    }
+    if (poet_get_u32(page + TRAILER_OFFSET) != MAGIC ||
+        poet_get_u32(page + TRAILER_OFFSET + 4) != bytes) {
+        return POET_ERROR_SLOT;
+    }
+    if (poet_get_u32(page + TRAILER_OFFSET + 12) != poet_crc32(0u, payload, bytes)) {
+        return POET_ERROR_CRC;
+    }
+    return POET_OK;
+}
+
+int poet_capture(uint32_t slot, const void *gradient, uint32_t bytes)
+{
+    return state.capture ? poet_page_out(slot, gradient, bytes) : POET_OK;
+}

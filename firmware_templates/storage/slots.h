@@ -1,0 +1,44 @@
+/* Slots: one place in storage for each tensor that is paged, loaded at boot or saved.
+ *
+ * A slot is its payload, zero padding, and a trailer in the last 16 bytes of its last block:
+ *     u32 magic 0x544f4c53 ("SLOT")   u32 bytes   u32 generation   u32 CRC-32 of the payload
+ * The trailer is written last, so a write cut short anywhere leaves a slot whose CRC is wrong. The
+ * generation is the training step (1-based) that wrote the slot, 0 where the host did.
+ */
+#ifndef POET_SLOTS_H
+#define POET_SLOTS_H
+
+#include <stdint.h>
+
+#define POET_SLOT_TRAILER_BYTES 16u
+
+struct poet_slot {
+    uint32_t first_block; /* counted from the first block of the slot region */
+    uint32_t bytes;       /* payload */
+};
+
+/* A tensor that is loaded from its slot at boot and saved to it after training. */
+struct poet_persistent {
+    uint32_t slot;   /* index into poet_slots, which holds its size */
+    uint32_t offset; /* where it lives in the arena */
+};
+
+/* Blocks that a slot of `bytes` of payload occupies. */
+uint32_t poet_slot_blocks(uint32_t bytes);
+
+/* Where the slot region begins. Called once, before any page moves. */
+void poet_slots_open(uint32_t first_block);
+
+/* Begins training step `step` (1-based); with `capture` its gradients are written to their slots. */
+void poet_slots_begin_step(uint32_t step, int capture);
+
+/* Moves a tensor to and from its slot. `bytes` must be the slot's; the page buffer is used.
+ * POET_ERROR_ARGUMENT: no such slot, or another size. POET_ERROR_SLOT: it has no valid trailer.
+ * POET_ERROR_CRC: its payload is damaged (`ram` then holds it as it was read). */
+int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes);
+int poet_page_in(uint32_t slot, void *ram, uint32_t bytes);
+
+/* Writes a finished gradient to its slot when this step captures, else does nothing. */
+int poet_capture(uint32_t slot, const void *gradient, uint32_t bytes);
+
+#endif

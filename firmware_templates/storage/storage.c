@@ -1,0 +1,135 @@
+#include "storage.h"
+
+#include "bytes.h"
+#include "crc32.h"
+#include "hal.h"
+#include "poet.h"
+#include "poet_memory.h"
+
+#define VERSION 1u
+#define CRC_OFFSET 64u
+
+static struct poet_traffic traffic;
+
+static uint32_t blocks_for(uint32_t bytes)
+{
+    return bytes / POET_BLOCK_BYTES + (bytes % POET_BLOCK_BYTES != 0u);
+}
+
+static struct poet_samples get_samples(const uint8_t *bytes)
+{
+    const struct poet_samples samples = {
+        .first_block = poet_get_u32(bytes),
+        .count = poet_get_u32(bytes + 4),
+        .record_blocks = poet_get_u32(bytes + 8),
+    };
+    return samples;
+}
+
+static int samples_fit(const struct poet_samples *samples, uint32_t blocks)
+{
+    if (samples->count == 0u) {
+        return 1;
+    }
+    return samples->record_blocks == blocks_for(POET_X_BYTES + POET_Y_BYTES) &&
+           samples->first_block + (uint64_t)samples->count * samples->record_blocks <= blocks;
+}
+
+static int slots_fit(uint32_t first_block, uint32_t blocks)
+{
+    for (uint32_t i = 0u; i < POET_SLOTS; i++) {
+        const uint64_t end = (uint64_t)first_block + poet_slots[i].first_block +
+                             poet_slot_blocks(poet_slots[i].bytes);
+        if (end > blocks) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int poet_storage_open(struct poet_image *image)
+{
+    const uint8_t *const block = poet_arena + POET_PAGE_BUFFER;
+    POET_TRY(poet_hal_storage_open());
+    POET_TRY(poet_storage_read_blocks(0u, poet_arena + POET_PAGE_BUFFER, 1u));
+    if (memcmp(block, "POETIMG1", 8u) != 0 || poet_get_u32(block + 8) != VERSION ||
+        poet_get_u32(block + CRC_OFFSET) != poet_crc32(0u, block, CRC_OFFSET) ||
+        poet_get_u32(block + 16) != POET_BLOCK_BYTES) {
+        return POET_ERROR_IMAGE;
+    }
+    if (poet_get_u32(block + 12) != POET_PLAN_ID) {
+        return POET_ERROR_PLAN;
+    }
+    image->flags = poet_get_u32(block + 24);
+    image->steps = poet_get_u32(block + 28);
+    image->seed = poet_get_u32(block + 32);
+    image->training = get_samples(block + 36);
+    image->evaluation = get_samples(block + 48);
+    image->slots_first_block = poet_get_u32(block + 60);
+    const uint32_t blocks = poet_get_u32(block + 20);
+    if (image->training.count < POET_BATCH || image->evaluation.count % POET_BATCH != 0u ||
+        !samples_fit(&image->training, blocks) || !samples_fit(&image->evaluation, blocks) ||
+        !slots_fit(image->slots_first_block, blocks)) {
+        return POET_ERROR_IMAGE;
+    }
+    return POET_OK;
+}
+
+int poet_storage_read_blocks(uint32_t block, void *ram, uint32_t count)
+{
+    POET_TRY(poet_hal_storage_read_begin(block, ram, count));
+    traffic.read_bytes += (uint64_t)count * POET_BLOCK_BYTES;
+    return poet_hal_storage_wait();
+}
+
+int poet_storage_write_blocks(uint32_t block, const void *ram, uint32_t count)
+{
+    POET_TRY(poet_storage_write_begin(block, ram, count));
+    return poet_storage_wait();
+}
+
+int poet_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
+{
+    POET_TRY(poet_hal_storage_write_begin(block, ram, count));
+    traffic.written_bytes += (uint64_t)count * POET_BLOCK_BYTES;
+    return POET_OK;
+}
+
+int poet_storage_wait(void)
+{
+    return poet_hal_storage_wait();
+}
+
+int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes)
+{
+    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    uint8_t *target = ram;
+    block += offset / POET_BLOCK_BYTES;
+    offset %= POET_BLOCK_BYTES;
+    while (bytes > 0u) {
+        uint32_t part;
+        if (offset == 0u && bytes >= POET_BLOCK_BYTES) {
+            const uint32_t count = bytes / POET_BLOCK_BYTES;
+            POET_TRY(poet_storage_read_blocks(block, target, count));
+            block += count;
+            part = count * POET_BLOCK_BYTES;
+        } else {
+            part = POET_BLOCK_BYTES - offset;
+            if (part > bytes) {
+                part = bytes;
+            }
+            POET_TRY(poet_storage_read_blocks(block, page, 1u));
+            memcpy(target, page + offset, part);
+            block++;
+            offset = 0u;
+        }
+        target += part;
+        bytes -= part;
+    }
+    return POET_OK;
+}
+
+struct poet_traffic poet_storage_traffic(void)
+{
+    return traffic;
+}

@@ -1,0 +1,59 @@
+/* The storage image: numbered blocks, of which block 0 says what the others hold.
+ *
+ * Little endian. Block 0, the superblock:
+ *     0  char magic[8] = "POETIMG1"      8  u32 version = 1           12  u32 plan id
+ *    16  u32 block bytes                20  u32 blocks in all         24  u32 flags
+ *    28  u32 steps                      32  u32 seed
+ *    36  u32 training: first block      40  u32 samples               44  u32 blocks per record
+ *    48  u32 evaluation: first block    52  u32 samples               56  u32 blocks per record
+ *    60  u32 slots: first block         64  u32 CRC-32 of bytes 0..63     the rest is zero
+ */
+#ifndef POET_STORAGE_H
+#define POET_STORAGE_H
+
+#include "data.h"
+#include "slots.h"
+
+#include <stdint.h>
+
+enum poet_image_flags {
+    POET_IMAGE_CAPTURE = 1,  /* write gradients to their slots in the last step */
+    POET_IMAGE_EVALUATE = 2, /* evaluate after training */
+};
+
+/* What the superblock says. */
+struct poet_image {
+    uint32_t flags;
+    uint32_t steps;
+    uint32_t seed;
+    struct poet_samples training;
+    struct poet_samples evaluation;
+    uint32_t slots_first_block;
+};
+
+/* Bytes moved since the start, in whole blocks. */
+struct poet_traffic {
+    uint64_t read_bytes;
+    uint64_t written_bytes;
+};
+
+/* Opens the storage and reads the superblock through the page buffer.
+ * POET_ERROR_IMAGE: it is damaged, or describes data that cannot be trained on or does not fit.
+ * POET_ERROR_PLAN: it was made for another plan. */
+int poet_storage_open(struct poet_image *image);
+
+/* Moves `count` whole blocks and waits. */
+int poet_storage_read_blocks(uint32_t block, void *ram, uint32_t count);
+int poet_storage_write_blocks(uint32_t block, const void *ram, uint32_t count);
+
+/* Starts to write `count` whole blocks; `ram` may be read but not changed until poet_storage_wait. */
+int poet_storage_write_begin(uint32_t block, const void *ram, uint32_t count);
+int poet_storage_wait(void);
+
+/* Reads `bytes` that begin `offset` bytes after the start of `block`. Parts of blocks go through the
+ * page buffer, whole ones straight to `ram`. */
+int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes);
+
+struct poet_traffic poet_storage_traffic(void);
+
+#endif
