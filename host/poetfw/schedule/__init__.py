@@ -1,1 +1,54 @@
-"""Schedules of recomputing and paging under a RAM budget."""
+"""When to compute, recompute and page: the schedule that trains within the budget."""
+
+from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time
+from poetfw.schedule.problem import (
+    ExecutionPlan,
+    Node,
+    Schedule,
+    ScheduleProblem,
+    Status,
+    Step,
+    StepKind,
+    Storage,
+    Transfer,
+)
+from poetfw.schedule.problem_json import (
+    plan_from_json,
+    plan_to_json,
+    problem_from_json,
+    problem_to_json,
+    schedule_to_json,
+)
+from poetfw.schedule.search import SolveOptions
+from poetfw.schedule.simulator import Simulation, simulate
+from poetfw.schedule.solve import SCHEDULERS, Interrupted, Scheduler, solve
+from poetfw.schedule.validation import validate
+
+__all__ = [
+    "SCHEDULERS",
+    "ExecutionPlan",
+    "Interrupted",
+    "MinimumBudget",
+    "Node",
+    "Schedule",
+    "ScheduleProblem",
+    "Scheduler",
+    "ShortestTime",
+    "Simulation",
+    "SolveOptions",
+    "Status",
+    "Step",
+    "StepKind",
+    "Storage",
+    "Transfer",
+    "minimum_budget",
+    "plan_from_json",
+    "plan_to_json",
+    "problem_from_json",
+    "problem_to_json",
+    "schedule_to_json",
+    "shortest_time",
+    "simulate",
+    "solve",
+    "validate",
+]

@@ -20,6 +20,14 @@ class Transfer:
     energy_j_per_byte: float
     energy_j: float = 0.0
 
+    def time_s(self, size_bytes: int) -> float:
+        """Seconds that a transfer of `size_bytes` (whole blocks) takes."""
+        return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
+
+    def cost_j(self, size_bytes: int) -> float:
+        """Joules that a transfer of `size_bytes` (whole blocks) takes."""
+        return self.energy_j + size_bytes * self.energy_j_per_byte
+
 
 @dataclass(frozen=True, slots=True)
 class Storage:
@@ -28,6 +36,26 @@ class Storage:
     block_bytes: int
     page_in: Transfer
     page_out: Transfer
+
+    def paged_bytes(self, size_bytes: int) -> int:
+        """Bytes that move when a tensor of `size_bytes` is paged: whole blocks."""
+        return -(-size_bytes // self.block_bytes) * self.block_bytes
+
+    def page_in_time_s(self, size_bytes: int) -> float:
+        """Seconds that paging in a tensor of `size_bytes` takes."""
+        return self.page_in.time_s(self.paged_bytes(size_bytes))
+
+    def page_in_energy_j(self, size_bytes: int) -> float:
+        """Joules that paging in a tensor of `size_bytes` takes."""
+        return self.page_in.cost_j(self.paged_bytes(size_bytes))
+
+    def page_out_time_s(self, size_bytes: int) -> float:
+        """Seconds that paging out a tensor of `size_bytes` takes."""
+        return self.page_out.time_s(self.paged_bytes(size_bytes))
+
+    def page_out_energy_j(self, size_bytes: int) -> float:
+        """Joules that paging out a tensor of `size_bytes` takes."""
+        return self.page_out.cost_j(self.paged_bytes(size_bytes))
 
 
 @dataclass(frozen=True, slots=True)

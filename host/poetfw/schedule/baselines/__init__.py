@@ -1,0 +1,1 @@
+"""Schedulers that poetfw's own is measured against, and starts from."""

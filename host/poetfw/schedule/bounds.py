@@ -1,0 +1,143 @@
+"""What no schedule can go below: the smallest budget, and the shortest time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from poetfw.errors import InfeasibleError, PlanError
+from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
+from poetfw.schedule.baselines.furthest_use import furthest_use
+from poetfw.schedule.compact import Objective, formulate
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
+from poetfw.schedule.plan import lower
+from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+from poetfw.schedule.simulator import TIME_TOLERANCE, Simulation, simulate
+from poetfw.schedule.validation import validate
+
+
+class MinimumBudget(NamedTuple):
+    """The smallest budget.
+
+    Attributes:
+        bytes: a budget for which a plan is known.
+        node: the node whose computation needs it.
+        exact: whether no smaller budget is feasible.
+    """
+
+    bytes: int
+    node: str
+    exact: bool
+
+
+class ShortestTime(NamedTuple):
+    """The shortest time of a training step.
+
+    Attributes:
+        time_s: a time for which a plan is known.
+        exact: whether no plan takes less.
+    """
+
+    time_s: float
+    exact: bool
+
+
+def accepts(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation | None:
+    """What the simulator says of a plan; None if it refuses it."""
+    try:
+        return simulate(problem, plan)
+    except PlanError:
+        return None
+
+
+def unlimited(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
+    """What the simulator says of a plan with RAM and time enough."""
+    ram_bytes = sum(node.output_bytes + node.workspace_bytes for node in problem.nodes)
+    return simulate(replace(problem, ram_bytes=ram_bytes, deadline_s=None), plan)
+
+
+def minimum_budget(problem: ScheduleProblem, options: SolverOptions | None = None) -> MinimumBudget:
+    """The smallest `ram_bytes` with which the problem, deadline included, has a plan.
+
+    It is the largest working set (inputs, output and workspace of one node) where paging gets
+    there; where tensors cannot be paged or the deadline forbids it, a program finds it.
+
+    Raises:
+        ProblemError: the problem is malformed.
+        InfeasibleError: the deadline is shorter than computing each node once.
+    """
+    validate(problem)
+    require_time_to_compute(problem)
+    graph = Indexed.of(problem)
+    largest = max(range(graph.n), key=graph.working_set)
+    floor = replace(problem, ram_bytes=graph.working_set(largest))
+    plan = furthest_use(Indexed.of(floor))
+    if plan is not None and accepts(floor, plan):
+        return MinimumBudget(floor.ram_bytes, problem.nodes[largest].name, exact=True)
+    plan = checkpoint_all(graph)
+    compact = formulate(graph, Objective.PEAK)
+    start = compact.start(graph, plan)
+    solution = solve_program(compact.program, options or SolverOptions(), start)
+    exact = solution.outcome is Outcome.OPTIMAL
+    if solution.values is not None:
+        found = lower(graph, compact.stages(solution.values))
+        if _in_time(problem, unlimited(problem, found)):
+            plan = found
+        else:
+            exact = False
+    simulation = unlimited(problem, plan)
+    peak = simulation.peak_bytes
+    return MinimumBudget(
+        peak, plan[simulation.during_bytes.index(peak)].node, exact or peak == floor.ram_bytes
+    )
+
+
+def shortest_time(problem: ScheduleProblem, options: SolverOptions | None = None) -> ShortestTime:
+    """The shortest time of a training step within the budget, whatever the deadline.
+
+    Raises:
+        ProblemError: the problem is malformed.
+        InfeasibleError: no plan within the budget was found.
+    """
+    validate(problem)
+    problem = replace(problem, deadline_s=None)
+    graph = Indexed.of(problem)
+    simulation = accepts(problem, checkpoint_all(graph))
+    if simulation:
+        return ShortestTime(simulation.time_s, exact=True)
+    paging = furthest_use(graph)
+    compact = formulate(graph, Objective.TIME)
+    start = compact.start(graph, paging) if paging else None
+    solution = solve_program(compact.program, options or SolverOptions(), start)
+    candidates = [paging] if paging else []
+    if solution.values is not None:
+        candidates.append(lower(graph, compact.stages(solution.values)))
+    times = [s.time_s for s in (accepts(problem, plan) for plan in candidates) if s]
+    if not times:
+        raise InfeasibleError(
+            f"no schedule of {problem.name!r} fits in {problem.ram_bytes:,} bytes"
+        )
+    return ShortestTime(min(times), exact=solution.outcome is Outcome.OPTIMAL)
+
+
+def require_time_to_compute(problem: ScheduleProblem) -> None:
+    """Refuse a deadline that even unlimited RAM cannot meet.
+
+    Raises:
+        InfeasibleError: naming the shortest possible time.
+    """
+    shortest_s = math.fsum(node.time_s for node in problem.nodes)
+    deadline_s = problem.deadline_s
+    if deadline_s is not None and shortest_s > deadline_s * (1 + TIME_TOLERANCE):
+        raise InfeasibleError(
+            f"no schedule of {problem.name!r} takes {deadline_s:g} s or less: computing each node "
+            f"once takes {shortest_s:g} s, the shortest possible time",
+            f"set the deadline to {shortest_s:g} s or more",
+        )
+
+
+def _in_time(problem: ScheduleProblem, simulation: Simulation) -> bool:
+    deadline_s = problem.deadline_s
+    return deadline_s is None or simulation.time_s <= deadline_s * (1 + TIME_TOLERANCE)

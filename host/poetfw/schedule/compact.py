@@ -1,0 +1,432 @@
+"""The compact formulation: POET's schedule with one variable where Algorithm 1 has many.
+
+Stage t computes node t for the first time. Before that it may *produce* earlier nodes' tensors, in
+topological order: R computes one again, P pages one in. AUX is unbounded, so paging a tensor
+out once, right after its first computation, loses nothing: one binary O per tensor replaces
+Algorithm 1's S_AUX and M_out. Variables that cannot help are never made.
+
+    S[t,i]    tensor i stays in RAM from stage t - 1 into stage t
+    R[t,i]    stage t computes node i again, i < t
+    P[t,i]    stage t pages tensor i in, i < t
+    O[i]      tensor i is paged out once
+    F[t,i,k]  tensor i is freed in stage t right after node k is computed again, k < t
+    U[t,k]    bytes live in stage t once k is produced
+
+The program, with m the tensors' bytes and w the workspaces:
+
+    minimise Σ c[i] + Σ c[i] R[t,i] + Σ in[i] P[t,i] + Σ out[i] O[i]  subject to
+    S + R + P ≤ 1                              at every (t,i)
+    S[t+1,i] ≤ S[t,i] + R[t,i] + P[t,i]        what stays was there
+    1 ≤ S[t,i] + R[t,i] + P[t,i]               i an input of t
+    R[t,k] ≤ S[t,i] + R[t,i] + P[t,i]          i an input of k
+    P[t,i] ≤ O[i]
+    F[t,i,k] ≤ R[t,k];  F[t,i,k] ≤ 1 - R[t,j]  j a consumer of i, k < j < t
+    Σ_k F[t,i,k] ≤ 1 - S[t+1,i]
+    U[t,k] = U[t,k'] - Σ m[i] F[t,i,k'] + m[k] (R + P)[t,k]     k' the slot before k
+    U[t,k] + w[k] R[t,k] ≤ budget;  U before t, after its frees, + m[t] + w[t] ≤ budget
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import numpy as np
+
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import Program, Term, Vector
+from poetfw.schedule.plan import Stages
+from poetfw.schedule.problem import ExecutionPlan, StepKind
+
+Key = tuple[int, int]
+"""(stage, node)."""
+
+
+class Objective(Enum):
+    """What to minimise."""
+
+    ENERGY = auto()
+    TIME = auto()
+    PEAK = auto()
+    """The budget itself, in bytes."""
+
+
+class Timing(Enum):
+    """When transfers happen."""
+
+    DEVICE = auto()
+    """Page-outs right after the first computation, page-ins where the stage needs them."""
+    PAPER = auto()
+    """As Algorithm 1 has it: both between stages, so that what is paged out stays in RAM during
+    the next stage, and what is paged in is there during the whole stage that uses it."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Objective coefficients per node: computing it, paging its tensor in and out."""
+
+    compute: tuple[float, ...]
+    page_in: tuple[float, ...]
+    page_out: tuple[float, ...]
+
+    @staticmethod
+    def energy(graph: Indexed) -> Costs:
+        """Joules."""
+        storage = graph.problem.storage
+        return Costs(
+            tuple(node.energy_j for node in graph.problem.nodes),
+            tuple(storage.page_in_energy_j(m) if storage else math.inf for m in graph.size),
+            tuple(storage.page_out_energy_j(m) if storage else math.inf for m in graph.size),
+        )
+
+    @staticmethod
+    def time(graph: Indexed) -> Costs:
+        """Seconds."""
+        storage = graph.problem.storage
+        return Costs(
+            tuple(node.time_s for node in graph.problem.nodes),
+            tuple(storage.page_in_time_s(m) if storage else math.inf for m in graph.size),
+            tuple(storage.page_out_time_s(m) if storage else math.inf for m in graph.size),
+        )
+
+    @staticmethod
+    def nothing(graph: Indexed) -> Costs:
+        """Zero."""
+        return Costs(*((0.0,) * graph.n,) * 3)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The budget in units in which all sizes are whole numbers of moderate size.
+
+    Sizes are multiples of their greatest common divisor, so the budget may be rounded down to
+    one: that costs nothing and keeps every violation far above a solver's tolerance.
+
+    Attributes:
+        size: each tensor's.
+        workspace: each node's.
+        budget: the budget; 1 stands for `unit_bytes`.
+        unit_bytes: bytes per unit.
+        divisor_bytes: greatest common divisor of all sizes: no two peaks are closer.
+    """
+
+    size: tuple[float, ...]
+    workspace: tuple[float, ...]
+    budget: float
+    unit_bytes: int
+    divisor_bytes: int
+
+    @staticmethod
+    def of(graph: Indexed, budget_bytes: int) -> Memory:
+        """The budget and sizes of a problem."""
+        divisor = math.gcd(*graph.size, *graph.workspace) or 1
+        unit = max(*graph.size, *graph.workspace, 1)
+        return Memory(
+            tuple(m / unit for m in graph.size),
+            tuple(w / unit for w in graph.workspace),
+            budget_bytes // divisor * divisor / unit,
+            unit,
+            divisor,
+        )
+
+
+@dataclass(frozen=True)
+class Compact:
+    """The program and where its columns are.
+
+    Attributes:
+        program: what to solve.
+        stay, recompute, page_in: columns S, R and P by (stage, node).
+        page_out: columns O by (stage, node); the stage is the node's own in `Timing.DEVICE`.
+    """
+
+    program: Program
+    stay: dict[Key, int]
+    recompute: dict[Key, int]
+    page_in: dict[Key, int]
+    page_out: dict[Key, int]
+
+    def stages(self, values: Vector) -> Stages:
+        """What a solution produces in each stage."""
+        return Stages(
+            recomputes=frozenset(key for key, x in self.recompute.items() if values[x] > 0.5),
+            page_ins=frozenset(key for key, x in self.page_in.items() if values[x] > 0.5),
+        )
+
+    def start(self, graph: Indexed, plan: ExecutionPlan) -> Vector | None:
+        """A plan made of stages as a solution, F and U left at 0; None if it has no place here."""
+        values = np.zeros(self.program.columns)
+        position = {node.name: i for i, node in enumerate(graph.problem.nodes)}
+        live: set[int] = set()
+        stage = -1
+        opening = True
+        chosen: list[tuple[dict[Key, int], Key]] = []
+        for step in plan:
+            i = position[step.node]
+            if step.kind in (StepKind.COMPUTE, StepKind.PAGE_IN):
+                if opening:
+                    stage += 1
+                    chosen += [(self.stay, (stage, j)) for j in live]
+                    opening = False
+                if i == stage:
+                    opening = True
+                else:
+                    kind = self.recompute if step.kind is StepKind.COMPUTE else self.page_in
+                    chosen.append((kind, (stage, i)))
+                if graph.size[i]:
+                    live.add(i)
+            elif step.kind is StepKind.FREE:
+                live.discard(i)
+            else:
+                chosen.append((self.page_out, (i, i)))
+        for columns, key in chosen:
+            if key not in columns:
+                return None
+            values[columns[key]] = 1.0
+        return values
+
+
+def formulate(
+    graph: Indexed,
+    objective: Objective = Objective.ENERGY,
+    timing: Timing = Timing.DEVICE,
+    window: int | None = None,
+) -> Compact:
+    """Write the program down.
+
+    Args:
+        graph: the problem. Its budget is ignored by `Objective.PEAK`.
+        objective: what to minimise.
+        timing: when transfers happen.
+        window: where given, only forward nodes are computed again, in backward stages, and at
+            most about so many nodes before those that the stage differentiates: a restriction,
+            for speed.
+    """
+    return _Builder(graph, objective, timing, window).build()
+
+
+class _Builder:
+    def __init__(
+        self, graph: Indexed, objective: Objective, timing: Timing, window: int | None
+    ) -> None:
+        self.graph = graph
+        self.timing = timing
+        self.program = Program()
+        self.memory = Memory.of(graph, graph.problem.ram_bytes)
+        match objective:
+            case Objective.ENERGY:
+                self.costs = Costs.energy(graph)
+            case Objective.TIME:
+                self.costs = Costs.time(graph)
+            case Objective.PEAK:
+                self.costs = Costs.nothing(graph)
+        self.program.offset = math.fsum(self.costs.compute)
+        if objective is Objective.PEAK:
+            self.program.tolerance = 0.9 * self.memory.divisor_bytes
+        self.peak = (
+            self.program.continuous(float(self.memory.unit_bytes), upper=sum(self.memory.size) + 1)
+            if objective is Objective.PEAK
+            else None
+        )
+        self.windows = _windows(graph, window)
+        self.stay: dict[Key, int] = {}
+        self.recompute: dict[Key, int] = {}
+        self.page_in: dict[Key, int] = {}
+        self.page_out: dict[Key, int] = {}
+
+    def build(self) -> Compact:
+        self.make_recomputes()
+        self.make_page_ins()
+        self.make_stays()
+        self.require_residency()
+        self.require_inputs()
+        for t in range(self.graph.n):
+            self.limit_memory(t)
+        self.limit_time()
+        return Compact(self.program, self.stay, self.recompute, self.page_in, self.page_out)
+
+    def make_recomputes(self) -> None:
+        for i in range(self.graph.n):
+            if not self.graph.size[i]:
+                continue
+            for t in range(i + 1, self.graph.last_recompute[i] + 1):
+                if i in self.windows[t]:
+                    self.recompute[t, i] = self.program.binary(self.costs.compute[i])
+
+    def runs(self, t: int, k: int) -> bool:
+        """Whether node k can run in stage t."""
+        return k == t or (t, k) in self.recompute
+
+    def uses(self, t: int, i: int) -> bool:
+        """Whether anything that reads tensor i can run in stage t."""
+        return any(self.runs(t, k) for k in self.graph.consumers[i])
+
+    def make_page_ins(self) -> None:
+        """Page-ins in the stages that use them: earlier ones would only hold RAM for longer."""
+        for i in range(self.graph.n):
+            if not self.graph.pageable[i]:
+                continue
+            stages = [t for t in range(i + 1, self.graph.last_use[i] + 1) if self.uses(t, i)]
+            if self.timing is Timing.PAPER:
+                self.page_in_between_stages(i, [t for t in stages if t > i + 2])
+                continue
+            # From one stage into the next, paging helps only if there is work to do in between.
+            stages = [
+                t for t in stages if t > i + 1 or any((t, k) in self.recompute for k in range(i))
+            ]
+            if not stages:
+                continue
+            out = self.page_out[i, i] = self.program.binary(self.costs.page_out[i])
+            for t in stages:
+                self.page_in[t, i] = self.program.binary(self.costs.page_in[i])
+                self.program.at_most([(self.page_in[t, i], 1), (out, -1)], 0)
+
+    def page_in_between_stages(self, i: int, stages: list[int]) -> None:
+        for t in range(i + 1, max(stages, default=0) - 1):
+            self.page_out[t, i] = self.program.binary(self.costs.page_out[i])
+        for t in stages:
+            self.page_in[t, i] = self.program.binary(self.costs.page_in[i])
+            outs = [(self.page_out[s, i], -1.0) for s in range(i + 1, t - 1)]
+            self.program.at_most([(self.page_in[t, i], 1), *outs], 0)
+
+    def make_stays(self) -> None:
+        for i in range(self.graph.n):
+            if not self.graph.size[i]:
+                continue
+            for t in range(i + 1, self.graph.last_use[i] + 1):
+                # A tensor that stage t - 1 neither makes nor can use stays or not: nothing is
+                # gained by dropping it there. But in PAPER's timing it may be paged out there.
+                idle = t - 1 > i and not self.makes(t - 1, i) and not self.uses(t - 1, i)
+                if idle and (t - 1, i) not in self.page_out:
+                    self.stay[t, i] = self.stay[t - 1, i]
+                else:
+                    self.stay[t, i] = self.program.binary()
+        for key, out in self.page_out.items():
+            if self.timing is Timing.PAPER:
+                self.program.at_most([(out, 1), (self.stay[key], -1)], 0)
+
+    def makes(self, t: int, i: int) -> bool:
+        return (t, i) in self.recompute or (t, i) in self.page_in
+
+    def present(self, t: int, i: int, coefficient: float) -> list[Term]:
+        """The terms of S + R + P at (t, i)."""
+        return [
+            (columns[t, i], coefficient)
+            for columns in (self.stay, self.recompute, self.page_in)
+            if (t, i) in columns
+        ]
+
+    def require_residency(self) -> None:
+        for (t, i), stay in self.stay.items():
+            terms = self.present(t, i, 1)
+            if len(terms) > 1:
+                self.program.at_most(terms, 1)
+            if t - 1 > i and self.stay[t - 1, i] != stay:
+                self.program.at_most([(stay, 1), *self.present(t - 1, i, -1)], 0)
+
+    def require_inputs(self) -> None:
+        for t in range(self.graph.n):
+            for i in self.graph.inputs[t]:
+                self.program.at_most(self.present(t, i, -1), -1)
+        for (t, k), again in self.recompute.items():
+            for i in self.graph.inputs[k]:
+                self.program.at_most([(again, 1), *self.present(t, i, -1)], 0)
+
+    def limit_memory(self, t: int) -> None:
+        """Walk through stage t's slots, in each of which a node is produced."""
+        size, workspace = self.memory.size, self.memory.workspace
+        again = [k for k in range(t) if (t, k) in self.recompute]
+        freed = self.make_frees(t, again)
+        live: list[Term] = [(self.stay[t, i], size[i]) for i in range(t) if (t, i) in self.stay]
+        paged = [i for i in range(t) if (t, i) in self.page_in]
+        if self.timing is Timing.PAPER:
+            live += [(self.page_in[t, i], size[i]) for i in paged]
+            paged = []
+        # Page-ins alone only add: the peak is where a node is computed.
+        for k in again:
+            live += [(self.page_in[t, i], size[i]) for i in paged if i <= k]
+            paged = [i for i in paged if i > k]
+            live.append((self.recompute[t, k], size[k]))
+            used = self.program.continuous(
+                upper=self.memory.budget if self.peak is None else math.inf
+            )
+            self.program.equal([*live, (used, -1)], 0)
+            if workspace[k] or self.peak is not None:
+                self.limit([(used, 1), (self.recompute[t, k], workspace[k])])
+            live = [(used, 1), *((column, -size[i]) for i, column in freed.get(k, ()))]
+        live += [(self.page_in[t, i], size[i]) for i in paged]
+        self.limit(live, size[t] + workspace[t])
+
+    def limit(self, terms: list[Term], constant: float = 0.0) -> None:
+        """Require Σ terms + constant ≤ budget."""
+        if self.peak is None:
+            self.program.at_most(terms, self.memory.budget - constant)
+        else:
+            self.program.at_most([*terms, (self.peak, -1)], -constant)
+
+    def make_frees(self, t: int, again: list[int]) -> dict[int, list[tuple[int, int]]]:
+        """Columns F of stage t: per node k, the tensors that may be freed after it, and theirs."""
+        freed: dict[int, list[tuple[int, int]]] = {}
+        readers: dict[int, list[int]] = {}
+        for k in again:
+            for i in self.graph.inputs[k]:
+                readers.setdefault(i, []).append(k)
+        for i, ks in readers.items():
+            if i in self.graph.inputs[t]:
+                continue
+            frees = []
+            for index, k in enumerate(ks):
+                free = self.program.continuous()
+                frees.append((free, 1.0))
+                freed.setdefault(k, []).append((i, free))
+                self.program.at_most([(free, 1), (self.recompute[t, k], -1)], 0)
+                for j in ks[index + 1 :]:
+                    self.program.at_most([(free, 1), (self.recompute[t, j], 1)], 1)
+            if (t + 1, i) in self.stay:
+                frees.append((self.stay[t + 1, i], 1.0))
+            if len(frees) > 1:
+                self.program.at_most(frees, 1)
+        return freed
+
+    def limit_time(self) -> None:
+        deadline_s = self.graph.problem.deadline_s
+        if deadline_s is None:
+            return
+        times = Costs.time(self.graph)
+        spare_s = deadline_s - math.fsum(times.compute)
+        unit = deadline_s or 1.0
+        terms = [
+            (column, cost[key[1]] / unit)
+            for columns, cost in (
+                (self.recompute, times.compute),
+                (self.page_in, times.page_in),
+                (self.page_out, times.page_out),
+            )
+            for key, column in columns.items()
+        ]
+        self.program.at_most(terms, spare_s / unit)
+
+
+def _windows(graph: Indexed, window: int | None) -> list[range]:
+    """Per stage, the nodes that may be computed again in it."""
+    nodes = graph.problem.nodes
+    if window is None:
+        return [range(t) for t in range(graph.n)]
+    backward = [t for t in range(graph.n) if nodes[t].backward]
+    largest = {
+        t: max((i for i in graph.inputs[t] if not nodes[i].backward), default=None)
+        for t in backward
+    }
+    ranges = [range(0)] * graph.n
+    running = graph.n
+    differentiated = {}
+    for t in backward:
+        running = min(running, *(i for i in (largest[t],) if i is not None), graph.n)
+        differentiated[t] = running
+    running = -1
+    for t in reversed(backward):
+        running = max(running, *(i for i in (largest[t],) if i is not None), -1)
+        low = max(0, min(differentiated[t], t) - window)
+        ranges[t] = range(low, min(running, t - 1) + 1)
+    return ranges

@@ -1,0 +1,80 @@
+"""A schedule problem as integers and arrays: what plans and formulations are written in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poetfw.schedule.problem import ScheduleProblem
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """The problem with nodes called 0 … n - 1, in its order.
+
+    Nodes without output bytes have no tensor, so they are nobody's input here: that they run
+    first is what the order says already.
+
+    Attributes:
+        problem: where this comes from.
+        n: number of nodes, and of stages: stage t computes node t for the first time.
+        inputs: per node, the nodes whose tensors it reads, ascending.
+        consumers: per node, the nodes that read its tensor, ascending.
+        size: bytes of each node's tensor.
+        workspace: bytes of workspace of each node.
+        pageable: whether each node's tensor can be paged.
+        last_recompute: per node, the last stage in which computing it again is allowed and can
+            help; the node itself if there is none.
+        last_use: per node, the last stage in which its tensor can help.
+    """
+
+    problem: ScheduleProblem
+    n: int
+    inputs: tuple[tuple[int, ...], ...]
+    consumers: tuple[tuple[int, ...], ...]
+    size: tuple[int, ...]
+    workspace: tuple[int, ...]
+    pageable: tuple[bool, ...]
+    last_recompute: tuple[int, ...]
+    last_use: tuple[int, ...]
+
+    @staticmethod
+    def of(problem: ScheduleProblem) -> Indexed:
+        """Index a valid problem."""
+        nodes = problem.nodes
+        n = len(nodes)
+        position = {node.name: i for i, node in enumerate(nodes)}
+        inputs = tuple(
+            tuple(sorted({position[u] for u in node.inputs if nodes[position[u]].output_bytes}))
+            for node in nodes
+        )
+        consumers: list[list[int]] = [[] for _ in nodes]
+        for i in range(n):
+            for u in inputs[i]:
+                consumers[u].append(i)
+        last_use = list(range(n))
+        last_recompute = list(range(n))
+        for i in reversed(range(n)):
+            # A consumer j reads tensor i in stage j, and wherever j itself is worth recomputing.
+            last_use[i] = max([i, *(last_recompute[j] for j in consumers[i])])
+            if nodes[i].recompute:
+                before = nodes[i].recompute_before
+                limit = n if before is None else position[before]
+                last_recompute[i] = min(last_use[i], limit)
+        return Indexed(
+            problem=problem,
+            n=n,
+            inputs=inputs,
+            consumers=tuple(map(tuple, consumers)),
+            size=tuple(node.output_bytes for node in nodes),
+            workspace=tuple(node.workspace_bytes for node in nodes),
+            pageable=tuple(
+                problem.storage is not None and node.page and node.output_bytes > 0
+                for node in nodes
+            ),
+            last_recompute=tuple(last_recompute),
+            last_use=tuple(last_use),
+        )
+
+    def working_set(self, i: int) -> int:
+        """Bytes that must be live while node i runs: its inputs, output and workspace."""
+        return sum(self.size[u] for u in self.inputs[i]) + self.size[i] + self.workspace[i]

@@ -1,0 +1,68 @@
+"""From what each stage produces to the linear execution plan (POET, Algorithm 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.problem import ExecutionPlan, Step, StepKind
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What happens between the first computations: pairs (stage, node), the node being earlier.
+
+    Attributes:
+        recomputes: which nodes each stage computes again.
+        page_ins: which nodes' tensors each stage pages in.
+    """
+
+    recomputes: frozenset[tuple[int, int]] = frozenset()
+    page_ins: frozenset[tuple[int, int]] = frozenset()
+
+
+def lower(graph: Indexed, stages: Stages) -> ExecutionPlan:
+    """The plan that executes the stages with the least RAM.
+
+    Stage t makes its productions (recomputes and page-ins) in topological order, then computes
+    node t. A tensor is paged out once, right after its first computation, if any stage pages it
+    in, and is freed after the last use before it is produced again. Productions nobody uses are
+    left out. So residency follows from the productions alone.
+    """
+    productions = [
+        (t, i, StepKind.COMPUTE) for t, i in {(t, t) for t in range(graph.n)} | stages.recomputes
+    ] + [(t, i, StepKind.PAGE_IN) for t, i in stages.page_ins]
+    events = [(i, kind, i == t) for t, i, kind in sorted(productions)]
+    return plan_of(graph, events)
+
+
+def plan_of(graph: Indexed, events: Iterable[tuple[int, StepKind, bool]]) -> ExecutionPlan:
+    """Complete a list of productions with the page-outs and frees it calls for.
+
+    Args:
+        graph: the problem.
+        events: (node, COMPUTE or PAGE_IN, whether this is the node's first computation) in order.
+    """
+    wanted: set[int] = set()
+    paged_in: set[int] = set()
+    reverse: list[tuple[StepKind, int]] = []
+    for i, kind, first in reversed(list(events)):
+        used = i in wanted
+        if not (used or first):
+            continue
+        wanted.discard(i)
+        if kind is StepKind.PAGE_IN:
+            paged_in.add(i)
+            reverse.append((kind, i))
+            continue
+        last_reads = [u for u in graph.inputs[i] if u not in wanted]
+        reverse += [(StepKind.FREE, u) for u in reversed(last_reads)]
+        wanted.update(last_reads)
+        if not used and graph.size[i]:
+            reverse.append((StepKind.FREE, i))
+        if first and i in paged_in:
+            reverse.append((StepKind.PAGE_OUT, i))
+        reverse.append((kind, i))
+    nodes = graph.problem.nodes
+    return tuple(Step(kind, nodes[i].name) for kind, i in reversed(reverse))

@@ -1,0 +1,199 @@
+"""Schedule problems and answers as JSON files, read strictly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from poetfw.errors import ProblemError
+from poetfw.schedule.problem import (
+    ExecutionPlan,
+    Node,
+    Schedule,
+    ScheduleProblem,
+    Step,
+    StepKind,
+    Storage,
+    Transfer,
+)
+from poetfw.schedule.validation import validate
+
+SCHEMA_VERSION = 1
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class _Transfer(_Strict):
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    energy_j_per_byte: float
+    energy_j: float = 0.0
+
+
+class _Storage(_Strict):
+    block_bytes: int
+    page_in: _Transfer
+    page_out: _Transfer
+
+
+class _Node(_Strict):
+    name: str
+    inputs: list[str]
+    time_s: float
+    energy_j: float
+    output_bytes: int
+    workspace_bytes: int = 0
+    recompute: bool = True
+    page: bool = True
+    backward: bool = False
+    recompute_before: str | None = None
+
+
+class _Problem(_Strict):
+    schema_version: Literal[1]
+    name: str
+    ram_bytes: int
+    deadline_s: float | None = None
+    storage: _Storage | None
+    nodes: list[_Node]
+
+
+class _Step(_Strict):
+    step: Literal["compute", "page_in", "page_out", "free"]
+    node: str
+
+
+class _Answer(BaseModel):
+    """Only the plan is read of an answer: its figures are the simulator's to find again."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    plan: list[_Step]
+
+
+_Document = TypeVar("_Document", bound=BaseModel)
+
+
+def problem_from_json(text: str | bytes, source: str = "the problem") -> ScheduleProblem:
+    """The problem that a JSON document describes.
+
+    Args:
+        text: the document.
+        source: what to call it in messages, e.g. its file name.
+
+    Raises:
+        ProblemError: it is not such a document, or `validate` refuses the problem.
+    """
+    document = _read(_Problem, text, source)
+    problem = ScheduleProblem(
+        name=document.name,
+        ram_bytes=document.ram_bytes,
+        deadline_s=document.deadline_s,
+        storage=_storage(document.storage) if document.storage else None,
+        nodes=tuple(
+            Node(**(node.model_dump() | {"inputs": tuple(node.inputs)})) for node in document.nodes
+        ),
+    )
+    validate(problem)
+    return problem
+
+
+def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
+    """The problem as plain JSON values, as `problem_from_json` reads them."""
+    storage = problem.storage
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "name": problem.name,
+        "ram_bytes": problem.ram_bytes,
+        "deadline_s": problem.deadline_s,
+        "storage": None
+        if storage is None
+        else {
+            "block_bytes": storage.block_bytes,
+            "page_in": _transfer_to_json(storage.page_in),
+            "page_out": _transfer_to_json(storage.page_out),
+        },
+        "nodes": [
+            {
+                "name": node.name,
+                "inputs": list(node.inputs),
+                "time_s": node.time_s,
+                "energy_j": node.energy_j,
+                "output_bytes": node.output_bytes,
+                "workspace_bytes": node.workspace_bytes,
+                "recompute": node.recompute,
+                "page": node.page,
+                "backward": node.backward,
+                "recompute_before": node.recompute_before,
+            }
+            for node in problem.nodes
+        ],
+    }
+
+
+def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
+    """The answer as plain JSON values; its `plan` is what `plan_from_json` reads."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "scheduler": schedule.scheduler,
+        "status": schedule.status.value,
+        "energy_j": schedule.energy_j,
+        "compute_energy_j": schedule.compute_energy_j,
+        "paging_energy_j": schedule.paging_energy_j,
+        "time_s": schedule.time_s,
+        "peak_bytes": schedule.peak_bytes,
+        "bound_j": schedule.bound_j,
+        "gap": schedule.gap,
+        "bound_is_global": schedule.bound_is_global,
+        "solve_time_s": schedule.solve_time_s,
+        "recomputes": schedule.recomputes,
+        "page_ins": schedule.page_ins,
+        "page_outs": schedule.page_outs,
+        "plan": plan_to_json(schedule.plan),
+    }
+
+
+def plan_to_json(plan: ExecutionPlan) -> list[dict[str, str]]:
+    """The steps as plain JSON values."""
+    return [{"step": step.kind.value, "node": step.node} for step in plan]
+
+
+def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPlan:
+    """The plan of an answer: of the document's keys, only `plan` is read.
+
+    Raises:
+        ProblemError: the document holds no plan.
+    """
+    answer = _read(_Answer, text, source)
+    return tuple(Step(StepKind(step.step), step.node) for step in answer.plan)
+
+
+def _storage(document: _Storage) -> Storage:
+    return Storage(
+        document.block_bytes,
+        Transfer(**document.page_in.model_dump()),
+        Transfer(**document.page_out.model_dump()),
+    )
+
+
+def _transfer_to_json(transfer: Transfer) -> dict[str, float]:
+    return {
+        "bandwidth_bytes_per_s": transfer.bandwidth_bytes_per_s,
+        "latency_s": transfer.latency_s,
+        "energy_j_per_byte": transfer.energy_j_per_byte,
+        "energy_j": transfer.energy_j,
+    }
+
+
+def _read(kind: type[_Document], text: str | bytes, source: str) -> _Document:
+    try:
+        return kind.model_validate(json.loads(text))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ProblemError(f"{source} is not JSON: {error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the top level"
+        raise ProblemError(f"{source}: at {place}: {first['msg']}") from error

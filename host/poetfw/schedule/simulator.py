@@ -1,0 +1,194 @@
+"""The oracle: replays any plan step by step and refuses it at the first illegal one.
+
+Written from the meaning of the steps alone and independent of every scheduler, so that no
+mistake in a formulation can hide in it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NoReturn
+
+from poetfw.errors import PlanError
+from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, Step, StepKind
+
+TIME_TOLERANCE = 1e-9
+"""Relative slack of the deadline: sums of the same times may differ by rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What a legal plan costs.
+
+    Attributes:
+        peak_bytes: largest entry of `during_bytes`.
+        during_bytes: per step, the most bytes live while it runs, workspace included.
+        live_bytes: per step, the bytes live after it.
+        energy_j: joules of the whole plan; the sum of compute and paging energy.
+        compute_energy_j: joules of computing and recomputing.
+        paging_energy_j: joules of page-ins and page-outs.
+        time_s: seconds of the whole plan, one step after the other.
+        recomputes: compute steps beyond the first of each node.
+        page_ins: page-in steps.
+        page_outs: page-out steps.
+    """
+
+    peak_bytes: int
+    during_bytes: tuple[int, ...]
+    live_bytes: tuple[int, ...]
+    energy_j: float
+    compute_energy_j: float
+    paging_energy_j: float
+    time_s: float
+    recomputes: int
+    page_ins: int
+    page_outs: int
+
+
+def simulate(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
+    """Replay a plan.
+
+    A node whose output has no bytes only has side effects: it is computed once, is never freed
+    or paged, and whoever names it as an input merely runs later.
+
+    Raises:
+        PlanError: a step is illegal (the message names it by its number, counted from 0), a node
+            is never computed, a tensor is live at the end, or the deadline is missed.
+    """
+    replay = _Replay(problem)
+    for number, step in enumerate(plan):
+        replay.run(number, step)
+    return replay.finish()
+
+
+class _Replay:
+    """The state of RAM and AUX between two steps, and what the steps so far have cost."""
+
+    def __init__(self, problem: ScheduleProblem) -> None:
+        self.problem = problem
+        self.nodes = {node.name: node for node in problem.nodes}
+        self.ram: set[str] = set()
+        self.aux: set[str] = set()
+        self.computed: set[str] = set()
+        self.live = 0
+        self.during_bytes: list[int] = []
+        self.live_bytes: list[int] = []
+        self.compute_j: list[float] = []
+        self.paging_j: list[float] = []
+        self.times_s: list[float] = []
+        self.counts = {"recomputes": 0, "page_ins": 0, "page_outs": 0}
+        self.number = 0
+        self.step = Step(StepKind.COMPUTE, "")
+
+    def run(self, number: int, step: Step) -> None:
+        """Execute one step, or refuse it."""
+        self.number, self.step = number, step
+        node = self.nodes.get(step.node)
+        if node is None:
+            self.refuse("there is no such node")
+        match step.kind:
+            case StepKind.COMPUTE:
+                during = self.compute(node)
+            case StepKind.PAGE_IN:
+                during = self.page_in(node)
+            case StepKind.PAGE_OUT:
+                during = self.page_out(node)
+            case StepKind.FREE:
+                during = self.free(node)
+        if during > self.problem.ram_bytes:
+            self.refuse(f"it needs {during:,} bytes of a budget of {self.problem.ram_bytes:,}")
+        self.during_bytes.append(during)
+        self.live_bytes.append(self.live)
+
+    def compute(self, node: Node) -> int:
+        for name in node.inputs:
+            if name not in self.computed:
+                self.refuse(f"input {name!r} has not been computed")
+            if self.nodes[name].output_bytes and name not in self.ram:
+                self.refuse(f"input {name!r} is not in RAM")
+        if node.name in self.ram:
+            self.refuse("its tensor is in RAM already")
+        if node.name in self.computed:
+            if not node.recompute:
+                self.refuse("it may not be computed again")
+            if not node.output_bytes:
+                self.refuse("it only has side effects, so computing it again is pointless")
+            if node.recompute_before in self.computed:
+                self.refuse(f"it may not be computed again after {node.recompute_before!r}")
+            self.counts["recomputes"] += 1
+        self.computed.add(node.name)
+        self.compute_j.append(node.energy_j)
+        self.times_s.append(node.time_s)
+        during = self.live + node.output_bytes + node.workspace_bytes
+        self.put(node)
+        return during
+
+    def page_in(self, node: Node) -> int:
+        if node.name not in self.aux:
+            self.refuse("there is no copy of it in AUX")
+        if node.name in self.ram:
+            self.refuse("its tensor is in RAM already")
+        assert self.problem.storage is not None
+        self.paging_j.append(self.problem.storage.page_in_energy_j(node.output_bytes))
+        self.times_s.append(self.problem.storage.page_in_time_s(node.output_bytes))
+        self.counts["page_ins"] += 1
+        self.put(node)
+        return self.live
+
+    def page_out(self, node: Node) -> int:
+        storage = self.problem.storage
+        if storage is None:
+            self.refuse("there is no storage")
+        if not node.page:
+            self.refuse("its tensor may not be paged")
+        if node.name not in self.ram:
+            self.refuse("its tensor is not in RAM")
+        self.paging_j.append(storage.page_out_energy_j(node.output_bytes))
+        self.times_s.append(storage.page_out_time_s(node.output_bytes))
+        self.counts["page_outs"] += 1
+        self.aux.add(node.name)
+        return self.live
+
+    def free(self, node: Node) -> int:
+        if node.name not in self.ram:
+            self.refuse("its tensor is not in RAM")
+        during = self.live
+        self.ram.remove(node.name)
+        self.live -= node.output_bytes
+        return during
+
+    def put(self, node: Node) -> None:
+        if node.output_bytes:
+            self.ram.add(node.name)
+            self.live += node.output_bytes
+
+    def finish(self) -> Simulation:
+        """The figures of the whole plan, or a refusal if it stopped too early."""
+        for name in self.nodes:
+            if name not in self.computed:
+                raise PlanError(f"the plan never computes node {name!r}")
+        if self.ram:
+            names = ", ".join(repr(name) for name in self.nodes if name in self.ram)
+            raise PlanError(f"the plan ends with tensors in RAM that it must free: {names}")
+        time_s = math.fsum(self.times_s)
+        deadline_s = self.problem.deadline_s
+        if deadline_s is not None and time_s > deadline_s * (1 + TIME_TOLERANCE):
+            raise PlanError(
+                f"the plan takes {time_s:g} s, longer than its deadline {deadline_s:g} s"
+            )
+        compute_energy_j, paging_energy_j = math.fsum(self.compute_j), math.fsum(self.paging_j)
+        return Simulation(
+            peak_bytes=max(self.during_bytes, default=0),
+            during_bytes=tuple(self.during_bytes),
+            live_bytes=tuple(self.live_bytes),
+            energy_j=compute_energy_j + paging_energy_j,
+            compute_energy_j=compute_energy_j,
+            paging_energy_j=paging_energy_j,
+            time_s=time_s,
+            **self.counts,
+        )
+
+    def refuse(self, reason: str) -> NoReturn:
+        kind = self.step.kind.value.replace("_", "-")
+        raise PlanError(f"step {self.number} ({kind} of {self.step.node!r}): {reason}")

@@ -1,0 +1,192 @@
+"""From a problem to a schedule, by the name of a scheduler."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from poetfw.errors import ConfigError, InfeasibleError
+from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
+from poetfw.schedule.bounds import (
+    minimum_budget,
+    require_time_to_compute,
+    shortest_time,
+    unlimited,
+)
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.problem import Schedule, ScheduleProblem, Status
+from poetfw.schedule.search import (
+    Found,
+    SolveOptions,
+    search_algorithm_1,
+    search_checkpoint_all,
+    search_compact,
+)
+from poetfw.schedule.simulator import simulate
+from poetfw.schedule.validation import validate
+
+_GAP_TOLERANCE = 1e-7  # solvers work in doubles, and so does the simulator
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user interrupted a solve.
+
+    Attributes:
+        schedule: the best known until then, with status INTERRUPTED.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__()
+        self.schedule = schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """A way to find a schedule.
+
+    Attributes:
+        description: what it does, in a few words.
+        search: finds a plan.
+        restrict: takes away from a problem what this scheduler does not use.
+        complete: whether its bound holds for every plan of the problem it searches.
+    """
+
+    description: str
+    search: Callable[[ScheduleProblem, SolveOptions], Found]
+    restrict: Callable[[ScheduleProblem], ScheduleProblem] = lambda problem: problem
+    complete: bool = True
+
+
+def without_paging(problem: ScheduleProblem) -> ScheduleProblem:
+    """The problem on a board without storage."""
+    return replace(problem, storage=None)
+
+
+def without_recompute(problem: ScheduleProblem) -> ScheduleProblem:
+    """The problem with every node computed once."""
+    return replace(problem, nodes=tuple(replace(node, recompute=False) for node in problem.nodes))
+
+
+SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
+    {
+        "checkpoint-all": Scheduler("keep every tensor until its last use", search_checkpoint_all),
+        "poet": Scheduler("recompute and page, at the least energy", search_compact),
+        "poet-paging-off": Scheduler("recompute only", search_compact, without_paging),
+        "poet-remat-off": Scheduler("page only", search_compact, without_recompute),
+        "poet-algorithm-1": Scheduler(
+            "POET's program as published: for small problems", search_algorithm_1, complete=False
+        ),
+    }
+)
+"""Every scheduler by its name."""
+
+
+def solve(
+    problem: ScheduleProblem, scheduler: str = "poet", options: SolveOptions | None = None
+) -> Schedule:
+    """Find a schedule that meets the budget and the deadline.
+
+    Without storage, "poet" recomputes only.
+
+    Args:
+        problem: what to schedule.
+        scheduler: a key of `SCHEDULERS`.
+        options: limits of the search.
+
+    Raises:
+        ProblemError: the problem is malformed.
+        ConfigError: there is no such scheduler.
+        InfeasibleError: this scheduler has no schedule that meets the budget and the deadline, or
+            found none within its limits; the message names the smallest budget, or the shortest
+            time.
+        ToolError: the solver is missing or failed.
+        Interrupted: the user interrupted the search when it knew a schedule already.
+    """
+    if scheduler not in SCHEDULERS:
+        raise ConfigError(f"there is no scheduler {scheduler!r}: known are {', '.join(SCHEDULERS)}")
+    validate(problem)
+    require_time_to_compute(problem)
+    began_s = time.perf_counter()
+    options = options or SolveOptions()
+    method = SCHEDULERS[scheduler]
+    restricted = method.restrict(problem)
+    found = method.search(restricted, options)
+    if found.plan is None:
+        raise _infeasible(restricted, scheduler, found, options)
+    schedule = _schedule(problem, scheduler, restricted, found, options)
+    schedule = replace(schedule, solve_time_s=time.perf_counter() - began_s)
+    if found.interrupted:
+        raise Interrupted(schedule)
+    return schedule
+
+
+def _schedule(
+    problem: ScheduleProblem,
+    scheduler: str,
+    restricted: ScheduleProblem,
+    found: Found,
+    options: SolveOptions,
+) -> Schedule:
+    assert found.plan is not None
+    simulation = simulate(problem, found.plan)
+    if found.interrupted:
+        status = Status.INTERRUPTED
+    elif found.gap <= options.gap + _GAP_TOLERANCE:
+        status = Status.OPTIMAL
+    else:
+        status = Status.FEASIBLE
+    computed_once = simulation.recomputes == simulation.page_ins == 0
+    return Schedule(
+        scheduler=scheduler,
+        status=status,
+        plan=found.plan,
+        energy_j=simulation.energy_j,
+        compute_energy_j=simulation.compute_energy_j,
+        paging_energy_j=simulation.paging_energy_j,
+        time_s=simulation.time_s,
+        peak_bytes=simulation.peak_bytes,
+        bound_j=found.bound_j,
+        gap=max(0.0, found.gap),
+        bound_is_global=computed_once or (SCHEDULERS[scheduler].complete and restricted == problem),
+        solve_time_s=0.0,
+        recomputes=simulation.recomputes,
+        page_ins=simulation.page_ins,
+        page_outs=simulation.page_outs,
+    )
+
+
+def _infeasible(
+    problem: ScheduleProblem, scheduler: str, found: Found, options: SolveOptions
+) -> InfeasibleError:
+    """Say which limit cannot be met, and what would do."""
+    if scheduler == "checkpoint-all":
+        simulation = unlimited(problem, plan := checkpoint_all(Indexed.of(problem)))
+        peak = simulation.peak_bytes
+        node, needs = plan[simulation.during_bytes.index(peak)].node, "it needs"
+    else:
+        peak, node, exact = minimum_budget(problem, options)
+        needs = "the smallest feasible budget is" if exact else "a budget known to be feasible is"
+        if peak <= problem.ram_bytes:
+            return InfeasibleError(
+                f"{scheduler} found no schedule of {problem.name!r} within its limits, though one "
+                f"exists in {peak:,} bytes",
+                "raise the time limit or the node limit",
+                minimum_budget_bytes=peak,
+            )
+    within = "" if problem.deadline_s is None else f" within {problem.deadline_s:g} s"
+    message = (
+        f"{scheduler} has no schedule of {problem.name!r}{within} in {problem.ram_bytes:,} bytes: "
+        f"{needs} {peak:,} bytes, for node {node!r}"
+    )
+    advice = [f"give it {peak:,} bytes or more"]
+    if problem.deadline_s is not None and scheduler != "checkpoint-all":
+        try:
+            shortest = shortest_time(problem, options)
+        except InfeasibleError:
+            pass
+        else:
+            message += f"; in this budget the shortest possible time is {shortest.time_s:g} s"
+            advice.append(f"set the deadline to {shortest.time_s:g} s or more")
+    return InfeasibleError(message, *advice, minimum_budget_bytes=peak)

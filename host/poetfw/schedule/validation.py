@@ -1,0 +1,81 @@
+"""Whether a schedule problem makes sense, said in terms of the node that does not."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+
+from poetfw.errors import ProblemError
+from poetfw.schedule.problem import Node, ScheduleProblem, Storage, Transfer
+
+
+def validate(problem: ScheduleProblem) -> None:
+    """Check that every scheduler and the simulator can rely on the problem.
+
+    Raises:
+        ProblemError: there is no node, a name is used twice, an input does not exist, comes later
+            or is part of a cycle, or a cost is negative, infinite or not a number.
+    """
+    if not problem.nodes:
+        raise ProblemError(f"problem {problem.name!r} has no nodes: it needs at least one")
+    _require(f"problem {problem.name!r}", "ram_bytes", problem.ram_bytes)
+    if problem.deadline_s is not None:
+        _require(f"problem {problem.name!r}", "deadline_s", problem.deadline_s)
+    if problem.storage is not None:
+        _check_storage(problem.storage)
+    _check_names(problem.nodes)
+    for node in problem.nodes:
+        where = f"node {node.name!r}"
+        _require(where, "time_s", node.time_s)
+        _require(where, "energy_j", node.energy_j)
+        _require(where, "output_bytes", node.output_bytes)
+        _require(where, "workspace_bytes", node.workspace_bytes)
+
+
+def _check_names(nodes: tuple[Node, ...]) -> None:
+    names = [node.name for node in nodes]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ProblemError(f"node {name!r} appears {count} times: names must be unique")
+    position = {name: i for i, name in enumerate(names)}
+    for node in nodes:
+        for name in node.inputs:
+            if name not in position:
+                raise ProblemError(f"node {node.name!r} reads {name!r}, which is no node")
+    try:
+        TopologicalSorter({node.name: node.inputs for node in nodes}).prepare()
+    except CycleError as error:
+        path = " -> ".join(map(repr, error.args[1]))
+        raise ProblemError(f"node {error.args[1][0]!r} is part of a cycle: {path}") from error
+    for i, node in enumerate(nodes):
+        for name in node.inputs:
+            if position[name] > i:
+                raise ProblemError(
+                    f"node {node.name!r} reads {name!r}, which comes after it: "
+                    "nodes must be in topological order"
+                )
+        before = node.recompute_before
+        if before is not None and position.get(before, -1) <= i:
+            raise ProblemError(
+                f"node {node.name!r} has recompute_before {before!r}, which is no later node"
+            )
+
+
+def _check_storage(storage: Storage) -> None:
+    if storage.block_bytes < 1:
+        raise ProblemError(f"storage has block_bytes {storage.block_bytes}: expected 1 or more")
+    for name in ("page_in", "page_out"):
+        transfer: Transfer = getattr(storage, name)
+        for quantity in ("latency_s", "energy_j_per_byte", "energy_j"):
+            _require(f"storage's {name}", quantity, getattr(transfer, quantity))
+        bandwidth = transfer.bandwidth_bytes_per_s
+        if not (math.isfinite(bandwidth) and bandwidth > 0):
+            raise ProblemError(
+                f"storage's {name} has bandwidth_bytes_per_s {bandwidth}: expected more than 0"
+            )
+
+
+def _require(where: str, quantity: str, value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise ProblemError(f"{where} has {quantity} {value}: expected a finite number, 0 or more")
