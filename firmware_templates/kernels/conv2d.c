@@ -102,7 +102,8 @@ static void sum_products_4(const struct walk *walk, const float *source, const f
     totals[3] = total3;
 }
 
-/* One position of the result in all `count` channels of a group, `result_channel` elements apart. */
+/* One position of the result in all `count` channels of a group, which are `result_channel`
+ * elements apart. */
 static void sum_channels(const struct walk *walk, const float *source, const float *weight,
                          int32_t next, const float *bias, float *result, int32_t result_channel,
                          int32_t count)
@@ -347,7 +348,7 @@ static void sum_tap_4(const struct poet_conv2d *op, int32_t rows, int32_t column
     totals[3] = total3;
 }
 
-/* dw of one tap for all output channels of a group, `next` weights apart, from one input channel. */
+/* dw of one tap from one input channel for all output channels of a group, `next` weights apart. */
 static void sum_tap_channels(const struct poet_conv2d *op, int32_t rows, int32_t columns,
                              const float *x, const float *dy, float *dw, int32_t next)
 {

@@ -43,7 +43,7 @@ struct poet_conv2d_bias {
 void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                              const float *b, float *y);
 
-/* dx[n][c][i][j] = sum over the o, u, v and positions of y that x[n][c][i][j] went into, of w * dy */
+/* dx[n][c][i][j] = sum of w * dy over all the y that x[n][c][i][j] went into, and the w it met */
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx);
 

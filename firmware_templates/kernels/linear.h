@@ -5,7 +5,8 @@
  *   b   [out_features]
  *   y   [batch][out_features]
  *
- * dx, dw, db and dy have the shapes of x, w, b and y. No buffer may overlap another that is written.
+ * dx, dw, db and dy have the shapes of x, w, b and y. No buffer may overlap another that is
+ * written.
  */
 #ifndef POET_LINEAR_H
 #define POET_LINEAR_H

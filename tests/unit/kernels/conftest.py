@@ -1,0 +1,180 @@
+"""Compiles the kernels for this computer and runs one the way generated code would call it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ops import KINDS, Array, Kernel, infer_output
+
+TEMPLATES = Path(__file__).parents[3] / "firmware_templates"
+KERNELS = TEMPLATES / "kernels"
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
+SEMANTICS = ("-std=c11", "-ffp-contract=off", "-fno-math-errno")
+INCLUDES = (f"-I{KERNELS}", f"-I{TEMPLATES / 'runtime'}")
+SANITIZE = os.environ.get("POETFW_TEST_SANITIZE") == "1"
+GUARD_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a kernel left behind, and the reference's answer to the same call in float64."""
+
+    output: Array | None
+    updates: tuple[Array, ...]
+    expected_output: Array | None
+    expected_updates: tuple[Array, ...]
+
+
+Run = Callable[..., Ran]
+
+
+def compile_kernels(folder: Path, *flags: str) -> ctypes.CDLL:
+    sources = [*sorted(KERNELS.glob("*.c")), TEMPLATES / "runtime" / "poet_math.c"]
+    library = folder / "kernels.so"
+    options = ["-shared", "-fPIC", *SEMANTICS, *WARNINGS, *INCLUDES, *flags]
+    subprocess.run(["gcc", *options, "-o", str(library), *map(str, sources)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """The kernels, compiled twice: their bits must not depend on the optimisation level."""
+    if SANITIZE:
+        checks = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+        library = compile_kernels(tmp_path_factory.mktemp("sanitized"), "-O1", *checks)
+        return library, library
+    return (
+        compile_kernels(tmp_path_factory.mktemp("optimised"), "-O2"),
+        compile_kernels(tmp_path_factory.mktemp("plain"), "-O0"),
+    )
+
+
+@pytest.fixture(scope="session")
+def run_kernel(libraries: tuple[ctypes.CDLL, ctypes.CDLL]) -> Run:
+    def run(
+        kind: str,
+        inputs: Sequence[Array],
+        attributes: Mapping[str, Attribute] | None = None,
+        updates: Sequence[Array] = (),
+    ) -> Ran:
+        op, graph = _graph_of_one(kind, inputs, attributes or {}, updates)
+        kernel = KINDS[kind].kernel(op, graph)
+        _check_against_header(kernel)
+        first = _call(libraries[0], kernel, op, graph, inputs, updates, prefill=0xA5)
+        second = _call(libraries[1], kernel, op, graph, inputs, updates, prefill=0x5A)
+        assert first == second, f"{kernel.function}: bits depend on build or on old contents"
+        exact = [value.astype(np.float64) for value in updates]
+        expected = KINDS[kind].compute(op, [_double(value) for value in inputs], exact)
+        left = [np.frombuffer(data, np.float32) for data in first]
+        output = None if op.output is None else left[0].reshape(graph.by_name[op.output].shape)
+        updated = left if op.output is None else left[1:]
+        return Ran(
+            output,
+            tuple(new.reshape(old.shape) for new, old in zip(updated, updates, strict=True)),
+            expected,
+            tuple(exact),
+        )
+
+    return run
+
+
+def _double(value: Array) -> Array:
+    return value.astype(np.float64) if value.dtype == np.float32 else value
+
+
+def _graph_of_one(
+    kind: str,
+    inputs: Sequence[Array],
+    attributes: Mapping[str, Attribute],
+    updates: Sequence[Array],
+) -> tuple[Op, Graph]:
+    tensors = [
+        Tensor(f"in{i}", v.shape, Dtype.I32 if v.dtype == np.int32 else Dtype.F32, Role.INPUT)
+        for i, v in enumerate(inputs)
+    ]
+    states = [Tensor(f"state{i}", v.shape, role=Role.STATE) for i, v in enumerate(updates)]
+    names = tuple(tensor.name for tensor in tensors)
+    updated = tuple(tensor.name for tensor in states)
+    output: str | None = None if updates else "out"
+    op = Op("op", kind, names, output, attributes, updated)
+    produced = infer_output(op, tensors, Role.ACTIVATION)
+    every = (*tensors, *states) if produced is None else (*tensors, *states, produced)
+    return op, Graph("one op", every, (op,), output or names[0])
+
+
+def _check_against_header(kernel: Kernel) -> None:
+    """A binding must list its struct's fields in order, and as many arguments as the C function."""
+    header = (KERNELS / f"{kernel.source}.h").read_text()
+    struct = re.search(rf"struct {kernel.struct} {{(.*?)}};", header, re.DOTALL)
+    assert struct is not None, kernel.struct
+    declared = re.findall(r"(int32_t|float) (\w+);", struct[1])
+    bound = [("float" if isinstance(v, float) else "int32_t", name) for name, v in kernel.fields]
+    assert declared == bound, kernel.struct
+    prototype = re.search(rf"void {kernel.function}\((.*?)\);", header, re.DOTALL)
+    assert prototype is not None, kernel.function
+    assert len(prototype[1].split(",")) == 1 + len(kernel.arguments)
+
+
+class _Buffer:
+    """Bytes at the address a kernel is given, with guards that it must leave alone around them.
+
+    Under the address sanitizer there are no guards: its own red zones catch reads as well.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        guard = b"" if SANITIZE else b"\xff" * GUARD_BYTES  # as floats: NaN, so that reads show
+        self._guard = len(guard)
+        self._bytes = np.frombuffer(guard + content + guard, np.uint8).copy()
+
+    @property
+    def address(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self._bytes.ctypes.data + self._guard)
+
+    def content(self) -> bytes:
+        data = self._bytes.tobytes()
+        end = len(data) - self._guard
+        assert set(data[: self._guard] + data[end:]) <= {0xFF}, "a kernel wrote beyond its buffer"
+        return data[self._guard : end]
+
+
+def _call(
+    library: ctypes.CDLL,
+    kernel: Kernel,
+    op: Op,
+    graph: Graph,
+    inputs: Sequence[Array],
+    updates: Sequence[Array],
+    prefill: int,
+) -> list[bytes]:
+    """Run the kernel; returns the output's bytes, if there is one, and the updated ones'."""
+    before = {name: v.tobytes() for name, v in zip(op.inputs, inputs, strict=True)}
+    before |= {name: v.tobytes() for name, v in zip(op.updates, updates, strict=True)}
+    if op.output is not None:
+        before[op.output] = bytes([prefill]) * graph.by_name[op.output].size_bytes
+    buffers = {name: _Buffer(content) for name, content in before.items()}
+    members = [
+        (name, ctypes.c_float if isinstance(v, float) else ctypes.c_int32)
+        for name, v in kernel.fields
+    ]
+    struct = type("Constants", (ctypes.Structure,), {"_fields_": members})
+    constants = struct(*(value for _, value in kernel.fields))
+    function = library[kernel.function]
+    function.restype = None
+    function(
+        ctypes.byref(constants),
+        *(None if name is None else buffers[name].address for name in kernel.arguments),
+    )
+    for name in op.inputs:
+        assert buffers[name].content() == before[name], f"{kernel.function} changed input {name}"
+    written = op.updates if op.output is None else (op.output, *op.updates)
+    return [buffers[name].content() for name in written]

@@ -1,0 +1,59 @@
+"""The kernels compile without a warning for every target, and run clean under sanitizers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+TEMPLATES = HERE.parents[2] / "firmware_templates"
+WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
+HARD_FLOAT = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]
+SOFT_FLOAT = ["-mcpu=cortex-m0plus", "-mthumb"]
+
+
+@pytest.mark.parametrize(
+    "compiler",
+    [["gcc"], ["arm-none-eabi-gcc", *HARD_FLOAT], ["arm-none-eabi-gcc", *SOFT_FLOAT]],
+    ids=["native", "cortex-m4", "cortex-m0plus"],
+)
+def test_kernels_compile_without_warnings(compiler: list[str], tmp_path: Path) -> None:
+    if shutil.which(compiler[0]) is None:
+        pytest.skip(f"{compiler[0]} is not installed")
+    sources = sorted((TEMPLATES / "kernels").glob("*.c"))
+    assert sources
+    flags = ["-O2", "-ffreestanding", "-ffp-contract=off", "-fno-math-errno"]
+    includes = [f"-I{TEMPLATES / 'kernels'}", f"-I{TEMPLATES / 'runtime'}"]
+    subprocess.run(
+        [*compiler, *WARNINGS, *flags, *includes, "-c", *map(str, sources)],
+        cwd=tmp_path,
+        check=True,
+    )
+
+
+def test_kernels_run_clean_under_sanitizers() -> None:
+    """The whole comparison with the references again, in buffers without a byte to spare."""
+    runtime = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    if not Path(runtime).is_file():
+        pytest.skip("GCC's address sanitizer is not installed")
+    environment = {
+        **os.environ,
+        "POETFW_TEST_SANITIZE": "1",
+        "LD_PRELOAD": runtime,
+        "ASAN_OPTIONS": "detect_leaks=0",
+    }
+    tests = HERE / "test_kernels_match_reference.py"
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(tests)],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]

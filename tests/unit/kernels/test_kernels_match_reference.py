@@ -1,0 +1,316 @@
+"""Every C kernel against its operator's NumPy reference, over drawn shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from poetfw.ir import Attribute
+from poetfw.ops import Array
+
+few = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+Run = Callable[..., Any]
+seeds = st.integers(0, 2**32 - 1)
+small = st.integers(1, 5)
+TOLERANCE = 1e-5
+
+
+def normal(seed: int, *shapes: tuple[int, ...]) -> list[Array]:
+    generator = np.random.default_rng(seed)
+    return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def assert_close(actual: Array | None, expected: Array | None, scale: float | None = None) -> None:
+    """Largest error within 1e-5 of the largest value, or of `scale` where sums may cancel."""
+    assert actual is not None
+    assert expected is not None
+    assert actual.shape == expected.shape
+    assert actual.dtype == np.float32
+    if scale is None:
+        scale = float(np.abs(expected).max())
+    error = float(np.abs(actual.astype(np.float64) - expected).max())
+    assert error <= TOLERANCE * scale, f"error {error} of {scale}"
+
+
+class Windowed(NamedTuple):
+    """The extents of a drawn window op."""
+
+    height: int
+    width: int
+    attributes: dict[str, Attribute]
+
+
+@st.composite
+def windows(draw: st.DrawFn, *, pooling: bool) -> Windowed:
+    kernel = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    most = [kernel[axis % 2] - 1 if pooling else 3 for axis in range(4)]
+    padding = tuple(draw(st.integers(0, limit)) for limit in most)
+    extents = [
+        draw(st.integers(max(1, kernel[axis] - padding[axis] - padding[axis + 2]), 9))
+        for axis in range(2)
+    ]
+    stride = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    attributes: dict[str, Attribute] = {"kernel": kernel, "stride": stride, "padding": padding}
+    return Windowed(extents[0], extents[1], attributes)
+
+
+class Convolution(NamedTuple):
+    """A drawn convolution: shapes and attributes."""
+
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    y: tuple[int, ...]
+    attributes: dict[str, Attribute]
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> Convolution:
+    height, width, attributes = draw(windows(pooling=False))
+    groups = draw(st.integers(1, 3))
+    group_in, group_out = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    kernel = attributes.pop("kernel")
+    assert isinstance(kernel, tuple)
+    x = (draw(st.integers(1, 3)), groups * group_in, height, width)
+    w = (groups * group_out, group_in, *kernel)
+    stride, padding = attributes["stride"], attributes["padding"]
+    assert isinstance(stride, tuple)
+    assert isinstance(padding, tuple)
+    rows = (height + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
+    columns = (width + padding[1] + padding[3] - kernel[1]) // stride[1] + 1
+    return Convolution(x, w, (x[0], w[0], rows, columns), {**attributes, "groups": groups})
+
+
+def magnitude(
+    run: Run, kind: str, inputs: Sequence[Array], attributes: dict[str, Attribute]
+) -> float:
+    """What a sum of products would be without cancellation: its rounding errors scale with it."""
+    result = run(kind, [np.abs(value) for value in inputs], attributes).expected_output
+    return float(result.max())
+
+
+@few
+@given(convolutions(), st.booleans(), seeds)
+def test_conv2d_forward(run_kernel: Run, case: Convolution, biased: bool, seed: int) -> None:
+    inputs = normal(seed, case.x, case.w, case.w[:1])[: 3 if biased else 2]
+    ran = run_kernel("conv2d", inputs, case.attributes)
+    scale = magnitude(run_kernel, "conv2d", inputs, case.attributes)
+    assert_close(ran.output, ran.expected_output, scale)
+
+
+@few
+@given(convolutions(), seeds)
+def test_conv2d_backward_input(run_kernel: Run, case: Convolution, seed: int) -> None:
+    inputs = normal(seed, case.w, case.y)
+    attributes = {**case.attributes, "input_shape": case.x}
+    ran = run_kernel("conv2d_backward_input", inputs, attributes)
+    scale = magnitude(run_kernel, "conv2d_backward_input", inputs, attributes)
+    assert_close(ran.output, ran.expected_output, scale)
+
+
+@few
+@given(convolutions(), seeds)
+def test_conv2d_backward_weight(run_kernel: Run, case: Convolution, seed: int) -> None:
+    inputs = normal(seed, case.x, case.y)
+    attributes = {**case.attributes, "weight_shape": case.w}
+    ran = run_kernel("conv2d_backward_weight", inputs, attributes)
+    scale = magnitude(run_kernel, "conv2d_backward_weight", inputs, attributes)
+    assert_close(ran.output, ran.expected_output, scale)
+
+
+@few
+@given(st.tuples(small, small, small, small), seeds)
+def test_conv2d_backward_bias(run_kernel: Run, shape: tuple[int, ...], seed: int) -> None:
+    inputs = normal(seed, shape)
+    ran = run_kernel("conv2d_backward_bias", inputs)
+    scale = magnitude(run_kernel, "conv2d_backward_bias", inputs, {})
+    assert_close(ran.output, ran.expected_output, scale)
+
+
+@few
+@given(small, st.integers(1, 100), st.integers(1, 9), st.booleans(), seeds)
+def test_linear(
+    run_kernel: Run, batch: int, features: int, outputs: int, biased: bool, seed: int
+) -> None:
+    x, w, b, dy = normal(seed, (batch, features), (outputs, features), (outputs,), (batch, outputs))
+    for kind, inputs in (
+        ("linear", [x, w, b] if biased else [x, w]),
+        ("linear_backward_input", [w, dy]),
+        ("linear_backward_weight", [x, dy]),
+        ("linear_backward_bias", [dy]),
+    ):
+        ran = run_kernel(kind, inputs)
+        assert_close(ran.output, ran.expected_output, magnitude(run_kernel, kind, inputs, {}))
+
+
+batches = st.one_of(st.tuples(small, small), st.tuples(small, small, small, small))
+
+
+@few
+@given(batches, seeds, st.sampled_from([1e-5, 1e-3, 0.1]))
+def test_batch_norm(run_kernel: Run, shape: tuple[int, ...], seed: int, eps: float) -> None:
+    pair = (2, shape[1])
+    x, dy, affine, daffine, statistics = normal(seed, shape, shape, pair, pair, pair)
+    statistics[1] = np.abs(statistics[1]) + np.float32(0.1)
+    attributes: dict[str, Attribute] = {"eps": eps}
+    for kind, inputs, more in (
+        ("batch_norm", [x, affine, statistics], {"momentum": 0.1}),
+        ("batch_norm_normalize", [x, statistics, affine], {}),
+    ):
+        ran = run_kernel(kind, inputs, {**attributes, **more})
+        assert_close(ran.output, ran.expected_output)
+
+    ran = run_kernel("batch_norm_statistics", [x + np.float32(2)])
+    assert_close(ran.output, ran.expected_output)
+
+    ran = run_kernel("batch_norm_backward_affine", [x, statistics, dy], attributes)
+    away = np.abs(x) + np.abs(statistics[0]).max()
+    assert_close(
+        ran.output, ran.expected_output, float(np.abs(dy).sum() * away.max() / np.sqrt(0.1))
+    )
+
+    ran = run_kernel("batch_norm_backward_input", [x, statistics, affine, daffine, dy], attributes)
+    assert_close(ran.output, ran.expected_output)
+
+
+@few
+@given(small, st.integers(2, 10_000), st.sampled_from([0.0, 0.01, 0.1, 1.0]), seeds)
+def test_batch_norm_update_running(
+    run_kernel: Run, channels: int, count: int, momentum: float, seed: int
+) -> None:
+    statistics, running = normal(seed, (2, channels), (2, channels))
+    statistics, running = np.abs(statistics), np.abs(running)
+    attributes: dict[str, Attribute] = {"momentum": momentum, "count": count}
+    ran = run_kernel("batch_norm_update_running", [statistics], attributes, [running])
+    assert_close(ran.updates[0], ran.expected_updates[0])
+
+
+@few
+@given(batches, seeds, st.sampled_from(["relu", "relu6"]))
+def test_relu(run_kernel: Run, shape: tuple[int, ...], seed: int, kind: str) -> None:
+    x, dy = normal(seed, shape, shape)
+    x = np.round(4 * x)  # hits 0 and 6
+    ran = run_kernel(kind, [x])
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+    ran = run_kernel(f"{kind}_backward", [ran.output, dy])
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+
+
+@few
+@given(windows(pooling=True), small, small, seeds, st.booleans())
+def test_max_pool2d(
+    run_kernel: Run, window: Windowed, batch: int, channels: int, seed: int, ties: bool
+) -> None:
+    (x,) = normal(seed, (batch, channels, window.height, window.width))
+    x = np.round(x) if ties else x
+    ran = run_kernel("max_pool2d", [x], window.attributes)
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+    (dy,) = normal(seed + 1, ran.output.shape)
+    ran = run_kernel("max_pool2d_backward", [x, dy], window.attributes)
+    assert_close(ran.output, ran.expected_output, float(np.abs(dy).max()))
+
+
+@few
+@given(windows(pooling=True), small, small, seeds, st.integers(0, 1))
+def test_avg_pool2d(
+    run_kernel: Run, window: Windowed, batch: int, channels: int, seed: int, include: int
+) -> None:
+    (x,) = normal(seed, (batch, channels, window.height, window.width))
+    attributes: dict[str, Attribute] = {**window.attributes, "count_include_pad": include}
+    ran = run_kernel("avg_pool2d", [x], attributes)
+    assert_close(ran.output, ran.expected_output, float(np.abs(x).max()))
+    (dy,) = normal(seed + 1, ran.output.shape)
+    ran = run_kernel("avg_pool2d_backward", [dy], {**attributes, "input_shape": x.shape})
+    assert_close(ran.output, ran.expected_output, float(np.abs(dy).max()))
+
+
+@few
+@given(st.tuples(small, small, small, small), seeds)
+def test_global_avg_pool(run_kernel: Run, shape: tuple[int, ...], seed: int) -> None:
+    (x,) = normal(seed, shape)
+    ran = run_kernel("global_avg_pool", [x])
+    assert_close(ran.output, ran.expected_output, float(np.abs(x).max()))
+    (dy,) = normal(seed + 1, (*shape[:2], 1, 1))
+    ran = run_kernel("global_avg_pool_backward", [dy], {"input_shape": shape})
+    assert_close(ran.output, ran.expected_output)
+
+
+@few
+@given(batches, seeds)
+def test_add_and_reshape(run_kernel: Run, shape: tuple[int, ...], seed: int) -> None:
+    a, b = normal(seed, shape, shape)
+    ran = run_kernel("add", [a, b])
+    np.testing.assert_array_equal(ran.output, a + b)
+    ran = run_kernel("reshape", [a], {"shape": (a.size,)})
+    np.testing.assert_array_equal(ran.output, a.reshape(-1))
+
+
+@few
+@given(small, st.integers(1, 12), st.sampled_from([0.1, 1, 10, 100]), seeds)
+def test_softmax_cross_entropy(
+    run_kernel: Run, batch: int, classes: int, spread: float, seed: int
+) -> None:
+    logits = normal(seed, (batch, classes))[0] * np.float32(spread)
+    # Labels that are no class are drawn too: they must be left out, not read or written there.
+    labels = np.random.default_rng(seed).integers(-1, classes + 1, batch).astype(np.int32)
+    loss = np.full(1, np.nan, np.float32)
+    ran = run_kernel("softmax_cross_entropy", [logits, labels], {}, [loss])
+    assert_close(ran.updates[0], ran.expected_updates[0], max(1.0, spread))
+    ran = run_kernel("softmax_cross_entropy_backward", [logits, labels])
+    assert_close(ran.output, ran.expected_output, 1 / batch)
+
+
+@few
+@given(batches, seeds)
+def test_mse(run_kernel: Run, shape: tuple[int, ...], seed: int) -> None:
+    prediction, target = normal(seed, shape, shape)
+    loss = np.full(1, np.nan, np.float32)
+    ran = run_kernel("mse", [prediction, target], {}, [loss])
+    assert_close(ran.updates[0], ran.expected_updates[0])
+    ran = run_kernel("mse_backward", [prediction, target])
+    assert_close(ran.output, ran.expected_output)
+
+
+@few
+@given(st.integers(1, 40), st.integers(1, 5), seeds)
+def test_correct_count(run_kernel: Run, batch: int, classes: int, seed: int) -> None:
+    logits = np.round(normal(seed, (batch, classes))[0])
+    labels = np.random.default_rng(seed).integers(-1, classes, batch).astype(np.int32)
+    ran = run_kernel("correct_count", [logits, labels], {}, [np.full(1, np.nan, np.float32)])
+    np.testing.assert_array_equal(ran.updates[0], ran.expected_updates[0])
+
+
+@few
+@given(st.integers(1, 40), st.sampled_from([0.0, 0.9]), st.sampled_from([0.0, 1e-2]), seeds)
+def test_sgd(run_kernel: Run, elements: int, momentum: float, decay: float, seed: int) -> None:
+    gradient, *updates = normal(seed, (elements,), (elements,), (elements,))
+    attributes: dict[str, Attribute] = {
+        "learning_rate": 0.05,
+        "momentum": momentum,
+        "weight_decay": decay,
+    }
+    ran = run_kernel("sgd", [gradient], attributes, updates if momentum else updates[:1])
+    for actual, expected in zip(ran.updates, ran.expected_updates, strict=True):
+        assert_close(actual, expected, max(1.0, float(np.abs(expected).max())))
+
+
+def test_sums_over_large_images_stay_accurate(run_kernel: Run) -> None:
+    """Adding 131,072 values one by one would be off by ten times as much."""
+    shape = (32, 1, 64, 64)
+    x = normal(1, shape)[0] + np.float32(3)
+    ran = run_kernel("batch_norm_statistics", [x])
+    assert_close(ran.output, ran.expected_output, 0.1)
+    dy = np.abs(normal(2, shape)[0])
+    attributes: dict[str, Attribute] = {
+        "stride": (1, 1),
+        "padding": (1, 1, 1, 1),
+        "groups": 1,
+        "weight_shape": (1, 1, 3, 3),
+    }
+    ran = run_kernel("conv2d_backward_weight", [x, dy], attributes)
+    assert_close(ran.output, ran.expected_output)
