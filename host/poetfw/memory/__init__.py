@@ -1,1 +1,29 @@
 """Fixed addresses for every buffer."""
+
+from poetfw.memory.bounds import lower_bound
+from poetfw.memory.placement import place
+from poetfw.memory.plan import (
+    ALIGNMENT,
+    Allocation,
+    MemoryPlan,
+    padded,
+    plan_memory,
+    resident_bytes,
+)
+from poetfw.memory.problem import Buffer, Placement, PlacementStatus
+from poetfw.memory.validator import validate_placement
+
+__all__ = [
+    "ALIGNMENT",
+    "Allocation",
+    "Buffer",
+    "MemoryPlan",
+    "Placement",
+    "PlacementStatus",
+    "lower_bound",
+    "padded",
+    "place",
+    "plan_memory",
+    "resident_bytes",
+    "validate_placement",
+]

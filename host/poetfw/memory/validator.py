@@ -1,7 +1,8 @@
 """Two judges of a placement, written independently of the allocator and of each other.
 
-`validate_placement` compares every pair of buffers and is the authority. `validate_by_sweep` follows
-time and asks only the neighbours in address of what becomes live: for problems too large for pairs.
+`validate_placement` compares every pair of buffers and is the authority. `validate_by_sweep`
+follows time and asks only the neighbours in address of what becomes live: for problems too large
+for pairs.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ def validate_placement(
         capacity: bytes the arena has, or None for as many as the placement's height.
 
     Raises:
-        PlanError: a buffer has no offset, a negative, misaligned or wrong one, two buffers overlap in
-            both time and address, the height is not the largest offset + size, or it exceeds the
-            capacity. The message names the buffers and the figures.
+        PlanError: a buffer has no offset, a negative, misaligned or wrong one, two buffers overlap
+            in both time and address, the height is not the largest offset + size, or it exceeds
+            the capacity. The message names the buffers and the figures.
     """
     _validate_each(buffers, placement, capacity)
     lower = np.array([b.lower for b in buffers], dtype=np.int64)
@@ -83,9 +84,7 @@ def validate_by_sweep(
         live.insert(at, (start, i))
 
 
-def _validate_each(
-    buffers: Sequence[Buffer], placement: Placement, capacity: int | None
-) -> None:
+def _validate_each(buffers: Sequence[Buffer], placement: Placement, capacity: int | None) -> None:
     """Refuse whatever can be seen without comparing two buffers."""
     height = 0
     for b in buffers:

@@ -1,0 +1,112 @@
+"""Greedy placement: one buffer after the other at the lowest address free over its whole life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from poetfw.memory.problem import Buffer
+from poetfw.memory.sections import find_sections
+
+
+class Greedy:
+    """Places buffers greedily, in any order asked for.
+
+    Each buffer is compared with all placed before it in a few vector operations, so tens of
+    thousands take seconds.
+
+    Args:
+        buffers: what to place, none of size 0.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        first, last, self._count = find_sections(buffers)
+        self._first = np.array(first, dtype=np.int32)
+        self._last = np.array(last, dtype=np.int32)
+        self._size = np.array([b.size for b in buffers], dtype=np.int64)
+        self._align = [b.alignment for b in buffers]
+        self._fixed = {i: b.offset for i, b in enumerate(buffers) if b.offset is not None}
+
+    def orders(self) -> Iterator[list[int]]:
+        """Orders worth trying, as indices of the free buffers, the best on average first."""
+        length = (self._last - self._first).astype(np.float64)
+        size = self._size.astype(np.float64)
+        contention = self._contention()
+        keys: list[tuple[np.ndarray, ...]] = [
+            (-length, -size),
+            (-size, -length * size),
+            (-size * length, -size),
+            (-contention, -size * length),
+            (self._first.astype(np.float64), -length),
+            (-length, -contention),
+        ]
+        for primary, secondary in keys:
+            order = np.lexsort((secondary, primary))
+            yield [i for i in order.tolist() if i not in self._fixed]
+
+    def run(self, order: Sequence[int], give_up: Callable[[int], bool]) -> list[int] | None:
+        """Place the fixed buffers, then the others in the order given.
+
+        Args:
+            order: indices of the free buffers.
+            give_up: asked with the height so far after each buffer whether to stop.
+
+        Returns:
+            The offset in bytes of every buffer, or None if given up.
+        """
+        total = len(self._size)
+        offsets = [0] * total
+        begins = np.empty(total, dtype=np.int32)
+        ends = np.empty(total, dtype=np.int32)
+        bottoms = np.empty(total, dtype=np.int64)
+        tops = np.empty(total, dtype=np.int64)
+        height = 0
+        for count, i in enumerate([*self._fixed, *order]):
+            first, last, size = self._first[i], self._last[i], int(self._size[i])
+            if i in self._fixed:
+                offset = self._fixed[i]
+            else:
+                near = (begins[:count] < last) & (ends[:count] > first)
+                offset = _lowest_gap(
+                    bottoms[:count][near], tops[:count][near], size, self._align[i]
+                )
+            offsets[i] = offset
+            begins[count], ends[count] = first, last
+            bottoms[count], tops[count] = offset, offset + size
+            height = max(height, offset + size)
+            if give_up(height):
+                return None
+        return offsets
+
+    def _contention(self) -> np.ndarray:
+        """For each buffer, the largest number of bytes live during its life."""
+        change = np.zeros(self._count + 1, dtype=np.int64)
+        np.add.at(change, self._first, self._size)
+        np.subtract.at(change, self._last, self._size)
+        live = np.cumsum(change)[: self._count].astype(np.float64)
+        # Sparse table: the maximum over any run of sections from two overlapping powers of two.
+        table = [live]
+        while 2 << (len(table) - 1) <= self._count:
+            half = 1 << (len(table) - 1)
+            table.append(np.maximum(table[-1][:-half], table[-1][half:]))
+        level = np.floor(np.log2(self._last - self._first)).astype(np.int64)
+        peak = np.empty(len(self._size))
+        for k, row in enumerate(table):
+            at = np.flatnonzero(level == k)
+            peak[at] = np.maximum(row[self._first[at]], row[self._last[at] - (1 << k)])
+        return peak
+
+
+def _lowest_gap(bottoms: np.ndarray, tops: np.ndarray, size: int, alignment: int) -> int:
+    """The lowest aligned address with `size` bytes free between the extents given."""
+    if not len(bottoms):
+        return 0
+    order = np.argsort(bottoms)
+    floors = np.empty(len(order) + 1, dtype=np.int64)
+    floors[0] = 0
+    np.maximum.accumulate(tops[order], out=floors[1:])
+    if alignment > 1:
+        floors = -(-floors // alignment) * alignment
+    fits = floors[:-1] + size <= bottoms[order]
+    return int(floors[fits.argmax() if fits.any() else -1])

@@ -1,0 +1,208 @@
+"""Place buffers in one arena as low as possible.
+
+Greedy orders come first: they reach the lower bound on most plans. What they leave is searched at
+the bound, then at heights between the bound and the best known, until the heights meet or the work
+is used up. Work is counted in search states, so the same problem gets the same answer everywhere;
+the clock is only a safety net.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from poetfw.memory.bounds import lower_bound
+from poetfw.memory.checks import check_buffers
+from poetfw.memory.heuristics import Greedy
+from poetfw.memory.problem import Buffer, Placement, PlacementStatus
+from poetfw.memory.search import Outcome, Search
+from poetfw.memory.sections import split_components
+from poetfw.memory.validator import validate_by_sweep, validate_placement
+
+_STATES_PER_SECOND = 50_000
+"""Search states granted for each second of the time limit: what a slow computer visits."""
+
+_LARGEST_SEARCH = 4_000
+"""Buffers in one component beyond which only the greedy orders are tried."""
+
+_LARGEST_PAIRWISE = 5_000
+"""Buffers up to which the answer is validated pair by pair."""
+
+_FIRST_STATES = 2_000
+"""States granted to the first run of a search; the grant doubles once all orders had theirs."""
+
+_FIRST_PROBE = 16_000
+"""States granted to the first probe of a height between the bound and the best."""
+
+
+def place(
+    buffers: Sequence[Buffer],
+    capacity: int | None = None,
+    time_limit_s: float = 10.0,
+    seed: int = 0,
+) -> Placement:
+    """Give every buffer an offset such that none that are live together overlap.
+
+    Args:
+        buffers: what to place; alignments and fixed offsets are respected.
+        capacity: bytes the arena has, or None for as low as possible.
+        time_limit_s: seconds to spend at most; also scales the number of states searched.
+        seed: of the random orders among those the search tries.
+
+    Returns:
+        A validated placement: optimal if its height is the lower bound, else feasible. Within a
+        capacity also infeasible (proven) or not found; then there are no offsets, and the height is
+        the lowest found, or 0 if none was looked for.
+
+    Raises:
+        ProblemError: the problem is malformed.
+    """
+    begin = time.perf_counter()
+    check_buffers(buffers)
+    bound = lower_bound(buffers)
+    if capacity is not None and bound > capacity:
+        seconds = time.perf_counter() - begin
+        return Placement(PlacementStatus.INFEASIBLE, {}, 0, bound, seconds)
+    # Neither the order nor the names of the buffers may matter.
+    free = sorted((b for b in buffers if b.size), key=_canonical)
+    work = _Work(begin + time_limit_s, int(time_limit_s * _STATES_PER_SECOND), random.Random(seed))
+    offsets = {b.id: b.offset or 0 for b in buffers if not b.size}
+    components = sorted(split_components(free), key=lower_bound, reverse=True)
+    best = height = bound
+    for component in components:
+        part = _Component(component, max(bound, height), capacity, work)
+        part.solve()
+        offsets |= part.offsets
+        height = max(height, part.height)
+        # A component that is proven to need more raises the bound for all of them.
+        best = max(best, part.proven)
+    seconds = time.perf_counter() - begin
+    if capacity is not None and height > capacity:
+        proven = best > capacity
+        status = PlacementStatus.INFEASIBLE if proven else PlacementStatus.NOT_FOUND
+        return Placement(status, {}, height, best, seconds)
+    by_id = {b.id: offsets[b.id] for b in buffers}
+    height = max((by_id[b.id] + b.size for b in buffers), default=0)
+    status = PlacementStatus.OPTIMAL if height == best else PlacementStatus.FEASIBLE
+    placement = Placement(status, by_id, height, best, seconds)
+    validate = validate_placement if len(buffers) <= _LARGEST_PAIRWISE else validate_by_sweep
+    validate(buffers, placement, capacity)
+    return replace(placement, solve_time_s=time.perf_counter() - begin)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What may still be spent, shared by all components."""
+
+    deadline: float
+    states: int
+    rng: random.Random
+
+    def is_left(self) -> bool:
+        return self.states > 0 and time.perf_counter() < self.deadline
+
+
+class _Component:
+    """Buffers connected in time, with the best offsets known for them.
+
+    Args:
+        buffers: in canonical order, none of size 0.
+        goal: height in bytes at which to stop: nothing is won below.
+        capacity: bytes the arena has, or None.
+        work: what may be spent.
+    """
+
+    def __init__(
+        self, buffers: Sequence[Buffer], goal: int, capacity: int | None, work: _Work
+    ) -> None:
+        self._buffers = buffers
+        self._goal = goal
+        self._capacity = capacity
+        self._work = work
+        self.offsets: dict[str, int] = {}
+        self.height = 0
+        self.proven = 0
+
+    def solve(self) -> None:
+        """Find offsets as low as the goal, or as low as the work allows."""
+        self._place_greedily()
+        if len(self._buffers) > _LARGEST_SEARCH:
+            return
+        if self._capacity is not None:
+            if self.height > self._capacity:
+                outcome = self._probe(self._capacity, self._work.states)
+                if outcome is Outcome.EXHAUSTED:
+                    self.proven = self._capacity + 1
+            return
+        grant = _FIRST_PROBE
+        while self.height > self._goal and self._work.is_left():
+            self._close_in(grant)
+            grant *= 4
+
+    def _close_in(self, grant: int) -> None:
+        """Probe the goal, then halve between it and the best height."""
+        low = self._goal
+        height = low
+        while low < self.height and self._work.is_left():
+            outcome = self._probe(height, grant)
+            if outcome is not Outcome.FOUND:
+                low = height + 1
+            if outcome is Outcome.EXHAUSTED:
+                self.proven = self._goal = max(self._goal, low)
+            height = (low + self.height - 1) // 2
+
+    def _place_greedily(self) -> None:
+        greedy = Greedy(self._buffers)
+        for order in greedy.orders():
+            if self.offsets and (
+                self.height <= self._goal or time.perf_counter() > self._work.deadline
+            ):
+                return
+            offsets = greedy.run(order, self._is_hopeless)
+            if offsets is not None:
+                self._keep({b.id: offset for b, offset in zip(self._buffers, offsets, strict=True)})
+
+    def _is_hopeless(self, height: int) -> bool:
+        if not self.offsets:
+            return False
+        return height >= self.height or time.perf_counter() > self._work.deadline
+
+    def _probe(self, capacity: int, grant: int) -> Outcome:
+        """Search for a placement within a capacity, spending at most the states granted."""
+        search = Search(self._buffers, capacity)
+        states = min(grant, self._work.states)
+        outcome = Outcome.LIMIT
+        for rank, share in _ranks(search, self._work.rng):
+            if search.states >= states or time.perf_counter() > self._work.deadline:
+                break
+            outcome = search.run(rank, min(share, states - search.states), self._work.deadline)
+            if outcome is not Outcome.LIMIT:
+                break
+        self._work.states -= search.states
+        if outcome is Outcome.FOUND:
+            self._keep(search.offsets)
+        return outcome
+
+    def _keep(self, offsets: dict[str, int]) -> None:
+        self.offsets = offsets
+        self.height = max(offsets[b.id] + b.size for b in self._buffers)
+
+
+def _ranks(search: Search, rng: random.Random) -> Iterator[tuple[list[float], int]]:
+    """Orders for the search to try cases in, each with the states to spend on it."""
+    length = [last - first for first, last in search.spans]
+    size = [float(b.size) for b in search.buffers]
+    share = _FIRST_STATES
+    while True:
+        yield [-n * s for n, s in zip(length, size, strict=True)], share
+        yield [-n - s / 2**41 for n, s in zip(length, size, strict=True)], share
+        yield [-s for s in size], share
+        yield [rng.random() for _ in size], share
+        share *= 2
+
+
+def _canonical(buffer: Buffer) -> tuple[int, int, int, int, int, str]:
+    offset = -1 if buffer.offset is None else buffer.offset
+    return buffer.lower, buffer.upper, buffer.size, buffer.alignment, offset, buffer.id

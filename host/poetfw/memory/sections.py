@@ -1,0 +1,48 @@
+"""Time reduced to what matters for placement: the moments at which most is live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from poetfw.memory.problem import Buffer
+
+
+def find_sections(buffers: Sequence[Buffer]) -> tuple[list[int], list[int], int]:
+    """Number the maximal sets of buffers live at one moment, in the order of time.
+
+    Whatever is live at any moment is a subset of such a set (a section), so two buffers overlap in
+    time exactly if they share a section: placement needs no finer clock.
+
+    Returns:
+        For each buffer the first section it is live in and the first one it is not live in any
+        more, and the number of sections.
+    """
+    events = [(b.lower, 1, i) for i, b in enumerate(buffers)]
+    events += [(b.upper, 0, i) for i, b in enumerate(buffers)]
+    events.sort()
+    first = [0] * len(buffers)
+    last = [0] * len(buffers)
+    section = 0
+    grew = False
+    for _, begins, i in events:
+        if begins:
+            first[i] = section
+            grew = True
+        else:
+            section += grew
+            grew = False
+            last[i] = section
+    return first, last, section
+
+
+def split_components(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
+    """Split buffers where nothing is live across: each part can be placed on its own."""
+    parts: list[list[Buffer]] = []
+    end = 0
+    for b in sorted(buffers, key=lambda b: b.lower):
+        if not parts or b.lower >= end:
+            parts.append([])
+            end = b.upper
+        parts[-1].append(b)
+        end = max(end, b.upper)
+    return parts
