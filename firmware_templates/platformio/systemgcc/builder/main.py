@@ -56,5 +56,5 @@ if board.get("upload.protocol", "") == "nrfjprog":
 env.AddPlatformTarget(
     "size", elf, env.VerboseAction("$SIZEPRINTCMD", "Calculating size $SOURCE"), "Program Size"
 )
-AlwaysBuild(env.Alias("buildprog", outputs, outputs))
+AlwaysBuild(env.Alias("buildprog", outputs))
 Default(["buildprog"])
