@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* Products are summed this many at a time and the sums added up: this keeps rounding errors small. */
+/* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
 
 static float dot(const float *a, const float *b, int32_t count)

@@ -128,23 +128,24 @@ def _check_against_header(kernel: Kernel) -> None:
 class _Buffer:
     """Bytes at the address a kernel is given, with guards that it must leave alone around them.
 
-    Under the address sanitizer there are no guards: its own red zones catch reads as well.
+    An input's guards are NaNs, so that reading one shows in the output; those of a written buffer
+    are an ordinary number, so that writing a NaN shows too. Under the address sanitizer there are
+    no guards: its own red zones catch reads as well.
     """
 
-    def __init__(self, content: bytes) -> None:
-        guard = b"" if SANITIZE else b"\xff" * GUARD_BYTES  # as floats: NaN, so that reads show
-        self._guard = len(guard)
-        self._bytes = np.frombuffer(guard + content + guard, np.uint8).copy()
+    def __init__(self, content: bytes, *, written: bool) -> None:
+        self._guard = b"" if SANITIZE else GUARD_BYTES * (b"\x3c" if written else b"\xff")
+        self._bytes = np.frombuffer(self._guard + content + self._guard, np.uint8).copy()
 
     @property
     def address(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self._bytes.ctypes.data + self._guard)
+        return ctypes.c_void_p(self._bytes.ctypes.data + len(self._guard))
 
     def content(self) -> bytes:
         data = self._bytes.tobytes()
-        end = len(data) - self._guard
-        assert set(data[: self._guard] + data[end:]) <= {0xFF}, "a kernel wrote beyond its buffer"
-        return data[self._guard : end]
+        first, end = len(self._guard), len(data) - len(self._guard)
+        assert data[:first] == data[end:] == self._guard, "a kernel wrote beyond its buffer"
+        return data[first:end]
 
 
 def _call(
@@ -161,7 +162,8 @@ def _call(
     before |= {name: v.tobytes() for name, v in zip(op.updates, updates, strict=True)}
     if op.output is not None:
         before[op.output] = bytes([prefill]) * graph.by_name[op.output].size_bytes
-    buffers = {name: _Buffer(content) for name, content in before.items()}
+    written = op.updates if op.output is None else (op.output, *op.updates)
+    buffers = {name: _Buffer(data, written=name in written) for name, data in before.items()}
     members = [
         (name, ctypes.c_float if isinstance(v, float) else ctypes.c_int32)
         for name, v in kernel.fields
@@ -176,5 +178,4 @@ def _call(
     )
     for name in op.inputs:
         assert buffers[name].content() == before[name], f"{kernel.function} changed input {name}"
-    written = op.updates if op.output is None else (op.output, *op.updates)
     return [buffers[name].content() for name in written]
