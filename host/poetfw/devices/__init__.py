@@ -1,1 +1,19 @@
 """PlatformIO, compilers and emulators: the only code that starts processes."""
+
+from poetfw.devices.console import Event
+from poetfw.devices.elf import ElfSize, elf_size
+from poetfw.devices.platformio import build_environments, choose_environment
+from poetfw.devices.runner import RunLog, emulator_command, run_firmware
+from poetfw.devices.static_ram import static_ram_bytes
+
+__all__ = [
+    "ElfSize",
+    "Event",
+    "RunLog",
+    "build_environments",
+    "choose_environment",
+    "elf_size",
+    "emulator_command",
+    "run_firmware",
+    "static_ram_bytes",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
@@ -13,6 +14,8 @@ from poetfw.training.optimizer import Sgd
 
 LOSSES: Mapping[str, str] = {"softmax_cross_entropy": "correct_count", "mse": "mse"}
 """The losses, each with the op that measures it in evaluation."""
+
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,35 @@ class Program:
     def parameter_gradients(self) -> Mapping[str, str]:
         """The complete gradient of each trained parameter, by the parameter's name."""
         return {op.updates[0]: op.inputs[0] for op in self.training.ops if op.kind == "sgd"}
+
+    def to_json(self) -> dict[str, Any]:
+        """The program as plain JSON values."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "training": self.training.to_json(),
+            "evaluation": self.evaluation.to_json(),
+            "loss": self.loss.name,
+            "metric": self.metric.name,
+        }
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Program:
+        """The program that `to_json` wrote.
+
+        Raises:
+            ModelError: the document is not such a program.
+        """
+        try:
+            training = Graph.from_json(document["training"])
+            evaluation = Graph.from_json(document["evaluation"])
+            return Program(
+                training,
+                evaluation,
+                training.by_name[document["loss"]],
+                evaluation.by_name[document["metric"]],
+            )
+        except (KeyError, TypeError) as error:
+            raise ModelError(f"the program's JSON is malformed: {error!r}") from error
 
 
 def make_program(model: Graph, loss: str, optimizer: Sgd) -> Program:
@@ -155,6 +187,9 @@ class _Builder:
                 self._trained.add(tensor.name)
         self._ops.append(op)
         return tensor.name if tensor is not None else ""
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        return self._tensors[tensor].shape
 
     def needs_gradient(self, tensor: str) -> bool:
         return tensor in self._trained

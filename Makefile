@@ -1,0 +1,62 @@
+# poetfw: `make demo` trains a network inside an emulated nRF52840; `make test` runs every check.
+# Both set up all they need: a virtual environment, Python packages, compiler and emulator.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# program:Debian package
+PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm gcc:gcc
+PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev python3-venv
+
+.PHONY: help demo test test-all lint setup system clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: setup ## Train digits-cnn inside an emulated nRF52840
+	$(BIN)/poetfw build --board nrf52840
+	$(BIN)/poetfw run --board nrf52840
+
+test: lint ## Run every check that fits in a quarter of an hour
+	$(BIN)/pytest -n auto -m "not slow"
+
+test-all: lint ## Run every check
+	$(BIN)/pytest -n auto
+
+lint: setup ## Check style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+setup: system $(STAMP) ## Install everything poetfw needs
+
+$(STAMP): pyproject.toml constraints.txt | system
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[dev,torch]' --constraint constraints.txt
+	touch $@
+
+# Installs missing system packages where that is allowed, else says which line to type.
+system:
+	@missing=""; \
+	for pair in $(PROGRAMS); do \
+	    command -v $${pair%%:*} >/dev/null 2>&1 || missing="$$missing $${pair##*:}"; \
+	done; \
+	$(PYTHON) -c 'import ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
+	test -z "$$missing" && exit 0; \
+	install="apt-get install --yes --no-install-recommends $(PACKAGES)"; \
+	echo "missing:$$missing"; \
+	if ! command -v apt-get >/dev/null; then \
+	    echo "Install these packages (named as Debian names them): $(PACKAGES)"; exit 3; \
+	elif [ "$$(id -u)" = 0 ]; then \
+	    apt-get update --quiet && DEBIAN_FRONTEND=noninteractive $$install; \
+	elif sudo -n true 2>/dev/null; then \
+	    sudo apt-get update --quiet && sudo DEBIAN_FRONTEND=noninteractive $$install; \
+	else \
+	    echo "Type this, then try again:  sudo $$install"; exit 3; \
+	fi
+
+clean: ## Remove everything that was built
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,177 @@
+"""`poetfw build`: from a model to firmware."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from poetfw.cli import output
+from poetfw.cli.options import board_option, json_option, option, out_folder, out_option
+from poetfw.firmware import check_output_folder
+from poetfw.models import DEFAULT_MODEL
+from poetfw.pipeline import (
+    DEFAULT_DATA,
+    BuildSettings,
+    compile_build,
+    plan_build,
+    write_build,
+)
+from poetfw.report import BuildReport
+from poetfw.schedule import SCHEDULERS
+from poetfw.training import LOSSES
+
+
+@click.command(
+    epilog="Example:  poetfw build --board nrf52840 --model net.onnx --data samples.npz --batch 16"
+)
+@board_option
+@option(
+    "--model",
+    default=DEFAULT_MODEL,
+    show_default=True,
+    metavar="NAME|FILE.onnx",
+    help="A built-in model (`poetfw models`), or an ONNX file.",
+)
+@option(
+    "--data",
+    default=DEFAULT_DATA,
+    show_default=True,
+    metavar="NAME|FILE.npz",
+    help="A built-in data set, or an NPZ file with arrays x and y.",
+)
+@option(
+    "--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples in a batch."
+)
+@option(
+    "--ram",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Budget of the arena.  [default: the board's RAM without stack and static data]",
+)
+@option(
+    "--deadline",
+    type=float,
+    metavar="SECONDS",
+    help="Upper bound on the time of one training step.",
+)
+@option(
+    "--scheduler",
+    type=click.Choice(tuple(SCHEDULERS)),
+    default="poet",
+    show_default=True,
+    help="How to schedule recomputing and paging.",
+)
+@option("--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]")
+@option(
+    "--optimizer", type=click.Choice(("sgd",)), default="sgd", show_default=True, help="Optimizer."
+)
+@option("--learning-rate", type=float, help="Step size.  [default: the model's]")
+@option("--momentum", type=float, help="Momentum, in [0, 1).  [default: the model's]")
+@option("--weight-decay", type=float, help="L2 penalty.  [default: the model's]")
+@option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Decides initial weights and the order of samples.",
+)
+@option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Safety limit on the solver.",
+)
+@option(
+    "--toolchain",
+    type=click.Choice(("auto", "system", "stock")),
+    default="auto",
+    show_default=True,
+    help="Compile with this computer's compiler, or with the board's stock PlatformIO platform.",
+)
+@option("--generate-only", is_flag=True, help="Write the project, but do not compile it.")
+@out_option
+@json_option
+def build(
+    board: str,
+    model: str,
+    data: str,
+    batch: int,
+    ram: int | None,
+    deadline: float | None,
+    scheduler: str,
+    loss: str | None,
+    optimizer: str,
+    learning_rate: float | None,
+    momentum: float | None,
+    weight_decay: float | None,
+    seed: int,
+    time_limit: float,
+    toolchain: str,
+    generate_only: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Schedule the training of a model on a board, write its firmware, and compile it."""
+    folder = out_folder(out, board)
+    check_output_folder(folder)
+    settings = BuildSettings(
+        board=board,
+        model=model,
+        data=data,
+        batch=batch,
+        ram_bytes=ram,
+        deadline_s=deadline,
+        scheduler=scheduler,
+        loss=loss,
+        learning_rate=learning_rate,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        seed=seed,
+        time_limit_s=time_limit,
+    )
+    with output.spinner() as progress:
+        planned = plan_build(settings, progress)
+        report = write_build(planned, folder)
+        if not generate_only:
+            progress("compiling with PlatformIO")
+            report = compile_build(report, planned.board, folder, toolchain)
+    if as_json:
+        output.print_json(report.to_json())
+    else:
+        _print(report)
+
+
+def _print(report: BuildReport) -> None:
+    schedule = report.schedule
+    basis = "analytic" if report.costs_are_analytic else "measured"
+    gap = "unknown" if schedule.gap is None else f"{schedule.gap:.3%}"
+    rows = [
+        ("model", f"{report.model}, batch {report.batch}"),
+        ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
+        ("budget", output.size(report.budget_bytes)),
+        ("peak", output.size(report.peak_bytes)),
+        ("arena", output.size(report.arena_bytes)),
+        (
+            "schedule",
+            f"{schedule.scheduler}: {schedule.recomputes} recomputes, "
+            f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
+        ),
+        ("solver", f"{schedule.status}, gap {gap}, {schedule.solve_time_s:.1f} s"),
+        (f"energy per step ({basis})", f"{schedule.energy_j * 1e3:.3f} mJ"),
+        (f"time per step ({basis})", f"{schedule.time_s:.3f} s"),
+    ]
+    if report.flash_bytes is not None and report.ram_bytes is not None:
+        rows += [
+            ("flash used", output.size(report.flash_bytes)),
+            ("RAM used, stack included", output.size(report.ram_bytes)),
+            ("firmware", str(report.elf)),
+        ]
+    rows.append(("project", report.out_dir))
+    output.results.print(output.table(f"{report.model} on {report.board}", ("", ""), rows))
+    if report.elf is not None:
+        output.results.print(
+            f"Run it:  poetfw run --board {report.board} --out {output.escaped(report.out_dir)}"
+        )

@@ -1,0 +1,87 @@
+"""`poetfw boards` and `poetfw models`: what is known."""
+
+from __future__ import annotations
+
+import click
+
+from poetfw.boards import list_boards, load_board
+from poetfw.cli import output
+from poetfw.cli.options import json_option
+from poetfw.models import MODELS, build_model
+from poetfw.pipeline import unscheduled_peak_bytes
+
+
+@click.command(epilog="Example:  poetfw boards --json")
+@json_option
+def boards(as_json: bool) -> None:
+    """List the boards poetfw knows."""
+    known = list_boards()
+    if as_json:
+        output.print_json(
+            {
+                "schema_version": 1,
+                "boards": [
+                    {
+                        "name": board.name,
+                        "description": board.description,
+                        "core": board.core,
+                        "clock_hz": board.clock_hz,
+                        "ram_bytes": board.ram_bytes,
+                        "flash_bytes": board.flash_bytes,
+                        "storage": board.storage.kind if board.storage else None,
+                        "twin": board.twin.machine if board.twin else None,
+                    }
+                    for board in known
+                ],
+            }
+        )
+        return
+    rows = [
+        (
+            board.name,
+            board.core,
+            output.size(board.ram_bytes),
+            output.size(board.flash_bytes),
+            board.storage.kind if board.storage else "none",
+            board.twin.machine if board.twin else "none needed",
+        )
+        for board in known
+    ]
+    columns = ("board", "core", "RAM", "flash", "storage", "twin")
+    output.results.print(output.table("Boards", columns, rows))
+
+
+@click.command(epilog="Example:  poetfw models --batch 8")
+@click.option(
+    "--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples in a batch."
+)
+@json_option
+def models(batch: int, as_json: bool) -> None:
+    """List the built-in models, with the RAM that training takes if everything is kept."""
+    board = load_board("linux")
+    known = [build_model(name, batch, seed=0) for name in MODELS]
+    peaks = [unscheduled_peak_bytes(model, board) for model in known]
+    if as_json:
+        output.print_json(
+            {
+                "schema_version": 1,
+                "batch": batch,
+                "models": [
+                    {
+                        "name": model.name,
+                        "description": model.description,
+                        "input_shape": list(model.input.shape),
+                        "parameters": model.parameter_count,
+                        "checkpoint_all_peak_bytes": peak,
+                    }
+                    for model, peak in zip(known, peaks, strict=True)
+                ],
+            }
+        )
+        return
+    rows = [
+        (model.name, f"{model.parameter_count:,}", output.size(peak), model.description)
+        for model, peak in zip(known, peaks, strict=True)
+    ]
+    columns = ("model", "parameters", f"peak at batch {batch}", "")
+    output.results.print(output.table("Built-in models", columns, rows))

@@ -1,0 +1,120 @@
+"""What commands print: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from poetfw.errors import InfeasibleError, PoetfwError
+
+results = Console(soft_wrap=True, highlight=False)
+messages = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Write the one JSON document of a command to stdout."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def print_error(error: PoetfwError, as_json: bool) -> None:
+    """Say what went wrong and what to do."""
+    if as_json:
+        document: dict[str, Any] = {
+            "message": error.message,
+            "exit_code": error.exit_code,
+            "try_next": list(error.try_next),
+        }
+        if isinstance(error, InfeasibleError):
+            document["minimum_budget_bytes"] = error.minimum_budget_bytes
+        print_json({"error": document})
+    messages.print(f"[bold red]error:[/] {escaped(error.message)}")
+    if error.try_next:
+        messages.print("Things to try:")
+        for hint in error.try_next:
+            messages.print(f"  • {escaped(hint)}")
+
+
+def escaped(text: str) -> str:
+    """Text that rich prints as it stands, with control characters made visible."""
+    visible = "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+    return visible.replace("[", r"\[")
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table for people; columns whose cells start with a digit are set right."""
+    result = Table(title=title, title_justify="left", header_style="bold")
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and all(row[index][:1].isdigit() or row[index] == "-" for row in rows)
+        result.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        result.add_row(*(escaped(cell) for cell in row))
+    return result
+
+
+@contextmanager
+def spinner() -> Iterator[Any]:
+    """A line that says what is being done; yields the function that changes it."""
+    if not messages.is_terminal:
+        yield lambda text: messages.print(f"{escaped(text)} …")
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=messages, transient=True) as progress:
+        task = progress.add_task("")
+        yield lambda text: progress.update(task, description=escaped(text))
+
+
+@contextmanager
+def progress_bar() -> Iterator[Any]:
+    """A bar; yields the function `update(done, total, text)`."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    if not messages.is_terminal:
+        shown = 0
+
+        def log(done: int, total: int, text: str) -> None:
+            nonlocal shown
+            if done == 0 or done == total or done >= shown + max(1, total // 10):
+                shown = done
+                messages.print(f"{escaped(text)}  {done}/{total}")
+
+        yield log
+        return
+    with Progress(*columns, console=messages, transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def update(done: int, total: int, text: str) -> None:
+            progress.update(task, completed=done, total=total, description=escaped(text))
+
+        yield update
+
+
+def size(size_bytes: int) -> str:
+    """Bytes for people, exact."""
+    return f"{size_bytes:,} B"
+
+
+def flush() -> None:
+    """Send everything on its way before the process ends."""
+    sys.stdout.flush()
+    sys.stderr.flush()

@@ -1,0 +1,66 @@
+"""What a user set in `poetfw.toml`, for options not given as a flag or in the environment."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from poetfw.errors import ConfigError
+
+FILE = "poetfw.toml"
+
+Value = str | int | float | bool
+
+
+def read_config(folder: Path, options: Mapping[str, frozenset[str]]) -> dict[str, dict[str, Value]]:
+    """The settings in a folder's `poetfw.toml`, by command; nothing where there is no such file.
+
+    A key at the top holds for every command that has such an option; a key in a table named after
+    a command holds for that command only. Keys are spelled like the flags, without dashes in front.
+
+    Args:
+        folder: where to look.
+        options: the options that each command has, spelled like their flags.
+
+    Raises:
+        ConfigError: the file is malformed, or has a key that no command has as an option.
+    """
+    path = folder / FILE
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    settings: dict[str, dict[str, Value]] = {command: {} for command in options}
+    for key, value in document.items():
+        if isinstance(value, dict):
+            if key not in options:
+                raise ConfigError(
+                    f"{path}: [{key}] is no command of poetfw",
+                    "use one of: " + ", ".join(sorted(options)),
+                )
+            for inner, setting in value.items():
+                if inner not in options[key]:
+                    raise _unknown(path, f"{key}.{inner}", options[key])
+                settings[key][inner] = _scalar(path, f"{key}.{inner}", setting)
+            continue
+        commands = [command for command, known in options.items() if key in known]
+        if not commands:
+            raise _unknown(path, key, frozenset().union(*options.values()))
+        for command in commands:
+            settings[command].setdefault(key, _scalar(path, key, value))
+    return settings
+
+
+def _scalar(path: Path, key: str, value: object) -> Value:
+    if not isinstance(value, str | int | float | bool):
+        raise ConfigError(f"{path}: {key} must be a text, a number or true or false, not {value!r}")
+    return value
+
+
+def _unknown(path: Path, key: str, known: frozenset[str]) -> ConfigError:
+    return ConfigError(
+        f"{path}: {key} is no setting of poetfw", "use one of: " + ", ".join(sorted(known))
+    )

@@ -1,0 +1,152 @@
+"""PlatformIO: builds the environments of a project, with or without its registry."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from poetfw.boards import Board
+from poetfw.devices.process import run_tool
+from poetfw.errors import ToolError
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, known_environments
+
+BUILD_TIMEOUT_S = 600.0
+ARM_COMPILER = "arm-none-eabi-gcc"
+NATIVE_COMPILER = "gcc"
+
+_REGISTRY = "api.registry.platformio.org"
+_REGISTRY_TIMEOUT_S = 3.0
+
+_INSTALL = {
+    ARM_COMPILER: "sudo apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi",
+    NATIVE_COMPILER: "sudo apt-get install gcc libc6-dev",
+}
+
+
+def require_compiler(compiler: str) -> None:
+    """Check that a compiler is installed.
+
+    Raises:
+        ToolError: it is not; the message holds the line that installs it.
+    """
+    if shutil.which(compiler) is None:
+        raise ToolError(
+            f"the compiler {compiler} is not installed",
+            f"on Debian or Ubuntu: {_INSTALL.get(compiler, 'install it')}",
+            "or stop before compiling: --generate-only with --ram BYTES",
+        )
+
+
+def choose_environment(board: Board, toolchain: str = "auto") -> str:
+    """The PlatformIO environment that builds for a board itself.
+
+    Args:
+        board: the board.
+        toolchain: "system" for the compiler installed on this computer, "stock" for the board's
+            stock PlatformIO platform, which brings its own, "auto" for the first of the two that
+            is there.
+
+    Raises:
+        ToolError: the compiler is not installed, and the stock platform cannot be had either.
+    """
+    system = board.platformio_env + SYSTEM_SUFFIX
+    compiler = compiler_of(board)
+    if system not in known_environments():
+        require_compiler(compiler)
+        return board.platformio_env
+    if toolchain == "stock" or (
+        toolchain == "auto" and shutil.which(compiler) is None and _registry_answers()
+    ):
+        return board.platformio_env
+    require_compiler(compiler)
+    return system
+
+
+def compiler_of(board: Board) -> str:
+    """The compiler that this computer needs to build for a board and its twin."""
+    return ARM_COMPILER if board.core.startswith("Cortex-M") else NATIVE_COMPILER
+
+
+def _registry_answers() -> bool:
+    """Whether PlatformIO's registry can be reached; PlatformIO itself would retry for a minute."""
+    try:
+        socket.create_connection((_REGISTRY, 443), _REGISTRY_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, Path]:
+    """Build environments of a project; returns the ELF of each.
+
+    Args:
+        folder: the project; PlatformIO's packages and objects stay inside it.
+        environments: names from its platformio.ini.
+
+    Raises:
+        ToolError: PlatformIO or the compiler fails; the message holds what they said.
+    """
+    core = folder.resolve() / ".pio" / "core"
+    _provide_scons(core)
+    command = [sys.executable, "-m", "platformio", "run", "--disable-auto-clean", "-d", "."]
+    for name in environments:
+        command += ["-e", name]
+    command += ["-j", str(os.cpu_count() or 1)]
+    run_tool(command, folder, BUILD_TIMEOUT_S, _environment(core))
+    elfs = {name: folder / ".pio" / "build" / name / "firmware.elf" for name in environments}
+    for name, elf in elfs.items():
+        if not elf.is_file():
+            raise ToolError(f"PlatformIO built {name}, but left no {elf}")
+    return elfs
+
+
+def _environment(core: Path) -> dict[str, str]:
+    return {
+        "PLATFORMIO_CORE_DIR": str(core),
+        "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
+        "PLATFORMIO_DISABLE_UPGRADE_CHECK": "true",
+        "PLATFORMIO_NO_ANSI": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _provide_scons(core: Path) -> None:
+    """Give PlatformIO the SCons that pip installed, so that it need not ask its registry for one.
+
+    PlatformIO accepts a package folder whose `.piopm` names it, its owner and a version that
+    satisfies its own requirement.
+    """
+    from platformio.dependencies import get_core_dependencies
+
+    version = get_core_dependencies()["tool-scons"].lstrip("~^=")
+    folder = core / "packages" / "tool-scons"
+    marker = folder / ".piopm"
+    package = {
+        "type": "tool",
+        "name": "tool-scons",
+        "version": version,
+        "spec": {
+            "owner": "platformio",
+            "id": None,
+            "name": "tool-scons",
+            "requirements": None,
+            "uri": None,
+        },
+    }
+    text = json.dumps(package)
+    if marker.is_file() and marker.read_text() == text:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "scons.py").write_text(
+        'import SCons.Script\n\nif __name__ == "__main__":\n    SCons.Script.main()\n'
+    )
+    (folder / "package.json").write_text(
+        json.dumps({"name": "tool-scons", "version": version, "system": "*"})
+    )
+    (folder / ".piokeep").touch()
+    marker.write_text(text)

@@ -1,0 +1,139 @@
+"""Child processes: started in a group of their own, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from poetfw.devices.console import MAX_LINE_BYTES
+from poetfw.errors import ToolError
+
+
+class TimedOut(Exception):
+    """A process said nothing for too long, or ran for too long."""
+
+
+class Process:
+    """A running program whose output is read line by line, standard error merged in."""
+
+    def __init__(
+        self, command: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start a program.
+
+        Raises:
+            ToolError: it cannot be started.
+        """
+        try:
+            self._process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ToolError(f"cannot start {command[0]}: {error}", "run `poetfw doctor`") from error
+        self._lines: queue.Queue[bytes | None] = queue.Queue(maxsize=10_000)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline(MAX_LINE_BYTES):
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def lines(self, timeout_s: float, silence_s: float | None = None) -> Iterator[bytes]:
+        """The program's lines as they come.
+
+        Args:
+            timeout_s: seconds that the program may run from now.
+            silence_s: seconds that it may say nothing; None for as long as it may run.
+
+        Raises:
+            TimedOut: one of the two has passed.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut
+            try:
+                line = self._lines.get(timeout=min(left, silence_s or left))
+            except queue.Empty:
+                raise TimedOut from None
+            if line is None:
+                return
+            yield line
+
+    def wait(self, timeout_s: float) -> int:
+        """The exit code.
+
+        Raises:
+            TimedOut: the program is still running after so many seconds.
+        """
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimedOut from None
+
+    def kill(self) -> None:
+        """End the program and everything it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def started(
+    command: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[Process]:
+    """A program that runs for as long as the `with` block."""
+    process = Process(command, cwd, environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def run_tool(
+    command: Sequence[str],
+    cwd: Path,
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Run a tool to its end; returns what it printed.
+
+    Raises:
+        ToolError: it fails, or takes longer than `timeout_s`; the message ends with its last lines.
+    """
+    output: list[bytes] = []
+    name = Path(command[0]).name
+    with started(command, cwd, environment) as process:
+        try:
+            output.extend(process.lines(timeout_s))
+            code = process.wait(timeout_s)
+        except TimedOut:
+            raise ToolError(
+                f"{name} did not end within {timeout_s:.0f} s{_last_lines(output)}"
+            ) from None
+    if code != 0:
+        raise ToolError(f"{name} ended with exit code {code}{_last_lines(output)}")
+    return b"".join(output).decode(errors="replace")
+
+
+def _last_lines(output: Sequence[bytes], count: int = 30) -> str:
+    if not output:
+        return ""
+    text = b"".join(output[-count:]).decode(errors="replace").rstrip()
+    return ":\n" + "\n".join(f"    {line}" for line in text.splitlines())

@@ -1,0 +1,435 @@
+"""From a program, its plans and its memory plan to the views that templates lay out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from poetfw import __version__
+from poetfw.boards import Board
+from poetfw.firmware.c_text import (
+    comment_text,
+    literal,
+    shape_text,
+    string_literal,
+    wrap_call,
+)
+from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose
+from poetfw.firmware.views import (
+    ConstantsView,
+    Define,
+    MemoryRow,
+    PersistentView,
+    ProjectView,
+    SlotView,
+    StatementView,
+    StepView,
+)
+from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
+from poetfw.ops import Kernel, kind_of
+from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.training import Program
+
+_INDENT = 4
+_C_TYPES: Mapping[Dtype, str] = {Dtype.F32: "float", Dtype.I32: "int32_t"}
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """The views of a project, and which identifier stands for which of the model's names."""
+
+    view: ProjectView
+    names: Mapping[str, str]
+
+
+def lower(
+    program: Program,
+    board: Board,
+    training: ExecutionPlan,
+    evaluation: ExecutionPlan,
+    memory: MemoryPlan,
+    slots: Sequence[Slot],
+) -> Lowering:
+    """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
+    plan_id = _plan_id(program, board, training, evaluation, memory)
+    names = _Names(program)
+    constants = _Constants()
+    persistent_offsets = {a.owner: a.offset for a in memory.persistent}
+    slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
+    lower_step = _StepLowering(names, constants, slot_names)
+    training_view = lower_step(
+        "poet_train_step",
+        "one training step",
+        program.training,
+        training,
+        memory.training,
+    )
+    evaluation_view = lower_step(
+        "poet_evaluate_step",
+        "one evaluation step",
+        program.evaluation,
+        evaluation,
+        memory.evaluation,
+    )
+    view = ProjectView(
+        title=f"{comment_text(program.training.name.removesuffix(' training'))} on {board.name}, "
+        f"batch {program.batch}",
+        plan_id=plan_id,
+        poetfw_version=__version__,
+        board=board.name,
+        settings=_settings(program, board, memory, names, plan_id),
+        addresses=tuple(
+            names.address(names.tensor(tensor), tensor, persistent_offsets[tensor.name])
+            for tensor in program.persistent
+        ),
+        slots=tuple(
+            SlotView(
+                slot_names[slot.tensor, slot.purpose],
+                slot.first_block,
+                slot.size_bytes,
+                f"{slot.purpose}: {comment_text(slot.tensor)}",
+            )
+            for slot in slots
+        ),
+        persistents=tuple(
+            PersistentView(
+                slot_names[slot.tensor, slot.purpose],
+                persistent_offsets[slot.tensor],
+                comment_text(slot.tensor),
+            )
+            for slot in slots
+            if slot.purpose is SlotPurpose.PERSISTENT
+        ),
+        constants=constants.views(),
+        kernels=tuple(sorted({*training_view.kernels, *evaluation_view.kernels})),
+        training=training_view,
+        evaluation=evaluation_view,
+    )
+    return Lowering(view, names.table())
+
+
+def _plan_id(program: Program, board: Board, *parts: ExecutionPlan | MemoryPlan) -> str:
+    """Names everything that firmware and storage image must agree on."""
+    document = [
+        __version__,
+        board.name,
+        program.training.to_json(),
+        program.evaluation.to_json(),
+        *(part.to_json() if isinstance(part, MemoryPlan) else part for part in parts),
+    ]
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _settings(
+    program: Program, board: Board, memory: MemoryPlan, names: _Names, plan_id: str
+) -> tuple[Define, ...]:
+    x, y = program.input, program.label
+
+    def size(value: int) -> str:
+        return f"{value}u"
+
+    return (
+        Define("POET_PLAN_ID", f"0x{plan_id}u", "names this plan; the storage image must agree"),
+        Define("POET_BOARD", string_literal(board.name)),
+        Define("POET_RAM_BYTES", size(board.ram_bytes)),
+        Define("POET_FLASH_BYTES", size(board.flash_bytes)),
+        Define("POET_STACK_BYTES", size(board.stack_bytes)),
+        Define("POET_ARENA_BYTES", size(memory.arena_bytes)),
+        Define("POET_ARENA_ALIGNMENT", size(ALIGNMENT)),
+        Define("POET_BLOCK_BYTES", size(BLOCK_BYTES), "one storage block"),
+        Define("POET_PAGE_BUFFER", size(memory.page_buffer_offset), "its offset in the arena"),
+        Define("POET_BATCH", size(program.batch)),
+        Define("POET_X_BYTES", size(x.size_bytes // program.batch), "features of one sample"),
+        Define("POET_Y_BYTES", size(y.size_bytes // program.batch), "target of one sample"),
+        Define("POET_LOSS", names.tensor(program.loss)),
+        Define("POET_METRIC", names.tensor(program.metric)),
+    )
+
+
+class _Names:
+    """Identifiers for tensors, ops and slots."""
+
+    def __init__(self, program: Program) -> None:
+        self._table: dict[str, str] = {}
+        self._persistent = {
+            tensor.name: self._add(f"P{index:04d}", tensor.name)
+            for index, tensor in enumerate(program.persistent)
+        }
+        self._transient: dict[tuple[str, str], str] = {}
+        index = 0
+        for graph in (program.training, program.evaluation):
+            for tensor in graph.tensors:
+                if not tensor.role.persistent:
+                    identifier = self._add(f"T{index:04d}", tensor.name)
+                    self._transient[graph.name, tensor.name] = identifier
+                    index += 1
+        self._training = program.training
+
+    def _add(self, identifier: str, name: str) -> str:
+        self._table[identifier] = name
+        return identifier
+
+    def tensor(self, tensor: Tensor, graph: Graph | None = None) -> str:
+        """The identifier of a tensor; transient ones are looked up in their graph."""
+        if tensor.role.persistent:
+            return self._persistent[tensor.name]
+        return self._transient[(graph or self._training).name, tensor.name]
+
+    def slot(self, slot: Slot) -> str:
+        """The macro that holds a slot's index."""
+        if slot.purpose is SlotPurpose.PAGE:
+            return f"SLOT_{self._transient[self._training.name, slot.tensor]}"
+        prefix = "CAPTURE" if slot.purpose is SlotPurpose.CAPTURE else "SLOT"
+        return f"{prefix}_{self._persistent[slot.tensor]}"
+
+    def address(self, identifier: str, tensor: Tensor, offset: int) -> Define:
+        """The macro that gives a tensor's address."""
+        c_type = _C_TYPES[tensor.dtype]
+        return Define(
+            identifier,
+            f"(({c_type} *)(void *)(poet_arena + {offset}u))",
+            f"{comment_text(tensor.name)} {shape_text(tensor.shape)}",
+        )
+
+    def table(self) -> Mapping[str, str]:
+        """The model's name behind every identifier."""
+        return dict(self._table)
+
+
+class _Constants:
+    """The kernels' constants; ops with the same ones share them."""
+
+    def __init__(self) -> None:
+        self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
+
+    def add(self, op: Op, kernel: Kernel) -> str:
+        """The identifier of a kernel's constants."""
+        assert kernel.struct is not None
+        fields = tuple((name, literal(value)) for name, value in kernel.fields)
+        key = (kernel.struct, fields)
+        if key not in self._views:
+            self._views[key] = ConstantsView(
+                kernel.struct, f"OP{len(self._views):04d}", comment_text(op.name), fields
+            )
+        return self._views[key].name
+
+    def views(self) -> tuple[ConstantsView, ...]:
+        return tuple(self._views.values())
+
+
+class _StepLowering:
+    """Lowers one execution plan to the C function that runs it."""
+
+    def __init__(
+        self,
+        names: _Names,
+        constants: _Constants,
+        slot_names: Mapping[tuple[str, SlotPurpose], str],
+    ) -> None:
+        self._names = names
+        self._constants = constants
+        self._slot_names = slot_names
+
+    def __call__(
+        self,
+        function: str,
+        title: str,
+        graph: Graph,
+        plan: ExecutionPlan,
+        allocations: Sequence[Allocation],
+    ) -> StepView:
+        numbers = _statement_numbers(plan)
+        stays = _Stays(self._names, graph, allocations)
+        ops = {op.name: op for op in graph.ops}
+        kernels: set[str] = set()
+        statements: list[StatementView] = []
+        computed: set[str] = set()
+        for index, step in enumerate(plan):
+            if step.kind is StepKind.FREE:
+                continue
+            op = ops[step.node]
+            if step.kind is StepKind.COMPUTE:
+                kernel = kind_of(op).kernel(op, graph)
+                if kernel.source:
+                    kernels.add(kernel.source)
+                code = self._compute(op, kernel, graph, stays, index)
+                comment = _compute_comment(op, graph, stays, index)
+                if op.name in computed:
+                    comment += " (again)"
+                computed.add(op.name)
+            else:
+                code = self._transfer(step, op, graph, stays, index)
+                comment = _transfer_comment(step, op, plan, index, numbers)
+            statements.append(StatementView(numbers[index], comment, code))
+        return StepView(
+            function=function,
+            title=title,
+            summary=_summary(plan, computed),
+            kernels=tuple(sorted(kernels)),
+            addresses=stays.addresses(),
+            memory_map=stays.memory_map(numbers),
+            statements=tuple(statements),
+        )
+
+    def _compute(self, op: Op, kernel: Kernel, graph: Graph, stays: _Stays, index: int) -> str:
+        arguments = [] if kernel.struct is None else [f"&{self._constants.add(op, kernel)}"]
+        for name in kernel.arguments:
+            arguments.append("NULL" if name is None else stays.identifier(name, index))
+        if kernel.workspace_bytes:
+            arguments.append(stays.workspace(op.name, index))
+        statement = _statement(kernel.function, arguments, fallible=kernel.fallible)
+        if op.kind != "sgd":
+            return statement
+        gradient, parameter = graph.by_name[op.inputs[0]], op.updates[0]
+        capture = _statement(
+            "poet_capture",
+            [
+                self._slot_names[parameter, SlotPurpose.CAPTURE],
+                stays.identifier(gradient.name, index),
+                f"{gradient.size_bytes}u",
+            ],
+            fallible=True,
+        )
+        return f"{capture}\n{' ' * _INDENT}{statement}"
+
+    def _transfer(self, step: Step, op: Op, graph: Graph, stays: _Stays, index: int) -> str:
+        assert op.output is not None
+        tensor = graph.by_name[op.output]
+        return _statement(
+            f"poet_{step.kind}",
+            [
+                self._slot_names[tensor.name, SlotPurpose.PAGE],
+                stays.identifier(tensor.name, index),
+                f"{tensor.size_bytes}u",
+            ],
+            fallible=True,
+        )
+
+
+class _Stays:
+    """The macros of one step: which address a tensor has at which plan step."""
+
+    def __init__(self, names: _Names, graph: Graph, allocations: Sequence[Allocation]) -> None:
+        self._names = names
+        self._graph = graph
+        self._named: list[tuple[str, Allocation]] = []
+        by_owner: defaultdict[tuple[str, bool], list[Allocation]] = defaultdict(list)
+        for allocation in sorted(allocations, key=lambda a: a.lower):
+            by_owner[allocation.owner, allocation.workspace].append(allocation)
+        workspaces = 0
+        for (owner, workspace), owned in by_owner.items():
+            if workspace:
+                base = f"W{workspaces:04d}"
+                workspaces += 1
+            else:
+                base = names.tensor(graph.by_name[owner], graph)
+            offsets = list(dict.fromkeys(allocation.offset for allocation in owned))
+            for allocation in owned:
+                number = offsets.index(allocation.offset) + 1
+                identifier = f"{base}_{number}" if len(offsets) > 1 else base
+                self._named.append((identifier, allocation))
+        self._by_owner: dict[tuple[str, bool], list[tuple[str, Allocation]]] = {}
+        for identifier, allocation in self._named:
+            key = (allocation.owner, allocation.workspace)
+            self._by_owner.setdefault(key, []).append((identifier, allocation))
+
+    def identifier(self, tensor: str, index: int) -> str:
+        """The macro of a tensor that is in RAM at a plan step."""
+        if self._graph.by_name[tensor].role.persistent:
+            return self._names.tensor(self._graph.by_name[tensor])
+        return self._find(tensor, False, index)
+
+    def workspace(self, op: str, index: int) -> str:
+        """The macro of an op's workspace at a plan step."""
+        return self._find(op, True, index)
+
+    def _find(self, owner: str, workspace: bool, index: int) -> str:
+        for identifier, allocation in self._by_owner[owner, workspace]:
+            if allocation.lower <= index < allocation.upper:
+                return identifier
+        raise AssertionError(f"{owner} is not in RAM at step {index}")
+
+    def addresses(self) -> tuple[Define, ...]:
+        defines: dict[str, Define] = {}
+        for identifier, allocation in self._named:
+            if allocation.workspace:
+                value = f"((void *)(poet_arena + {allocation.offset}u))"
+                comment = f"workspace of {comment_text(allocation.owner)}"
+                defines[identifier] = Define(identifier, value, comment)
+            else:
+                tensor = self._graph.by_name[allocation.owner]
+                defines[identifier] = self._names.address(identifier, tensor, allocation.offset)
+        return tuple(sorted(defines.values(), key=lambda define: define.name))
+
+    def memory_map(self, numbers: Sequence[int]) -> tuple[MemoryRow, ...]:
+        rows: dict[str, MemoryRow] = {}
+        for identifier, allocation in self._named:
+            steps = f"{numbers[allocation.lower]}-{numbers[allocation.upper - 1]}"
+            if identifier in rows:
+                row = rows[identifier]
+                rows[identifier] = replace(row, steps=f"{row.steps}, {steps}")
+                continue
+            kind = "workspace of " if allocation.workspace else ""
+            rows[identifier] = MemoryRow(
+                allocation.offset,
+                allocation.size_bytes,
+                identifier,
+                kind + comment_text(allocation.owner),
+                steps,
+            )
+        return tuple(sorted(rows.values(), key=lambda row: (row.offset, row.identifier)))
+
+
+def _statement_numbers(plan: ExecutionPlan) -> list[int]:
+    """For every plan step the number of its statement; a free has that of the one before it."""
+    numbers: list[int] = []
+    number = 0
+    for step in plan:
+        number += step.kind is not StepKind.FREE
+        numbers.append(number)
+    return numbers
+
+
+def _statement(function: str, arguments: list[str], *, fallible: bool) -> str:
+    if fallible:
+        return wrap_call(f"POET_TRY({function}", arguments, _INDENT) + ");"
+    return wrap_call(function, arguments, _INDENT) + ";"
+
+
+def _compute_comment(op: Op, graph: Graph, stays: _Stays, index: int) -> str:
+    def operand(name: str) -> str:
+        return f"{stays.identifier(name, index)}{shape_text(graph.by_name[name].shape)}"
+
+    inputs = ", ".join(operand(name) for name in op.inputs)
+    outputs = ", ".join(operand(name) for name in (op.output, *op.updates) if name is not None)
+    flow = " -> ".join(part for part in (inputs, outputs) if part)
+    return f"{comment_text(op.name)}: {op.kind} {flow}"
+
+
+def _transfer_comment(
+    step: Step, op: Op, plan: ExecutionPlan, index: int, numbers: Sequence[int]
+) -> str:
+    name = comment_text(op.output or "")
+    if step.kind is StepKind.PAGE_IN:
+        return f"page in {name}"
+    again = [
+        numbers[later]
+        for later in range(index + 1, len(plan))
+        if plan[later] == Step(StepKind.PAGE_IN, step.node)
+    ]
+    wanted = ", ".join(map(str, again))
+    return f"page out {name}, wanted again at step {wanted}"
+
+
+def _summary(plan: ExecutionPlan, computed: set[str]) -> str:
+    counts = {kind: sum(step.kind is kind for step in plan) for kind in StepKind}
+    computes = counts[StepKind.COMPUTE]
+    return (
+        f"{len(plan) - counts[StepKind.FREE]} steps: {computes} compute, "
+        f"{computes - len(computed)} of them again; {counts[StepKind.PAGE_OUT]} page-outs, "
+        f"{counts[StepKind.PAGE_IN]} page-ins"
+    )

@@ -1,0 +1,49 @@
+"""A project's platformio.ini: the chosen environments of the one that holds them all."""
+
+from __future__ import annotations
+
+import configparser
+import io
+from collections.abc import Sequence
+
+from poetfw.resources import platformio_ini
+
+SYSTEM_SUFFIX = "-system"
+"""Ends the name of the environment that builds for a board with this computer's compiler."""
+
+SANITIZE_SUFFIX = "-sanitize"
+"""Ends the name of the environment that builds for this computer with sanitizers."""
+
+_SHARED = ("platformio", "poetfw", "env")
+
+
+def known_environments() -> frozenset[str]:
+    """Every environment there is."""
+    return frozenset(
+        section.removeprefix("env:") for section in _read().sections() if section.startswith("env:")
+    )
+
+
+def select_environments(names: Sequence[str]) -> bytes:
+    """A platformio.ini with the named environments and what they extend; the first is the default."""
+    everything = _read()
+    wanted = [*_SHARED]
+    for name in names:
+        chain = [f"env:{name}"]
+        while "extends" in everything[chain[-1]]:
+            chain.append(everything[chain[-1]]["extends"])
+        wanted += [section for section in reversed(chain) if section not in wanted]
+    chosen = configparser.RawConfigParser()
+    for section in wanted:
+        chosen[section] = dict(everything[section])
+    chosen["platformio"]["default_envs"] = names[0]
+    text = io.StringIO()
+    chosen.write(text)
+    lines = (line.replace("\t", "    ").rstrip() for line in text.getvalue().splitlines())
+    return ("\n".join(lines).rstrip() + "\n").encode()
+
+
+def _read() -> configparser.RawConfigParser:
+    parser = configparser.RawConfigParser()
+    parser.read_string(platformio_ini().read_text())
+    return parser

@@ -1,0 +1,124 @@
+"""The typed values that templates lay out. Every text in them is already safe C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """`#define name value`, with a comment."""
+
+    name: str
+    value: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantsView:
+    """A kernel's constants: `const struct <struct> <name> = {.field = literal, ...}`."""
+
+    struct: str
+    name: str
+    comment: str
+    fields: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotView:
+    """A place in storage that holds one tensor.
+
+    Attributes:
+        name: the macro that holds its index.
+        first_block: relative to the slot region.
+        size_bytes: bytes of its payload.
+        comment: what it holds.
+    """
+
+    name: str
+    first_block: int
+    size_bytes: int
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentView:
+    """A tensor that is loaded at boot and saved at the end."""
+
+    slot: str
+    offset: int
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """A line of the memory map in a step's header comment."""
+
+    offset: int
+    size_bytes: int
+    identifier: str
+    holds: str
+    steps: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatementView:
+    """One plan step: a comment, and the call that does it ("" where no code is needed)."""
+
+    number: int
+    comment: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A generated function that runs one training or evaluation step.
+
+    Attributes:
+        function: its name.
+        title: what it does, in one line.
+        summary: counts of its steps.
+        kernels: the kernel headers it includes.
+        addresses: a macro for every stay of a tensor in RAM.
+        memory_map: the same for people, by offset.
+        statements: its body.
+    """
+
+    function: str
+    title: str
+    summary: str
+    kernels: tuple[str, ...]
+    addresses: tuple[Define, ...]
+    memory_map: tuple[MemoryRow, ...]
+    statements: tuple[StatementView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectView:
+    """Everything the templates of one project need.
+
+    Attributes:
+        title: model, board and batch, for header comments.
+        plan_id: eight hexadecimal digits that name the plan.
+        board: name of the board.
+        settings: the macros of plan.h.
+        addresses: a macro for every persistent tensor.
+        slots: the places in storage.
+        persistents: the tensors that are loaded at boot.
+        constants: the kernels' constants.
+        kernels: every kernel header in use.
+        training, evaluation: the two generated functions.
+    """
+
+    title: str
+    plan_id: str
+    poetfw_version: str
+    board: str
+    settings: tuple[Define, ...]
+    addresses: tuple[Define, ...]
+    slots: tuple[SlotView, ...]
+    persistents: tuple[PersistentView, ...]
+    constants: tuple[ConstantsView, ...]
+    kernels: tuple[str, ...]
+    training: StepView
+    evaluation: StepView

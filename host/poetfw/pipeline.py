@@ -1,0 +1,462 @@
+"""The way from a model to a firmware that trains it, stage by stage. Read this file first.
+
+    model ──import──▶ Graph ──make_program──▶ Program ───┐
+    board ──────────────────analytic_costs──▶ CostTable ─┤
+                                                         ▼
+                            ScheduleProblem ──solve──▶ Schedule (an execution plan)
+                                                         ▼
+         plan_memory ──▶ MemoryPlan ──lower──▶ views ──render──▶ Project ──PlatformIO──▶ ELF
+
+Each arrow is one function from immutable values to the next. `plan_build` follows them up to the
+project, in memory; `write_build` puts it on disk; `compile_build` makes the ELFs. Running what was
+built is in `running.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from poetfw.boards import Board, TransferCost, load_board
+from poetfw.costs import CostTable, analytic_costs
+from poetfw.devices import build_environments, choose_environment, elf_size, static_ram_bytes
+from poetfw.errors import ConfigError, InfeasibleError
+from poetfw.firmware import (
+    BLOCK_BYTES,
+    Lowering,
+    Project,
+    RunRequest,
+    Slot,
+    assign_slots,
+    lower,
+    render_project,
+    replace_file,
+    write_image,
+    write_project,
+)
+from poetfw.importers import DataSet, import_onnx, load_data
+from poetfw.ir import Graph
+from poetfw.memory import MemoryPlan, padded, plan_memory, resident_bytes
+from poetfw.models import DEFAULT_MODEL, Model, build_model
+from poetfw.ops import Array, kind_of
+from poetfw.report import BuildReport, ScheduleSummary, draw_pictures, json_bytes, stage_files
+from poetfw.schedule import (
+    Node,
+    Schedule,
+    ScheduleProblem,
+    SolveOptions,
+    Storage,
+    Transfer,
+    minimum_budget,
+    solve,
+)
+from poetfw.training import Program, Sgd, make_program
+
+DEFAULT_DATA = "digits"
+
+IMAGE = "storage.img"
+"""The storage image's name in a project."""
+
+REPORT = "build.json"
+"""The build report's name in a project."""
+
+_PLACEMENT_ATTEMPTS = 5
+
+Progress = Callable[[str], None]
+"""Called with what begins now."""
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """What a user may set for a build; None means the model's or the board's default.
+
+    Attributes:
+        board: a board's name, or the path of a board's TOML file.
+        model: a built-in model's name, or the path of an ONNX file.
+        data: a built-in data set's name, or the path of an NPZ file.
+        batch: samples in a batch.
+        ram_bytes: budget of the arena; None for all that the board leaves.
+        deadline_s: upper bound on one training step, in seconds.
+        scheduler: how to schedule, one of `poetfw.schedule.SCHEDULERS`.
+        loss: one of `poetfw.training.LOSSES`.
+        learning_rate, momentum, weight_decay: the optimizer.
+        seed: decides the initial weights and the order of samples.
+        time_limit_s: safety limit on the solver, in seconds.
+    """
+
+    board: str
+    model: str = DEFAULT_MODEL
+    data: str = DEFAULT_DATA
+    batch: int = 32
+    ram_bytes: int | None = None
+    deadline_s: float | None = None
+    scheduler: str = "poet"
+    loss: str | None = None
+    learning_rate: float | None = None
+    momentum: float | None = None
+    weight_decay: float | None = None
+    seed: int = 0
+    time_limit_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to run a program: when each op runs, and where every buffer lies."""
+
+    training: Schedule
+    evaluation: Schedule
+    memory: MemoryPlan
+
+
+@dataclass(frozen=True)
+class Build:
+    """Everything a build decided.
+
+    Attributes:
+        board: the board.
+        model: the model with its initial weights.
+        data: what it is trained on.
+        program: its training and evaluation step.
+        costs: what the training step's ops cost.
+        budget_bytes: what the arena may occupy.
+        checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
+        plan: the plan that the firmware follows.
+        plan_id: names the plan.
+        project: the rendered project, with its stage files and storage image.
+    """
+
+    board: Board
+    model: Model
+    data: DataSet
+    program: Program
+    costs: CostTable
+    budget_bytes: int
+    checkpoint_all: Plan
+    plan: Plan
+    plan_id: str
+    project: Project = field(repr=False)
+
+
+def plan_build(settings: BuildSettings, progress: Progress) -> Build:
+    """Decide everything and render the project. Nothing is written.
+
+    Raises:
+        PoetfwError: the settings, the board, the model or the data are not usable, or no plan
+            exists within the budget and the deadline.
+    """
+    progress("reading board, model and data")
+    board = load_board(settings.board)
+    model = load_model(settings)
+    data = load_data(settings.data, model)
+    program = make_program(model.graph, model.loss, choose_optimizer(settings, model))
+    costs = analytic_costs(program.training, board)
+    unlimited = plan_unscheduled(program, board, costs)
+
+    budget = settings.ram_bytes
+    if budget is None:
+        progress("asking the compiler for the size of static data")
+        budget = arena_budget(program, board, unlimited)
+    progress("solving for the schedule")
+    plan = plan_within(program, board, costs, budget, settings)
+
+    progress("writing the project")
+    slots = assign_slots(program, plan.training.plan)
+    lowering = lower_plan(program, board, plan, slots)
+    image = write_image(
+        program,
+        lowering.view.plan_id,
+        slots,
+        model.weights,
+        (data.x_train, data.y_train),
+        held_out_batches(data, model),
+        RunRequest(model.epochs * (len(data.x_train) // model.batch), settings.seed),
+    )
+    stages = stage_files(
+        program, costs, plan.training, plan.evaluation, plan.memory, slots, lowering.names
+    )
+    project = render_project(lowering.view, board).with_files(
+        {
+            IMAGE: image,
+            "board.toml": board.path.read_bytes(),
+            **stages,
+            **draw_pictures(program, plan.training, plan.memory, budget, board.name),
+        }
+    )
+    plan_id = lowering.view.plan_id
+    return Build(board, model, data, program, costs, budget, unlimited, plan, plan_id, project)
+
+
+def write_build(build: Build, folder: Path) -> BuildReport:
+    """Write a build's project as a whole; report what it is.
+
+    Raises:
+        OutputError: the folder is not poetfw's, or cannot be written.
+    """
+    report = BuildReport(
+        board=build.board.name,
+        model=build.model.name,
+        batch=build.model.batch,
+        budget_bytes=build.budget_bytes,
+        peak_bytes=build.plan.memory.peak_bytes,
+        checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
+        arena_bytes=build.plan.memory.arena_bytes,
+        flash_bytes=None,
+        ram_bytes=None,
+        elf=None,
+        twin_elf=None,
+        out_dir=str(folder),
+        plan_id=build.plan_id,
+        train_samples=len(build.data.x_train),
+        held_out_samples=len(build.data.x_test),
+        classifies=build.model.classes is not None,
+        costs_are_analytic=build.costs.analytic,
+        schedule=ScheduleSummary.of(build.plan.training),
+    )
+    write_project(build.project.with_files({REPORT: json_bytes(report.to_json())}), folder)
+    return report
+
+
+def compile_build(
+    report: BuildReport, board: Board, folder: Path, toolchain: str = "auto"
+) -> BuildReport:
+    """Compile a written project for the board and its twin; report what came out.
+
+    Raises:
+        ToolError: the compiler or PlatformIO is missing or fails.
+    """
+    twin = board.twin.platformio_env if board.twin is not None else None
+    itself = choose_environment(board, toolchain)
+    elfs = build_environments(folder, [itself, *([twin] if twin else [])])
+    elf = elfs[itself]
+    size = elf_size(elf)
+    report = replace(
+        report,
+        flash_bytes=size.flash_bytes,
+        ram_bytes=size.ram_bytes,
+        elf=str(elf),
+        twin_elf=str(elfs[twin]) if twin else None,
+    )
+    replace_file(folder / REPORT, json_bytes(report.to_json()))
+    return report
+
+
+# The stages ------------------------------------------------------------------------------------
+
+
+def load_model(settings: BuildSettings) -> Model:
+    """The model: an ONNX file's, or a built-in one.
+
+    Raises:
+        ModelError: there is no such model, or poetfw cannot train it.
+    """
+    if settings.batch < 1:
+        raise ConfigError(f"the batch is {settings.batch}: it must be 1 or more")
+    if settings.model.endswith(".onnx"):
+        return import_onnx(Path(settings.model), settings.batch, loss=settings.loss)
+    model = build_model(settings.model, settings.batch, settings.seed)
+    return model if settings.loss is None else replace(model, loss=settings.loss)
+
+
+def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
+    """The model's optimizer, with what the user set instead."""
+    chosen = {
+        name: value
+        for name in ("learning_rate", "momentum", "weight_decay")
+        if (value := getattr(settings, name)) is not None
+    }
+    return replace(model.optimizer, **chosen)
+
+
+def schedule_problem(
+    graph: Graph,
+    board: Board,
+    costs: CostTable,
+    ram_bytes: int | None,
+    deadline_s: float | None = None,
+) -> ScheduleProblem:
+    """The schedule problem of a graph on a board.
+
+    Args:
+        graph: a training or evaluation step.
+        board: says what paging costs.
+        costs: what each op costs.
+        ram_bytes: what its tensors may occupy together, beside persistent ones; None for enough
+            to keep everything.
+        deadline_s: upper bound on the step's time.
+    """
+    updated_by: dict[str, str] = {}
+    for op in graph.ops:
+        for name in op.updates:
+            updated_by.setdefault(name, op.name)
+    position = {op.name: index for index, op in enumerate(graph.ops)}
+    nodes = []
+    for op in graph.ops:
+        kernel = kind_of(op).kernel(op, graph)
+        updates = [updated_by[name] for name in op.inputs if name in updated_by]
+        size = padded(graph.by_name[op.output].size_bytes) if op.output is not None else 0
+        nodes.append(
+            Node(
+                name=op.name,
+                inputs=tuple(
+                    dict.fromkeys(graph.producer[i].name for i in op.inputs if i in graph.producer)
+                ),
+                time_s=costs.ops[op.name].time_s,
+                energy_j=costs.ops[op.name].energy_j,
+                output_bytes=size,
+                workspace_bytes=padded(kernel.workspace_bytes),
+                recompute=kind_of(op).recomputable,
+                page=size > 0,
+                backward=op.backward,
+                recompute_before=min(updates, key=position.__getitem__, default=None),
+            )
+        )
+    enough = sum(node.output_bytes + node.workspace_bytes for node in nodes)
+    return ScheduleProblem(
+        name=graph.name,
+        ram_bytes=enough if ram_bytes is None else ram_bytes,
+        deadline_s=deadline_s,
+        storage=_storage(board),
+        nodes=tuple(nodes),
+    )
+
+
+def plan_unscheduled(program: Program, board: Board, costs: CostTable) -> Plan:
+    """The plan that computes everything once, pages nothing, and takes the RAM it needs."""
+    training = solve(schedule_problem(program.training, board, costs, None), "checkpoint-all")
+    evaluation = plan_evaluation(program, board)
+    return Plan(training, evaluation, place_plan(program, training, evaluation, None))
+
+
+def unscheduled_peak_bytes(model: Model, board: Board) -> int:
+    """Bytes of RAM that training takes if everything is computed once and kept."""
+    program = make_program(model.graph, model.loss, model.optimizer)
+    return plan_unscheduled(
+        program, board, analytic_costs(program.training, board)
+    ).memory.peak_bytes
+
+
+def plan_evaluation(program: Program, board: Board) -> Schedule:
+    """The plan of the evaluation step: inference frees as it goes and needs no schedule."""
+    costs = analytic_costs(program.evaluation, board)
+    return solve(schedule_problem(program.evaluation, board, costs, None), "checkpoint-all")
+
+
+def place_plan(
+    program: Program, training: Schedule, evaluation: Schedule, budget_bytes: int | None
+) -> MemoryPlan:
+    """Addresses for both steps, within a budget if there is one."""
+    return plan_memory(
+        program.persistent,
+        BLOCK_BYTES,
+        (program.training, training.plan),
+        (program.evaluation, evaluation.plan),
+        budget_bytes,
+    )
+
+
+def arena_budget(program: Program, board: Board, plan: Plan) -> int:
+    """What the arena may occupy: the board's RAM without stack, static data and what is reserved.
+
+    Static data is measured: the firmware of a plan is compiled, and what its objects ask for is
+    added up. It does not depend on which plan.
+    """
+    lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan))
+    static = static_ram_bytes(render_project(lowering.view, board), board)
+    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
+
+
+def lower_plan(program: Program, board: Board, plan: Plan, slots: Sequence[Slot]) -> Lowering:
+    """The views of the project that follows a plan."""
+    return lower(program, board, plan.training.plan, plan.evaluation.plan, plan.memory, slots)
+
+
+def plan_within(
+    program: Program, board: Board, costs: CostTable, budget_bytes: int, settings: BuildSettings
+) -> Plan:
+    """The best schedule that fits the budget, placed.
+
+    Raises:
+        InfeasibleError: there is none; the message names the smallest feasible budget.
+    """
+    evaluation = plan_evaluation(program, board)
+    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    options = SolveOptions(time_limit_s=settings.time_limit_s)
+    available = budget_bytes - resident
+    for _ in range(_PLACEMENT_ATTEMPTS):
+        problem = schedule_problem(program.training, board, costs, available, settings.deadline_s)
+        check_budget(program, problem, evaluation, budget_bytes, resident)
+        training = solve(problem, settings.scheduler, options)
+        memory = place_plan(program, training, evaluation, None)
+        excess = memory.arena_bytes - budget_bytes
+        if excess <= 0:
+            return Plan(training, evaluation, memory)
+        available -= excess
+    raise InfeasibleError(
+        f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
+        "raise --ram, or choose a smaller --batch",
+    )
+
+
+def check_budget(
+    program: Program,
+    problem: ScheduleProblem,
+    evaluation: Schedule,
+    budget_bytes: int,
+    resident: int,
+) -> None:
+    """Check that some schedule fits the budget.
+
+    Raises:
+        InfeasibleError: none does; the message says what is in the way.
+    """
+    needed, op, _ = minimum_budget(problem)
+    if evaluation.peak_bytes > needed:
+        needed, op = evaluation.peak_bytes, f"{evaluation.scheduler} evaluation"
+    if resident + needed <= budget_bytes:
+        return
+    parameters = sum(tensor.size_bytes for tensor in program.persistent)
+    raise InfeasibleError(
+        f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} needs at least "
+        f"{resident + needed:,} bytes. Op {op!r} needs {needed:,} at once, beside the "
+        f"{resident:,} that are never free ({parameters:,} of parameters, optimizer state and "
+        f"running statistics, which are not paged)",
+        "choose a smaller --batch",
+        "set --momentum 0, which keeps no optimizer state",
+        "choose a smaller model or a board with more RAM (`poetfw boards`)",
+        minimum_budget_bytes=resident + needed,
+    )
+
+
+def held_out_batches(data: DataSet, model: Model) -> tuple[Array, Array]:
+    """The held-out samples as whole batches.
+
+    Where the model classifies, the last batch is filled up with samples of class -1, which no
+    answer matches; otherwise it is left out.
+    """
+    x, y = data.x_test, data.y_test
+    if model.classes is None:
+        whole = len(x) // model.batch * model.batch
+        return x[:whole], y[:whole]
+    missing = -len(x) % model.batch
+    blank = np.zeros((missing, *x.shape[1:]), x.dtype)
+    return np.concatenate([x, blank]), np.concatenate([y, np.full(missing, -1, y.dtype)])
+
+
+def _storage(board: Board) -> Storage | None:
+    """What paging costs. A slot's trailer may take a block of its own, so one more is counted."""
+    if board.storage is None:
+        return None
+    block = board.storage.block_bytes
+
+    def transfer(cost: TransferCost) -> Transfer:
+        return Transfer(
+            cost.bandwidth_bytes_per_s,
+            cost.time_s(block),
+            cost.energy_j_per_byte,
+            cost.joules(block),
+        )
+
+    return Storage(block, transfer(board.storage.page_in), transfer(board.storage.page_out))
