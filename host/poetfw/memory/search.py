@@ -83,7 +83,7 @@ class Search:
     Attributes:
         buffers: those without a fixed offset, in the order of size: ranks refer to it.
         spans: for each of them the sections [first, last) it is live in.
-        offsets: in bytes by buffer id, once found.
+        offsets: in bytes by buffer id; of those without a fixed one, once found.
         states: how many were visited so far.
     """
 
@@ -95,7 +95,7 @@ class Search:
         unit = gcd(*(b.alignment for b in buffers))
         self.buffers = [buffers[i] for i in free]
         self.spans = [(first[i], last[i]) for i in free]
-        self.offsets: dict[str, int] = {}
+        self.offsets = {b.id: b.offset for b in buffers if b.offset is not None}
         self.states = 0
         self._unit = unit
         self._count = count
