@@ -15,15 +15,18 @@ Algorithm 1's S_AUX and M_out. Variables that cannot help are never made.
 The program, with m the tensors' bytes and w the workspaces:
 
     minimise Σ c[i] + Σ c[i] R[t,i] + Σ in[i] P[t,i] + Σ out[i] O[i]  subject to
-    S + R + P ≤ 1                              at every (t,i)
-    S[t+1,i] ≤ S[t,i] + R[t,i] + P[t,i]        what stays was there
-    1 ≤ S[t,i] + R[t,i] + P[t,i]               i an input of t
-    R[t,k] ≤ S[t,i] + R[t,i] + P[t,i]          i an input of k
+    H[t,i] = S[t,i] + R[t,i] + P[t,i]                 i is held in stage t: a shorthand
+    H[t,i] = 1                                        i an input of t
+    H[t,i] ≤ 1                                        other i < t
     P[t,i] ≤ O[i]
-    F[t,i,k] ≤ R[t,k];  F[t,i,k] ≤ 1 - R[t,j]  j a consumer of i, k < j < t
-    Σ_k F[t,i,k] ≤ 1 - S[t+1,i]
+    R[t,k] + Σ_{j<k} F[t,i,j] ≤ H[t,i]                i an input of k
+    S[t+1,i] + Σ_j F[t,i,j] ≤ H[t,i]
+    F[t,i,k] ≤ R[t,k]
     U[t,k] = U[t,k'] - Σ m[i] F[t,i,k'] + m[k] (R + P)[t,k]     k' the slot before k
     U[t,k] + w[k] R[t,k] ≤ budget;  U before t, after its frees, + m[t] + w[t] ≤ budget
+
+The rows for F say at once that what is freed was held, is not read later in the stage, and does
+not stay: apart, they would say the same of whole numbers, but much less of fractions.
 """
 
 from __future__ import annotations
@@ -239,8 +242,6 @@ class _Builder:
         self.make_recomputes()
         self.make_page_ins()
         self.make_stays()
-        self.require_residency()
-        self.require_inputs()
         for t in range(self.graph.n):
             self.limit_memory(t)
         self.limit_time()
@@ -317,27 +318,43 @@ class _Builder:
             if (t, i) in columns
         ]
 
-    def require_residency(self) -> None:
-        for (t, i), stay in self.stay.items():
-            terms = self.present(t, i, 1)
-            if len(terms) > 1:
-                self.program.at_most(terms, 1)
-            if t - 1 > i and self.stay[t - 1, i] != stay:
-                self.program.at_most([(stay, 1), *self.present(t - 1, i, -1)], 0)
+    def require_residency(self, t: int) -> dict[int, list[tuple[int, int]]]:
+        """Have what stage t reads in RAM, and make F: what it frees after its nodes.
 
-    def require_inputs(self) -> None:
-        for t in range(self.graph.n):
-            for i in self.graph.inputs[t]:
-                self.program.at_most(self.present(t, i, -1), -1)
-        for (t, k), again in self.recompute.items():
-            for i in self.graph.inputs[k]:
-                self.program.at_most([(again, 1), *self.present(t, i, -1)], 0)
+        Returns:
+            Per node computed again, the tensors that may be freed after it, each with its F.
+        """
+        freed: dict[int, list[tuple[int, int]]] = {}
+        for i in range(t):
+            present = self.present(t, i, 1)
+            absent = self.present(t, i, -1)
+            if i in self.graph.inputs[t]:
+                self.program.equal(present, 1)
+                continue
+            if len(present) > 1:
+                self.program.at_most(present, 1)
+            kept = self.stay.get((t + 1, i))
+            readers = [k for k in self.graph.consumers[i] if (t, k) in self.recompute]
+            frees: list[Term] = []
+            for k in readers:
+                again = self.recompute[t, k]
+                self.program.at_most([(again, 1), *frees, *absent], 0)
+                if kept is None and k == readers[-1]:
+                    freed.setdefault(k, []).append((i, again))
+                    break
+                free = self.program.continuous()
+                self.program.at_most([(free, 1), (again, -1)], 0)
+                freed.setdefault(k, []).append((i, free))
+                frees.append((free, 1))
+            if kept is not None and kept != self.stay[t, i]:
+                self.program.at_most([(kept, 1), *frees, *absent], 0)
+        return freed
 
     def limit_memory(self, t: int) -> None:
         """Walk through stage t's slots, in each of which a node is produced."""
         size, workspace = self.memory.size, self.memory.workspace
         again = [k for k in range(t) if (t, k) in self.recompute]
-        freed = self.make_frees(t, again)
+        freed = self.require_residency(t)
         live: list[Term] = [(self.stay[t, i], size[i]) for i in range(t) if (t, i) in self.stay]
         paged = [i for i in range(t) if (t, i) in self.page_in]
         if self.timing is Timing.PAPER:
@@ -364,30 +381,6 @@ class _Builder:
             self.program.at_most(terms, self.memory.budget - constant)
         else:
             self.program.at_most([*terms, (self.peak, -1)], -constant)
-
-    def make_frees(self, t: int, again: list[int]) -> dict[int, list[tuple[int, int]]]:
-        """Columns F of stage t: per node k, the tensors that may be freed after it, and theirs."""
-        freed: dict[int, list[tuple[int, int]]] = {}
-        readers: dict[int, list[int]] = {}
-        for k in again:
-            for i in self.graph.inputs[k]:
-                readers.setdefault(i, []).append(k)
-        for i, ks in readers.items():
-            if i in self.graph.inputs[t]:
-                continue
-            frees = []
-            for index, k in enumerate(ks):
-                free = self.program.continuous()
-                frees.append((free, 1.0))
-                freed.setdefault(k, []).append((i, free))
-                self.program.at_most([(free, 1), (self.recompute[t, k], -1)], 0)
-                for j in ks[index + 1 :]:
-                    self.program.at_most([(free, 1), (self.recompute[t, j], 1)], 1)
-            if (t + 1, i) in self.stay:
-                frees.append((self.stay[t + 1, i], 1.0))
-            if len(frees) > 1:
-                self.program.at_most(frees, 1)
-        return freed
 
     def limit_time(self) -> None:
         deadline_s = self.graph.problem.deadline_s
