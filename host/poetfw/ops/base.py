@@ -272,7 +272,7 @@ def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -
     if (
         not isinstance(value, tuple)
         or (count is not None and len(value) != count)
-        or any(entry < minimum for entry in value)
+        or not all(isinstance(entry, int) and entry >= minimum for entry in value)
     ):
         many = "" if count is None else f"{count} "
         raise ModelError(

@@ -1,0 +1,349 @@
+"""What operators refuse, what they declare, and what their work and bindings say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from poetfw.errors import ModelError
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ops import KINDS, Kernel, Shape, Tape, check_shapes, infer_output, kind_of
+
+CONV: Mapping[str, Attribute] = {"stride": (1, 1), "padding": (0, 0, 0, 0), "groups": 1}
+POOL: Mapping[str, Attribute] = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0)}
+AVG: Mapping[str, Attribute] = {**POOL, "count_include_pad": 1}
+SGD: Mapping[str, Attribute] = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0}
+
+
+def tensors(*shapes: Shape, integer: tuple[int, ...] = ()) -> list[Tensor]:
+    return [
+        Tensor(f"in{i}", shape, Dtype.I32 if i in integer else Dtype.F32)
+        for i, shape in enumerate(shapes)
+    ]
+
+
+def op_on(
+    kind: str,
+    inputs: list[Tensor],
+    attributes: Mapping[str, Attribute] | None = None,
+    updates: tuple[str, ...] = (),
+) -> Op:
+    names = tuple(tensor.name for tensor in inputs)
+    return Op("the op", kind, names, None if updates else "out", attributes or {}, updates)
+
+
+REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
+    "conv2d: one input": ("conv2d", tensors((1, 1, 4, 4)), CONV, "has 1 inputs, not 2 or 3"),
+    "conv2d: vector input": ("conv2d", tensors((4, 4), (1, 1, 1, 1)), CONV, "to have 4 axes"),
+    "conv2d: vector weight": ("conv2d", tensors((1, 1, 4, 4), (1, 1)), CONV, "to have 4 axes"),
+    "conv2d: integers": (
+        "conv2d",
+        tensors((1, 1, 4, 4), (1, 1, 1, 1), integer=(0,)),
+        CONV,
+        "needs 'in0' to be f32, not i32",
+    ),
+    "conv2d: channels": (
+        "conv2d",
+        tensors((1, 3, 4, 4), (2, 4, 1, 1)),
+        CONV,
+        "has input [1, 3, 4, 4], weight [2, 4, 1, 1] and 1 groups",
+    ),
+    "conv2d: groups": (
+        "conv2d",
+        tensors((1, 4, 4, 4), (3, 2, 1, 1)),
+        {**CONV, "groups": 2},
+        "must be divisible by the groups",
+    ),
+    "conv2d: no groups": (
+        "conv2d",
+        tensors((1, 4, 4, 4), (3, 2, 1, 1)),
+        {**CONV, "groups": 0},
+        "attribute 'groups' to be an int at least 1, not 0",
+    ),
+    "conv2d: kernel too large": (
+        "conv2d",
+        tensors((1, 1, 4, 4), (1, 1, 3, 6)),
+        {**CONV, "padding": (0, 1, 0, 0)},
+        "3 x 6 kernel, larger than its padded input of 4 x 5",
+    ),
+    "conv2d: bias": (
+        "conv2d",
+        tensors((1, 1, 4, 4), (2, 1, 3, 3), (3,)),
+        CONV,
+        "needs 'in2' to have shape [2], not [3]",
+    ),
+    "conv2d: two paddings": (
+        "conv2d",
+        tensors((1, 1, 4, 4), (2, 1, 3, 3)),
+        {**CONV, "padding": (1, 1)},
+        "'padding' to be 4 ints of at least 0, not (1, 1)",
+    ),
+    "conv2d: no stride": (
+        "conv2d",
+        tensors((1, 1, 4, 4), (2, 1, 3, 3)),
+        {"padding": (0, 0, 0, 0), "groups": 1},
+        "'stride' to be 2 ints of at least 1, not None",
+    ),
+    "conv2d_backward_input: gradient": (
+        "conv2d_backward_input",
+        tensors((2, 1, 3, 3), (1, 2, 3, 3)),
+        {**CONV, "input_shape": (1, 1, 4, 4)},
+        "needs 'in1' to have shape [1, 2, 2, 2], not [1, 2, 3, 3]",
+    ),
+    "conv2d_backward_weight: gradient": (
+        "conv2d_backward_weight",
+        tensors((1, 1, 4, 4), (1, 2, 3, 3)),
+        {**CONV, "weight_shape": (2, 1, 3, 3)},
+        "needs 'in1' to have shape [1, 2, 2, 2], not [1, 2, 3, 3]",
+    ),
+    "conv2d_backward_bias: rank": (
+        "conv2d_backward_bias",
+        tensors((2, 2)),
+        {},
+        "to have 4 axes",
+    ),
+    "linear: image": ("linear", tensors((2, 3, 1, 1), (4, 3)), {}, "to have 2 axes"),
+    "linear: features": ("linear", tensors((2, 3), (4, 5)), {}, "shape [4, 3], not [4, 5]"),
+    "linear: bias": ("linear", tensors((2, 3), (4, 3), (3,)), {}, "shape [4], not [3]"),
+    "linear_backward_input": ("linear_backward_input", tensors((4, 3), (2, 3)), {}, "[2, 4]"),
+    "linear_backward_weight": ("linear_backward_weight", tensors((2, 3), (3, 4)), {}, "[2, 4]"),
+    "linear_backward_bias": ("linear_backward_bias", tensors((4,)), {}, "to have 2 axes"),
+    "batch_norm: rank": (
+        "batch_norm",
+        tensors((2, 3, 4), (2, 3), (2, 3)),
+        {"eps": 1e-5, "momentum": 0.1},
+        "to have 2 or 4 axes",
+    ),
+    "batch_norm: channels": (
+        "batch_norm",
+        tensors((2, 3), (2, 4), (2, 3)),
+        {"eps": 1e-5, "momentum": 0.1},
+        "needs 'in1' to have shape [2, 3], not [2, 4]",
+    ),
+    "batch_norm: momentum": (
+        "batch_norm",
+        tensors((2, 3), (2, 3), (2, 3)),
+        {"eps": 1e-5, "momentum": 1.5},
+        "'momentum' to be a finite number in [0, 1], not 1.5",
+    ),
+    "batch_norm: eps": (
+        "batch_norm",
+        tensors((2, 3), (2, 3), (2, 3)),
+        {"eps": float("nan"), "momentum": 0.1},
+        "'eps' to be a finite number",
+    ),
+    "batch_norm_update_running: one value": (
+        "batch_norm_update_running",
+        tensors((2, 3)),
+        {"count": 1, "momentum": 0.1},
+        "has one value per channel, which has no variance",
+    ),
+    "batch_norm_backward_input: gradient": (
+        "batch_norm_backward_input",
+        tensors((4, 3), (2, 3), (2, 3), (2, 3), (3, 3)),
+        {"eps": 1e-5},
+        "needs 'in4' to have shape [4, 3], not [3, 3]",
+    ),
+    "relu: two inputs": ("relu", tensors((2, 3), (2, 3)), {}, "has 2 inputs, not 1"),
+    "relu: integers": ("relu", tensors((2,), integer=(0,)), {}, "to be f32, not i32"),
+    "relu_backward: shapes": ("relu_backward", tensors((2, 3), (3, 2)), {}, "[2, 3], not [3, 2]"),
+    "add: shapes": ("add", tensors((2, 3), (2, 1)), {}, "shape [2, 3], not [2, 1]"),
+    "reshape: elements": (
+        "reshape",
+        tensors((2, 3)),
+        {"shape": (7,)},
+        "another number of elements",
+    ),
+    "reshape: no shape": ("reshape", tensors((2, 3)), {}, "'shape' to be ints of at least 1"),
+    "max_pool2d: rank": ("max_pool2d", tensors((2, 3)), POOL, "to have 4 axes"),
+    "max_pool2d: padding": (
+        "max_pool2d",
+        tensors((1, 1, 4, 4)),
+        {**POOL, "padding": (0, 0, 2, 0)},
+        "the padding must be smaller than the kernel",
+    ),
+    "max_pool2d: kernel": (
+        "max_pool2d",
+        tensors((1, 1, 1, 4)),
+        POOL,
+        "2 x 2 kernel, larger than its padded input of 1 x 4",
+    ),
+    "max_pool2d: stride": (
+        "max_pool2d",
+        tensors((1, 1, 4, 4)),
+        {**POOL, "stride": (0, 1)},
+        "'stride' to be 2 ints of at least 1",
+    ),
+    "max_pool2d: fraction": (
+        "max_pool2d",
+        tensors((1, 1, 4, 4)),
+        {**POOL, "kernel": (2, 1.5)},  # type: ignore[dict-item]
+        "'kernel' to be 2 ints of at least 1, not (2, 1.5)",
+    ),
+    "max_pool2d_backward": (
+        "max_pool2d_backward",
+        tensors((1, 1, 4, 4), (1, 1, 3, 3)),
+        POOL,
+        "needs 'in1' to have shape [1, 1, 2, 2], not [1, 1, 3, 3]",
+    ),
+    "avg_pool2d: count_include_pad": (
+        "avg_pool2d",
+        tensors((1, 1, 4, 4)),
+        {**POOL, "count_include_pad": 2},
+        "'count_include_pad' to be an int in [0, 1], not 2",
+    ),
+    "avg_pool2d_backward": (
+        "avg_pool2d_backward",
+        tensors((1, 1, 3, 3)),
+        {**AVG, "input_shape": (1, 1, 4, 4)},
+        "[1, 1, 2, 2]",
+    ),
+    "global_avg_pool: rank": ("global_avg_pool", tensors((2, 3)), {}, "to have 4 axes"),
+    "global_avg_pool_backward": (
+        "global_avg_pool_backward",
+        tensors((2, 3, 2, 1)),
+        {"input_shape": (2, 3, 4, 4)},
+        "[2, 3, 1, 1]",
+    ),
+    "softmax_cross_entropy: float labels": (
+        "softmax_cross_entropy",
+        tensors((2, 3), (2,)),
+        {},
+        "needs 'in1' to be i32, not f32",
+    ),
+    "softmax_cross_entropy: label count": (
+        "softmax_cross_entropy",
+        tensors((2, 3), (3,), integer=(1,)),
+        {},
+        "needs 'in1' to have shape [2], not [3]",
+    ),
+    "softmax_cross_entropy_backward: image": (
+        "softmax_cross_entropy_backward",
+        tensors((2, 3, 1, 1), (2,), integer=(1,)),
+        {},
+        "to have 2 axes",
+    ),
+    "correct_count: integer logits": (
+        "correct_count",
+        tensors((2, 3), (2,), integer=(0, 1)),
+        {},
+        "needs 'in0' to be f32, not i32",
+    ),
+    "mse: shapes": ("mse", tensors((2, 3), (2, 1)), {}, "shape [2, 3], not [2, 1]"),
+    "sgd: learning rate": (
+        "sgd",
+        tensors((2,)),
+        {**SGD, "learning_rate": float("inf")},
+        "'learning_rate' to be a finite number",
+    ),
+    "sgd: no momentum tensor": (
+        "sgd",
+        tensors((2,)),
+        {**SGD, "momentum": 0.9},
+        "with momentum 0.9 updates 0 tensors, not 2",
+    ),
+    "load_x: an input": ("load_x", tensors((2,)), {"shape": (2,)}, "has 1 inputs, not 0"),
+    "load_y: integer": ("load_y", [], {"shape": (2,)}, "'integer' to be an int in [0, 1]"),
+    "unknown": ("transmogrify", [], {}, "is a 'transmogrify', which is no operator of poetfw"),
+}
+
+
+@pytest.mark.parametrize(("kind", "inputs", "attributes", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_is_refused_by_name(
+    kind: str, inputs: list[Tensor], attributes: Mapping[str, Attribute], message: str
+) -> None:
+    op = op_on(kind, inputs, attributes)
+    with pytest.raises(ModelError, match="op 'the op'.*" + re.escape(message)):
+        infer_output(op, inputs, Role.ACTIVATION)
+
+
+def test_check_shapes_finds_an_output_of_another_shape() -> None:
+    (x,) = tensors((2, 3))
+    op = op_on("relu", [x])
+    check_shapes(Graph("fits", (x, Tensor("out", (2, 3))), (op,), "out"))
+    with pytest.raises(ModelError, match=r"op 'the op' has output .*\(3, 2\)"):
+        check_shapes(Graph("does not", (x, Tensor("out", (3, 2))), (op,), "out"))
+
+
+def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
+    assert {name for name, kind in KINDS.items() if not kind.recomputable} == {
+        "batch_norm_update_running",
+        "correct_count",
+        "mse",
+        "sgd",
+        "softmax_cross_entropy",
+    }
+
+
+@pytest.mark.parametrize("kind", ["batch_norm", "sgd", "relu_backward"])
+def test_an_operator_without_gradient_says_so(kind: str, tape: Tape) -> None:
+    with pytest.raises(ModelError, match=f"op 'the op': operator '{kind}' has no gradient"):
+        KINDS[kind].gradient(op_on(kind, tensors((2, 2))), tape, "dy")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kind", "dtype"),
+    [
+        ({"shape": (2, 3)}, "load_x", Dtype.F32),
+        ({"shape": (2,), "integer": 1}, "load_y", Dtype.I32),
+        ({"shape": (2, 3), "integer": 0}, "load_y", Dtype.F32),
+    ],
+)
+def test_loads_read_storage_and_can_fail(
+    attributes: Mapping[str, Attribute], kind: str, dtype: Dtype
+) -> None:
+    op = op_on(kind, [], attributes)
+    batch = infer_output(op, [], Role.INPUT)
+    assert batch == Tensor("out", batch.shape, dtype, Role.INPUT)
+    assert batch.shape == attributes["shape"]
+    assert kind_of(op).work(op, [], batch).storage_bytes == batch.size_bytes
+    graph = Graph("load", (batch,), (op,), "out")
+    assert kind_of(op).kernel(op, graph) == Kernel(
+        source="", function=f"poet_data_{kind}", arguments=("out",), fallible=True
+    )
+    with pytest.raises(AssertionError, match="loads are answered by the executor"):
+        kind_of(op).compute(op, [], [])
+
+
+def test_work_counts_products_with_padding_and_each_operand_once() -> None:
+    x, w, b = tensors((2, 4, 8, 8), (6, 2, 3, 3), (6,))
+    op = op_on("conv2d", [x, w, b], {**CONV, "padding": (1, 1, 1, 1), "groups": 2})
+    y = infer_output(op, [x, w, b], Role.ACTIVATION)
+    work = kind_of(op).work(op, [x, w, b], y)
+    assert work.macs == 2 * 6 * 8 * 8 * 2 * 3 * 3
+    assert work.bytes_moved == 4 * (2 * 4 * 64 + 6 * 2 * 9 + 6 + 2 * 6 * 64)
+
+
+@pytest.mark.parametrize("kind", ["conv2d", "linear"])
+def test_an_absent_bias_is_a_null_pointer(kind: str) -> None:
+    shapes = ((1, 1, 4, 4), (2, 1, 3, 3)) if kind == "conv2d" else ((1, 4), (2, 4))
+    inputs = tensors(*shapes)
+    op = op_on(kind, inputs, CONV if kind == "conv2d" else {})
+    output = infer_output(op, inputs, Role.ACTIVATION)
+    assert output is not None
+    kernel = kind_of(op).kernel(op, Graph("one", (*inputs, output), (op,), "out"))
+    assert kernel.arguments == ("in0", "in1", None, "out")
+
+
+def test_sgd_without_momentum_gets_a_null_pointer() -> None:
+    gradient, parameter = Tensor("in0", (3,)), Tensor("w", (3,), role=Role.PARAMETER)
+    op = op_on("sgd", [gradient], SGD, updates=("w",))
+    kernel = kind_of(op).kernel(op, Graph("one", (gradient, parameter), (op,), "w"))
+    assert kernel.arguments == ("in0", "w", None)
+    assert [name for name, value in kernel.fields if isinstance(value, float)] == [
+        "learning_rate",
+        "momentum",
+        "weight_decay",
+    ]
+
+
+def test_reference_rounds_float_attributes_as_the_kernel_does() -> None:
+    """In float32, 1 - momentum is taken from the rounded momentum, as in C."""
+    momentum = 0.1
+    op = op_on("batch_norm_update_running", tensors((2, 1)), {"momentum": momentum, "count": 2})
+    running = np.ones((2, 1), np.float32)
+    kind_of(op).compute(op, [np.zeros((2, 1), np.float32)], [running])
+    assert running[0, 0] == np.float32(1) - np.float32(momentum)
