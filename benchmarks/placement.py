@@ -1,0 +1,125 @@
+"""Hard placement instances with a known perfect answer, and how many of them are solved.
+
+An instance is cut from a full rectangle of time x address, so that its pieces fill every byte at
+every moment: any placement at the lower bound is as tight as the arena. Run it with
+
+    python benchmarks/placement.py --buffers 150 300 500 --count 10 --time-limit 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from poetfw.memory import Buffer, lower_bound, place
+from poetfw.memory.csv_file import read_buffers
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A rectangle of time [lower, upper) x address [bottom, top)."""
+
+    lower: int
+    upper: int
+    bottom: int
+    top: int
+
+    @property
+    def area(self) -> int:
+        """Byte-moments."""
+        return (self.upper - self.lower) * (self.top - self.bottom)
+
+
+def cut_rectangle(
+    count: int, duration: int, height: int, seed: int, pinwheels: float = 0.3
+) -> list[Buffer]:
+    """Cut a rectangle of time x address into buffers that fill it without a gap.
+
+    A piece is chosen by its area and cut in two at a random place (a guillotine cut, in time or
+    in address), or into five that turn around a middle one (a pinwheel, which no guillotine cuts).
+
+    Args:
+        count: buffers to end with; the last pinwheel may add up to three more.
+        duration: width of the rectangle in units of time.
+        height: bytes, live at every moment; at least `count`.
+        seed: of the cuts and of the order of the buffers.
+        pinwheels: share of pinwheels among the cuts, 0 to 1.
+    """
+    rng = random.Random(seed)
+    pieces = [Piece(0, duration, 0, height)]
+    while len(pieces) < count:
+        at = rng.choices(range(len(pieces)), weights=[piece.area for piece in pieces])[0]
+        piece = pieces[at]
+        wide, tall = piece.upper - piece.lower, piece.top - piece.bottom
+        if wide >= 3 and tall >= 3 and rng.random() < pinwheels:
+            pieces[at : at + 1] = _pinwheel(piece, rng)
+        elif wide >= 2 and (tall < 2 or rng.random() < 0.5):
+            time = rng.randrange(piece.lower + 1, piece.upper)
+            pieces[at : at + 1] = [
+                Piece(piece.lower, time, piece.bottom, piece.top),
+                Piece(time, piece.upper, piece.bottom, piece.top),
+            ]
+        elif tall >= 2:
+            address = rng.randrange(piece.bottom + 1, piece.top)
+            pieces[at : at + 1] = [
+                Piece(piece.lower, piece.upper, piece.bottom, address),
+                Piece(piece.lower, piece.upper, address, piece.top),
+            ]
+    rng.shuffle(pieces)
+    return [Buffer(f"b{i}", p.lower, p.upper, p.top - p.bottom) for i, p in enumerate(pieces)]
+
+
+def _pinwheel(piece: Piece, rng: random.Random) -> list[Piece]:
+    t1, t2 = sorted(rng.sample(range(piece.lower + 1, piece.upper), 2))
+    a1, a2 = sorted(rng.sample(range(piece.bottom + 1, piece.top), 2))
+    return [
+        Piece(t1, t2, a1, a2),
+        Piece(piece.lower, t2, piece.bottom, a1),
+        Piece(t2, piece.upper, piece.bottom, a2),
+        Piece(t1, piece.upper, a2, piece.top),
+        Piece(piece.lower, t1, a1, piece.top),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path, help="CSV files, in place of random cuts")
+    parser.add_argument("--buffers", nargs="+", type=int, default=[150, 300, 500])
+    parser.add_argument("--durations", nargs="+", type=int, default=[100, 1_000, 1_000_000])
+    parser.add_argument("--height", type=int, default=2**20)
+    parser.add_argument("--count", type=int, default=5, help="instances of each kind")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--time-limit", type=float, default=60.0)
+    arguments = parser.parse_args()
+
+    problems = [(path.name, read_buffers(path)) for path in arguments.files] or [
+        (f"{n} buffers, {d} moments, seed {seed}", cut_rectangle(n, d, arguments.height, seed))
+        for n in arguments.buffers
+        for d in arguments.durations
+        for seed in range(arguments.seed, arguments.seed + arguments.count)
+    ]
+    times = []
+    for name, buffers in problems:
+        placement = place(buffers, time_limit_s=arguments.time_limit)
+        bound = lower_bound(buffers)
+        times.append(placement.solve_time_s)
+        over = 100 * (placement.height_bytes / bound - 1)
+        print(
+            f"{name:44} {placement.status:8} {placement.height_bytes:>14,} bytes "
+            f"{over:6.2f} % over the bound {placement.solve_time_s:7.2f} s",
+            flush=True,
+        )
+        if placement.height_bytes > bound:
+            times[-1] = float("inf")
+    solved = [t for t in times if t != float("inf")]
+    median = statistics.median(times)
+    print(f"{len(solved)} of {len(times)} at the lower bound, median {median:.2f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

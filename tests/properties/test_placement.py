@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import random
+import sys
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
+from poetfw.memory.checks import find_fixed_clash
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from placement import cut_rectangle
+
+
+@st.composite
+def problems(draw, most: int) -> list[Buffer]:
+    """Buffers of all kinds: short and long, empty, aligned, fixed."""
+    buffers: list[Buffer] = []
+    for i in range(draw(st.integers(0, most))):
+        lower = draw(st.integers(-3, 9))
+        alignment = draw(st.sampled_from([1, 1, 1, 2, 3, 4, 8]))
+        offset = draw(st.one_of(st.none(), st.none(), st.none(), st.integers(0, 6)))
+        buffer = Buffer(
+            id=f"b{i}",
+            lower=lower,
+            upper=lower + draw(st.integers(1, 6)),
+            size=draw(st.integers(0, 12)),
+            alignment=alignment,
+            offset=None if offset is None else offset * alignment,
+        )
+        if find_fixed_clash([*buffers, buffer]) is None:
+            buffers.append(buffer)
+    return buffers
+
+
+def lowest_height(buffers: list[Buffer]) -> int:
+    """The lowest height by brute force.
+
+    In a lowest placement each buffer can be pushed down onto another, so placing the buffers of
+    some order one by one at the lowest free address gives it.
+    """
+    heights = []
+    for order in permutations(buffers):
+        placed: list[tuple[Buffer, int]] = []
+        for b in order:
+            taken = [(o, o + a.size) for a, o in placed if a.size and a.overlaps_in_time(b)]
+            starts = sorted({0, *(-(-end // b.alignment) * b.alignment for _, end in taken)})
+            free = (
+                o
+                for o in (starts if b.offset is None else [b.offset])
+                if not b.size or all(o + b.size <= start or end <= o for start, end in taken)
+            )
+            offset = next(free, None)
+            if offset is None:
+                break
+            placed.append((b, offset))
+        else:
+            heights.append(max((o + b.size for b, o in placed), default=0))
+    return min(heights)
+
+
+@settings(deadline=None, max_examples=150)
+@given(problems(40))
+def test_valid_and_not_below_the_bound(buffers):
+    placement = place(buffers, time_limit_s=0.05)
+    validate_placement(buffers, placement)
+    assert placement.height_bytes >= placement.lower_bound_bytes >= lower_bound(buffers)
+
+
+@settings(deadline=None, max_examples=250)
+@given(problems(6))
+def test_as_low_as_brute_force(buffers):
+    lowest = lowest_height(buffers)
+    placement = place(buffers)
+    assert placement.status is PlacementStatus.OPTIMAL
+    assert placement.height_bytes == placement.lower_bound_bytes == lowest
+    assert place(buffers, capacity=lowest).height_bytes == lowest
+    if lowest:
+        assert place(buffers, capacity=lowest - 1).status is PlacementStatus.INFEASIBLE
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems(14), st.randoms(use_true_random=False))
+def test_neither_names_nor_order_matter(buffers, rng):
+    renamed = [
+        Buffer(f"r{i}", b.lower, b.upper, b.size, b.alignment, b.offset)
+        for i, b in enumerate(rng.sample(buffers, len(buffers)))
+    ]
+    first = place(buffers)
+    assert place(buffers).offsets == first.offsets
+    assert place(renamed).height_bytes == first.height_bytes
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("count", [20, 60])
+def test_perfect_packings_reach_the_bound(count, seed):
+    buffers = cut_rectangle(count, 1000, 2**20, seed)
+    assert lower_bound(buffers) == 2**20
+    live = random.Random(seed).randrange(1000)
+    assert sum(b.size for b in buffers if b.lower <= live < b.upper) == 2**20
+    placement = place(buffers)
+    validate_placement(buffers, placement, capacity=2**20)
+    assert placement.status is PlacementStatus.OPTIMAL
