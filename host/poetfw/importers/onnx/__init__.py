@@ -1,0 +1,5 @@
+"""ONNX files as models."""
+
+from poetfw.importers.onnx.importer import import_onnx
+
+__all__ = ["import_onnx"]

@@ -1,0 +1,131 @@
+"""Reads an ONNX file that nobody vouches for, and the weights stored beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from poetfw.errors import ModelError
+
+LARGEST_FILE_BYTES = 1 << 30
+"""A model, its external weights included, may have so many bytes."""
+OPSETS = range(13, 22)
+"""The versions of ONNX's operators that are understood."""
+
+
+def read_model(path: Path) -> onnx.ModelProto:
+    """The file as ONNX's own structure, with external weights read in.
+
+    Raises:
+        ModelError: it cannot be read, is no ONNX model, is too large, uses operators of another
+            version than `OPSETS`, or names weights outside its own folder.
+    """
+    model = onnx.ModelProto()
+    try:
+        if not path.is_file():
+            raise ModelError(f"{path}: there is no such file")
+        if path.stat().st_size > LARGEST_FILE_BYTES:
+            raise ModelError(f"{path}: the file has more than {LARGEST_FILE_BYTES} bytes")
+        model.ParseFromString(path.read_bytes())
+    except (DecodeError, ValueError) as error:
+        raise ModelError(f"{path}: not an ONNX model, or damaged") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    if not model.graph.node:
+        raise ModelError(f"{path}: not an ONNX model, or one without nodes")
+    _check_opset(model, path)
+    room = LARGEST_FILE_BYTES - path.stat().st_size
+    for tensor in _tensors(model.graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            room -= _read_external(tensor, path, room)
+    return model
+
+
+def check_model(model: onnx.ModelProto, path: Path) -> None:
+    """Check the model by ONNX's own rules.
+
+    Raises:
+        ModelError: it breaks one.
+    """
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{path}: not a valid ONNX model: {reason:.400}") from error
+
+
+def _check_opset(model: onnx.ModelProto, path: Path) -> None:
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if len(versions) != 1 or versions[0] not in OPSETS:
+        found = " and ".join(map(str, versions)) or "none"
+        raise ModelError(
+            f"{path}: the model uses opset {found}; poetfw reads {OPSETS[0]} to {OPSETS[-1]}",
+            "convert it with onnx.version_converter.convert_version(model, 17)",
+            "or export it again with opset_version=17",
+        )
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor that may hold weights."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+
+
+def _read_external(tensor: onnx.TensorProto, path: Path, room: int) -> int:
+    """Put a tensor's external bytes into it; returns how many they are."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    file = _contained(location, path, tensor.name)
+    try:
+        offset = int(entries.get("offset", 0))
+        length = int(entries.get("length", file.stat().st_size - offset))
+        if offset < 0 or length < 0 or offset + length > file.stat().st_size:
+            raise ModelError(
+                f"{path}: the weights {tensor.name!r} are bytes {offset} to {offset + length} of "
+                f"{location!r}, which has {file.stat().st_size}"
+            )
+        if length > room:
+            raise ModelError(f"{path}: the model has more than {LARGEST_FILE_BYTES} bytes")
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            tensor.raw_data = stream.read(length)
+    except ValueError as error:
+        raise ModelError(
+            f"{path}: offset or length of the weights {tensor.name!r} is no number"
+        ) from error
+    except OSError as error:
+        raise ModelError(f"{path}: {location!r} cannot be read: {error.strerror}") from error
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    del tensor.external_data[:]
+    return length
+
+
+def _contained(location: str, path: Path, name: str) -> Path:
+    """The file of that location, which must lie in the model's folder, links followed."""
+    folder = path.parent.resolve()
+    inside = (
+        location
+        and "\0" not in location
+        and not PurePosixPath(location).is_absolute()
+        and not PureWindowsPath(location).anchor
+        and ".." not in PureWindowsPath(location).parts
+        and (folder / location).resolve().is_relative_to(folder)
+    )
+    if not inside:
+        raise ModelError(
+            f"{path}: the weights {name!r} are said to be in {location!r}; poetfw reads only "
+            "files in the model's own folder"
+        )
+    file = folder / location
+    if not file.is_file():
+        raise ModelError(
+            f"{path}: the weights {name!r} should be in {location!r}, which is not there",
+            "copy that file beside the model",
+        )
+    return file

@@ -1,0 +1,139 @@
+"""From an ONNX file to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+
+from poetfw.errors import ModelError
+from poetfw.importers.onnx.file import check_model, read_model
+from poetfw.importers.onnx.nodes import RULES
+from poetfw.importers.onnx.values import Node, UnsupportedError, Values
+from poetfw.models import GraphBuilder, Model
+
+
+def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
+    """A network from an ONNX file (opset 13 to 21), to go on training from its weights.
+
+    The file needs one input and one output, whose axis 0 is the batch; whatever batch it was
+    written for gives way to the one asked for. A softmax at its end is dropped where the loss is
+    softmax cross-entropy, which has it within. Nodes that the output does not need are ignored.
+
+    Args:
+        path: the file; weights it stores elsewhere must lie in its folder.
+        batch: samples in a batch.
+        loss: a key of `poetfw.training.LOSSES`.
+
+    Raises:
+        ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
+            are named.
+    """
+    proto = read_model(path)
+    try:
+        return _import(proto, path, batch, loss)
+    except ModelError as error:
+        if error.message.startswith(f"{path}: "):
+            raise
+        raise ModelError(f"{path}: {error.message}", *error.try_next) from error
+
+
+def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
+    graph = proto.graph
+    nodes = _needed([Node.of(node) for node in graph.node], [out.name for out in graph.output])
+    try:
+        check_model(proto, path)
+    except ModelError:
+        # To ONNX, too, an operator it does not know is an error, but it names only the first.
+        _refuse([(node, _UNKNOWN) for node in nodes if node.kind not in RULES])
+        raise
+    source = _input(graph)
+    _, *features = _extents(source)
+    builder = GraphBuilder(path.stem, source.name, (batch, *features))
+    values = Values(graph, nodes, builder, _extents(source)[0] or None, loss)
+    values.bind(source.name, builder.input)
+    _refuse(_translate(nodes, values))
+    if values.is_constant(values.output) or not values.is_bound(values.output):
+        raise ModelError(f"the model's output {values.output!r} is not calculated from its input")
+    return Model(
+        *builder.build(values.tensor(values.output)),
+        loss=loss,
+        description=f"imported from {path.name}",
+    )
+
+
+_UNKNOWN = "poetfw has no such operator"
+
+
+def _translate(nodes: Sequence[Node], values: Values) -> list[tuple[Node, str]]:
+    """Apply each node's rule; returns the nodes that cannot be trained, each with the reason."""
+    refused = []
+    for node in nodes:
+        if values.is_bound(node.output):
+            continue  # the rule of a node before it has covered it
+        rule = RULES.get(node.kind)
+        if rule is None:
+            refused.append((node, _UNKNOWN))
+        elif all(values.is_bound(name) for name in node.inputs if name):
+            try:
+                tensor = rule(node, values)
+            except UnsupportedError as error:
+                refused.append((node, str(error)))
+            except ModelError as error:
+                refused.append((node, error.message))
+            else:
+                if tensor is not None:
+                    values.bind(node.output, tensor)
+    return refused
+
+
+def _refuse(nodes: Sequence[tuple[Node, str]]) -> None:
+    """Raise ModelError that names all of the nodes, unless there are none."""
+    if nodes:
+        listed = "; ".join(f"{node.name!r:.120} ({node.kind}): {why}" for node, why in nodes)
+        count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        raise ModelError(
+            f"poetfw cannot train {count} of the model: {listed}",
+            "poetfw trains networks of " + ", ".join(RULES),
+        )
+
+
+def _needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
+    """The nodes that the outputs depend on, in order."""
+    wanted, needed = set(outputs), []
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.outputs):
+            wanted.update(filter(None, node.inputs))
+            needed.append(node)
+    return needed[::-1]
+
+
+def _input(graph: onnx.GraphProto) -> onnx.ValueInfoProto:
+    """The only input, which must be a batch of float32 features."""
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    if len(inputs) != 1 or len(graph.output) != 1:
+        raise ModelError(
+            f"the model has {len(inputs)} inputs and {len(graph.output)} outputs; "
+            "poetfw trains models with 1 of each"
+        )
+    if graph.sparse_initializer:
+        raise ModelError("the model has sparse weights, which poetfw does not read")
+    (source,) = inputs
+    if source.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
+        raise ModelError(
+            f"the model's input {source.name!r} is not float32", "export the model in float32"
+        )
+    extents = _extents(source)
+    if len(extents) < 2 or any(extent < 1 for extent in extents[1:]):
+        raise ModelError(
+            f"the model's input {source.name!r} has the shape {extents}, 0 where it is left open; "
+            "poetfw needs [batch, features...] with only the batch left open"
+        )
+    return source
+
+
+def _extents(value: onnx.ValueInfoProto) -> list[int]:
+    """The shape of a value; 0 where an extent is left open."""
+    return [int(dimension.dim_value) for dimension in value.type.tensor_type.shape.dim]

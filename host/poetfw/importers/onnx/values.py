@@ -1,0 +1,227 @@
+"""What the names in an ONNX graph stand for while it is translated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from poetfw.models import GraphBuilder
+
+
+class UnsupportedError(Exception):
+    """Why poetfw cannot train a node."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of an ONNX graph, in plain values.
+
+    Attributes:
+        name: its name, or that of its output where it has none.
+        kind: ONNX's name of the operator, with its domain unless that is ONNX's own.
+        inputs: names of its inputs, "" for one left out.
+        outputs: names of its outputs, "" for one left out.
+        attributes: its attributes, text decoded.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    @staticmethod
+    def of(proto: onnx.NodeProto) -> Node:
+        """The node that ONNX's structure holds."""
+        domain = proto.domain if proto.domain not in ("", "ai.onnx") else ""
+        return Node(
+            name=proto.name or next(filter(None, proto.output), proto.op_type),
+            kind=f"{domain}.{proto.op_type}" if domain else proto.op_type,
+            inputs=tuple(proto.input),
+            outputs=tuple(proto.output),
+            attributes={attribute.name: _plain(attribute) for attribute in proto.attribute},
+        )
+
+    @property
+    def output(self) -> str:
+        """Name of its first output."""
+        return self.outputs[0]
+
+    def has_input(self, position: int) -> bool:
+        """Whether an optional input is given."""
+        return position < len(self.inputs) and self.inputs[position] != ""
+
+    def expect(self, name: str, default: object, *accepted: object) -> None:
+        """Check that an attribute has one of the values that poetfw can handle.
+
+        Raises:
+            UnsupportedError: it has another one.
+        """
+        value = self.attributes.get(name, default)
+        if value not in accepted:
+            raise UnsupportedError(
+                f"{name} is {value!r}, but must be {' or '.join(map(repr, accepted))}"
+            )
+
+
+def _plain(attribute: onnx.AttributeProto) -> Any:
+    """An attribute's value; None where it has none of a type that ONNX defines."""
+    try:
+        value = onnx.helper.get_attribute_value(attribute)
+    except ValueError:
+        return None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+class Values:
+    """What each name stands for: a tensor of the graph being built, or a constant.
+
+    Attributes:
+        builder: the graph being built.
+        file_batch: the batch that the file was written for; None where it is left open.
+        output: name of the graph's output.
+        loss: what the model is to be trained with.
+    """
+
+    def __init__(
+        self,
+        graph: onnx.GraphProto,
+        nodes: Sequence[Node],
+        builder: GraphBuilder,
+        file_batch: int | None,
+        loss: str,
+    ) -> None:
+        self.builder = builder
+        self.file_batch = file_batch
+        self.output = graph.output[0].name
+        self.loss = loss
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._tensors: dict[str, str] = {}
+        self._readers: dict[str, list[Node]] = {}
+        self._shared: dict[str, tuple[object, ...]] = {}
+        self._parameters: dict[tuple[object, ...], str] = {}
+        for node in nodes:
+            for name in node.inputs:
+                self._readers.setdefault(name, []).append(node)
+
+    def bind(self, name: str, tensor: str) -> None:
+        """Let a name stand for a tensor of the graph being built."""
+        self._tensors[name] = tensor
+
+    def bind_constant(self, name: str, constant: onnx.TensorProto) -> None:
+        """Let a name stand for a constant."""
+        self._constants[name] = constant
+
+    def is_bound(self, name: str) -> bool:
+        """Whether the name stands for anything yet."""
+        return name in self._tensors or name in self._constants
+
+    def is_constant(self, name: str) -> bool:
+        """Whether the name stands for a constant."""
+        return name in self._constants
+
+    def tensor(self, name: str) -> str:
+        """The tensor that a name stands for.
+
+        Raises:
+            UnsupportedError: it is a constant.
+        """
+        if name in self._constants:
+            raise UnsupportedError(f"its input {name!r} is a constant")
+        return self._tensors[name]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of the tensor that a name stands for."""
+        return self.builder.shape(self.tensor(name))
+
+    def constant_proto(self, name: str) -> onnx.TensorProto:
+        """The constant that a name stands for."""
+        return self._constants[name]
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """The integers that a name stands for.
+
+        Raises:
+            UnsupportedError: it is not a constant, or holds something else.
+        """
+        array = self._array(name, onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+        return tuple(int(value) for value in array.reshape(-1))
+
+    def number(self, name: str) -> float:
+        """The single float32 number that a name stands for.
+
+        Raises:
+            UnsupportedError: it is not a constant, or holds something else.
+        """
+        array = self.floats(name)
+        if array.size != 1:
+            raise UnsupportedError(f"its input {name!r} is not a single number")
+        return float(array.reshape(-1)[0])
+
+    def floats(self, name: str) -> NDArray[np.float32]:
+        """The float32 array that a name stands for.
+
+        Raises:
+            UnsupportedError: it is not a constant, or holds something else.
+        """
+        array = self._array(name, onnx.TensorProto.FLOAT)
+        if not np.isfinite(array).all():
+            raise UnsupportedError(f"its weights {name!r} hold NaN or infinity")
+        return array.astype(np.float32)
+
+    def parameter(self, names: Sequence[str], values: NDArray[np.float32], form: str = "") -> str:
+        """The tensor that is trained from these constants, made at the first call.
+
+        Nodes that share a constant share the tensor. `form` says how `values` were made from
+        the constants, so that no two forms of one constant are trained apart.
+
+        Raises:
+            UnsupportedError: another node uses one of the constants in another form.
+        """
+        key = (*names, form)
+        for name in names:
+            if self._shared.setdefault(name, key) != key:
+                raise UnsupportedError(
+                    f"its weights {name!r} are shared with a node that uses them in another form"
+                )
+        if key not in self._parameters:
+            self._parameters[key] = self.builder.parameter("+".join(names), values)
+        return self._parameters[key]
+
+    def reader(self, name: str) -> Node | None:
+        """The only node that reads a name; None where there are others, or it is the output."""
+        readers = self._readers.get(name, [])
+        return readers[0] if len(readers) == 1 and name != self.output else None
+
+    def expect_unread(self, names: Sequence[str]) -> None:
+        """Check that nothing reads these outputs.
+
+        Raises:
+            UnsupportedError: something does.
+        """
+        for name in filter(None, names):
+            if name in self._readers or name == self.output:
+                raise UnsupportedError(f"its output {name!r} is used; only the first may be")
+
+    def _array(self, name: str, *types: int) -> NDArray[Any]:
+        if name not in self._constants:
+            raise UnsupportedError(f"its input {name!r} must be a constant")
+        proto = self._constants[name]
+        if proto.data_type not in types:
+            actual, wanted = (
+                onnx.TensorProto.DataType.Name(number) for number in (proto.data_type, types[0])
+            )
+            raise UnsupportedError(f"its input {name!r} is {actual}, but must be {wanted}")
+        try:
+            array: NDArray[Any] = numpy_helper.to_array(proto)
+        except (ValueError, TypeError) as error:
+            raise UnsupportedError(
+                f"the data of {name!r} do not fill its shape {list(proto.dims)}"
+            ) from error
+        return array

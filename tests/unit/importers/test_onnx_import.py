@@ -1,0 +1,476 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from poetfw.errors import ModelError
+from poetfw.importers.onnx import import_onnx
+from poetfw.ir import Role
+from poetfw.models import Model
+from poetfw.ops import kind_of
+
+Array = NDArray[np.float32]
+RANDOM = np.random.default_rng(7)
+
+
+def floats(*shape: int) -> Array:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def write(
+    folder: Path,
+    nodes: Sequence[onnx.NodeProto],
+    constants: dict[str, NDArray[np.generic]],
+    *,
+    x: Sequence[int | str | None] = (2, 3, 8, 8),
+    y: Sequence[int | str | None] = ("n", "m"),
+    opset: int = 17,
+    dtype: int = TensorProto.FLOAT,
+) -> Path:
+    """A model from input x to output y."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", dtype, x)],
+        [helper.make_tensor_value_info("y", dtype, y)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def infer(model: Model, x: Array) -> Array:
+    values = {**model.weights, model.input.name: x}
+    for op in model.graph.ops:
+        assert op.output is not None
+        result = kind_of(op).compute(op, [values[name] for name in op.inputs], [])
+        assert result is not None
+        values[op.output] = result.astype(np.float32)
+    return values[model.graph.output]
+
+
+def assert_same_inference(path: Path, model: Model) -> None:
+    x = floats(*model.input.shape)
+    (expected,) = ReferenceEvaluator(str(path)).run(None, {model.input.name: x})
+    np.testing.assert_allclose(infer(model, x), expected, rtol=1e-5, atol=1e-5)
+
+
+def node(kind: str, inputs: str, output: str = "y", **attributes: object) -> onnx.NodeProto:
+    return helper.make_node(
+        kind, inputs.split(",") if inputs else [], [output], name=f"the {kind}", **attributes
+    )
+
+
+W = {"w": floats(4, 3, 3, 3)}
+HALF = {"w": floats(6, 1, 3, 3), "b": floats(6)}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants", "kinds"),
+    [
+        ([node("Conv", "x,w", pads=[1, 0, 2, 1], strides=[2, 1])], W, ["conv2d"]),
+        ([node("Conv", "x,w,b", group=3)], HALF, ["conv2d"]),
+        ([node("Conv", "x,w", auto_pad="SAME_UPPER", strides=[2, 2])], W, ["conv2d"]),
+        ([node("Conv", "x,w", auto_pad="SAME_LOWER", strides=[2, 2])], W, ["conv2d"]),
+        ([node("Conv", "x,w", auto_pad="VALID", strides=[3, 2])], W, ["conv2d"]),
+        ([node("Relu", "x")], {}, ["relu"]),
+        ([node("Clip", "x,l,h")], {"l": np.float32([0]), "h": np.float32(6)}, ["relu6"]),
+        ([node("Clip", "x,l")], {"l": np.float32(0)}, ["relu"]),
+        (
+            [node("Constant", "", "l", value_float=0.0), node("Clip", "x,l")],
+            {},
+            ["relu"],
+        ),
+        ([node("MaxPool", "x", kernel_shape=[3, 2], strides=[2, 2])], {}, ["max_pool2d"]),
+        (
+            [node("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)],
+            {},
+            ["max_pool2d"],
+        ),
+        (
+            [node("AveragePool", "x", kernel_shape=[3, 3], pads=[1, 1, 1, 1])],
+            {},
+            ["avg_pool2d"],
+        ),
+        (
+            [node("AveragePool", "x", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)],
+            {},
+            ["avg_pool2d"],
+        ),
+        ([node("GlobalAveragePool", "x")], {}, ["global_avg_pool"]),
+        ([node("ReduceMean", "x", axes=[3, -2])], {}, ["global_avg_pool"]),
+        ([node("ReduceMean", "x", axes=[2, 3], keepdims=0)], {}, ["global_avg_pool", "reshape"]),
+        ([node("Relu", "x", "r"), node("Add", "r,x")], {}, ["relu", "add"]),
+        ([node("Flatten", "x")], {}, ["reshape"]),
+        ([node("Flatten", "x", axis=-3)], {}, ["reshape"]),
+        ([node("Reshape", "x,s")], {"s": np.int64([0, -1])}, ["reshape"]),
+        ([node("Reshape", "x,s")], {"s": np.int64([-1, 192])}, ["reshape"]),
+        ([node("Reshape", "x,s")], {"s": np.int64([2, 0, -1])}, ["reshape"]),
+        ([node("Reshape", "x,s", allowzero=1)], {"s": np.int64([2, 192])}, ["reshape"]),
+        ([node("Identity", "x", "i"), node("Relu", "i")], {}, ["relu"]),
+        ([node("Relu", "x", "r"), node("Dropout", "r,p")], {"p": np.float32(0)}, ["relu"]),
+        ([node("Relu", "x"), node("Sin", "x", "unused")], {}, ["relu"]),
+    ],
+)
+def test_an_operator_gives_what_onnx_says(
+    tmp_path: Path,
+    nodes: list[onnx.NodeProto],
+    constants: dict[str, NDArray[np.generic]],
+    kinds: list[str],
+):
+    path = write(tmp_path, nodes, constants)
+    model = import_onnx(path, 2, loss="mse")
+    assert [op.kind for op in model.graph.ops] == kinds
+    assert_same_inference(path, model)
+
+
+def test_reduce_mean_takes_its_axes_from_an_input(tmp_path: Path):
+    nodes = [node("ReduceMean", "x,a", keepdims=0)]
+    path = write(tmp_path, nodes, {"a": np.int64([2, 3])}, opset=18)
+    assert_same_inference(path, import_onnx(path, 2))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        ([node("Gemm", "x,w,b", transB=1)], {"w": floats(4, 6), "b": floats(4)}),
+        ([node("Gemm", "x,w,b")], {"w": floats(6, 4), "b": floats(1, 4)}),
+        ([node("Gemm", "x,w")], {"w": floats(6, 4)}),
+        ([node("MatMul", "x,w")], {"w": floats(6, 4)}),
+        ([node("MatMul", "x,w", "m"), node("Add", "m,b")], {"w": floats(6, 4), "b": floats(4)}),
+        ([node("MatMul", "x,w", "m"), node("Add", "b,m")], {"w": floats(6, 4), "b": floats(1, 4)}),
+        ([node("MatMul", "x,w", "m"), node("Add", "m,m")], {"w": floats(6, 4)}),
+    ],
+)
+def test_a_product_becomes_a_linear_layer(
+    tmp_path: Path, nodes: list[onnx.NodeProto], constants: dict[str, NDArray[np.generic]]
+):
+    path = write(tmp_path, nodes, constants, x=[2, 6])
+    model = import_onnx(path, 2)
+    assert model.graph.ops[0].kind == "linear"
+    assert_same_inference(path, model)
+
+
+def batch_norm(**attributes: object) -> tuple[list[onnx.NodeProto], dict[str, Array]]:
+    constants = {"g": floats(3), "b": floats(3), "m": floats(3), "v": np.abs(floats(3))}
+    return [node("BatchNormalization", "x,g,b,m,v", epsilon=1e-3, **attributes)], constants
+
+
+@pytest.mark.parametrize("opset", [13, 14, 15, 17, 21])
+def test_batch_norm_keeps_weights_and_statistics(tmp_path: Path, opset: int):
+    nodes, constants = batch_norm(momentum=0.9)
+    path = write(tmp_path, nodes, constants, opset=opset)
+    model = import_onnx(path, 2, loss="mse")
+    x = floats(2, 3, 8, 8)
+    g, b, m, v = (constants[name].reshape(3, 1, 1) for name in "gbmv")
+    expected = g * (x - m) / np.sqrt(v + 1e-3) + b
+    np.testing.assert_allclose(infer(model, x), expected, rtol=1e-5, atol=1e-5)
+    (op,) = model.graph.ops
+    assert op.number("momentum") == pytest.approx(0.1, rel=1e-12)
+    assert op.number("eps") == 1e-3
+    assert [t.role for t in model.graph.persistent] == [Role.PARAMETER, Role.STATE]
+
+
+def test_batch_norm_may_be_in_training_form(tmp_path: Path):
+    nodes, constants = batch_norm(training_mode=1)
+    nodes[0].output.extend(["m2", "v2"])
+    model = import_onnx(write(tmp_path, nodes, constants), 2, loss="mse")
+    assert [op.kind for op in model.graph.ops] == ["batch_norm"]
+
+
+@pytest.mark.parametrize("batch", ["n", None, 1, 7])
+def test_the_batch_asked_for_replaces_the_files(tmp_path: Path, batch: int | str | None):
+    target = np.int64([batch if isinstance(batch, int) else -1, 192])
+    path = write(tmp_path, [node("Reshape", "x,s")], {"s": target}, x=[batch, 3, 8, 8])
+    model = import_onnx(path, 5)
+    assert model.input.shape == (5, 3, 8, 8)
+    assert model.output.shape == (5, 192)
+
+
+@pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
+def test_a_softmax_at_the_end_is_left_to_the_loss(tmp_path: Path, kind: str):
+    nodes = [node("Gemm", "x,w", "logits"), node(kind, "logits")]
+    path = write(tmp_path, nodes, {"w": floats(6, 4)}, x=[2, 6])
+    assert [op.kind for op in import_onnx(path, 2).graph.ops] == ["linear"]
+    with pytest.raises(ModelError, match=f"the {kind}' .*only as the last node"):
+        import_onnx(path, 2, loss="mse")
+
+
+def test_shared_weights_stay_shared_and_equal_constants_apart(tmp_path: Path):
+    nodes = [
+        node("Identity", "w", "w2"),
+        node("Gemm", "x,w", "a"),
+        helper.make_node("Gemm", ["a", "w"], ["b"]),
+        helper.make_node("Gemm", ["b", "w2"], ["y"]),
+    ]
+    path = write(tmp_path, nodes, {"w": floats(6, 6)}, x=[2, 6])
+    model = import_onnx(path, 2)
+    assert [t.name for t in model.graph.with_role(Role.PARAMETER)] == ["w", "w2"]
+    assert_same_inference(path, model)
+
+
+def test_names_may_hold_any_text(tmp_path: Path):
+    names = ['*/ #include "x"\n', "a;\nb", "%s{{ x }}"]
+    nodes = [
+        helper.make_node("Relu", ["x"], [names[0]], name=names[1]),
+        helper.make_node("Relu", [names[0]], [names[2]], name=names[1]),
+        helper.make_node("Relu", [names[2]], ["y"], name=names[1]),
+    ]
+    path = write(tmp_path, nodes, {})
+    model = import_onnx(path, 2, loss="mse")
+    assert len({op.name for op in model.graph.ops}) == 3
+    assert_same_inference(path, model)
+
+
+def test_operators_that_onnx_itself_does_not_know_are_named_at_once(tmp_path: Path):
+    nodes = [
+        node("Conv", "x,w", "a", dilations=[2, 2]),
+        node("Sin", "a", "b"),
+        helper.make_node("Add", ["x", "half"], ["c"], name="bad\nadd"),
+        helper.make_node("Grommet", ["c"], ["d"], domain="com.example", name="custom"),
+        helper.make_node("Add", ["b", "d"], ["y"], name="fine"),
+    ]
+    path = write(tmp_path, nodes, W | {"half": np.float32([0.5])})
+    with pytest.raises(ModelError) as caught:
+        import_onnx(path, 2)
+    message = str(caught.value)
+    assert message == (
+        f"{path}: poetfw cannot train 2 nodes of the model: "
+        "'the Sin' (Sin): poetfw has no such operator; "
+        "'custom' (com.example.Grommet): poetfw has no such operator"
+    )
+
+
+def test_all_nodes_that_cannot_be_trained_are_named_at_once(tmp_path: Path):
+    nodes = [
+        node("Conv", "x,w", "a", dilations=[2, 2]),
+        node("Sin", "a", "b"),
+        helper.make_node("Add", ["x", "half"], ["c"], name="bad\nadd"),
+        helper.make_node("Add", ["b", "c"], ["y"], name="fine"),
+    ]
+    path = write(tmp_path, nodes, W | {"half": np.float32([0.5])})
+    with pytest.raises(ModelError) as caught:
+        import_onnx(path, 2)
+    assert str(caught.value) == (
+        f"{path}: poetfw cannot train 3 nodes of the model: "
+        "'the Conv' (Conv): dilations is [2, 2], but must be [1, 1]; "
+        "'the Sin' (Sin): poetfw has no such operator; "
+        "'bad\\nadd' (Add): its input 'half' is a constant"
+    )
+
+
+NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants", "reason"),
+    [
+        ([node("Conv", "x,w")], {"w": W["w"].astype(np.float64)}, "is DOUBLE, but must be FLOAT"),
+        ([node("Conv", "x,w")], {"w": W["w"].astype(np.float16)}, "is FLOAT16, but must be FLOAT"),
+        ([node("Conv", "x,w")], NAN, "'w' hold NaN or infinity"),
+        ([node("Conv", "x,w")], {"w": floats(4, 2, 3, 3)}, "channels"),
+        ([node("Conv", "x,w")], {"w": floats(4, 3, 9, 9)}, "kernel"),
+        ([node("Conv", "x,w")], {"w": floats(4, 3, 3)}, "weight has 3 axes"),
+        ([node("Conv", "x,w")], {"w": floats(0, 3, 3, 3)}, "must be 1 or more"),
+        ([node("Conv", "x,w", group=0)], W, "groups"),
+        ([node("Conv", "x,w", group=-1)], W, "groups"),
+        ([node("Conv", "x,w", strides=[0, 1])], W, "stride"),
+        ([node("Conv", "x,w", strides=[0, 0], auto_pad="SAME_UPPER")], W, "strides is"),
+        ([node("Conv", "x,w", pads=[-1, 0, 0, 0])], W, "padding"),
+        ([node("Conv", "x,w", pads=[1, 1])], W, "pads is"),
+        ([node("Conv", "x,w", auto_pad="SAME")], W, "auto_pad is 'SAME'"),
+        ([node("Conv", "x,w", kernel_shape=[5, 5])], W, "kernel_shape is"),
+        ([node("Conv", "x,x")], {}, "'x' must be a constant"),
+        ([node("Conv", ",w")], W, "not a valid ONNX model"),
+        ([node("Conv", "x,w,b")], W | {"b": floats(3)}, "its bias 'b' has shape"),
+        ([node("MaxPool", "x", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)], {}, "ceil_mode"),
+        ([node("MaxPool", "x", kernel_shape=[2])], {}, "kernel_shape is"),
+        (
+            [helper.make_node("MaxPool", ["x"], ["z", "y"], name="p", kernel_shape=[2, 2])],
+            {},
+            "only the first may be",
+        ),
+        ([node("ReduceMean", "x", axes=[1])], {}, r"averages over axes \[1\]"),
+        ([node("ReduceMean", "x")], {}, "averages over axes"),
+        ([node("ReduceMean", "x", axes=[2, 99])], {}, "averages over axes"),
+        ([node("Clip", "x,l,h")], {"l": np.float32(-1), "h": np.float32(1)}, r"clips to \[-1, 1\]"),
+        ([node("Clip", "x,x,x")], {}, "must be a constant"),
+        ([node("Dropout", "x")], {}, "drops a share of 0.5"),
+        ([node("Flatten", "x", axis=2)], {}, "axis is 2"),
+        ([node("Reshape", "x,s")], {"s": np.int64([3, -1])}, "does not keep axis 0"),
+        ([node("Reshape", "x,s")], {"s": np.int64([-1, 64])}, "does not keep axis 0"),
+        ([node("Reshape", "x,s")], {"s": np.int64([-1, -1])}, "does not keep axis 0"),
+        ([node("Reshape", "x,s")], {"s": np.int64([2, 0, -1, 0, 0])}, "does not keep axis 0"),
+        ([node("Reshape", "x,s")], {"s": np.int64([])}, "does not keep axis 0"),
+        ([node("Reshape", "x,x")], {}, "must be a constant"),
+        ([node("Gemm", "x,w")], {"w": floats(8, 4)}, "2 axes only"),
+        ([node("Softmax", "x", "s"), node("Relu", "s")], {}, "only as the last node"),
+        ([node("BatchNormalization", "x,w,w,w,v")], {"w": floats(3), "v": floats(2)}, "differ in"),
+        (
+            [node("BatchNormalization", "x,w,w,w,v")],
+            {"w": floats(3), "v": np.float32([1, -1, 1])},
+            "variance is negative",
+        ),
+        (
+            [node("Constant", "", "c", value_string="c"), node("Reshape", "x,c")],
+            {},
+            "neither a tensor nor numbers",
+        ),
+        ([node("Constant", "", "y", value_float=1.0)], {}, "is not calculated from its input"),
+        ([node("Relu", "missing")], {}, "not a valid ONNX model"),
+        ([node("Relu", "a", "y"), node("Relu", "y", "a")], {}, "not a valid ONNX model"),
+        ([node("Relu", "x"), node("Relu", "x")], {}, "not a valid ONNX model"),
+        ([node("Conv", "x")], {}, "not a valid ONNX model"),
+        ([node("Conv", "x,w", pads="text")], W, "not a valid ONNX model"),
+        ([node("Relu", "x", "z")], {}, "is not calculated|not a valid ONNX"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(
+    tmp_path: Path,
+    nodes: list[onnx.NodeProto],
+    constants: dict[str, NDArray[np.generic]],
+    reason: str,
+):
+    path = write(tmp_path, nodes, constants)
+    with pytest.raises(ModelError, match=reason) as caught:
+        import_onnx(path, 2, loss="mse")
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_shared_in_two_forms_are_refused(tmp_path: Path):
+    nodes = [node("Gemm", "x,w", "a"), helper.make_node("Gemm", ["a", "w"], ["y"], transB=1)]
+    path = write(tmp_path, nodes, {"w": floats(6, 6)}, x=[2, 6])
+    with pytest.raises(ModelError, match="'w' are shared with a node that uses them in another"):
+        import_onnx(path, 2)
+
+
+@pytest.mark.parametrize(
+    ("x", "reason"),
+    [
+        ([2, 3, "h", 8], "only the batch left open"),
+        ([2, 3, 0, 8], "only the batch left open"),
+        ([2, -3, 8, 8], "only the batch left open"),
+        ([2], "only the batch left open"),
+        ([], "only the batch left open"),
+    ],
+)
+def test_the_input_needs_a_shape(tmp_path: Path, x: list[int | str | None], reason: str):
+    with pytest.raises(ModelError, match=reason):
+        import_onnx(write(tmp_path, [node("Relu", "x")], {}, x=x), 2, loss="mse")
+
+
+def test_the_input_must_be_float32(tmp_path: Path):
+    path = write(tmp_path, [node("Relu", "x")], {}, dtype=TensorProto.DOUBLE)
+    with pytest.raises(ModelError, match="input 'x' is not float32"):
+        import_onnx(path, 2, loss="mse")
+
+
+@pytest.mark.parametrize("opset", [12, 22])
+def test_other_opsets_are_refused(tmp_path: Path, opset: int):
+    with pytest.raises(ModelError, match=f"uses opset {opset}; poetfw reads 13 to 21"):
+        import_onnx(write(tmp_path, [node("Relu", "x")], {}, opset=opset), 2)
+
+
+@pytest.mark.parametrize("batch", [0, -1, 10**9])
+def test_the_batch_must_be_sensible(tmp_path: Path, batch: int):
+    with pytest.raises(ModelError, match="the batch is"):
+        import_onnx(write(tmp_path, [node("Relu", "x")], {}), batch, loss="mse")
+
+
+def test_an_output_that_the_loss_does_not_fit_is_refused(tmp_path: Path):
+    with pytest.raises(ModelError, match="softmax cross-entropy needs") as caught:
+        import_onnx(write(tmp_path, [node("Relu", "x")], {}), 2)
+    assert "choose the loss mse" in caught.value.try_next
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0", b"not a model", b"\x08\xff\xff", bytes(1000)], ids=repr
+)
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="not an ONNX model"):
+        import_onnx(path, 2)
+
+
+def test_a_truncated_model_is_refused(tmp_path: Path):
+    path = write(tmp_path, [node("Conv", "x,w")], W)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ModelError, match=r"model\.onnx: "):
+        import_onnx(path, 2)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path):
+    with pytest.raises(ModelError, match="there is no such file"):
+        import_onnx(tmp_path / "none.onnx", 2)
+    with pytest.raises(ModelError, match="there is no such file"):
+        import_onnx(tmp_path, 2)
+
+
+def test_two_inputs_or_outputs_are_refused(tmp_path: Path):
+    path = write(tmp_path, [node("Relu", "x")], {})
+    model = onnx.load(path)
+    model.graph.output.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 8, 8]))
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="1 inputs and 2 outputs"):
+        import_onnx(path, 2)
+
+
+def external(folder: Path, location: str, **entries: str) -> Path:
+    """A convolution whose weights are said to be elsewhere."""
+    path = write(folder, [node("Conv", "x,w")], W)
+    model = onnx.load(path)
+    (tensor,) = model.graph.initializer
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_weights_may_lie_beside_the_model(tmp_path: Path):
+    (tmp_path / "weights.bin").write_bytes(b"1234" + W["w"].tobytes() + b"more")
+    path = external(tmp_path, "weights.bin", offset="4", length=str(W["w"].nbytes))
+    model = import_onnx(path, 2, loss="mse")
+    np.testing.assert_array_equal(model.weights["w"], W["w"])
+
+
+@pytest.mark.parametrize(
+    ("location", "entries", "reason"),
+    [
+        ("", {}, "only files in the model's own folder"),
+        ("../secret.bin", {}, "only files in the model's own folder"),
+        ("a/../../secret.bin", {}, "only files in the model's own folder"),
+        ("..\\secret.bin", {}, "only files in the model's own folder"),
+        ("/etc/passwd", {}, "only files in the model's own folder"),
+        ("C:\\secret.bin", {}, "only files in the model's own folder"),
+        ("a\0b", {}, "only files in the model's own folder"),
+        ("link.bin", {}, "only files in the model's own folder"),
+        ("none.bin", {}, "is not there"),
+        (".", {}, "is not there"),
+        ("short.bin", {}, "too small for the declared shape"),
+        ("short.bin", {"offset": "9"}, "which has 4"),
+        ("short.bin", {"offset": "-1"}, "which has 4"),
+        ("short.bin", {"length": "99999999999"}, "which has 4"),
+        ("short.bin", {"offset": "one"}, "is no number"),
+    ],
+)
+def test_weights_elsewhere_are_refused(
+    tmp_path: Path, location: str, entries: dict[str, str], reason: str
+):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(W["w"].tobytes())
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (folder / "short.bin").write_bytes(b"1234")
+    with pytest.raises(ModelError, match=reason):
+        import_onnx(external(folder, location, **entries), 2, loss="mse")
