@@ -14,7 +14,7 @@ built is in `running.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -37,7 +37,8 @@ from poetfw.firmware import (
     write_image,
     write_project,
 )
-from poetfw.importers import DataSet, import_onnx, load_data
+from poetfw.importers import DataSet, load_data
+from poetfw.importers.onnx import import_onnx
 from poetfw.ir import Graph
 from poetfw.memory import MemoryPlan, padded, plan_memory, resident_bytes
 from poetfw.models import DEFAULT_MODEL, Model, build_model
@@ -56,6 +57,7 @@ from poetfw.schedule import (
 from poetfw.training import Program, Sgd, make_program
 
 DEFAULT_DATA = "digits"
+DEFAULT_LOSS = "softmax_cross_entropy"
 
 IMAGE = "storage.img"
 """The storage image's name in a project."""
@@ -255,7 +257,7 @@ def load_model(settings: BuildSettings) -> Model:
     if settings.batch < 1:
         raise ConfigError(f"the batch is {settings.batch}: it must be 1 or more")
     if settings.model.endswith(".onnx"):
-        return import_onnx(Path(settings.model), settings.batch, loss=settings.loss)
+        return import_onnx(Path(settings.model), settings.batch, settings.loss or DEFAULT_LOSS)
     model = build_model(settings.model, settings.batch, settings.seed)
     return model if settings.loss is None else replace(model, loss=settings.loss)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -141,10 +142,10 @@ def build(
     if as_json:
         output.print_json(report.to_json())
     else:
-        _print(report)
+        _print(report, board)
 
 
-def _print(report: BuildReport) -> None:
+def _print(report: BuildReport, board: str) -> None:
     schedule = report.schedule
     basis = "analytic" if report.costs_are_analytic else "measured"
     gap = "unknown" if schedule.gap is None else f"{schedule.gap:.3%}"
@@ -170,8 +171,8 @@ def _print(report: BuildReport) -> None:
             ("firmware", str(report.elf)),
         ]
     rows.append(("project", report.out_dir))
-    output.results.print(output.table(f"{report.model} on {report.board}", ("", ""), rows))
+    output.results.print(output.facts(f"{report.model} on {report.board}", rows))
     if report.elf is not None:
-        output.results.print(
-            f"Run it:  poetfw run --board {report.board} --out {output.escaped(report.out_dir)}"
-        )
+        out = ["--out", report.out_dir] if Path(report.out_dir) != out_folder(None, board) else []
+        command = shlex.join(["poetfw", "run", "--board", board, *out])
+        output.results.print(f"Run it:  {output.escaped(command)}")

@@ -67,6 +67,16 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     return result
 
 
+def facts(title: str, rows: Sequence[tuple[str, str]]) -> Table:
+    """Names and values, one pair a line."""
+    result = Table(title=title, title_justify="left", show_header=False)
+    for name, value in rows:
+        result.add_row(escaped(name), escaped(value))
+    for column in result.columns:
+        column.overflow = "fold"
+    return result
+
+
 @contextmanager
 def spinner() -> Iterator[Any]:
     """A line that says what is being done; yields the function that changes it."""

@@ -97,4 +97,4 @@ def _print(report: RunReport) -> None:
             ("… of weights", f"{report.verify.max_rel_error_weights:.2e}"),
             ("same bits as without schedule", identical),
         ]
-    output.results.print(output.table(f"{report.board}, on {where}", ("", ""), rows))
+    output.results.print(output.facts(f"{report.board}, on {where}", rows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from poetfw.boards import Board
 from poetfw.devices.console import Event, parse_line
-from poetfw.devices.process import Process, TimedOut, started
+from poetfw.devices.process import TimedOut, started
 from poetfw.errors import DeviceError, ToolError
 
 SILENCE_S = 120.0

@@ -73,7 +73,7 @@ def render_project(view: ProjectView, board: Board) -> Project:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - C, not HTML; every text in a view is safe C already
+        autoescape=False,
     )
     files: dict[str, bytes] = {}
     for template, target, step in _GENERATED:

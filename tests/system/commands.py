@@ -1,0 +1,53 @@
+"""Runs the command line as a user does: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+needs_twin = pytest.mark.skipif(
+    shutil.which("qemu-system-arm") is None or shutil.which("arm-none-eabi-gcc") is None,
+    reason="needs qemu-system-arm and arm-none-eabi-gcc",
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+def poetfw(*arguments: str | Path, cwd: Path, timeout_s: float = 300, **environment: str) -> Result:
+    """Run `poetfw`; the interpreter and its packages are those of the tests."""
+    command = [sys.executable, "-m", "poetfw.cli.main", *map(str, arguments)]
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("POETFW_")}
+    result = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    return Result(result.returncode, result.stdout, result.stderr)
+
+
+def succeed(*arguments: str | Path, cwd: Path, **environment: str) -> Any:
+    """Run `poetfw … --json`, which must succeed; returns the document it prints."""
+    result = poetfw(*arguments, "--json", cwd=cwd, **environment)
+    assert result.code == 0, result.stderr
+    return result.json

@@ -1,0 +1,147 @@
+"""The same C on this computer: every scheduler, tight budgets, sanitizers, determinism, the wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from system.commands import poetfw, succeed
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def build_and_run(folder: Path, *arguments: str, steps: int = 2) -> tuple[Any, Any]:
+    build = succeed("build", "--board", "linux", *arguments, cwd=folder)
+    return build, succeed("run", "--board", "linux", "--steps", str(steps), cwd=folder)
+
+
+def trained_slots(folder: Path) -> dict[str, bytes]:
+    from poetfw.firmware import SlotPurpose, read_slots
+    from poetfw.running import open_project
+
+    project = open_project(folder / "build/linux")
+    values = read_slots(
+        folder / "build/linux/run/storage.img", project.stages.slots, project.tensors
+    )
+    return {
+        name: value.tobytes()
+        for (name, purpose), value in values.items()
+        if purpose is SlotPurpose.PERSISTENT
+    }
+
+
+@pytest.fixture(scope="module")
+def unscheduled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, dict[str, bytes]]:
+    folder = tmp_path_factory.mktemp("unscheduled")
+    build, run = build_and_run(folder, "--scheduler", "checkpoint-all", "--batch", "8")
+    return build, run, trained_slots(folder)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "share"),
+    [
+        ("poet", 0.75),
+        ("poet", 0.5),
+        ("poet-paging-off", 0.6),
+        ("poet-remat-off", 0.5),
+    ],
+)
+def test_every_schedule_trains_to_the_same_bits(
+    tmp_path: Path, unscheduled: tuple[Any, Any, dict[str, bytes]], scheduler: str, share: float
+) -> None:
+    everything, run_everything, weights = unscheduled
+    ram = int(everything["peak_bytes"] * share)
+    build, run = build_and_run(
+        tmp_path, "--scheduler", scheduler, "--batch", "8", "--ram", str(ram)
+    )
+    assert build["schedule"]["recomputes"] + build["schedule"]["page_ins"] > 0
+    assert run["high_water_bytes"] == build["peak_bytes"] <= ram
+    assert run["loss"] == run_everything["loss"]
+    assert trained_slots(tmp_path) == weights
+
+
+@pytest.mark.parametrize("model", ["mlp", "lenet5", "resnet8"])
+def test_built_in_models_train_and_verify(tmp_path: Path, model: str) -> None:
+    succeed("build", "--board", "linux", "--model", model, "--batch", "4", cwd=tmp_path)
+    run = succeed("run", "--board", "linux", "--steps", "3", "--verify", cwd=tmp_path)
+    assert run["verify"]["max_rel_error_loss"] <= 1e-5
+    assert run["verify"]["max_rel_error_weights"] <= 1e-5
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+
+
+def test_mean_squared_error_trains_and_verifies(tmp_path: Path) -> None:
+    arguments = ("--model", "mlp", "--loss", "mse", "--learning-rate", "0.05")
+    succeed("build", "--board", "linux", *arguments, cwd=tmp_path)
+    run = succeed("run", "--board", "linux", "--epochs", "2", "--verify", cwd=tmp_path)
+    assert run["accuracy"] is None
+    assert 0 < run["mean_squared_error"] < 0.1
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+
+
+def test_resnet8_does_not_fit_the_nrf52840(tmp_path: Path) -> None:
+    arguments = ("--model", "resnet8", "--batch", "1", "--ram", "257000")
+    result = poetfw("build", "--board", "nrf52840", *arguments, cwd=tmp_path)
+    assert result.code == 5
+    assert "parameters" in result.stderr
+    assert not (tmp_path / "build").exists()
+
+
+def test_firmware_runs_clean_under_sanitizers(tmp_path: Path) -> None:
+    from poetfw.devices import build_environments, run_firmware
+    from poetfw.firmware import RunRequest, set_request
+
+    succeed("build", "--board", "linux", "--batch", "8", "--ram", "90000", cwd=tmp_path)
+    folder = tmp_path / "build/linux"
+    elf = build_environments(folder, ["linux-sanitize"])["linux-sanitize"]
+    set_request(folder / "storage.img", RunRequest(steps=2, capture=True))
+    log = run_firmware([str(elf.resolve())], folder, timeout_s=120)
+    assert len(log.losses) == 2
+
+
+def tree_digest(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "build.json"
+    }
+
+
+def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    digests = []
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        succeed(
+            *("build", "--board", "nrf52840", "--ram", "230000", "--generate-only"),
+            cwd=folder,
+            PYTHONHASHSEED=seed,
+        )
+        digests.append(tree_digest(folder / "build/nrf52840"))
+    assert digests[0] == digests[1]
+
+
+def test_wheel_builds_the_demo_outside_the_checkout(tmp_path: Path) -> None:
+    wheels, site, work = tmp_path / "wheels", tmp_path / "site", tmp_path / "work"
+    work.mkdir()
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", wheels, REPOSITORY], check=True, timeout=300)
+    (wheel,) = wheels.glob("poetfw-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", site, wheel], check=True, timeout=300)
+    where = subprocess.run(
+        [sys.executable, "-c", "import poetfw; print(poetfw.__file__)"],
+        cwd=work,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert where.stdout.startswith(str(site))
+    succeed("build", "--board", "linux", cwd=work, PYTHONPATH=str(site))
+    run = succeed("run", "--board", "linux", cwd=work, PYTHONPATH=str(site))
+    assert run["accuracy"] >= 0.90

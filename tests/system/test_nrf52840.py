@@ -1,0 +1,107 @@
+"""The whole way on the nRF52840: schedule, code, PlatformIO, twin, references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from system.commands import needs_twin, poetfw, succeed
+
+pytestmark = [pytest.mark.emulator, needs_twin]
+
+BOARD_RAM_BYTES = 262_144
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("nrf52840")
+
+
+@pytest.fixture(scope="module")
+def build(folder: Path) -> Any:
+    return succeed("build", "--board", "nrf52840", cwd=folder)
+
+
+def test_training_does_not_fit_without_a_schedule(build: Any) -> None:
+    assert build["checkpoint_all_peak_bytes"] > 1.4 * BOARD_RAM_BYTES
+    assert build["peak_bytes"] <= build["arena_bytes"] <= build["budget_bytes"] < BOARD_RAM_BYTES
+
+
+def test_real_board_elf_fits(folder: Path, build: Any) -> None:
+    assert (folder / build["elf"]).is_file()
+    assert build["ram_bytes"] <= BOARD_RAM_BYTES
+    assert build["flash_bytes"] <= 1_048_576
+
+
+def test_schedule_is_certified(build: Any) -> None:
+    schedule = build["schedule"]
+    assert schedule["status"] == "optimal"
+    assert schedule["bound_is_global"]
+    assert schedule["gap"] <= 1e-3
+    assert schedule["recomputes"] + schedule["page_ins"] > 0
+
+
+def test_network_learns_inside_the_twin(folder: Path, build: Any) -> None:
+    run = succeed("run", "--board", "nrf52840", cwd=folder)
+    assert run["emulated"]
+    assert run["accuracy"] >= 0.90
+    assert run["loss"][-1] < run["loss"][0] / 4
+    assert run["high_water_bytes"] == build["peak_bytes"]
+    assert run["instructions"] > 0
+    assert run["stack_high_water_bytes"] < 4096
+
+
+def test_run_agrees_with_the_references(folder: Path, build: Any) -> None:
+    run = succeed("run", "--board", "nrf52840", "--steps", "10", "--verify", cwd=folder)
+    assert len(run["loss"]) == run["steps"] == 10
+    assert run["verify"]["max_rel_error_loss"] <= 1e-5
+    assert run["verify"]["max_rel_error_gradients"] <= 1e-4
+    assert run["verify"]["max_rel_error_weights"] <= 1e-5
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+
+
+def test_twin_and_this_computer_calculate_the_same_bits(folder: Path, build: Any) -> None:
+    steps = ("--steps", "3")
+    succeed("build", "--board", "linux", cwd=folder)
+    native = succeed("run", "--board", "linux", *steps, cwd=folder)
+    twin = succeed("run", "--board", "nrf52840", *steps, cwd=folder)
+    assert twin["loss"] == native["loss"]
+
+
+def test_paging_goes_through_the_storage(tmp_path: Path) -> None:
+    smallest = poetfw("build", "--board", "nrf52840", "--ram", "1000", "--json", cwd=tmp_path)
+    assert smallest.code == 5
+    ram = smallest.json["error"]["minimum_budget_bytes"]
+    build = succeed("build", "--board", "nrf52840", "--ram", str(ram), cwd=tmp_path)
+    assert build["schedule"]["page_ins"] >= build["schedule"]["page_outs"] > 0
+    run = succeed("run", "--board", "nrf52840", "--steps", "2", "--verify", cwd=tmp_path)
+    assert run["high_water_bytes"] == build["peak_bytes"] <= ram
+    assert run["storage_bytes_written"] > 2 * 65_536
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+
+
+def test_corrupt_storage_image_is_refused(tmp_path: Path) -> None:
+    succeed("build", "--board", "nrf52840", cwd=tmp_path)
+    image = tmp_path / "build/nrf52840/storage.img"
+    content = bytearray(image.read_bytes())
+    content[20] ^= 1
+    image.write_bytes(content)
+    result = poetfw("run", "--board", "nrf52840", cwd=tmp_path)
+    assert result.code == 4
+    assert "is no storage image" in result.stderr
+
+
+def test_broken_slot_stops_the_firmware(tmp_path: Path) -> None:
+    succeed("build", "--board", "nrf52840", cwd=tmp_path)
+    image = tmp_path / "build/nrf52840/storage.img"
+    content = np.frombuffer(image.read_bytes(), np.uint8).copy()
+    trailers = np.flatnonzero(content == ord("S"))
+    last = max(i for i in trailers if bytes(content[i : i + 4]) == b"SLOT")
+    content[last + 12] ^= 1
+    image.write_bytes(content.tobytes())
+    result = poetfw("run", "--board", "nrf52840", "--steps", "1", cwd=tmp_path)
+    assert result.code == 4
+    assert "the firmware stopped with an error" in result.stderr

@@ -1,0 +1,64 @@
+"""A network exported from PyTorch builds, runs and verifies like a built-in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from system.commands import needs_twin, succeed
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with net.onnx, a small residual CNN, and data.npz for it."""
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+            self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+            self.pointwise = nn.Conv2d(8, 8, 1)
+            self.pool = nn.MaxPool2d(2)
+            self.head = nn.Linear(8 * 5 * 5, 4)
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            x = self.stem(x)
+            x = torch.relu(x + self.pointwise(self.depthwise(x)))
+            return self.head(torch.flatten(self.pool(x), 1))
+
+    folder = tmp_path_factory.mktemp("onnx")
+    torch.manual_seed(0)
+    example = torch.zeros(2, 3, 10, 10)
+    torch.onnx.export(
+        Net(),
+        (example,),
+        folder / "net.onnx",
+        training=torch.onnx.TrainingMode.TRAINING,
+        do_constant_folding=False,
+        opset_version=17,
+        dynamo=False,
+    )
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 4, 200)
+    x = random.normal(0, 0.5, (200, 3, 10, 10)) + labels[:, None, None, None] - 1.5
+    np.savez(folder / "data.npz", x=x.astype(np.float32), y=labels)
+    return folder
+
+
+@pytest.mark.emulator
+@needs_twin
+def test_exported_network_trains_inside_the_twin(exported: Path) -> None:
+    arguments = ("--model", "net.onnx", "--data", "data.npz", "--batch", "16")
+    build = succeed("build", "--board", "nrf52840", *arguments, "--ram", "90000", cwd=exported)
+    assert build["checkpoint_all_peak_bytes"] > build["budget_bytes"]
+    run = succeed("run", "--board", "nrf52840", "--steps", "10", "--verify", cwd=exported)
+    assert run["verify"]["max_rel_error_loss"] <= 1e-5
+    assert run["verify"]["max_rel_error_weights"] <= 1e-5
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+    trained = succeed("run", "--board", "nrf52840", "--epochs", "3", cwd=exported)
+    assert trained["accuracy"] >= 0.90
