@@ -158,22 +158,29 @@ class Compact:
         )
 
     def start(self, graph: Indexed, plan: ExecutionPlan) -> Vector | None:
-        """A plan made of stages as a solution, F and U left at 0; None if it has no place here."""
+        """A plan made of stages as a solution, with F and U left at 0.
+
+        Steps on tensors that the graph takes as having no bytes are passed over.
+
+        Returns:
+            The columns; None if the plan does what no column stands for.
+        """
         values = np.zeros(self.program.columns)
         position = {node.name: i for i, node in enumerate(graph.problem.nodes)}
         live: set[int] = set()
-        stage = -1
+        stage = 0
         opening = True
         chosen: list[tuple[dict[Key, int], Key]] = []
         for step in plan:
             i = position[step.node]
+            if not graph.size[i] and i != stage:
+                continue
             if step.kind in (StepKind.COMPUTE, StepKind.PAGE_IN):
                 if opening:
-                    stage += 1
                     chosen += [(self.stay, (stage, j)) for j in live]
-                    opening = False
-                if i == stage:
-                    opening = True
+                opening = i == stage
+                if opening:
+                    stage += 1
                 else:
                     kind = self.recompute if step.kind is StepKind.COMPUTE else self.page_in
                     chosen.append((kind, (stage, i)))

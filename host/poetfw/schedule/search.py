@@ -17,7 +17,7 @@ from poetfw.schedule.milp import Program, SolverOptions, Vector, solve_program
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
-_ROUNDING_RETRIES = 3
+_TIGHTENINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,12 @@ class SolveOptions(SolverOptions):
     Attributes:
         window: how far from what a stage differentiates it may compute again, in a first search
             whose result starts the unrestricted one; None to search without restriction at once.
+        small_share: tensors that together take at most this share of the budget are left out of
+            the first searches; see `without_small_tensors`.
     """
 
     window: int | None = 8
+    small_share: float = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +83,14 @@ def search_compact(problem: ScheduleProblem, options: SolveOptions) -> Found:
     if max(map(graph.working_set, range(graph.n))) > problem.ram_bytes:
         return replace(found, bound_j=math.inf)
     found = found.or_better(problem, furthest_use(graph))
-    windows: list[int | None] = [None]
-    if options.window is not None and any(node.backward for node in problem.nodes):
-        windows.insert(0, options.window)
+    passes = _passes(problem, options)
     ends_s = time.perf_counter() + options.time_limit_s
     try:
-        for window in windows:
+        for number, (reduced, window) in enumerate(passes, start=1):
             left_s = max(0.0, ends_s - time.perf_counter())
-            limits = replace(options, time_limit_s=left_s if window is None else left_s / 2)
-            found = _improve(problem, found, limits, window)
+            limit_s = left_s if number == len(passes) else left_s / 2
+            limits = replace(options, time_limit_s=limit_s)
+            found = _improve(problem, found, limits, reduced, window)
             if found.gap <= options.gap:
                 break
     except KeyboardInterrupt:
@@ -98,6 +100,36 @@ def search_compact(problem: ScheduleProblem, options: SolveOptions) -> Found:
     return found
 
 
+def _passes(
+    problem: ScheduleProblem, options: SolveOptions
+) -> list[tuple[ScheduleProblem, int | None]]:
+    """Programs to solve one after the other, each starting from the plan of the one before."""
+    reduced = without_small_tensors(problem, options.small_share)
+    passes: list[tuple[ScheduleProblem, int | None]] = []
+    if options.window is not None and any(node.backward for node in problem.nodes):
+        passes.append((reduced, options.window))
+    if reduced != problem:
+        passes.append((reduced, None))
+    return [*passes, (problem, None)]
+
+
+def without_small_tensors(problem: ScheduleProblem, share: float) -> ScheduleProblem:
+    """The problem with its smallest tensors, together at most this share of the budget, for free.
+
+    Batch statistics and losses are a few bytes, but each costs a program as many variables as any
+    other tensor. Without them it is a relaxation, so its bound holds; and a plan of it that keeps
+    them in RAM as long as they are wanted overruns the budget by little or nothing.
+    """
+    left_bytes = problem.ram_bytes * share
+    nodes = list(problem.nodes)
+    for i in sorted(range(len(nodes)), key=lambda i: nodes[i].output_bytes):
+        left_bytes -= nodes[i].output_bytes
+        if left_bytes < 0:
+            break
+        nodes[i] = replace(nodes[i], output_bytes=0)
+    return replace(problem, nodes=tuple(nodes))
+
+
 def search_algorithm_1(problem: ScheduleProblem, options: SolveOptions) -> Found:
     """The best plan that Algorithm 1 finds."""
     found = search_checkpoint_all(problem, options)
@@ -105,35 +137,37 @@ def search_algorithm_1(problem: ScheduleProblem, options: SolveOptions) -> Found
         return found
 
     def write(problem: ScheduleProblem) -> _Written:
-        graph = Indexed.of(problem)
-        formulation = formulate_algorithm_1(graph)
-        return _Written(graph, formulation.program, formulation.stages)
+        formulation = formulate_algorithm_1(Indexed.of(problem))
+        return _Written(formulation.program, formulation.stages)
 
-    return _run(problem, found, options, write)
+    return _run(problem, found, options, problem, write)
 
 
 @dataclass(frozen=True)
 class _Written:
     """A problem as a program."""
 
-    graph: Indexed
     program: Program
     stages: Callable[[Vector], Stages]
     start: Vector | None = None
 
 
 def _improve(
-    problem: ScheduleProblem, found: Found, options: SolveOptions, window: int | None
+    problem: ScheduleProblem,
+    found: Found,
+    options: SolveOptions,
+    reduced: ScheduleProblem,
+    window: int | None,
 ) -> Found:
-    """Solve the compact formulation, starting from what is known."""
+    """Solve the compact formulation of the reduced problem, starting from what is known."""
 
     def write(problem: ScheduleProblem) -> _Written:
         graph = Indexed.of(problem)
         compact = formulate(graph, window=window)
         start = compact.start(graph, found.plan) if found.plan else None
-        return _Written(graph, compact.program, compact.stages, start)
+        return _Written(compact.program, compact.stages, start)
 
-    improved = _run(problem, found, options, write)
+    improved = _run(problem, found, options, reduced, write)
     # A bound within the window bounds nothing else.
     return improved if window is None else replace(improved, bound_j=found.bound_j)
 
@@ -142,30 +176,30 @@ def _run(
     problem: ScheduleProblem,
     found: Found,
     options: SolveOptions,
+    relaxed: ScheduleProblem,
     write: Callable[[ScheduleProblem], _Written],
 ) -> Found:
-    """Solve a program until the simulator accepts its plan.
+    """Solve the program of a relaxation until the simulator accepts its plan for the problem.
 
-    A solver's tolerance may let a plan overrun the budget or the deadline by a hair; then the
-    program is solved again with that much less of it.
+    The plan may overrun the budget or the deadline, by what the relaxation leaves out or by a
+    solver's tolerance; then the program is solved again with that much less of it.
     """
-    tightened = problem
-    for _ in range(_ROUNDING_RETRIES):
+    graph = Indexed.of(problem)
+    tightened = relaxed
+    for _ in range(_TIGHTENINGS):
         written = write(tightened)
         solution = solve_program(written.program, options, written.start)
-        if tightened is problem:
+        if tightened is relaxed:
             found = replace(found, bound_j=max(found.bound_j, solution.bound))
         if solution.values is None:
             break
-        plan = lower(written.graph, written.stages(solution.values))
+        plan = lower(graph, written.stages(solution.values))
         if accepts(problem, plan):
             return found.or_better(problem, plan)
-        over = unlimited(problem, plan)
-        overrun_bytes = max(0, over.peak_bytes - problem.ram_bytes)
+        overrun = unlimited(problem, plan)
+        ram_bytes = tightened.ram_bytes - max(0, overrun.peak_bytes - problem.ram_bytes)
         deadline_s = tightened.deadline_s
         if deadline_s is not None and problem.deadline_s is not None:
-            deadline_s -= max(0.0, over.time_s - problem.deadline_s)
-        tightened = replace(
-            tightened, ram_bytes=tightened.ram_bytes - overrun_bytes, deadline_s=deadline_s
-        )
+            deadline_s -= max(0.0, overrun.time_s - problem.deadline_s)
+        tightened = replace(tightened, ram_bytes=ram_bytes, deadline_s=deadline_s)
     return found
