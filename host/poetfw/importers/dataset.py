@@ -56,45 +56,43 @@ def load_data(spec: str | Path, model: Model) -> DataSet:
     """
     text = str(spec)
     if text in BUILT_IN:
-        x, labels = BUILT_IN[text](model)
-        return _data_set(text, x, _built_in_targets(text, labels, model), None, None, model)
-    if not isinstance(spec, Path) and not text.endswith(".npz"):
+        data = _built_in(text, model)
+    elif isinstance(spec, Path) or text.endswith(".npz"):
+        data = _npz(Path(spec), model)
+    else:
         raise DataError(
             f"no data set is called {text!r}",
             "use one of: " + ", ".join(BUILT_IN),
             "or give the path of an .npz file with arrays x and y",
         )
-    path = Path(spec)
+    if len(data.x_train) < model.batch:
+        raise DataError(
+            f"{text}: there are {len(data.x_train)} samples to train with, fewer than the batch "
+            f"of {model.batch}",
+            "give more samples, or choose a smaller batch",
+        )
+    return data
+
+
+def _built_in(name: str, model: Model) -> DataSet:
+    x, labels = BUILT_IN[name](model)
+    y = _built_in_targets(name, labels, model)
+    train, test = split(labels, len(labels))
+    return DataSet(name, x[train], y[train], x[test], y[test])
+
+
+def _npz(path: Path, model: Model) -> DataSet:
     arrays = read_npz(path, required=("x", "y"), optional=("x_test", "y_test"))
     if ("x_test" in arrays) != ("y_test" in arrays):
         raise DataError(f"{path}: x_test and y_test must come together, or not at all")
     x = _features(path, "x", arrays["x"], model)
     y = _targets(path, "y", arrays["y"], len(x), model)
     if "x_test" not in arrays:
-        return _data_set(text, x, y, None, None, model)
+        train, test = split(y, len(x))
+        return DataSet(str(path), x[train], y[train], x[test], y[test])
     x_test = _features(path, "x_test", arrays["x_test"], model)
     y_test = _targets(path, "y_test", arrays["y_test"], len(x_test), model)
-    return _data_set(text, x, y, x_test, y_test, model)
-
-
-def _data_set(
-    name: str,
-    x: Features,
-    y: Targets,
-    x_test: Features | None,
-    y_test: Targets | None,
-    model: Model,
-) -> DataSet:
-    if x_test is None or y_test is None:
-        train, test = split(y, len(x))
-        x, y, x_test, y_test = x[train], y[train], x[test], y[test]
-    if len(x) < model.batch:
-        raise DataError(
-            f"{name}: there are {len(x)} samples to train with, fewer than the batch of "
-            f"{model.batch}",
-            "give more samples, or choose a smaller batch",
-        )
-    return DataSet(name, x, y, x_test, y_test)
+    return DataSet(str(path), x, y, x_test, y_test)
 
 
 def _built_in_targets(name: str, labels: NDArray[np.int32], model: Model) -> Targets:

@@ -8,6 +8,7 @@ before anything is unpacked.
 from __future__ import annotations
 
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -27,12 +28,15 @@ _MALFORMED = (
     zipfile.BadZipFile,
     zlib.error,
     EOFError,
-    ValueError,  # NumPy's, for a malformed header
+    ValueError,  # NumPy's, for a malformed header, which it reads as a Python literal
+    TypeError,
+    SyntaxError,
+    tokenize.TokenError,
+    RecursionError,
+    MemoryError,
     RuntimeError,  # zipfile's, for an encrypted member
     NotImplementedError,  # zipfile's, for an unknown compression
     OverflowError,
-    SyntaxError,
-    UnicodeDecodeError,
 )
 
 
