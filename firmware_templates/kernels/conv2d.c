@@ -102,27 +102,94 @@ static void sum_products_4(const struct walk *walk, const float *source, const f
     totals[3] = total3;
 }
 
-/* One position of the result in all `count` channels of a group, which are `result_channel`
- * elements apart. */
-static void sum_channels(const struct walk *walk, const float *source, const float *weight,
-                         int32_t next, const float *bias, float *result, int32_t result_channel,
-                         int32_t count)
+/* One position of the result, in all channels of a group and all samples. */
+struct position {
+    int32_t samples;
+    int32_t source_sample; /* elements to the next sample */
+    int32_t result_sample;
+    int32_t channels;
+    int32_t weight_next; /* elements to the next channel */
+    int32_t result_channel;
+};
+
+static void sum_channels(const struct walk *walk, const struct position *position,
+                         const float *source, const float *weight, const float *bias, float *result)
 {
     int32_t channel = 0;
-    for (; channel + 4 <= count; channel += 4) {
+    for (; channel + 4 <= position->channels; channel += 4) {
         float totals[4];
-        sum_products_4(walk, source, weight, next, totals);
+        sum_products_4(walk, source, weight, position->weight_next, totals);
         for (int32_t lane = 0; lane < 4; lane++) {
             *result = bias != NULL ? totals[lane] + *bias++ : totals[lane];
-            result += result_channel;
+            result += position->result_channel;
         }
-        weight += 4 * next;
+        weight += 4 * position->weight_next;
     }
-    for (; channel < count; channel++) {
+    for (; channel < position->channels; channel++) {
         const float total = sum_products(walk, source, weight);
         *result = bias != NULL ? total + *bias++ : total;
-        result += result_channel;
-        weight += next;
+        result += position->result_channel;
+        weight += position->weight_next;
+    }
+}
+
+/* The same walk with the roles exchanged, to sum over four sources at once: a product's factors
+ * commute, so the bits stay the same. */
+static struct walk exchanged(const struct walk *walk)
+{
+    const struct walk other = {
+        .channels = walk->channels,
+        .rows = walk->rows,
+        .columns = walk->columns,
+        .source_channel = walk->weight_channel,
+        .source_row = walk->weight_row,
+        .source_column = walk->weight_column,
+        .weight_channel = walk->source_channel,
+        .weight_row = walk->source_row,
+        .weight_column = walk->source_column,
+    };
+    return other;
+}
+
+static void sum_samples(const struct walk *walk, const struct position *position,
+                        const float *source, const float *weight, const float *bias, float *result)
+{
+    const struct walk other = exchanged(walk);
+    int32_t sample = 0;
+    for (; sample + 4 <= position->samples; sample += 4) {
+        float totals[4];
+        sum_products_4(&other, weight, source, position->source_sample, totals);
+        for (int32_t lane = 0; lane < 4; lane++) {
+            *result = bias != NULL ? totals[lane] + *bias : totals[lane];
+            result += position->result_sample;
+        }
+        source += 4 * position->source_sample;
+    }
+    for (; sample < position->samples; sample++) {
+        const float total = sum_products(walk, source, weight);
+        *result = bias != NULL ? total + *bias : total;
+        result += position->result_sample;
+        source += position->source_sample;
+    }
+}
+
+/* Four sums at a time: over channels where a group has that many, else (depthwise) over samples. */
+static void sum_position(const struct walk *walk, const struct position *position,
+                         const float *source, const float *weight, const float *bias, float *result)
+{
+    if (position->channels >= 4) {
+        for (int32_t sample = 0; sample < position->samples; sample++) {
+            sum_channels(walk, position, source, weight, bias, result);
+            source += position->source_sample;
+            result += position->result_sample;
+        }
+    } else {
+        for (int32_t channel = 0; channel < position->channels; channel++) {
+            sum_samples(walk, position, source, weight, bias != NULL ? bias + channel : NULL,
+                        result);
+            weight += position->weight_next;
+            result += position->result_channel;
+        }
     }
 }
 
@@ -183,6 +250,14 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
         .weight_row = op->kernel_width,
         .weight_column = 1,
     };
+    const struct position position = {
+        .samples = op->batch,
+        .source_sample = op->in_channels * in_plane,
+        .result_sample = op->out_channels * out_plane,
+        .channels = group_out,
+        .weight_next = group_in * kernel,
+        .result_channel = out_plane,
+    };
     for (int32_t i = 0; i < op->out_height; i++) {
         const struct taps rows = taps_of_output(i, op->kernel_height, op->stride_height,
                                                 op->padding_top, op->in_height);
@@ -195,14 +270,12 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
             const float *source = x + rows.source * op->in_width + columns.source;
             const float *weight = w + rows.tap * op->kernel_width + columns.tap;
             float *result = y + i * op->out_width + j;
-            for (int32_t n = 0; n < op->batch; n++) {
-                for (int32_t group = 0; group < op->groups; group++) {
-                    sum_channels(&flat, source, weight + group * group_out * group_in * kernel,
-                                 group_in * kernel, b != NULL ? b + group * group_out : NULL,
-                                 result, out_plane, group_out);
-                    source += group_in * in_plane;
-                    result += group_out * out_plane;
-                }
+            for (int32_t group = 0; group < op->groups; group++) {
+                sum_position(&flat, &position, source, weight,
+                             b != NULL ? b + group * group_out : NULL, result);
+                source += group_in * in_plane;
+                weight += group_out * group_in * kernel;
+                result += group_out * out_plane;
             }
         }
     }
@@ -225,6 +298,14 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
         .weight_row = op->stride_height * op->kernel_width,
         .weight_column = op->stride_width,
     };
+    const struct position position = {
+        .samples = op->batch,
+        .source_sample = op->out_channels * out_plane,
+        .result_sample = op->in_channels * in_plane,
+        .channels = group_in,
+        .weight_next = kernel,
+        .result_channel = in_plane,
+    };
     for (int32_t i = 0; i < op->in_height; i++) {
         const struct taps rows = taps_of_input(i, op->kernel_height, op->stride_height,
                                                op->padding_top, op->out_height);
@@ -237,13 +318,11 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
             const float *source = dy + rows.source * op->out_width + columns.source;
             const float *weight = w + rows.tap * op->kernel_width + columns.tap;
             float *result = dx + i * op->in_width + j;
-            for (int32_t n = 0; n < op->batch; n++) {
-                for (int32_t group = 0; group < op->groups; group++) {
-                    sum_channels(&flat, source, weight + group * group_out * group_in * kernel,
-                                 kernel, NULL, result, in_plane, group_in);
-                    source += group_out * out_plane;
-                    result += group_in * in_plane;
-                }
+            for (int32_t group = 0; group < op->groups; group++) {
+                sum_position(&flat, &position, source, weight, NULL, result);
+                source += group_out * out_plane;
+                weight += group_out * group_in * kernel;
+                result += group_in * in_plane;
             }
         }
     }

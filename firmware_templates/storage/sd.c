@@ -13,7 +13,7 @@
 #define RESPONSE_BYTES 9u
 #define READ_BYTES 100000u
 #define BUSY_BYTES 500000u
-#define INITIALISE_ROUNDS 3000u /* of 17 bytes or more: 51,000 bytes */
+#define INITIALISE_ROUNDS 3200u /* of two commands, 16 bytes or more: 51,200 bytes */
 #define RESET_ROUNDS 16u
 
 enum command {
@@ -86,6 +86,7 @@ static uint8_t command(enum command number, uint32_t argument)
         (uint8_t)(argument >> 8),            (uint8_t)argument,         0u,
     };
     frame[5] = command_crc(frame, 5u);
+    (void)receive(); /* N_RC: one byte at least between the last response and a command */
     poet_hal_spi_transfer(frame, NULL, sizeof frame);
     if (number == STOP_TRANSMISSION) {
         (void)receive(); /* a stuff byte */
@@ -124,10 +125,7 @@ static void deselect(void)
 static uint8_t application_command(enum command number, uint32_t argument)
 {
     (void)command(APP_CMD, 0u);
-    (void)receive();
-    const uint8_t response = command(number, argument);
-    (void)receive();
-    return response;
+    return command(number, argument);
 }
 
 static int reset(void)

@@ -1,4 +1,4 @@
-"""The same C on this computer: every scheduler, tight budgets, sanitizers, determinism, the wheel."""
+"""The same C on this computer: every scheduler, tight budgets, sanitizers, the wheel."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def unscheduled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, dic
     ("scheduler", "share"),
     [
         ("poet", 0.75),
-        ("poet", 0.5),
-        ("poet-paging-off", 0.6),
-        ("poet-remat-off", 0.5),
+        ("poet", 0.57),
+        ("poet-paging-off", 0.7),
+        ("poet-remat-off", 0.57),
     ],
 )
 def test_every_schedule_trains_to_the_same_bits(

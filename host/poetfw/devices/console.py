@@ -1,4 +1,4 @@
-"""The firmware's console protocol: lines of `@word [number] key=value …`. Every byte is untrusted."""
+"""The firmware's console: lines of `@word [number] key=value …`. Every byte is untrusted."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -21,7 +22,7 @@ def literal(value: int | float) -> str:
 
 def string_literal(text: str) -> str:
     """A C string literal; the text must be printable ASCII without quotes or backslashes."""
-    assert text.isascii() and text.isprintable() and not set(text) & set('"\\?'), text
+    assert re.fullmatch(r"[ !#-\[\]-~]*", text), text
     return f'"{text}"'
 
 

@@ -25,7 +25,7 @@ def known_environments() -> frozenset[str]:
 
 
 def select_environments(names: Sequence[str]) -> bytes:
-    """A platformio.ini with the named environments and what they extend; the first is the default."""
+    """A platformio.ini of the named environments, the first the default, and what they extend."""
     everything = _read()
     wanted = [*_SHARED]
     for name in names:

@@ -12,7 +12,7 @@ from poetfw.errors import ConfigError
 class Sgd:
     """Stochastic gradient descent, with PyTorch's update rule.
 
-    g ← g + weight_decay·w;  v ← momentum·v + g;  w ← w − learning_rate·v
+    g = g + weight_decay * w;  v = momentum * v + g;  w = w - learning_rate * v
 
     Attributes:
         learning_rate: step size, above 0.

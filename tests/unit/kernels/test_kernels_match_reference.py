@@ -76,7 +76,7 @@ def convolutions(draw: st.DrawFn) -> Convolution:
     group_in, group_out = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     kernel = attributes.pop("kernel")
     assert isinstance(kernel, tuple)
-    x = (draw(st.integers(1, 3)), groups * group_in, height, width)
+    x = (draw(st.integers(1, 6)), groups * group_in, height, width)
     w = (groups * group_out, group_in, *kernel)
     stride, padding = attributes["stride"], attributes["padding"]
     assert isinstance(stride, tuple)
