@@ -386,11 +386,11 @@ def plan_within(
     evaluation = plan_evaluation(program, board)
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     options = SolveOptions(time_limit_s=settings.time_limit_s)
+    problem = schedule_problem(program.training, board, costs, None, settings.deadline_s)
+    check_budget(program, problem, evaluation, budget_bytes, resident)
     available = budget_bytes - resident
     for _ in range(_PLACEMENT_ATTEMPTS):
-        problem = schedule_problem(program.training, board, costs, available, settings.deadline_s)
-        check_budget(program, problem, evaluation, budget_bytes, resident)
-        training = solve(problem, settings.scheduler, options)
+        training = solve(replace(problem, ram_bytes=available), settings.scheduler, options)
         memory = place_plan(program, training, evaluation, None)
         excess = memory.arena_bytes - budget_bytes
         if excess <= 0:
@@ -421,8 +421,8 @@ def check_budget(
         return
     parameters = sum(tensor.size_bytes for tensor in program.persistent)
     raise InfeasibleError(
-        f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} needs at least "
-        f"{resident + needed:,} bytes. Op {op!r} needs {needed:,} at once, beside the "
+        f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} needs at "
+        f"least {resident + needed:,} bytes. Op {op!r} needs {needed:,} at once, beside the "
         f"{resident:,} that are never free ({parameters:,} of parameters, optimizer state and "
         f"running statistics, which are not paged)",
         "choose a smaller --batch",

@@ -26,9 +26,8 @@ def trained_slots(folder: Path) -> dict[str, bytes]:
     from poetfw.running import open_project
 
     project = open_project(folder / "build/linux")
-    values = read_slots(
-        folder / "build/linux/run/storage.img", project.stages.slots, project.tensors
-    )
+    image = project.folder / "run/storage.img"
+    values = read_slots(image, project.stages.slots, project.tensors)
     return {
         name: value.tobytes()
         for (name, purpose), value in values.items()
