@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw.memory.bounds import lower_bound
-from poetfw.memory.checks import check_buffers
+from poetfw.memory.checks import LARGEST_BYTES, check_buffers
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.problem import Buffer, Placement, PlacementStatus
-from poetfw.memory.search import Outcome, Search
+from poetfw.memory.search import Look, Outcome, Search
 from poetfw.memory.sections import split_components
 from poetfw.memory.validator import validate_by_sweep, validate_placement
 
@@ -33,7 +33,7 @@ _LARGEST_PAIRWISE = 5_000
 _FIRST_STATES = 2_000
 """States granted to the first run of a search; the grant doubles once all orders had theirs."""
 
-_FIRST_PROBE = 16_000
+_FIRST_PROBE = 24_000
 """States granted to the first probe of a height between the bound and the best."""
 
 
@@ -174,10 +174,12 @@ class _Component:
         search = Search(self._buffers, capacity)
         states = min(grant, self._work.states)
         outcome = Outcome.LIMIT
-        for rank, share in _ranks(search, self._work.rng):
+        for rank, look, share in _strategies(search, self._work.rng):
             if search.states >= states or time.perf_counter() > self._work.deadline:
                 break
-            outcome = search.run(rank, min(share, states - search.states), self._work.deadline)
+            outcome = search.run(
+                rank, look, min(share, states - search.states), self._work.deadline
+            )
             if outcome is not Outcome.LIMIT:
                 break
         self._work.states -= search.states
@@ -190,16 +192,20 @@ class _Component:
         self.height = max(offsets[b.id] + b.size for b in self._buffers)
 
 
-def _ranks(search: Search, rng: random.Random) -> Iterator[tuple[list[float], int]]:
-    """Orders for the search to try cases in, each with the states to spend on it."""
+def _strategies(search: Search, rng: random.Random) -> Iterator[tuple[list[float], Look, int]]:
+    """Orders to try cases in and where to look for them, with the states to spend on each."""
     length = [last - first for first, last in search.spans]
     size = [float(b.size) for b in search.buffers]
+    ranks = [
+        [-n * s for n, s in zip(length, size, strict=True)],
+        [-n - s / (2 * LARGEST_BYTES) for n, s in zip(length, size, strict=True)],
+        [-s for s in size],
+    ]
     share = _FIRST_STATES
     while True:
-        yield [-n * s for n, s in zip(length, size, strict=True)], share
-        yield [-n - s / 2**41 for n, s in zip(length, size, strict=True)], share
-        yield [-s for s in size], share
-        yield [rng.random() for _ in size], share
+        for rank in [*ranks, [rng.random() for _ in size]]:
+            for look in Look:
+                yield rank, look, share
         share *= 2
 
 

@@ -39,6 +39,14 @@ _LARGEST_MEMORY = 400_000
 """States remembered as hopeless at most; each takes a few hundred bytes."""
 
 
+class Look(Enum):
+    """Where a search looks for the section to branch on: each finds what the others miss."""
+
+    FEWEST = "all valleys"
+    NARROWEST = "the narrowest valley"
+    LOWEST = "the lowest valley"
+
+
 class Outcome(Enum):
     """How a search ended."""
 
@@ -141,11 +149,12 @@ class Search:
         ]
         self._hopeless: set[tuple[int, tuple[int, ...]]] = set()
 
-    def run(self, rank: Sequence[float], state_limit: int, deadline: float) -> Outcome:
+    def run(self, rank: Sequence[float], look: Look, state_limit: int, deadline: float) -> Outcome:
         """Search depth first.
 
         Args:
             rank: of each of `buffers`; what ranks lower is tried first.
+            look: where to look for the section to branch on.
             state_limit: states to visit at most.
             deadline: value of `time.perf_counter` at which to give up.
 
@@ -183,7 +192,9 @@ class Search:
             if key in self._hopeless:
                 cases: list[int] = []
             else:
-                cases, section, floor, wasted_to = self._branch(lo, hi, left, floors, slack, rank)
+                cases, section, floor, wasted_to = self._branch(
+                    lo, hi, left, floors, slack, rank, look
+                )
             if len(cases) > 1:
                 choices.append(
                     _Choice(
@@ -245,43 +256,38 @@ class Search:
         floors: list[int],
         slack: list[int],
         rank: Sequence[float],
+        look: Look,
     ) -> tuple[list[int], int, int, int]:
-        """The cases at the section of the lowest valley that has the fewest, the best one last.
+        """The cases at the section that has the fewest, the best one last.
 
         Returns:
             The cases (none: a dead end), the section, its floor, and where the waste would end.
         """
         covers = self._covers
-        floor = min(floors[lo:hi])
-        a = floors.index(floor, lo)
-        b = a + 1
-        while b < hi and floors[b] == floor:
-            b += 1
-        wall = min(floors[a - 1] if a > lo else _NEVER, floors[b] if b < hi else _NEVER)
-        confined = left & self._begins_from[a] & self._ends_by[b]
         fewest = _NEVER
-        section = a
-        here = 0
-        wasted_to = _NEVER
-        for s in range(a, b):
-            mask = confined & covers[s]
-            count = mask.bit_count()
-            if count >= fewest:
-                continue
-            up_to = 0
-            if slack[s]:
-                up_to = self._waste_to(s, floor, wall, confined, a, b)
-                if up_to - floor <= slack[s]:
-                    count += 1
-                else:
-                    up_to = 0
-            if count < fewest:
-                fewest, section, here, wasted_to = count, s, mask, up_to
-                if count <= 1:
-                    break
-        if not fewest:
-            return [], section, floor, 0
-        cases = []
+        section = floor = wasted_to = a = b = here = confined = 0
+        for begin, end, level, wall in _valleys(lo, hi, floors, look):
+            within = left & self._begins_from[begin] & self._ends_by[end]
+            for s in range(begin, end):
+                mask = within & covers[s]
+                count = mask.bit_count()
+                if count >= fewest:
+                    continue
+                up_to = 0
+                if slack[s]:
+                    up_to = self._waste_to(s, level, wall, within, begin, end)
+                    if up_to - level <= slack[s]:
+                        count += 1
+                    else:
+                        up_to = 0
+                if count < fewest:
+                    fewest, section, here, wasted_to = count, s, mask, up_to
+                    floor, a, b, confined = level, begin, end, within
+                    if count <= 1:
+                        break
+            if fewest <= 1:
+                break
+        cases: list[int] = []
         seen = set()
         while here:
             bit = here & -here
@@ -369,3 +375,31 @@ class Search:
             for s in range(*self.spans[i])
             for start, stop in self._fixed[s]
         )
+
+
+def _valleys(lo: int, hi: int, floors: list[int], look: Look) -> list[tuple[int, int, int, int]]:
+    """The valleys in [lo, hi) to look at: first and end section, floor, and the lower wall."""
+    if look is Look.LOWEST:
+        floor = min(floors[lo:hi])
+        a = floors.index(floor, lo)
+        b = a + 1
+        while b < hi and floors[b] == floor:
+            b += 1
+        wall = min(floors[a - 1] if a > lo else _NEVER, floors[b] if b < hi else _NEVER)
+        return [(a, b, floor, wall)]
+    found = []
+    before = _NEVER
+    a = lo
+    while a < hi:
+        floor = floors[a]
+        b = a + 1
+        while b < hi and floors[b] == floor:
+            b += 1
+        after = floors[b] if b < hi else _NEVER
+        if floor < before and floor < after:
+            found.append((a, b, floor, min(before, after)))
+        before = floor
+        a = b
+    if look is Look.NARROWEST:
+        return [min(found, key=lambda valley: valley[1] - valley[0])]
+    return found

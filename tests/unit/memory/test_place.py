@@ -6,7 +6,7 @@ import time
 import pytest
 
 from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
-from poetfw.memory.search import Outcome, Search
+from poetfw.memory.search import Look, Outcome, Search
 from poetfw.memory.sections import find_sections, split_components
 from poetfw.memory.validator import validate_by_sweep
 
@@ -82,11 +82,11 @@ def test_search_says_how_it_ended():
     never = time.perf_counter() + 60
     search = Search(buffers, 13)
     rank = [0.0] * len(search.buffers)
-    assert search.run(rank, 1, never) is Outcome.LIMIT
-    assert search.run(rank, 1000, never) is Outcome.FOUND
+    assert search.run(rank, Look.FEWEST, 1, never) is Outcome.LIMIT
+    assert search.run(rank, Look.LOWEST, 1000, never) is Outcome.FOUND
     assert search.offsets == {"f": 5, "a": 7, "b": 0}
-    assert Search(buffers, 12).run(rank, 1000, never) is Outcome.EXHAUSTED
-    assert Search(buffers, 6).run(rank, 1000, never) is Outcome.EXHAUSTED
+    assert Search(buffers, 12).run(rank, Look.FEWEST, 1000, never) is Outcome.EXHAUSTED
+    assert Search(buffers, 6).run(rank, Look.FEWEST, 1000, never) is Outcome.EXHAUSTED
 
 
 def test_sections_are_the_maximal_live_sets():
