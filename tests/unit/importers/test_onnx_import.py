@@ -114,6 +114,15 @@ HALF = {"w": floats(6, 1, 3, 3), "b": floats(6)}
         ([node("Reshape", "x,s")], {"s": np.int64([-1, 192])}, ["reshape"]),
         ([node("Reshape", "x,s")], {"s": np.int64([2, 0, -1])}, ["reshape"]),
         ([node("Reshape", "x,s", allowzero=1)], {"s": np.int64([2, 192])}, ["reshape"]),
+        (
+            [
+                node("Shape", "x", "s", end=1),
+                node("Concat", "s,r", "t", axis=0),
+                node("Reshape", "x,t"),
+            ],
+            {"r": np.int64([-1])},
+            ["reshape"],
+        ),
         ([node("Identity", "x", "i"), node("Relu", "i")], {}, ["relu"]),
         ([node("Relu", "x", "r"), node("Dropout", "r,p")], {"p": np.float32(0)}, ["relu"]),
         ([node("Relu", "x"), node("Sin", "x", "unused")], {}, ["relu"]),
@@ -310,6 +319,21 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
         ([node("Reshape", "x,s")], {"s": np.int64([2, 0, -1, 0, 0])}, "does not keep axis 0"),
         ([node("Reshape", "x,s")], {"s": np.int64([])}, "does not keep axis 0"),
         ([node("Reshape", "x,x")], {}, "must be a constant"),
+        ([node("Concat", "x,x", axis=1)], {}, "must be a constant"),
+        (
+            [node("Shape", "x", "s"), node("Gather", "s,i", "j"), node("Reshape", "x,j")],
+            {"i": np.int64([9])},
+            "the Gather' .*out of bounds",
+        ),
+        (
+            [
+                node("Shape", "x", "s"),
+                node("Concat", "s,s,s,s,s", "j", axis=0),
+                node("Reshape", "x,j"),
+            ],
+            {},
+            "'j' has 20 entries, like no shape",
+        ),
         ([node("Gemm", "x,w")], {"w": floats(8, 4)}, "2 axes only"),
         ([node("Softmax", "x", "s"), node("Relu", "s")], {}, "only as the last node"),
         ([node("BatchNormalization", "x,w,w,w,v")], {"w": floats(3), "v": floats(2)}, "differ in"),
@@ -474,3 +498,33 @@ def test_weights_elsewhere_are_refused(
     (folder / "short.bin").write_bytes(b"1234")
     with pytest.raises(ModelError, match=reason):
         import_onnx(external(folder, location, **entries), 2, loss="mse")
+
+
+def test_text_that_is_not_utf8_is_refused(tmp_path: Path):
+    path = write(tmp_path, [helper.make_node("Relu", ["x"], ["y"], name="NAME")], {})
+    path.write_bytes(path.read_bytes().replace(b"NAME", b"\xff\xfeME"))
+    with pytest.raises(ModelError, match="text that is not UTF-8"):
+        import_onnx(path, 2, loss="mse")
+
+
+def test_damaged_models_are_refused_or_read_wherever_the_damage_is(tmp_path: Path):
+    """Nothing but ModelError may come of any single damaged byte."""
+    nodes = [
+        node("Conv", "x,w", "a", pads=[1, 1, 1, 1]),
+        node("MaxPool", "a", "b", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Reshape", "b,s", "c"),
+        node("Gemm", "c,v", transB=1),
+    ]
+    constants = {"w": floats(1, 3, 1, 1), "s": np.int64([2, -1]), "v": floats(2, 25)}
+    path = write(tmp_path, nodes, constants)
+    content = path.read_bytes()
+    refused = 0
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        try:
+            import_onnx(path, 2)
+        except ModelError:
+            refused += 1
+    assert refused > len(content) / 4

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 
 from poetfw.errors import ModelError
 
@@ -34,6 +35,8 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise ModelError(f"{path}: not an ONNX model, or damaged") from error
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    if not _is_text_valid(model):
+        raise ModelError(f"{path}: not an ONNX model, or damaged: it holds text that is not UTF-8")
     if not model.graph.node:
         raise ModelError(f"{path}: not an ONNX model, or one without nodes")
     _check_opset(model, path)
@@ -66,6 +69,20 @@ def _check_opset(model: onnx.ModelProto, path: Path) -> None:
             "convert it with onnx.version_converter.convert_version(model, 17)",
             "or export it again with opset_version=17",
         )
+
+
+def _is_text_valid(message: Message) -> bool:
+    """Whether all text in it is UTF-8. Where it is not, protobuf gives bytes in place of str."""
+    for field, value in message.ListFields():
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            parts = (value,) if isinstance(value, Message) else value
+            if not all(map(_is_text_valid, parts)):
+                return False
+        elif field.type == FieldDescriptor.TYPE_STRING:
+            texts = (value,) if isinstance(value, str | bytes) else value
+            if not all(isinstance(text, str) for text in texts):
+                return False
+    return True
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

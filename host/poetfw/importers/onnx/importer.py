@@ -82,6 +82,8 @@ def _translate(nodes: Sequence[Node], values: Values) -> list[tuple[Node, str]]:
                 refused.append((node, str(error)))
             except ModelError as error:
                 refused.append((node, error.message))
+            except (IndexError, ValueError) as error:  # NumPy's, for axes that do not exist
+                refused.append((node, str(error)))
             else:
                 if tensor is not None:
                     values.bind(node.output, tensor)

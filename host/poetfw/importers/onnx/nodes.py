@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from poetfw.importers.onnx.values import Node, UnsupportedError, Values
 from poetfw.ir import Attribute
@@ -189,7 +190,7 @@ def _reshape(node: Node, values: Values) -> str:
     if rest.count(-1) == 1 and first != (-1,):
         known = -math.prod(rest)
         rest[rest.index(-1)] = features // known if known > 0 else 0
-    keeps_batch = first in ((-1,), (values.file_batch,)) or (copies and first == (0,))
+    keeps_batch = first in ((-1,), (values.file_batch,), shape[:1]) or (copies and first == (0,))
     if not keeps_batch or any(extent < 1 for extent in rest) or math.prod(rest) != features:
         raise UnsupportedError(
             f"its shape {list(target)} does not keep axis 0, the batch, and {features} features"
@@ -222,6 +223,32 @@ def _constant(node: Node, values: Values) -> None:
     elif not isinstance(value, onnx.TensorProto):
         raise UnsupportedError("it holds neither a tensor nor numbers")
     values.bind_constant(node.output, value)
+
+
+def _shape(node: Node, values: Values) -> None:
+    """Exporters calculate what to reshape to from a shape, which is known here."""
+    shape = values.shape(node.inputs[0])
+    part = slice(node.attributes.get("start"), node.attributes.get("end"))
+    _bind_integers(node, values, np.asarray(shape[part]))
+
+
+def _gather(node: Node, values: Values) -> None:
+    data, indices = (values.integer_array(name) for name in node.inputs)
+    _bind_integers(node, values, np.take(data, indices, axis=node.attributes.get("axis", 0)))
+
+
+def _unsqueeze(node: Node, values: Values) -> None:
+    axes = values.integers(node.inputs[1])
+    _bind_integers(node, values, np.expand_dims(values.integer_array(node.inputs[0]), axes))
+
+
+def _concat(node: Node, values: Values) -> None:
+    parts = [values.integer_array(name) for name in node.inputs]
+    _bind_integers(node, values, np.concatenate(parts, axis=node.attributes["axis"]))
+
+
+def _bind_integers(node: Node, values: Values, result: NDArray[np.int64]) -> None:
+    values.bind_constant(node.output, onnx.numpy_helper.from_array(result.astype(np.int64)))
 
 
 def _dropout(node: Node, values: Values) -> str:
@@ -295,10 +322,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "AveragePool": _average_pool,
         "BatchNormalization": _batch_norm,
         "Clip": _clip,
+        "Concat": _concat,
         "Constant": _constant,
         "Conv": _conv,
         "Dropout": _dropout,
         "Flatten": _flatten,
+        "Gather": _gather,
         "Gemm": _gemm,
         "GlobalAveragePool": _global_average_pool,
         "Identity": _identity,
@@ -308,7 +337,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "ReduceMean": _reduce_mean,
         "Relu": _relu,
         "Reshape": _reshape,
+        "Shape": _shape,
         "Softmax": _softmax,
+        "Unsqueeze": _unsqueeze,
     }
 )
 """Every ONNX operator that is understood."""

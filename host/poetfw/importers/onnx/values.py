@@ -13,6 +13,9 @@ from onnx import numpy_helper
 
 from poetfw.models import GraphBuilder
 
+_LARGEST_SHAPE = 16
+"""Integers in a model are shapes and axes: longer ones are not what poetfw takes them for."""
+
 
 class UnsupportedError(Exception):
     """Why poetfw cannot train a node."""
@@ -150,8 +153,18 @@ class Values:
         Raises:
             UnsupportedError: it is not a constant, or holds something else.
         """
+        return tuple(int(value) for value in self.integer_array(name).reshape(-1))
+
+    def integer_array(self, name: str) -> NDArray[np.int64]:
+        """The integers that a name stands for, in their shape.
+
+        Raises:
+            UnsupportedError: it is not a constant, or holds something else.
+        """
         array = self._array(name, onnx.TensorProto.INT64, onnx.TensorProto.INT32)
-        return tuple(int(value) for value in array.reshape(-1))
+        if array.size > _LARGEST_SHAPE:
+            raise UnsupportedError(f"its input {name!r} has {array.size} entries, like no shape")
+        return array.astype(np.int64)
 
     def number(self, name: str) -> float:
         """The single float32 number that a name stands for.
