@@ -54,7 +54,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @needs_twin
 def test_exported_network_trains_inside_the_twin(exported: Path) -> None:
     arguments = ("--model", "net.onnx", "--data", "data.npz", "--batch", "16")
-    build = succeed("build", "--board", "nrf52840", *arguments, "--ram", "90000", cwd=exported)
+    build = succeed("build", "--board", "nrf52840", *arguments, "--ram", "170000", cwd=exported)
     assert build["checkpoint_all_peak_bytes"] > build["budget_bytes"]
     run = succeed("run", "--board", "nrf52840", "--steps", "10", "--verify", cwd=exported)
     assert run["verify"]["max_rel_error_loss"] <= 1e-5
