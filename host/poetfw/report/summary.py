@@ -117,13 +117,16 @@ class Verification:
     zero but for rounding do not count); the figure is the largest among all tensors.
 
     Attributes:
-        max_rel_error_loss: losses of all steps, against the NumPy reference in double precision.
+        reference: precision of the NumPy reference: float64, or float32 where rounding made
+            float64 decide a ReLU or a maximum differently.
+        max_rel_error_loss: losses of all steps, against the NumPy reference.
         max_rel_error_gradients: the last step's gradients, against the same.
         max_rel_error_weights: parameters and running statistics after the last step, likewise.
         bit_identical_to_unscheduled: whether weights, optimizer state and losses have the bits of
             a run of the same model that recomputes and pages nothing.
     """
 
+    reference: str
     max_rel_error_loss: float
     max_rel_error_gradients: float
     max_rel_error_weights: float
