@@ -22,7 +22,7 @@ def literal(value: int | float) -> str:
 
 def string_literal(text: str) -> str:
     """A C string literal; the text must be printable ASCII without quotes or backslashes."""
-    assert re.fullmatch(r"[ !#-\[\]-~]*", text), text
+    assert re.fullmatch(r"[ !#->@-\[\]-~]*", text), text
     return f'"{text}"'
 
 

@@ -1,0 +1,232 @@
+/* ops.c: the kernels' constants of digits-cnn on nrf52840, batch 4.
+ * Written by poetfw 0.1.0 (plan 88327c96). Do not edit: change the plan and build again.
+ */
+#include "ops.h"
+
+/* conv1 */
+const struct poet_conv2d OP0000 = {
+    .batch = 4,
+    .groups = 1,
+    .in_channels = 1,
+    .in_height = 8,
+    .in_width = 8,
+    .out_channels = 8,
+    .out_height = 8,
+    .out_width = 8,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+};
+
+/* bn1.statistics */
+const struct poet_batch_norm_statistics OP0001 = {
+    .batch = 4,
+    .channels = 8,
+    .height = 8,
+    .width = 8,
+};
+
+/* bn1.update_running */
+const struct poet_batch_norm_running OP0002 = {
+    .channels = 8,
+    .count = 256,
+    .momentum = 0x1.99999a0000000p-4f,
+};
+
+/* bn1 */
+const struct poet_batch_norm OP0003 = {
+    .batch = 4,
+    .channels = 8,
+    .height = 8,
+    .width = 8,
+    .eps = 0x1.4f8b580000000p-17f,
+};
+
+/* relu1 */
+const struct poet_relu OP0004 = {
+    .elements = 2048,
+};
+
+/* conv2 */
+const struct poet_conv2d OP0005 = {
+    .batch = 4,
+    .groups = 1,
+    .in_channels = 8,
+    .in_height = 8,
+    .in_width = 8,
+    .out_channels = 8,
+    .out_height = 8,
+    .out_width = 8,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+};
+
+/* pool2 */
+const struct poet_max_pool2d OP0006 = {
+    .planes = 32,
+    .in_height = 8,
+    .in_width = 8,
+    .out_height = 4,
+    .out_width = 4,
+    .kernel_height = 2,
+    .kernel_width = 2,
+    .stride_height = 2,
+    .stride_width = 2,
+    .padding_top = 0,
+    .padding_left = 0,
+};
+
+/* conv3 */
+const struct poet_conv2d OP0007 = {
+    .batch = 4,
+    .groups = 1,
+    .in_channels = 8,
+    .in_height = 4,
+    .in_width = 4,
+    .out_channels = 16,
+    .out_height = 4,
+    .out_width = 4,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+};
+
+/* bn3.statistics */
+const struct poet_batch_norm_statistics OP0008 = {
+    .batch = 4,
+    .channels = 16,
+    .height = 4,
+    .width = 4,
+};
+
+/* bn3.update_running */
+const struct poet_batch_norm_running OP0009 = {
+    .channels = 16,
+    .count = 64,
+    .momentum = 0x1.99999a0000000p-4f,
+};
+
+/* bn3 */
+const struct poet_batch_norm OP0010 = {
+    .batch = 4,
+    .channels = 16,
+    .height = 4,
+    .width = 4,
+    .eps = 0x1.4f8b580000000p-17f,
+};
+
+/* relu3 */
+const struct poet_relu OP0011 = {
+    .elements = 1024,
+};
+
+/* pool3 */
+const struct poet_max_pool2d OP0012 = {
+    .planes = 64,
+    .in_height = 4,
+    .in_width = 4,
+    .out_height = 2,
+    .out_width = 2,
+    .kernel_height = 2,
+    .kernel_width = 2,
+    .stride_height = 2,
+    .stride_width = 2,
+    .padding_top = 0,
+    .padding_left = 0,
+};
+
+/* flatten */
+const struct poet_elementwise OP0013 = {
+    .elements = 256,
+};
+
+/* logits */
+const struct poet_linear OP0014 = {
+    .batch = 4,
+    .in_features = 64,
+    .out_features = 10,
+};
+
+/* loss */
+const struct poet_softmax_cross_entropy OP0015 = {
+    .batch = 4,
+    .classes = 10,
+};
+
+/* logits.backward_bias */
+const struct poet_linear_bias OP0016 = {
+    .batch = 4,
+    .out_features = 10,
+};
+
+/* logits.weight.update */
+const struct poet_sgd OP0017 = {
+    .elements = 640,
+    .learning_rate = 0x1.47ae140000000p-6f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* logits.bias.update */
+const struct poet_sgd OP0018 = {
+    .elements = 10,
+    .learning_rate = 0x1.47ae140000000p-6f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* bn3.affine.update */
+const struct poet_sgd OP0019 = {
+    .elements = 32,
+    .learning_rate = 0x1.47ae140000000p-6f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* conv3.weight.update */
+const struct poet_sgd OP0020 = {
+    .elements = 1152,
+    .learning_rate = 0x1.47ae140000000p-6f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* bn2.affine.update */
+const struct poet_sgd OP0021 = {
+    .elements = 16,
+    .learning_rate = 0x1.47ae140000000p-6f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* conv2.weight.update */
+const struct poet_sgd OP0022 = {
+    .elements = 576,
+    .learning_rate = 0x1.47ae140000000p-6f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* conv1.weight.update */
+const struct poet_sgd OP0023 = {
+    .elements = 72,
+    .learning_rate = 0x1.47ae140000000p-6f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* metric */
+const struct poet_correct_count OP0024 = {
+    .batch = 4,
+    .classes = 10,
+};

@@ -1,0 +1,43 @@
+/* ops.h: the kernels' constants of digits-cnn on nrf52840, batch 4. Ops with the same ones share them.
+ * Written by poetfw 0.1.0 (plan 88327c96). Do not edit: change the plan and build again.
+ */
+#ifndef POET_OPS_H
+#define POET_OPS_H
+
+#include "accuracy.h"
+#include "batch_norm.h"
+#include "conv2d.h"
+#include "elementwise.h"
+#include "linear.h"
+#include "max_pool2d.h"
+#include "relu.h"
+#include "sgd.h"
+#include "softmax_cross_entropy.h"
+
+extern const struct poet_conv2d OP0000; /* conv1 */
+extern const struct poet_batch_norm_statistics OP0001; /* bn1.statistics */
+extern const struct poet_batch_norm_running OP0002; /* bn1.update_running */
+extern const struct poet_batch_norm OP0003; /* bn1 */
+extern const struct poet_relu OP0004; /* relu1 */
+extern const struct poet_conv2d OP0005; /* conv2 */
+extern const struct poet_max_pool2d OP0006; /* pool2 */
+extern const struct poet_conv2d OP0007; /* conv3 */
+extern const struct poet_batch_norm_statistics OP0008; /* bn3.statistics */
+extern const struct poet_batch_norm_running OP0009; /* bn3.update_running */
+extern const struct poet_batch_norm OP0010; /* bn3 */
+extern const struct poet_relu OP0011; /* relu3 */
+extern const struct poet_max_pool2d OP0012; /* pool3 */
+extern const struct poet_elementwise OP0013; /* flatten */
+extern const struct poet_linear OP0014; /* logits */
+extern const struct poet_softmax_cross_entropy OP0015; /* loss */
+extern const struct poet_linear_bias OP0016; /* logits.backward_bias */
+extern const struct poet_sgd OP0017; /* logits.weight.update */
+extern const struct poet_sgd OP0018; /* logits.bias.update */
+extern const struct poet_sgd OP0019; /* bn3.affine.update */
+extern const struct poet_sgd OP0020; /* conv3.weight.update */
+extern const struct poet_sgd OP0021; /* bn2.affine.update */
+extern const struct poet_sgd OP0022; /* conv2.weight.update */
+extern const struct poet_sgd OP0023; /* conv1.weight.update */
+extern const struct poet_correct_count OP0024; /* metric */
+
+#endif

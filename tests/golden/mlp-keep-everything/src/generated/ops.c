@@ -1,0 +1,113 @@
+/* ops.c: the kernels' constants of mlp on nrf52840, batch 4.
+ * Written by poetfw 0.1.0 (plan 38bf4346). Do not edit: change the plan and build again.
+ */
+#include "ops.h"
+
+/* hidden1 */
+const struct poet_linear OP0000 = {
+    .batch = 4,
+    .in_features = 64,
+    .out_features = 64,
+};
+
+/* relu1 */
+const struct poet_relu OP0001 = {
+    .elements = 256,
+};
+
+/* hidden2 */
+const struct poet_linear OP0002 = {
+    .batch = 4,
+    .in_features = 64,
+    .out_features = 32,
+};
+
+/* relu2 */
+const struct poet_relu OP0003 = {
+    .elements = 128,
+};
+
+/* logits */
+const struct poet_linear OP0004 = {
+    .batch = 4,
+    .in_features = 32,
+    .out_features = 10,
+};
+
+/* loss */
+const struct poet_softmax_cross_entropy OP0005 = {
+    .batch = 4,
+    .classes = 10,
+};
+
+/* logits.backward_bias */
+const struct poet_linear_bias OP0006 = {
+    .batch = 4,
+    .out_features = 10,
+};
+
+/* logits.weight.update */
+const struct poet_sgd OP0007 = {
+    .elements = 320,
+    .learning_rate = 0x1.99999a0000000p-5f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* logits.bias.update */
+const struct poet_sgd OP0008 = {
+    .elements = 10,
+    .learning_rate = 0x1.99999a0000000p-5f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* hidden2.backward_bias */
+const struct poet_linear_bias OP0009 = {
+    .batch = 4,
+    .out_features = 32,
+};
+
+/* hidden2.weight.update */
+const struct poet_sgd OP0010 = {
+    .elements = 2048,
+    .learning_rate = 0x1.99999a0000000p-5f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* hidden2.bias.update */
+const struct poet_sgd OP0011 = {
+    .elements = 32,
+    .learning_rate = 0x1.99999a0000000p-5f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* hidden1.backward_bias */
+const struct poet_linear_bias OP0012 = {
+    .batch = 4,
+    .out_features = 64,
+};
+
+/* hidden1.weight.update */
+const struct poet_sgd OP0013 = {
+    .elements = 4096,
+    .learning_rate = 0x1.99999a0000000p-5f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* hidden1.bias.update */
+const struct poet_sgd OP0014 = {
+    .elements = 64,
+    .learning_rate = 0x1.99999a0000000p-5f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
+/* metric */
+const struct poet_correct_count OP0015 = {
+    .batch = 4,
+    .classes = 10,
+};

@@ -1,0 +1,48 @@
+"""The code poetfw writes, as plain folders to review: a refactoring changes none of it.
+
+`pytest tests/golden --update-golden` writes the folders again; the diff is then to be reviewed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from poetfw.pipeline import BuildSettings, plan_build
+
+HERE = Path(__file__).parent
+
+PROJECTS = {
+    "mlp-keep-everything": BuildSettings(
+        board="nrf52840", model="mlp", batch=4, ram_bytes=200_000, scheduler="checkpoint-all"
+    ),
+    "digits-cnn-paged": BuildSettings(
+        board="nrf52840", batch=4, ram_bytes=48_000, scheduler="poet-remat-off"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest) -> None:
+    build = plan_build(PROJECTS[name], progress=lambda text: None)
+    written = {
+        path: content.decode()
+        for path, content in build.project.files.items()
+        if path.startswith(("src/generated/", "ld/")) or path == "platformio.ini"
+    }
+    folder = HERE / name
+    if request.config.getoption("--update-golden"):
+        shutil.rmtree(folder, ignore_errors=True)
+        for path, text in written.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+    reviewed = {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    assert sorted(written) == sorted(reviewed)
+    for path, text in written.items():
+        assert text == reviewed[path], path
