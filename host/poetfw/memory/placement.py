@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from poetfw.memory.bounds import lower_bound
 from poetfw.memory.checks import LARGEST_BYTES, check_buffers
@@ -30,8 +31,14 @@ _LARGEST_SEARCH = 4_000
 _LARGEST_PAIRWISE = 5_000
 """Buffers up to which the answer is validated pair by pair."""
 
+_IMPROVEMENTS = 60_000
+"""Buffers to place at most while improving a greedy order."""
+
 _FIRST_STATES = 2_000
-"""States granted to the first run of a search; it grows by a quarter once all had theirs."""
+"""States granted to the shortest run of a search."""
+
+_UNKNOWN = 4
+"""Probes without an answer after which the next ones get more states."""
 
 _FIRST_PROBE = 24_000
 """States granted to the first probe of a height between the bound and the best."""
@@ -147,26 +154,55 @@ class _Component:
         """Probe the goal, then halve between it and the best height."""
         low = self._goal
         height = low
-        while low < self.height and self._work.is_left():
-            if self._probe(height, grant) is not Outcome.FOUND:
+        unknown = 0
+        while low < self.height and unknown < _UNKNOWN and self._work.is_left():
+            outcome = self._probe(height, grant)
+            unknown += outcome is Outcome.LIMIT
+            if outcome is not Outcome.FOUND:
                 low = max(self._goal, height + 1)
             height = (low + self.height - 1) // 2
 
     def _place_greedily(self) -> None:
+        """Try the greedy orders, then bring forward what lies highest in the best of them."""
         greedy = Greedy(self._buffers)
+        best: list[int] = []
         for order in greedy.orders():
-            if self.offsets and (
-                self.height <= self._goal or time.perf_counter() > self._work.deadline
-            ):
+            if self._is_done():
                 return
-            offsets = greedy.run(order, self._is_hopeless)
-            if offsets is not None:
-                self._keep({b.id: offset for b, offset in zip(self._buffers, offsets, strict=True)})
+            if self._try_order(greedy, order, lambda height: height >= self.height):
+                best = order
+        for _ in range(_IMPROVEMENTS // len(self._buffers)):
+            if self._is_done():
+                return
+            tops = [
+                at
+                for at, i in enumerate(best)
+                if self.offsets[self._buffers[i].id] + self._buffers[i].size == self.height
+            ]
+            if not tops or not tops[-1]:
+                return
+            order = best.copy()
+            moved = order.pop(at := self._work.rng.choice([at for at in tops if at]))
+            order.insert(self._work.rng.randrange(at), moved)
+            if self._try_order(greedy, order, lambda height: height > self.height):
+                best = order
 
-    def _is_hopeless(self, height: int) -> bool:
-        if not self.offsets:
+    def _try_order(self, greedy: Greedy, order: list[int], is_worse: Callable[[int], bool]) -> bool:
+        """Place in an order and keep the answer, unless its height is worse."""
+        known = bool(self.offsets)
+        deadline = self._work.deadline
+        offsets = greedy.run(
+            order, lambda height: known and (is_worse(height) or time.perf_counter() > deadline)
+        )
+        if offsets is None:
             return False
-        return height >= self.height or time.perf_counter() > self._work.deadline
+        self._keep({b.id: offset for b, offset in zip(self._buffers, offsets, strict=True)})
+        return True
+
+    def _is_done(self) -> bool:
+        return bool(self.offsets) and (
+            self.height <= self._goal or time.perf_counter() > self._work.deadline
+        )
 
     def _probe(self, capacity: int, grant: int) -> Outcome:
         """Search for a placement within a capacity, spending at most the states granted."""
@@ -203,16 +239,24 @@ def _strategies(search: Search, rng: random.Random) -> Iterator[tuple[list[float
         [-n - s / (2 * LARGEST_BYTES) for n, s in zip(length, size, strict=True)],
         [-s for s in size],
     ]
-    share = _FIRST_STATES
     orders = ranks
-    while True:
+    for turn in count(1):
         for rank in orders:
             for look in Look:
-                yield rank, look, share
-        share += share // 4
+                yield rank, look, _FIRST_STATES * _luby(turn)
         # A good order somewhat disturbed finds what the order itself and pure chance do not.
         orders = [[r * rng.uniform(0.3, 1.0) for r in rank] for rank in ranks]
         orders.append([rng.random() for _ in size])
+
+
+def _luby(turn: int) -> int:
+    """How long to run before restarting, by turn: 1, 1, 2, 1, 1, 2, 4, 1, ... (Luby et al., 1993).
+
+    Without knowing how run times are spread, no other sequence is better by more than a logarithm.
+    """
+    while turn & (turn + 1):
+        turn -= (1 << (turn.bit_length() - 1)) - 1
+    return (turn + 1) // 2
 
 
 def _canonical(buffer: Buffer) -> tuple[int, int, int, int, int, str]:
