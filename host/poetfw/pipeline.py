@@ -151,6 +151,7 @@ def plan_build(settings: BuildSettings, progress: Progress) -> Build:
     """
     progress("reading board, model and data")
     board = load_board(settings.board)
+    board.require_firmware()
     model = load_model(settings)
     data = load_data(settings.data, model)
     program = make_program(model.graph, model.loss, choose_optimizer(settings, model))
@@ -323,6 +324,21 @@ def schedule_problem(
         storage=_storage(board),
         nodes=tuple(nodes),
     )
+
+
+def load_schedule_problem(settings: BuildSettings) -> ScheduleProblem:
+    """The schedule problem of a model on a board, with all the RAM that the board has for tensors.
+
+    Nothing is compiled: static data is not known, and not counted.
+    """
+    board = load_board(settings.board)
+    model = load_model(settings)
+    program = make_program(model.graph, model.loss, choose_optimizer(settings, model))
+    costs = analytic_costs(program.training, board)
+    taken = board.reserved_ram_bytes + board.stack_bytes
+    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    available = max(0, board.ram_bytes - taken - resident)
+    return schedule_problem(program.training, board, costs, available, settings.deadline_s)
 
 
 def plan_unscheduled(program: Program, board: Board, costs: CostTable) -> Plan:

@@ -1,12 +1,21 @@
 """Boards as data: the typed loader of `boards/*.toml`."""
 
-from poetfw.boards.board import Board, BoardStorage, Compute, Power, TransferCost, Twin
+from poetfw.boards.board import (
+    Board,
+    BoardStorage,
+    Compute,
+    FirmwareSupport,
+    Power,
+    TransferCost,
+    Twin,
+)
 from poetfw.boards.loader import list_boards, load_board
 
 __all__ = [
     "Board",
     "BoardStorage",
     "Compute",
+    "FirmwareSupport",
     "Power",
     "TransferCost",
     "Twin",

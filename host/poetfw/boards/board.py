@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from poetfw.errors import BoardError
+
 
 @dataclass(frozen=True, slots=True)
 class Compute:
@@ -81,6 +83,19 @@ class BoardStorage:
 
 
 @dataclass(frozen=True, slots=True)
+class FirmwareSupport:
+    """How firmware is built for a board.
+
+    Attributes:
+        hal: the HAL family that drives it.
+        platformio_env: the PlatformIO environment that builds for it.
+    """
+
+    hal: str
+    platformio_env: str
+
+
+@dataclass(frozen=True, slots=True)
 class Twin:
     """The emulated machine on which a board's firmware is tested.
 
@@ -113,8 +128,7 @@ class Board:
         flash_bytes: all flash for programs.
         reserved_ram_bytes: RAM that a bootloader or the like keeps for itself.
         stack_bytes: RAM set aside for the stack.
-        hal: the HAL family that drives it.
-        platformio_env: the PlatformIO environment that builds for it.
+        firmware: how firmware is built for it; None where it can only be scheduled for.
         compute: how fast it works.
         power: what it draws.
         storage: what tensors are paged to, or None.
@@ -132,8 +146,7 @@ class Board:
     flash_bytes: int
     reserved_ram_bytes: int
     stack_bytes: int
-    hal: str
-    platformio_env: str
+    firmware: FirmwareSupport | None
     compute: Compute
     power: Power
     storage: BoardStorage | None
@@ -143,3 +156,26 @@ class Board:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
+
+    def require_firmware(self) -> FirmwareSupport:
+        """How firmware is built for the board.
+
+        Raises:
+            BoardError: it can only be scheduled for.
+        """
+        if self.firmware is None:
+            raise BoardError(
+                f"board {self.name!r} has no firmware support yet; `poetfw schedule` works",
+                "choose a board with firmware support (`poetfw boards`)",
+            )
+        return self.firmware
+
+    @property
+    def hal(self) -> str:
+        """The HAL family that drives it; raises `BoardError` without firmware support."""
+        return self.require_firmware().hal
+
+    @property
+    def platformio_env(self) -> str:
+        """The PlatformIO environment for it; raises `BoardError` without firmware support."""
+        return self.require_firmware().platformio_env

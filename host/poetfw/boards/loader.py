@@ -9,7 +9,15 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from poetfw.boards.board import Board, BoardStorage, Compute, Power, TransferCost, Twin
+from poetfw.boards.board import (
+    Board,
+    BoardStorage,
+    Compute,
+    FirmwareSupport,
+    Power,
+    TransferCost,
+    Twin,
+)
 from poetfw.errors import BoardError
 from poetfw.resources import boards_dir
 
@@ -113,9 +121,15 @@ class _BoardFile(_Table):
     memory: _Memory
     compute: _Compute
     power: _Power
-    firmware: _Firmware
+    firmware: _Firmware | None = None
     storage: _Storage | None = None
     twin: _Twin | None = None
+
+    @model_validator(mode="after")
+    def _twin_has_firmware(self) -> _BoardFile:
+        if self.twin is not None and self.firmware is None:
+            raise ValueError("a board with a twin needs a firmware table")
+        return self
 
 
 def list_boards() -> tuple[Board, ...]:
@@ -205,8 +219,7 @@ def _board(file: _BoardFile, path: Path) -> Board:
         flash_bytes=file.memory.flash_bytes.value,
         reserved_ram_bytes=file.memory.reserved_ram_bytes.value,
         stack_bytes=file.memory.stack_bytes.value,
-        hal=file.firmware.hal,
-        platformio_env=file.firmware.platformio_env,
+        firmware=None if file.firmware is None else FirmwareSupport(**file.firmware.model_dump()),
         compute=Compute(**_values(file.compute)),
         power=Power(**_values(file.power)),
         storage=None if file.storage is None else _storage(file.storage),

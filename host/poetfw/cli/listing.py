@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from poetfw.boards import list_boards, load_board
+from poetfw.boards import Board, list_boards, load_board
 from poetfw.cli import output
 from poetfw.cli.options import json_option
 from poetfw.models import MODELS, build_model
@@ -30,6 +30,7 @@ def boards(as_json: bool) -> None:
                         "flash_bytes": board.flash_bytes,
                         "storage": board.storage.kind if board.storage else None,
                         "twin": board.twin.machine if board.twin else None,
+                        "firmware": board.firmware is not None,
                     }
                     for board in known
                 ],
@@ -43,12 +44,19 @@ def boards(as_json: bool) -> None:
             output.size(board.ram_bytes),
             output.size(board.flash_bytes),
             board.storage.kind if board.storage else "none",
-            board.twin.machine if board.twin else "none needed",
+            _twin(board),
+            "yes" if board.firmware else "not yet",
         )
         for board in known
     ]
-    columns = ("board", "core", "RAM", "flash", "storage", "twin")
+    columns = ("board", "core", "RAM", "flash", "storage", "twin", "firmware")
     output.results.print(output.table("Boards", columns, rows))
+
+
+def _twin(board: Board) -> str:
+    if board.twin is not None:
+        return board.twin.machine
+    return "none needed" if board.firmware else "none"
 
 
 @click.command(epilog="Example:  poetfw models --batch 8")

@@ -12,14 +12,14 @@ NRF52840 = boards_dir() / "nrf52840.toml"
 
 def test_every_shipped_board_is_listed_under_the_name_of_its_file():
     boards = list_boards()
-    assert {"linux", "nrf52840"} <= {board.name for board in boards}
+    assert {"linux", "mkr1000", "nrf52840", "rpi4", "tx2"} <= {board.name for board in boards}
     assert all(board.path.stem == board.name for board in boards)
 
 
 def test_every_figure_has_a_source():
-    text = NRF52840.read_text()
-    assert len(load_board("nrf52840").sources) == text.count("source = ")
-    assert all(load_board("linux").sources.values())
+    for board in list_boards():
+        assert len(board.sources) == board.path.read_text().count("source = ")
+        assert all(board.sources.values())
 
 
 def test_nrf52840_has_the_figures_of_poets_chip_table():
@@ -32,6 +32,63 @@ def test_nrf52840_has_the_figures_of_poets_chip_table():
         assert transfer.joules(512) == pytest.approx(0.33 * transfer.time_s(512), rel=1e-4)
     assert board.twin is not None
     assert board.twin.machine == "mps2-an386"
+
+
+POETS_TABLE_2 = {
+    "mkr1000": ("Cortex-M0+", 48_000_000, 32_768),
+    "nrf52840": ("Cortex-M4F", 64_000_000, 262_144),
+    "rpi4": ("Cortex-A72", 1_500_000_000, 2 * 2**30),
+    "tx2": ("Cortex-A57", 2_000_000_000, 8 * 2**30),
+}
+
+
+@pytest.mark.parametrize("name", POETS_TABLE_2)
+def test_boards_are_the_devices_of_poets_table_2(name: str):
+    board = load_board(name)
+    assert (board.core, board.clock_hz, board.ram_bytes) == POETS_TABLE_2[name]
+    assert board.fpu == (name != "mkr1000")
+
+
+@pytest.mark.parametrize(
+    ("name", "flop_per_s", "active_w", "page_in", "page_out", "storage_w"),
+    [
+        ("mkr1000", 2000 / 0.012, 0.066, 4.61651e6, 4.44e6, 0.33),
+        ("nrf52840", 6.37e6, 0.01098, 4.61651e6, 4.44e6, 0.33),
+        ("rpi4", 2e9, 3.0, 45.5e6, 24.5e6, 0.15),
+        ("tx2", 64e9, 2.524, 108.5e6, 94.37e6, 0.309),
+    ],
+)
+def test_boards_have_the_figures_of_poets_chip_table(
+    name: str, flop_per_s: float, active_w: float, page_in: float, page_out: float, storage_w: float
+):
+    """TX2's throughput is no figure of POET's: it is the peak of its four Cortex-A57."""
+    board = load_board(name)
+    assert board.compute.macs_per_s * 2 == pytest.approx(flop_per_s, rel=1e-4)
+    assert board.power.active_w == pytest.approx(active_w, rel=1e-3)
+    assert board.storage is not None
+    for transfer, bandwidth in (
+        (board.storage.page_in, page_in),
+        (board.storage.page_out, page_out),
+    ):
+        assert transfer.bandwidth_bytes_per_s == pytest.approx(bandwidth, rel=2e-4)
+        for size_bytes in (0, 512, 10**6):
+            assert transfer.joules(size_bytes) == pytest.approx(
+                storage_w * transfer.time_s(size_bytes), rel=2e-4
+            )
+
+
+def test_a_board_without_a_firmware_table_can_only_be_scheduled_for():
+    assert [board.name for board in list_boards() if board.firmware is None] == [
+        "mkr1000",
+        "rpi4",
+        "tx2",
+    ]
+    board = load_board("mkr1000")
+    message = "board 'mkr1000' has no firmware support yet; `poetfw schedule` works"
+    for use in (board.require_firmware, lambda: board.hal, lambda: board.platformio_env):
+        with pytest.raises(BoardError, match=f"^{re.escape(message)}$") as caught:
+            use()
+        assert caught.value.exit_code == 1
 
 
 def test_linux_is_its_own_twin():
@@ -84,6 +141,11 @@ def test_no_such_board(name: str):
         ("{ value = 64_000_000, source = ", "64_000_000 # ", "cpu.clock_hz must be a table"),
         (', source = "PS, Memory" }', " }", "memory.flash_bytes.source is missing"),
         ('source = "PS, Memory"', 'source = ""', "memory.flash_bytes.source"),
+        (
+            '[firmware]\nhal = "nrf52840"\nplatformio_env = "nrf52840"\n',
+            "",
+            "the file: a board with a twin needs a firmware table",
+        ),
         ("[cpu]", "[cpu", "not a TOML file"),
         ("[cpu]", "[cpu]\n[cpu]", "not a TOML file"),
     ],
