@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -31,8 +31,11 @@ _LARGEST_SEARCH = 4_000
 _LARGEST_PAIRWISE = 5_000
 """Buffers up to which the answer is validated pair by pair."""
 
-_IMPROVEMENTS = 60_000
-"""Buffers to place at most while improving a greedy order."""
+_IMPROVEMENTS = 200
+"""Greedy orders to try at most while improving the best one."""
+
+_IMPROVED_BUFFERS = 60_000
+"""Buffers to place at most while improving the best greedy order."""
 
 _FIRST_STATES = 2_000
 """States granted to the shortest run of a search."""
@@ -128,6 +131,9 @@ class _Component:
         self._goal = goal
         self._capacity = capacity
         self._work = work
+        self._greedy = Greedy(buffers)
+        self._order: list[int] = []
+        self._tops: list[int] = []
         self.offsets: dict[str, int] = {}
         self.height = 0
         self.proven = 0
@@ -135,20 +141,32 @@ class _Component:
     def solve(self) -> None:
         """Find offsets as low as the goal, or as low as the work allows."""
         self._place_greedily()
-        if len(self._buffers) > _LARGEST_SEARCH:
-            return
         if self._capacity is not None:
-            if self.height > self._capacity:
-                self._probe(self._capacity, self._work.states)
-            return
+            self._goal = max(self._goal, self._capacity)
+        searchable = len(self._buffers) <= _LARGEST_SEARCH
         grant = _FIRST_PROBE
-        self._close_in(grant)
-        if self.height > self._goal and self._work.is_left():
+        if searchable and self._is_open():
+            self._search(grant)
+        if self._is_open():
+            self._improve()
+        if searchable and self._is_open():
             # Hard instances give way to many restarts at the goal itself, if at all.
             self._probe(self._goal, self._work.states // 2)
-        while self.height > self._goal and self._work.is_left():
+        while searchable and self._is_open():
             grant *= 4
+            self._search(grant)
+
+    def _is_open(self) -> bool:
+        """Whether something may still be won."""
+        if self._capacity is not None and self.proven > self._capacity:
+            return False
+        return self.height > self._goal and self._work.is_left()
+
+    def _search(self, grant: int) -> None:
+        if self._capacity is None:
             self._close_in(grant)
+        else:
+            self._probe(self._goal, grant)
 
     def _close_in(self, grant: int) -> None:
         """Probe the goal, then halve between it and the best height."""
@@ -163,46 +181,37 @@ class _Component:
             height = (low + self.height - 1) // 2
 
     def _place_greedily(self) -> None:
-        """Try the greedy orders, then bring forward what lies highest in the best of them."""
-        greedy = Greedy(self._buffers)
-        best: list[int] = []
-        for order in greedy.orders():
-            if self._is_done():
+        for order in self._greedy.orders():
+            if self.offsets and not self._is_open():
                 return
-            if self._try_order(greedy, order, lambda height: height >= self.height):
-                best = order
-        for _ in range(_IMPROVEMENTS // len(self._buffers)):
-            if self._is_done():
-                return
-            tops = [
-                at
-                for at, i in enumerate(best)
-                if self.offsets[self._buffers[i].id] + self._buffers[i].size == self.height
-            ]
-            if not tops or not tops[-1]:
-                return
-            order = best.copy()
-            moved = order.pop(at := self._work.rng.choice([at for at in tops if at]))
-            order.insert(self._work.rng.randrange(at), moved)
-            if self._try_order(greedy, order, lambda height: height > self.height):
-                best = order
+            self._try_order(order, self.height)
 
-    def _try_order(self, greedy: Greedy, order: list[int], is_worse: Callable[[int], bool]) -> bool:
-        """Place in an order and keep the answer, unless its height is worse."""
-        known = bool(self.offsets)
-        deadline = self._work.deadline
-        offsets = greedy.run(
-            order, lambda height: known and (is_worse(height) or time.perf_counter() > deadline)
+    def _improve(self) -> None:
+        """Bring forward, in the best greedy order, what lies highest; keep what is not worse."""
+        for _ in range(min(_IMPROVEMENTS, _IMPROVED_BUFFERS // len(self._buffers))):
+            if not self._is_open():
+                return
+            order = self._order.copy()
+            highest = max(self._tops)
+            tops = [at for at, i in enumerate(order) if self._tops[i] == highest]
+            at = self._work.rng.choice(tops) if tops else 0
+            if not at:
+                return  # what is highest is fixed, or comes first already
+            order.insert(self._work.rng.randrange(at), order.pop(at))
+            self._try_order(order, highest + 1)
+
+    def _try_order(self, order: list[int], limit: int) -> None:
+        """Place in an order; remember it and keep the answer, if it stays below the limit."""
+        begun, deadline = bool(self._order), self._work.deadline
+        offsets = self._greedy.run(
+            order, lambda height: begun and (height >= limit or time.perf_counter() > deadline)
         )
         if offsets is None:
-            return False
-        self._keep({b.id: offset for b, offset in zip(self._buffers, offsets, strict=True)})
-        return True
-
-    def _is_done(self) -> bool:
-        return bool(self.offsets) and (
-            self.height <= self._goal or time.perf_counter() > self._work.deadline
-        )
+            return
+        self._order = order
+        self._tops = [offset + b.size for b, offset in zip(self._buffers, offsets, strict=True)]
+        if not self.offsets or max(self._tops) < self.height:
+            self._keep({b.id: offset for b, offset in zip(self._buffers, offsets, strict=True)})
 
     def _probe(self, capacity: int, grant: int) -> Outcome:
         """Search for a placement within a capacity, spending at most the states granted."""
