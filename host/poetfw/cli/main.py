@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from poetfw import __version__
-from poetfw.cli import build, doctor, listing, output, run
+from poetfw.cli import build, doctor, listing, output, place, run, schedule
 from poetfw.config import read_config
 from poetfw.errors import PoetfwError
 
@@ -57,6 +57,8 @@ def cli(context: click.Context) -> None:
 
 cli.add_command(build.build)
 cli.add_command(run.run)
+cli.add_command(schedule.schedule)
+cli.add_command(place.place)
 cli.add_command(listing.boards)
 cli.add_command(listing.models)
 cli.add_command(doctor.doctor)

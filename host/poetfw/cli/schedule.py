@@ -1,0 +1,169 @@
+"""`poetfw schedule`: solve, or replay, a schedule without building anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from poetfw.cli import output
+from poetfw.cli.options import json_option, option
+from poetfw.errors import ProblemError
+
+if TYPE_CHECKING:
+    from poetfw.schedule import Schedule, ScheduleProblem, Simulation
+
+_EPILOG = "Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be read: {error.strerror}") from error
+
+
+@click.command(epilog=_EPILOG)
+@option("--problem", type=click.Path(path_type=Path), metavar="FILE.json", help="A problem.")
+@option("--board", metavar="NAME|FILE.toml", help="Instead of a problem: a board …")
+@option("--model", metavar="NAME|FILE.onnx", help="… and a model.")
+@option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
+@option("--scheduler", default="poet", show_default=True, metavar="NAME", help="Which scheduler.")
+@option("--ram", type=click.IntRange(0), metavar="BYTES", help="Budget.  [default: the problem's]")
+@option(
+    "--ram-fraction",
+    type=click.FloatRange(0, min_open=True),
+    metavar="F",
+    help="Budget as a fraction of the checkpoint-all peak.",
+)
+@option("--deadline", type=float, metavar="SECONDS", help="Upper bound on one training step.")
+@option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to search.",
+)
+@option("--solver", default="HIGHS", show_default=True, help="A solver that cvxpy finds installed.")
+@option(
+    "--replay",
+    type=click.Path(path_type=Path),
+    metavar="ANSWER.json",
+    help="Do not solve: run the simulator on the plan of this answer.",
+)
+@json_option
+def schedule(
+    problem: Path | None,
+    board: str | None,
+    model: str | None,
+    batch: int,
+    scheduler: str,
+    ram: int | None,
+    ram_fraction: float | None,
+    deadline: float | None,
+    time_limit: float,
+    solver: str,
+    replay: Path | None,
+    as_json: bool,
+) -> int:
+    """Find the schedule of a problem, or of a model on a board.
+
+    The answer holds every figure and the execution plan. With --replay the simulator alone judges
+    a plan, wherever it comes from.
+    """
+    from poetfw.pipeline import BuildSettings, load_schedule_problem
+    from poetfw.schedule import (
+        Interrupted,
+        SolveOptions,
+        plan_from_json,
+        problem_from_json,
+        schedule_to_json,
+        simulate,
+        solve,
+    )
+
+    if (problem is None) == (board is None or model is None):
+        raise click.UsageError("give either --problem, or --board and --model")
+    if ram is not None and ram_fraction is not None:
+        raise click.UsageError("--ram and --ram-fraction both set the budget: give one of them")
+    if problem is not None:
+        task = problem_from_json(_read(problem), str(problem))
+    else:
+        assert board is not None
+        assert model is not None
+        task = load_schedule_problem(BuildSettings(board=board, model=model, batch=batch))
+    task = _limited(task, ram, ram_fraction, deadline)
+    if replay is not None:
+        simulation = simulate(task, plan_from_json(_read(replay), str(replay)))
+        _print_simulation(task, simulation, as_json)
+        return 0
+    options = SolveOptions(solver=solver, time_limit_s=time_limit)
+    code = 0
+    with output.spinner() as progress:
+        progress(f"{scheduler}: {task.name}, {len(task.nodes)} nodes")
+        try:
+            answer = solve(task, scheduler, options)
+        except Interrupted as interrupted:
+            answer, code = interrupted.schedule, 130
+    if as_json:
+        output.print_json(schedule_to_json(answer))
+    else:
+        _print(task, answer)
+    return code
+
+
+def _limited(
+    problem: ScheduleProblem,
+    ram_bytes: int | None,
+    ram_fraction: float | None,
+    deadline_s: float | None,
+) -> ScheduleProblem:
+    """The problem with the budget and deadline that were asked for."""
+    from poetfw.schedule import solve
+
+    if ram_fraction is not None:
+        enough = sum(node.output_bytes + node.workspace_bytes for node in problem.nodes)
+        everything = solve(replace(problem, ram_bytes=enough, deadline_s=None), "checkpoint-all")
+        ram_bytes = int(everything.peak_bytes * ram_fraction)
+    if ram_bytes is not None:
+        problem = replace(problem, ram_bytes=ram_bytes)
+    return problem if deadline_s is None else replace(problem, deadline_s=deadline_s)
+
+
+def _print(problem: ScheduleProblem, answer: Schedule) -> None:
+    gap = "unknown" if answer.gap is None else f"{answer.gap:.4%}"
+    reach = "of all schedules" if answer.bound_is_global else "of this scheduler's plans"
+    rows = [
+        ("budget", output.size(problem.ram_bytes)),
+        ("peak", output.size(answer.peak_bytes)),
+        ("status", answer.status),
+        ("energy", f"{answer.energy_j:.6g} J"),
+        ("… of it paging", f"{answer.paging_energy_j:.6g} J"),
+        ("time", f"{answer.time_s:.6g} s"),
+        ("gap to the best", f"{gap} {reach}"),
+        ("recomputes", f"{answer.recomputes}"),
+        ("page-outs, page-ins", f"{answer.page_outs}, {answer.page_ins}"),
+        ("solve time", f"{answer.solve_time_s:.2f} s"),
+    ]
+    output.results.print(output.facts(f"{answer.scheduler}: {problem.name}", rows))
+
+
+def _print_simulation(problem: ScheduleProblem, simulation: Simulation, as_json: bool) -> None:
+    figures = {
+        "peak_bytes": simulation.peak_bytes,
+        "energy_j": simulation.energy_j,
+        "compute_energy_j": simulation.compute_energy_j,
+        "paging_energy_j": simulation.paging_energy_j,
+        "time_s": simulation.time_s,
+        "recomputes": simulation.recomputes,
+        "page_ins": simulation.page_ins,
+        "page_outs": simulation.page_outs,
+    }
+    if as_json:
+        output.print_json({"schema_version": 1, "legal": True, **figures})
+        return
+    rows = [(name.replace("_", " "), f"{value:,}") for name, value in figures.items()]
+    output.results.print(output.facts(f"legal plan of {problem.name}", rows))

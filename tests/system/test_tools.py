@@ -1,0 +1,68 @@
+"""`poetfw schedule` and `poetfw place` as tools of their own, on the examples that ship."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from system.commands import poetfw, succeed
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+def test_schedule_of_a_problem_can_be_replayed(tmp_path: Path) -> None:
+    problem = EXAMPLES / "chain.json"
+    answer = succeed("schedule", "--problem", problem, cwd=tmp_path)
+    assert answer["status"] == "optimal"
+    assert answer["bound_is_global"]
+    assert answer["energy_j"] == answer["compute_energy_j"] + answer["paging_energy_j"]
+    assert answer["peak_bytes"] <= json.loads(problem.read_text())["ram_bytes"]
+    (tmp_path / "answer.json").write_text(json.dumps(answer))
+    again = succeed("schedule", "--problem", problem, "--replay", "answer.json", cwd=tmp_path)
+    assert again["legal"]
+    for figure in ("energy_j", "time_s", "peak_bytes", "recomputes", "page_ins", "page_outs"):
+        assert again[figure] == answer[figure]
+
+
+def test_replay_refuses_a_plan_that_forgets_a_step(tmp_path: Path) -> None:
+    problem = EXAMPLES / "chain.json"
+    answer = succeed("schedule", "--problem", problem, cwd=tmp_path)
+    answer["plan"] = [step for step in answer["plan"] if step["node"] != "forward4"]
+    (tmp_path / "answer.json").write_text(json.dumps(answer))
+    result = poetfw("schedule", "--problem", problem, "--replay", "answer.json", cwd=tmp_path)
+    assert result.code == 1
+    assert "forward4" in result.stderr
+
+
+def test_less_ram_never_takes_less_energy(tmp_path: Path) -> None:
+    energies = [
+        succeed(
+            *("schedule", "--problem", EXAMPLES / "chain.json", "--ram-fraction", share),
+            cwd=tmp_path,
+        )["energy_j"]
+        for share in ("1", "0.8", "0.6", "0.5")
+    ]
+    assert energies == sorted(energies)
+
+
+def test_place_writes_offsets(tmp_path: Path) -> None:
+    placed = succeed("place", EXAMPLES / "buffers.csv", "--out", "placed.csv", cwd=tmp_path)
+    assert placed["status"] == "optimal"
+    assert placed["height_bytes"] == placed["lower_bound_bytes"]
+    with (tmp_path / "placed.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == [buffer["id"] for buffer in placed["buffers"]]
+    assert max(int(row["offset"]) + int(row["size"]) for row in rows) == placed["height_bytes"]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_place_says_what_is_impossible(tmp_path: Path, as_json: bool) -> None:
+    flags = ["--json"] if as_json else []
+    buffers = EXAMPLES / "buffers.csv"
+    result = poetfw("place", buffers, "--capacity", "1000", *flags, cwd=tmp_path)
+    assert result.code == 5
+    assert "proven impossible within 1,000 bytes" in result.stderr
+    if as_json:
+        assert result.json["error"]["minimum_budget_bytes"] > 1000
