@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from system.commands import poetfw, succeed
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
