@@ -1,7 +1,16 @@
 """The built-in models, and what a model is."""
 
 from poetfw.models.builder import GraphBuilder
-from poetfw.models.model import Model, Weights
+from poetfw.models.model import Model
+from poetfw.models.weights import DrawnWeights, Weights
 from poetfw.models.zoo import DEFAULT_MODEL, MODELS, build_model
 
-__all__ = ["DEFAULT_MODEL", "MODELS", "GraphBuilder", "Model", "Weights", "build_model"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "MODELS",
+    "DrawnWeights",
+    "GraphBuilder",
+    "Model",
+    "Weights",
+    "build_model",
+]

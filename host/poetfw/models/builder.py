@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import ModelError
-from poetfw.ir import Attribute, Graph, Op, Role, Tensor
-from poetfw.models.model import Weights
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.models.weights import Weights
 from poetfw.ops import infer_output
 
 LARGEST_BATCH = 65_536
@@ -20,10 +20,12 @@ class GraphBuilder:
 
     Attributes:
         input: name of the graph's input.
-        weights: values of the persistent tensors added so far, by name.
+        weights: values of the persistent tensors that were added with their values, by name.
     """
 
-    def __init__(self, name: str, input_name: str, input_shape: Sequence[int]) -> None:
+    def __init__(
+        self, name: str, input_name: str, input_shape: Sequence[int], dtype: Dtype = Dtype.F32
+    ) -> None:
         """Start with an input of shape [batch, features...].
 
         Raises:
@@ -37,7 +39,7 @@ class GraphBuilder:
         self._tensors: dict[str, Tensor] = {}
         self._ops: dict[str, Op] = {}
         self.weights: dict[str, NDArray[np.float32]] = {}
-        self.input = self._add_tensor(Tensor(input_name, tuple(input_shape), role=Role.INPUT))
+        self.input = self._add_tensor(Tensor(input_name, tuple(input_shape), dtype, Role.INPUT))
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """A tensor's shape."""
@@ -50,6 +52,10 @@ class GraphBuilder:
     def state(self, name: str, values: NDArray[np.float32]) -> str:
         """Add a persistent tensor that is not trained; returns its name."""
         return self._persistent(name, values, Role.STATE)
+
+    def declare(self, name: str, shape: Sequence[int], role: Role) -> str:
+        """Add a persistent tensor whose values are kept elsewhere; returns its name."""
+        return self._add_tensor(Tensor(self._fresh(name), tuple(shape), role=role))
 
     def op(
         self,
@@ -73,7 +79,7 @@ class GraphBuilder:
         return self._add_tensor(output)
 
     def build(self, output: str) -> tuple[Graph, Weights]:
-        """The finished graph and the initial values of its persistent tensors.
+        """The finished graph and the initial values of persistent tensors that came with them.
 
         Raises:
             ModelError: the graph is malformed.
@@ -82,7 +88,7 @@ class GraphBuilder:
         return graph, self.weights
 
     def _persistent(self, name: str, values: NDArray[np.float32], role: Role) -> str:
-        tensor = self._add_tensor(Tensor(self._fresh(name), values.shape, role=role))
+        tensor = self.declare(name, values.shape, role)
         self.weights[tensor] = values
         return tensor
 

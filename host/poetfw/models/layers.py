@@ -1,34 +1,56 @@
-"""Layers with freshly drawn weights, for the built-in models.
+"""Layers with weights that are drawn when they are read, for the built-in models.
 
-Convolution and linear weights are He normal: mean 0, variance 2 / fan_in (He, Zhang, Ren, Sun,
-ICCV 2015, eq. 10), drawn from NumPy's PCG64 in the order of the layers and rounded to float32.
-Biases and batch norm's shift start at 0, its scale and running variance at 1.
+Convolution and linear weights are drawn by one rule for the whole network, He's unless another is
+given, in the order of the layers. Biases and the shift of normalisations start at 0, their scale
+and running variance at 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from poetfw.ir import Attribute, Graph
+from poetfw.ir import Attribute, Dtype, Graph, Role
 from poetfw.models.builder import GraphBuilder
-from poetfw.models.model import Weights
+from poetfw.models.weights import DrawnWeights, Initializer, he_normal, rows, zeros
 
 
 class Layers:
     """A network being built layer by layer: each method appends to `x` and returns the result."""
 
-    def __init__(self, name: str, input_shape: Sequence[int], seed: int) -> None:
-        self._builder = GraphBuilder(name, "x", input_shape)
-        self._random = np.random.Generator(np.random.PCG64(seed))
+    def __init__(
+        self,
+        name: str,
+        input_shape: Sequence[int],
+        seed: int,
+        *,
+        dtype: Dtype = Dtype.F32,
+        weight: Callable[[tuple[int, ...]], Initializer] = he_normal,
+    ) -> None:
+        """Start with an input; `weight` says how a weight of a shape is drawn."""
+        self._builder = GraphBuilder(name, "x", input_shape, dtype)
+        self._seed = seed
+        self._weight = weight
+        self._initializers: dict[str, Initializer] = {}
         self.input = self._builder.input
 
     def shape(self, x: str) -> tuple[int, ...]:
         """The shape of a tensor."""
         return self._builder.shape(x)
+
+    def op(
+        self,
+        kind: str,
+        name: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> str:
+        """An op without weights of its own."""
+        return self._builder.op(kind, name, inputs, attributes)
+
+    def weight(self, name: str, shape: tuple[int, ...]) -> str:
+        """A trained tensor, drawn by the network's rule."""
+        return self._persistent(name, self._weight(shape))
 
     def conv(
         self,
@@ -43,9 +65,9 @@ class Layers:
     ) -> str:
         """Convolution to `channels`; padding is top, left, bottom, right."""
         shape = (channels, self.shape(x)[1], kernel, kernel)
-        inputs = [x, self._builder.parameter(f"{name}.weight", self._he_normal(shape))]
+        inputs = [x, self.weight(f"{name}.weight", shape)]
         if bias:
-            inputs.append(self._builder.parameter(f"{name}.bias", _zeros(channels)))
+            inputs.append(self._persistent(f"{name}.bias", zeros(channels)))
         attributes: dict[str, Attribute] = {
             "stride": (stride, stride),
             "padding": padding,
@@ -56,14 +78,17 @@ class Layers:
     def batch_norm(self, name: str, x: str, *, eps: float = 1e-5, momentum: float = 0.1) -> str:
         """Batch normalisation; `momentum` is the new batch's share of the running statistics."""
         channels = self.shape(x)[1]
-        affine = np.stack([np.ones(channels, np.float32), _zeros(channels)])
-        running = np.stack([_zeros(channels), np.ones(channels, np.float32)])
         inputs = (
             x,
-            self._builder.parameter(f"{name}.affine", affine),
-            self._builder.state(f"{name}.running", running),
+            self._persistent(f"{name}.affine", rows(channels, 1, 0)),
+            self._persistent(f"{name}.running", rows(channels, 0, 1), Role.STATE),
         )
         return self._builder.op("batch_norm", name, inputs, {"eps": eps, "momentum": momentum})
+
+    def layer_norm(self, name: str, x: str, *, eps: float) -> str:
+        """Layer normalisation over the last axis."""
+        affine = self._persistent(f"{name}.affine", rows(self.shape(x)[-1], 1, 0))
+        return self._builder.op("layer_norm", name, (x, affine), {"eps": eps})
 
     def relu(self, name: str, x: str) -> str:
         """Rectified linear unit."""
@@ -91,22 +116,19 @@ class Layers:
 
     def linear(self, name: str, x: str, features: int) -> str:
         """Fully connected layer with bias: [N, in] to [N, features]."""
-        weight = self._he_normal((features, self.shape(x)[1]))
         inputs = (
             x,
-            self._builder.parameter(f"{name}.weight", weight),
-            self._builder.parameter(f"{name}.bias", _zeros(features)),
+            self.weight(f"{name}.weight", (features, self.shape(x)[1])),
+            self._persistent(f"{name}.bias", zeros(features)),
         )
         return self._builder.op("linear", name, inputs)
 
-    def build(self, output: str) -> tuple[Graph, Weights]:
-        """The finished graph and its initial weights."""
-        return self._builder.build(output)
+    def build(self, output: str) -> tuple[Graph, DrawnWeights]:
+        """The finished graph and its initial weights, not drawn yet."""
+        graph, _ = self._builder.build(output)
+        return graph, DrawnWeights(self._initializers, self._seed)
 
-    def _he_normal(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        fan_in = math.prod(shape[1:])
-        return self._random.normal(0.0, math.sqrt(2 / fan_in), shape).astype(np.float32)
-
-
-def _zeros(count: int) -> NDArray[np.float32]:
-    return np.zeros(count, np.float32)
+    def _persistent(self, name: str, initializer: Initializer, role: Role = Role.PARAMETER) -> str:
+        name = self._builder.declare(name, initializer.shape, role)
+        self._initializers[name] = initializer
+        return name

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poetfw.errors import ModelError
 from poetfw.ir import Graph, Role, Tensor
+from poetfw.models.weights import DrawnWeights, Weights
 from poetfw.ops import check_shapes
 from poetfw.training import LOSSES, Sgd
-
-Weights = Mapping[str, NDArray[np.float32]]
-"""Values of persistent tensors, by name."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,8 @@ class Model:
     Attributes:
         graph: inference form: one tensor of role `INPUT`, weights of role `PARAMETER`, running
             statistics of role `STATE`. Axis 0 of input and output is the batch.
-        weights: initial values of every persistent tensor.
+        weights: initial values of every persistent tensor; drawn when they are first read, where
+            they are `DrawnWeights`.
         loss: a key of `poetfw.training.LOSSES`.
         description: one line for people.
         optimizer: settings that train it well.
@@ -47,7 +44,6 @@ class Model:
     epochs: int = 3
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
         check_shapes(self.graph)
         inputs = self.graph.with_role(Role.INPUT)
         if len(inputs) != 1:
@@ -69,13 +65,26 @@ class Model:
                 "cross-entropy needs [batch, classes] with 2 classes or more",
                 "choose the loss mse",
             )
+        if not isinstance(self.weights, DrawnWeights):
+            object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        """Check what can be without drawing; what an initializer draws is finite and float32."""
+        weights = self.weights
+        if isinstance(weights, DrawnWeights):
+            shapes = weights.shapes
+        else:
+            shapes = {name: v.shape for name, v in weights.items() if v.dtype == np.float32}
         for tensor in self.graph.persistent:
-            values = self.weights.get(tensor.name)
-            if values is None or values.dtype != np.float32 or values.shape != tensor.shape:
+            if shapes.get(tensor.name) != tensor.shape:
                 raise ModelError(
                     f"tensor {tensor.name!r} needs float32 weights of shape {list(tensor.shape)}"
                 )
-            if not np.isfinite(values).all():
+            if (
+                not isinstance(weights, DrawnWeights)
+                and not np.isfinite(weights[tensor.name]).all()
+            ):
                 raise ModelError(f"the weights of tensor {tensor.name!r} hold NaN or infinity")
 
     @property

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from poetfw.errors import ModelError
 from poetfw.models.layers import Layers
 from poetfw.models.model import Model
+from poetfw.models.resnet import resnet18
+from poetfw.models.vgg import vgg16
 from poetfw.training import Sgd
 
 DEFAULT_MODEL = "digits-cnn"
@@ -20,12 +22,10 @@ class Entry:
     """A built-in model.
 
     Attributes:
-        description: one line for people.
         batch: the batch it is trained with unless another one is asked for.
         build: makes it from batch and seed.
     """
 
-    description: str
     batch: int
     build: Callable[[int, int], Model]
 
@@ -66,7 +66,7 @@ def _digits_cnn(batch: int, seed: int) -> Model:
     return Model(
         *layers.build(x),
         loss="softmax_cross_entropy",
-        description=MODELS["digits-cnn"].description,
+        description="three convolutions with batch norm for 8 x 8 handwritten digits (the default)",
         optimizer=Sgd(learning_rate=0.02, momentum=0.9),
         epochs=3,
     )
@@ -89,7 +89,7 @@ def _lenet5(batch: int, seed: int) -> Model:
     return Model(
         *layers.build(layers.linear("logits", x, 10)),
         loss="softmax_cross_entropy",
-        description=MODELS["lenet5"].description,
+        description="LeNet-5 with ReLU, 1 x 28 x 28 images, 10 classes",
         optimizer=Sgd(learning_rate=0.02, momentum=0.9),
         epochs=5,
     )
@@ -102,7 +102,7 @@ def _mlp(batch: int, seed: int) -> Model:
     return Model(
         *layers.build(layers.linear("logits", x, 10)),
         loss="softmax_cross_entropy",
-        description=MODELS["mlp"].description,
+        description="multilayer perceptron 64-64-32-10 for 8 x 8 handwritten digits",
         optimizer=Sgd(learning_rate=0.05, momentum=0.9),
         epochs=5,
     )
@@ -134,7 +134,7 @@ def _resnet8(batch: int, seed: int) -> Model:
     return Model(
         *layers.build(layers.linear("logits", layers.flatten("flatten", x), 10)),
         loss="softmax_cross_entropy",
-        description=MODELS["resnet8"].description,
+        description="MLPerf Tiny's ResNet-8, 3 x 32 x 32 images, 10 classes",
         optimizer=Sgd(learning_rate=0.02, momentum=0.9),
         epochs=3,
     )
@@ -142,14 +142,12 @@ def _resnet8(batch: int, seed: int) -> Model:
 
 MODELS: Mapping[str, Entry] = MappingProxyType(
     {
-        "digits-cnn": Entry(
-            "three convolutions with batch norm for 8 x 8 handwritten digits (the default)",
-            32,
-            _digits_cnn,
-        ),
-        "lenet5": Entry("LeNet-5 with ReLU, 1 x 28 x 28 images, 10 classes", 32, _lenet5),
-        "mlp": Entry("multilayer perceptron 64-64-32-10 for 8 x 8 handwritten digits", 32, _mlp),
-        "resnet8": Entry("MLPerf Tiny's ResNet-8, 3 x 32 x 32 images, 10 classes", 32, _resnet8),
+        "digits-cnn": Entry(32, _digits_cnn),
+        "lenet5": Entry(32, _lenet5),
+        "mlp": Entry(32, _mlp),
+        "resnet8": Entry(32, _resnet8),
+        "resnet18": Entry(1, resnet18),
+        "vgg16": Entry(1, vgg16),
     }
 )
 """The built-in models by name, the default first."""

@@ -1,0 +1,86 @@
+"""Initial weights: arrays that are there already, or draws that wait until somebody reads one.
+
+A network that is only scheduled never needs its weights, and those of a large one take seconds
+and hundreds of megabytes to draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Weights = Mapping[str, NDArray[np.float32]]
+"""Values of persistent tensors, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Initializer:
+    """How a tensor's initial values are made.
+
+    Attributes:
+        shape: the tensor's shape.
+        draw: makes the values, float32 and finite, from a source of random numbers.
+    """
+
+    shape: tuple[int, ...]
+    draw: Callable[[np.random.Generator], NDArray[np.float32]]
+
+
+def normal(shape: tuple[int, ...], std: float) -> Initializer:
+    """Normal with mean 0 and the given standard deviation, rounded to float32."""
+    return Initializer(shape, lambda random: random.normal(0.0, std, shape).astype(np.float32))
+
+
+def he_normal(shape: tuple[int, ...]) -> Initializer:
+    """Normal with variance 2 / fan_in (He, Zhang, Ren, Sun, ICCV 2015, eq. 10)."""
+    return normal(shape, math.sqrt(2 / math.prod(shape[1:])))
+
+
+def rows(length: int, *values: float) -> Initializer:
+    """[len(values), length]: each row holds one value throughout."""
+    column = np.array(values, np.float32)[:, np.newaxis]
+    return Initializer((len(values), length), lambda random: np.repeat(column, length, axis=1))
+
+
+def zeros(length: int) -> Initializer:
+    """[length], all 0."""
+    return Initializer((length,), lambda random: np.zeros(length, np.float32))
+
+
+class DrawnWeights(Weights):
+    """Weights that are all drawn when the first of them is read.
+
+    They come from NumPy's PCG64 in the order of the initializers: the same seed gives the same
+    bits, whichever is read first.
+    """
+
+    def __init__(self, initializers: Mapping[str, Initializer], seed: int) -> None:
+        self._initializers = dict(initializers)
+        self._seed = seed
+
+    @cached_property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The tensors' shapes, by name; nothing is drawn."""
+        return {name: initializer.shape for name, initializer in self._initializers.items()}
+
+    @cached_property
+    def _values(self) -> dict[str, NDArray[np.float32]]:
+        random = np.random.Generator(np.random.PCG64(self._seed))
+        return {name: each.draw(random) for name, each in self._initializers.items()}
+
+    def __getitem__(self, name: str) -> NDArray[np.float32]:
+        return self._values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._initializers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._initializers)
+
+    def __len__(self) -> int:
+        return len(self._initializers)
