@@ -79,3 +79,17 @@ class InfeasibleError(PoetfwError):
     ) -> None:
         super().__init__(message, *try_next)
         self.minimum_budget_bytes = minimum_budget_bytes
+
+
+class UnsuitableError(InfeasibleError):
+    """A baseline's method does not apply to a problem, or does not get within its budget.
+
+    Args:
+        method: the name of the baseline.
+        reason: why it has no plan.
+    """
+
+    def __init__(self, method: str, reason: str) -> None:
+        super().__init__(f"{method} has no schedule: {reason}", "choose another scheduler")
+        self.method = method
+        self.reason = reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from types import MappingProxyType
 
 from poetfw.errors import ConfigError, InfeasibleError
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
+from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.bounds import (
     minimum_budget,
     require_time_to_compute,
@@ -69,6 +71,16 @@ def without_recompute(problem: ScheduleProblem) -> ScheduleProblem:
     return replace(problem, nodes=tuple(replace(node, recompute=False) for node in problem.nodes))
 
 
+def _published(baseline: Baseline) -> Scheduler:
+    """A baseline as a scheduler: it has a plan or says why not, and proves nothing."""
+
+    def search(problem: ScheduleProblem, options: SolveOptions) -> Found:
+        nothing = Found(None, math.inf, math.fsum(node.energy_j for node in problem.nodes))
+        return nothing.or_better(problem, baseline.plan(problem))
+
+    return Scheduler(baseline.description, search)
+
+
 SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
     {
         "checkpoint-all": Scheduler("keep every tensor until its last use", search_checkpoint_all),
@@ -78,6 +90,10 @@ SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
         "poet-algorithm-1": Scheduler(
             "POET's program as published: for small problems", search_algorithm_1, complete=False
         ),
+        "checkmate": Scheduler(
+            "recompute only, at the least energy (Jain et al. 2020)", search_compact, without_paging
+        ),
+        **{name: _published(baseline) for name, baseline in BASELINES.items()},
     }
 )
 """Every scheduler by its name."""

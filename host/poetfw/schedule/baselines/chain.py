@@ -1,0 +1,120 @@
+"""A training step as a chain of segments: what methods for chains work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poetfw.errors import UnsuitableError
+from poetfw.schedule.baselines.passes import forward_nodes, last_forward_use
+from poetfw.schedule.indexed import Indexed
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One link of a chain.
+
+    Attributes:
+        forward: its nodes of the forward pass.
+        backward: the nodes that differentiate it.
+        input: the one tensor it reads of the segments before it; None in the first.
+        output: the one tensor that segments after it read; None in the last.
+        saved: tensors of its own, besides its output, that the backward pass reads.
+    """
+
+    forward: range
+    backward: range
+    input: int | None
+    output: int | None
+    saved: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Segments in order.
+
+    Attributes:
+        graph: the problem.
+        forward: number of nodes of the forward pass.
+        segments: the forward pass, cut at each articulation point.
+        sources: tensors of forward nodes without inputs, such as images and labels. They are
+            wanted anywhere, stay in RAM until their last use, and are no part of the chain.
+    """
+
+    graph: Indexed
+    forward: int
+    segments: tuple[Segment, ...]
+    sources: frozenset[int]
+
+    def own(self, segment: Segment) -> list[int]:
+        """The tensors a segment makes, sources left out."""
+        return [i for i in segment.forward if self.graph.size[i] and i not in self.sources]
+
+
+def chain_of(graph: Indexed, method: str) -> Chain:
+    """Group a training step into a chain.
+
+    The forward pass is cut wherever only one tensor, sources aside, is read across the cut: so
+    batch norm with its statistics, or a residual block, becomes one segment. The backward pass
+    is cut by what it still has to read: a node belongs to the last segment whose own tensors, or
+    whose input, it or a later node reads.
+
+    Raises:
+        UnsuitableError: the problem has no two passes, or the forward pass cannot be cut.
+    """
+    forward = forward_nodes(graph, method)
+    sources = frozenset(
+        i for i in range(forward) if graph.size[i] and not graph.problem.nodes[i].inputs
+    )
+    cuts = _cuts(graph, forward, sources)
+    if not cuts:
+        raise UnsuitableError(method, "the forward pass is no chain: no tensor separates it")
+    edges = [0, *(position for position, _ in cuts), forward]
+    outputs = [tensor for _, tensor in cuts]
+    count = len(edges) - 1
+    reader = [0] * forward
+    for number in range(count):
+        for i in range(edges[number], edges[number + 1]):
+            if i not in sources:
+                reader[i] = number
+    for number, tensor in enumerate(outputs):
+        reader[tensor] = number + 1
+    backward: list[list[int]] = [[] for _ in range(count)]
+    latest = 0
+    for t in reversed(range(forward, graph.n)):
+        latest = max([latest, *(reader[u] for u in graph.inputs[t] if u < forward)])
+        backward[latest].append(t)
+    segments = []
+    end = forward
+    for number in reversed(range(count)):
+        start, end = end, end + len(backward[number])
+        own = range(edges[number], edges[number + 1])
+        output = outputs[number] if number < count - 1 else None
+        saved = tuple(
+            i
+            for i in own
+            if i != output and i not in sources and any(j >= forward for j in graph.consumers[i])
+        )
+        segments.append(
+            Segment(own, range(start, end), outputs[number - 1] if number else None, output, saved)
+        )
+    return Chain(graph, forward, tuple(reversed(segments)), sources)
+
+
+def _cuts(graph: Indexed, forward: int, sources: frozenset[int]) -> list[tuple[int, int]]:
+    """Where to cut, as (first node after it, the tensor that crosses)."""
+    last = {
+        i: last_forward_use(graph, forward, i)
+        for i in range(forward)
+        if graph.size[i] and i not in sources
+    }
+    cuts: list[tuple[int, int]] = []
+    crossing: set[int] = set()
+    for p in range(forward - 1):
+        crossing = {i for i in crossing if last[i] > p}
+        if last.get(p, p) > p:
+            crossing.add(p)
+        if len(crossing) == 1:
+            (tensor,) = crossing
+            if not cuts or cuts[-1][1] != tensor:
+                cuts.append((p + 1, tensor))
+    return cuts

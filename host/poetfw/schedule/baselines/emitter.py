@@ -1,0 +1,99 @@
+"""Write a plan as decisions: compute this, drop that, page the other; the rest follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.plan import plan_of
+from poetfw.schedule.problem import ExecutionPlan, StepKind
+
+
+class _Lost(Exception):
+    """A tensor was dropped that cannot be had again."""
+
+    def __init__(self, tensor: int) -> None:
+        super().__init__(tensor)
+        self.tensor = tensor
+
+
+class Emitter:
+    """Turns a method's decisions into productions.
+
+    A tensor counts as resident from its production until it is dropped or paged. What an op reads
+    and is not resident is paged in, or else computed again with all that it needs itself. When a
+    tensor is really freed follows from its last use before its next production, so a method need
+    only say what it gives up.
+    """
+
+    def __init__(self, graph: Indexed, pinned: frozenset[int] = frozenset()) -> None:
+        self.graph = graph
+        self.events: list[tuple[int, StepKind, bool]] = []
+        self._pinned = pinned
+        self._resident: set[int] = set()
+        self._paged: set[int] = set()
+        self._computed: set[str] = set()
+
+    def compute(self, i: int) -> None:
+        """Compute node i for the first time."""
+        for u in self.graph.inputs[i]:
+            self.ensure(u)
+        self._produce(i, StepKind.COMPUTE, first=True)
+        self._computed.add(self.graph.problem.nodes[i].name)
+
+    def computed(self, i: int) -> bool:
+        """Whether node i has been computed."""
+        return self.graph.problem.nodes[i].name in self._computed
+
+    def ensure(self, i: int) -> None:
+        """Have tensor i in RAM."""
+        stack = [i]
+        while stack:
+            j = stack[-1]
+            if j in self._resident:
+                stack.pop()
+            elif j in self._paged:
+                self._produce(j, StepKind.PAGE_IN)
+            elif not self._recomputable(j):
+                raise _Lost(j)
+            elif missing := [u for u in self.graph.inputs[j] if u not in self._resident]:
+                stack.extend(reversed(missing))
+            else:
+                self._produce(j, StepKind.COMPUTE)
+
+    def drop(self, i: int) -> None:
+        """Give tensor i up; if it is read again, it is produced again."""
+        if i not in self._pinned:
+            self._resident.discard(i)
+
+    def page(self, i: int) -> None:
+        """Give tensor i up; if it is read again, it is paged in."""
+        if i not in self._pinned:
+            self._paged.add(i)
+            self._resident.discard(i)
+
+    def _produce(self, i: int, kind: StepKind, *, first: bool = False) -> None:
+        self.events.append((i, kind, first))
+        if self.graph.size[i]:
+            self._resident.add(i)
+
+    def _recomputable(self, i: int) -> bool:
+        node = self.graph.problem.nodes[i]
+        return node.recompute and node.recompute_before not in self._computed
+
+
+def emit(graph: Indexed, script: Callable[[Emitter], None]) -> ExecutionPlan:
+    """The plan of a method's decisions, which it makes by calling an `Emitter`.
+
+    What the method gives up although it cannot be had again (its op may not be computed again, or
+    not any more) is kept instead: the script is run again with that tensor pinned.
+    """
+    pinned: frozenset[int] = frozenset()
+    while True:
+        emitter = Emitter(graph, pinned)
+        try:
+            script(emitter)
+        except _Lost as lost:
+            pinned |= {lost.tensor}
+        else:
+            return plan_of(graph, emitter.events)

@@ -1,0 +1,33 @@
+"""The published methods by name, each a function from a problem to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from poetfw.schedule.baselines.chen_greedy import chen_greedy
+from poetfw.schedule.baselines.chen_sqrt import chen_sqrt
+from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A published method.
+
+    Attributes:
+        description: what it does and whose it is, in a few words.
+        plan: finds a plan; raises `UnsuitableError` where the method has none.
+    """
+
+    description: str
+    plan: Callable[[ScheduleProblem], ExecutionPlan]
+
+
+BASELINES: Mapping[str, Baseline] = MappingProxyType(
+    {
+        "chen-sqrt": Baseline("recompute √n segments (Chen et al. 2016)", chen_sqrt),
+        "chen-greedy": Baseline("recompute segments of b bytes (Chen et al. 2016)", chen_greedy),
+    }
+)
+"""Every published method that is no program of its own."""
