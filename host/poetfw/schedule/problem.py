@@ -31,11 +31,20 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The auxiliary storage (AUX): what tensors are paged to."""
+    """The auxiliary storage (AUX): what tensors are paged to.
+
+    Attributes:
+        block_bytes: transfers are rounded up to whole blocks.
+        page_in: from storage to RAM.
+        page_out: from RAM to storage.
+        overlap: whether a transfer runs while the core computes; there is one channel, so no two
+            transfers run at once.
+    """
 
     block_bytes: int
     page_in: Transfer
     page_out: Transfer
+    overlap: bool = False
 
     def paged_bytes(self, size_bytes: int) -> int:
         """Bytes that move when a tensor of `size_bytes` is paged: whole blocks."""

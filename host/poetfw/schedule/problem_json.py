@@ -38,6 +38,7 @@ class _Storage(_Strict):
     block_bytes: int
     page_in: _Transfer
     page_out: _Transfer
+    overlap: bool = False
 
 
 class _Node(_Strict):
@@ -115,6 +116,7 @@ def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
             "block_bytes": storage.block_bytes,
             "page_in": _transfer_to_json(storage.page_in),
             "page_out": _transfer_to_json(storage.page_out),
+            "overlap": storage.overlap,
         },
         "nodes": [
             {
@@ -176,6 +178,7 @@ def _storage(document: _Storage) -> Storage:
         document.block_bytes,
         Transfer(**document.page_in.model_dump()),
         Transfer(**document.page_out.model_dump()),
+        document.overlap,
     )
 
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from poetfw.errors import PlanError
 from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, Step, StepKind
+from poetfw.schedule.timeline import Clock, Span
 
 TIME_TOLERANCE = 1e-9
 """Relative slack of the deadline: sums of the same times may differ by rounding."""
@@ -28,7 +29,10 @@ class Simulation:
         energy_j: joules of the whole plan; the sum of compute and paging energy.
         compute_energy_j: joules of computing and recomputing.
         paging_energy_j: joules of page-ins and page-outs.
-        time_s: seconds of the whole plan, one step after the other.
+        time_s: seconds until core and storage channel are done; without overlap, the sum of all
+            steps' times.
+        stall_s: seconds of it that the core waits for transfers it overlaps with.
+        spans: per step, when it runs.
         recomputes: compute steps beyond the first of each node.
         page_ins: page-in steps.
         page_outs: page-out steps.
@@ -41,6 +45,8 @@ class Simulation:
     compute_energy_j: float
     paging_energy_j: float
     time_s: float
+    stall_s: float
+    spans: tuple[Span, ...]
     recomputes: int
     page_ins: int
     page_outs: int
@@ -77,6 +83,8 @@ class _Replay:
         self.compute_j: list[float] = []
         self.paging_j: list[float] = []
         self.times_s: list[float] = []
+        self.overlap = problem.storage is not None and problem.storage.overlap
+        self.clock = Clock(self.overlap)
         self.counts = {"recomputes": 0, "page_ins": 0, "page_outs": 0}
         self.number = 0
         self.step = Step(StepKind.COMPUTE, "")
@@ -120,6 +128,7 @@ class _Replay:
         self.computed.add(node.name)
         self.compute_j.append(node.energy_j)
         self.times_s.append(node.time_s)
+        self.clock.compute(node.inputs, node.time_s)
         during = self.live + node.output_bytes + node.workspace_bytes
         self.put(node)
         return during
@@ -131,7 +140,9 @@ class _Replay:
             self.refuse("its tensor is in RAM already")
         assert self.problem.storage is not None
         self.paging_j.append(self.problem.storage.page_in_energy_j(node.output_bytes))
-        self.times_s.append(self.problem.storage.page_in_time_s(node.output_bytes))
+        time_s = self.problem.storage.page_in_time_s(node.output_bytes)
+        self.times_s.append(time_s)
+        self.clock.page_in(node.name, time_s)
         self.counts["page_ins"] += 1
         self.put(node)
         return self.live
@@ -145,7 +156,9 @@ class _Replay:
         if node.name not in self.ram:
             self.refuse("its tensor is not in RAM")
         self.paging_j.append(storage.page_out_energy_j(node.output_bytes))
-        self.times_s.append(storage.page_out_time_s(node.output_bytes))
+        time_s = storage.page_out_time_s(node.output_bytes)
+        self.times_s.append(time_s)
+        self.clock.page_out(node.name, time_s)
         self.counts["page_outs"] += 1
         self.aux.add(node.name)
         return self.live
@@ -154,6 +167,7 @@ class _Replay:
         if node.name not in self.ram:
             self.refuse("its tensor is not in RAM")
         during = self.live
+        self.clock.free(node.name)
         self.ram.remove(node.name)
         self.live -= node.output_bytes
         return during
@@ -171,7 +185,7 @@ class _Replay:
         if self.ram:
             names = ", ".join(repr(name) for name in self.nodes if name in self.ram)
             raise PlanError(f"the plan ends with tensors in RAM that it must free: {names}")
-        time_s = math.fsum(self.times_s)
+        time_s = self.clock.makespan_s if self.overlap else math.fsum(self.times_s)
         deadline_s = self.problem.deadline_s
         if deadline_s is not None and time_s > deadline_s * (1 + TIME_TOLERANCE):
             raise PlanError(
@@ -186,6 +200,8 @@ class _Replay:
             compute_energy_j=compute_energy_j,
             paging_energy_j=paging_energy_j,
             time_s=time_s,
+            stall_s=self.clock.stall_s,
+            spans=tuple(self.clock.spans),
             **self.counts,
         )
 

@@ -1,0 +1,73 @@
+"""When each step of a plan runs: the core and one storage channel.
+
+Without overlap the core waits for every transfer. With it, a page-in or page-out step only begins a
+transfer, in the plan's order on one channel, and the core goes on; it waits where it must: before
+an op whose input is still on its way in, and before freeing a tensor that is still on its way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """When a step ran, in seconds from the plan's start; a free takes no time."""
+
+    start_s: float
+    end_s: float
+
+
+class Clock:
+    """The time at which each step runs, as a plan is replayed.
+
+    Attributes:
+        spans: one per step so far.
+        stall_s: seconds that the core waited for the channel.
+    """
+
+    def __init__(self, overlap: bool) -> None:
+        self._overlap = overlap
+        self._core_s = 0.0
+        self._channel_s = 0.0
+        self._arrives_s: dict[str, float] = {}
+        self._written_s: dict[str, float] = {}
+        self.spans: list[Span] = []
+        self.stall_s = 0.0
+
+    @property
+    def makespan_s(self) -> float:
+        """Seconds until core and channel are done."""
+        return max(self._core_s, self._channel_s)
+
+    def compute(self, inputs: Iterable[str], time_s: float) -> None:
+        """An op runs once everything it reads is there."""
+        self._wait(max((self._arrives_s.get(name, 0.0) for name in inputs), default=0.0))
+        self.spans.append(Span(self._core_s, self._core_s + time_s))
+        self._core_s += time_s
+
+    def page_in(self, name: str, time_s: float) -> None:
+        """A tensor begins its way in once it has been written and the channel is free."""
+        self._arrives_s[name] = self._transfer(self._written_s.get(name, 0.0), time_s)
+
+    def page_out(self, name: str, time_s: float) -> None:
+        """A tensor begins its way out once it is there and the channel is free."""
+        self._written_s[name] = self._transfer(self._arrives_s.get(name, 0.0), time_s)
+
+    def free(self, name: str) -> None:
+        """A tensor's RAM is free once nothing moves in or out of it."""
+        self._wait(max(self._written_s.get(name, 0.0), self._arrives_s.pop(name, 0.0)))
+        self.spans.append(Span(self._core_s, self._core_s))
+
+    def _transfer(self, possible_s: float, time_s: float) -> float:
+        start_s = max(self._core_s, self._channel_s, possible_s)
+        self._channel_s = start_s + time_s
+        self.spans.append(Span(start_s, self._channel_s))
+        if not self._overlap:
+            self._core_s = self._channel_s
+        return self._channel_s
+
+    def _wait(self, until_s: float) -> None:
+        if until_s > self._core_s:
+            self.stall_s += until_s - self._core_s
+            self._core_s = until_s
