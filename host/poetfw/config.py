@@ -10,14 +10,13 @@ from poetfw.errors import ConfigError
 
 FILE = "poetfw.toml"
 
-Value = str | int | float | bool
 
-
-def read_config(folder: Path, options: Mapping[str, frozenset[str]]) -> dict[str, dict[str, Value]]:
+def read_config(folder: Path, options: Mapping[str, frozenset[str]]) -> dict[str, dict[str, str]]:
     """The settings in a folder's `poetfw.toml`, by command; nothing where there is no such file.
 
     A key at the top holds for every command that has such an option; a key in a table named after
-    a command holds for that command only. Keys are spelled like the flags, without dashes in front.
+    a command holds for that command only. Keys are spelled like the flags, without dashes in front,
+    and values become texts as they would stand behind a flag, so that both are read the same way.
 
     Args:
         folder: where to look.
@@ -31,9 +30,9 @@ def read_config(folder: Path, options: Mapping[str, frozenset[str]]) -> dict[str
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    settings: dict[str, dict[str, Value]] = {command: {} for command in options}
+    settings: dict[str, dict[str, str]] = {command: {} for command in options}
     for key, value in document.items():
         if isinstance(value, dict):
             if key not in options:
@@ -44,20 +43,22 @@ def read_config(folder: Path, options: Mapping[str, frozenset[str]]) -> dict[str
             for inner, setting in value.items():
                 if inner not in options[key]:
                     raise _unknown(path, f"{key}.{inner}", options[key])
-                settings[key][inner] = _scalar(path, f"{key}.{inner}", setting)
+                settings[key][inner] = _text(path, f"{key}.{inner}", setting)
             continue
         commands = [command for command, known in options.items() if key in known]
         if not commands:
             raise _unknown(path, key, frozenset().union(*options.values()))
         for command in commands:
-            settings[command].setdefault(key, _scalar(path, key, value))
+            settings[command].setdefault(key, _text(path, key, value))
     return settings
 
 
-def _scalar(path: Path, key: str, value: object) -> Value:
+def _text(path: Path, key: str, value: object) -> str:
     if not isinstance(value, str | int | float | bool):
-        raise ConfigError(f"{path}: {key} must be a text, a number or true or false, not {value!r}")
-    return value
+        raise ConfigError(
+            f"{path}: {key} must be a text, a number or true or false, not {value!r:.80}"
+        )
+    return str(value)
 
 
 def _unknown(path: Path, key: str, known: frozenset[str]) -> ConfigError:

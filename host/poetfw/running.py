@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import DTypeLike
 from poetfw.boards import Board, load_board
 from poetfw.costs import analytic_costs
 from poetfw.devices import Event, RunLog, build_environments, emulator_command, run_firmware
-from poetfw.errors import ConfigError, OutputError
+from poetfw.errors import ConfigError, DeviceError, OutputError
 from poetfw.firmware import (
     RunRequest,
     SlotPurpose,
@@ -85,25 +86,46 @@ class BuiltProject:
         return self.folder / IMAGE
 
     @property
+    def runnable(self) -> Path:
+        """The ELF that runs here."""
+        return self.folder / ".pio" / "build" / environment_of(self.board) / "firmware.elf"
+
+    @property
+    def evaluations(self) -> int:
+        """Batches of held-out samples; without classes, samples beyond whole batches are left."""
+        held_out, batch = self.report.held_out_samples, self.report.batch
+        return -(-held_out // batch) if self.report.classifies else held_out // batch
+
+    @property
     def tensors(self) -> Mapping[str, Tensor]:
         """The tensors that slots hold, by name."""
         program = self.stages.program
         return {tensor.name: tensor for tensor in (*program.training.tensors, program.metric)}
 
 
-def open_project(folder: Path) -> BuiltProject:
+def open_project(folder: Path, board: str | None = None) -> BuiltProject:
     """The project in a folder.
 
+    Args:
+        folder: where it is.
+        board: name of the board it must be for; None for any.
+
     Raises:
-        OutputError: there is none, or it was not compiled.
+        OutputError: there is none, it was not compiled, or it is for another board.
     """
     report = BuildReport.read(folder / REPORT)
-    if report.elf is None:
+    if board not in (None, report.board):
+        raise OutputError(
+            f"{folder} holds a build for {report.board}, not for {board}",
+            f"use --board {report.board}, or name another folder with --out",
+        )
+    project = BuiltProject(folder, load_board(folder / "board.toml"), report, read_stages(folder))
+    if report.elf is None or not project.runnable.is_file():
         raise OutputError(
             f"{folder} was generated but not compiled",
             "run `poetfw build` without --generate-only",
         )
-    return BuiltProject(folder, load_board(folder / "board.toml"), report, read_stages(folder))
+    return project
 
 
 def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
@@ -132,11 +154,10 @@ def run_project(
         ToolError: the emulator is missing.
     """
     request = make_request(project, settings)
-    elf = project.folder / ".pio" / "build" / environment_of(project.board) / "firmware.elf"
     folder = project.folder / RUN_DIR
-    folder.mkdir(exist_ok=True)
     progress("training")
-    log = _run(project.board, elf, project.image, folder, request, settings.timeout_s, on_event)
+    run = partial(_run, project.board, project.runnable, project.image, folder)
+    log = run(request, project.evaluations, settings.timeout_s, on_event)
     verification = None
     if settings.verify:
         values = read_slots(folder / IMAGE, project.stages.slots, project.tensors)
@@ -252,8 +273,8 @@ def run_unscheduled(
     folder = project.folder / RUN_DIR / "unscheduled"
     write_project(render_project(lowering.view, board).with_files({IMAGE: image}), folder)
     elf = build_environments(folder, [environment])[environment]
-    (folder / RUN_DIR).mkdir(exist_ok=True)
-    log = _run(board, elf, folder / IMAGE, folder / RUN_DIR, request, timeout_s, lambda event: None)
+    run = partial(_run, board, elf, folder / IMAGE, folder / RUN_DIR)
+    log = run(request, project.evaluations, timeout_s, lambda event: None)
     return log, read_slots(folder / RUN_DIR / IMAGE, slots, project.tensors)
 
 
@@ -263,15 +284,23 @@ def _run(
     image: Path,
     folder: Path,
     request: RunRequest,
+    evaluations: int,
     timeout_s: float,
     on_event: OnEvent,
 ) -> RunLog:
     """Run an ELF on a fresh copy of a storage image, which keeps what the run writes."""
     command = emulator_command(board, elf)
     copy = folder / IMAGE
-    shutil.copyfile(image, copy)
+    try:
+        folder.mkdir(exist_ok=True)
+        copy.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+        shutil.copyfile(image, copy)
+    except OSError as error:
+        raise OutputError(f"{copy} cannot be written: {error.strerror or error}") from error
     set_request(copy, request)
-    log = run_firmware(command, folder, timeout_s, on_event)
+    log = run_firmware(
+        command, folder, timeout_s, on_event, steps=request.steps, evaluations=evaluations
+    )
     set_request(copy, replace(request, capture=False))
     return log
 
@@ -301,6 +330,12 @@ def _report(
     accuracy = error = None
     if log.metrics and project.report.classifies:
         accuracy = sum(log.metrics) / project.report.held_out_samples
+        if not 0 <= accuracy <= 1:
+            raise DeviceError(
+                f"the device reports {sum(log.metrics):g} correct answers of "
+                f"{project.report.held_out_samples}",
+                "build again: `poetfw build`",
+            )
     elif log.metrics:
         error = sum(log.metrics) / len(log.metrics)
     return RunReport(

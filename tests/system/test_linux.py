@@ -99,7 +99,7 @@ def test_firmware_runs_clean_under_sanitizers(tmp_path: Path) -> None:
     folder = tmp_path / "build/linux"
     elf = build_environments(folder, ["linux-sanitize"])["linux-sanitize"]
     set_request(folder / "storage.img", RunRequest(steps=2, capture=True))
-    log = run_firmware([str(elf.resolve())], folder, timeout_s=120)
+    log = run_firmware([str(elf.resolve())], folder, timeout_s=120, steps=2, evaluations=45)
     assert len(log.losses) == 2
 
 

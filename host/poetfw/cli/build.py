@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from poetfw.boards import load_board
 from poetfw.cli import output
 from poetfw.cli.options import board_option, json_option, option, out_folder, out_option
+from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.models import DEFAULT_MODEL
 from poetfw.pipeline import (
@@ -116,8 +118,11 @@ def build(
     as_json: bool,
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
-    folder = out_folder(out, board)
+    known = load_board(board)
+    folder = out_folder(out, known)
     check_output_folder(folder)
+    if not generate_only:
+        choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
     settings = BuildSettings(
         board=board,
         model=model,
@@ -142,10 +147,10 @@ def build(
     if as_json:
         output.print_json(report.to_json())
     else:
-        _print(report, board)
+        _print(report, board, folder == out_folder(None, known))
 
 
-def _print(report: BuildReport, board: str) -> None:
+def _print(report: BuildReport, board: str, is_default_folder: bool) -> None:
     schedule = report.schedule
     basis = "analytic" if report.costs_are_analytic else "measured"
     gap = "unknown" if schedule.gap is None else f"{schedule.gap:.3%}"
@@ -173,6 +178,6 @@ def _print(report: BuildReport, board: str) -> None:
     rows.append(("project", report.out_dir))
     output.results.print(output.facts(f"{report.model} on {report.board}", rows))
     if report.elf is not None:
-        out = ["--out", report.out_dir] if Path(report.out_dir) != out_folder(None, board) else []
+        out = [] if is_default_folder else ["--out", report.out_dir]
         command = shlex.join(["poetfw", "run", "--board", board, *out])
         output.results.print(f"Run it:  {output.escaped(command)}")

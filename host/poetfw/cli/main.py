@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from poetfw import __version__
 from poetfw.cli import build, doctor, listing, output, place, run, schedule
-from poetfw.config import read_config
-from poetfw.errors import PoetfwError
+from poetfw.config import FILE, read_config
+from poetfw.errors import ConfigError, PoetfwError
 
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70
@@ -43,7 +46,7 @@ def cli(context: click.Context) -> None:
         )
         for name, command in cli.commands.items()
     }
-    settings = read_config(Path.cwd(), options)
+    settings = read_config(Path(), options)
     context.default_map = {
         name: {
             parameter.name: values[key]
@@ -66,6 +69,10 @@ cli.add_command(doctor.doctor)
 
 def main() -> None:
     """Run the command line and end the process with the documented exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # not every terminal knows every letter
     code = _run()
     output.flush()
     sys.exit(code)
@@ -79,26 +86,45 @@ def _run() -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.UsageError as error:
-        if as_json:
-            output.print_json(
-                {"error": {"message": error.format_message(), "exit_code": EXIT_USAGE}}
-            )
-        error.show()
-        return EXIT_USAGE
+        return _refuse_usage(error, as_json)
     except PoetfwError as error:
         output.print_error(error, as_json)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
+        if as_json:
+            output.print_json_error("interrupted", EXIT_INTERRUPTED)
         output.messages.print("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output is gone; there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception:
+    except Exception as error:
+        if as_json:
+            output.print_json_error(f"internal error: {error!r}", EXIT_INTERNAL)
         traceback.print_exc()
         output.messages.print("This is a bug in poetfw. Please report it with the lines above.")
         return EXIT_INTERNAL
+
+
+def _refuse_usage(error: click.UsageError, as_json: bool) -> int:
+    """Say what is wrong with a command, and where the setting comes from if nobody typed it."""
+    message, source = error.format_message(), None
+    if isinstance(error, click.BadParameter) and error.ctx and error.param and error.param.name:
+        source = error.ctx.get_parameter_source(error.param.name)
+        if source is ParameterSource.ENVIRONMENT:
+            message += f" (from the environment variable {error.param.envvar})"
+        elif source is ParameterSource.DEFAULT_MAP:
+            wrong = ConfigError(f"{FILE}: {message}")
+            output.print_error(wrong, as_json)
+            return wrong.exit_code
+    if as_json:
+        output.print_json_error(message, EXIT_USAGE)
+    output.messages.print(f"[bold red]error:[/] {output.escaped(message)}")
+    if error.ctx is not None:
+        output.messages.print(output.escaped(error.ctx.get_usage()))
+        output.messages.print(f"Help:  {error.ctx.command_path} --help")
+    return EXIT_USAGE
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from poetfw.boards import Board
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -45,6 +47,6 @@ def out_option(command: _Command) -> _Command:
     )(command)
 
 
-def out_folder(out: Path | None, board: str) -> Path:
+def out_folder(out: Path | None, board: Board) -> Path:
     """The project's folder: what was asked for, or the board's default."""
-    return out if out is not None else Path("build") / Path(board).stem
+    return out if out is not None else Path("build") / board.name

@@ -32,6 +32,11 @@ def print_json(document: Mapping[str, Any]) -> None:
     click.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
+def print_json_error(message: str, exit_code: int) -> None:
+    """Write an error that has no more to say as the one JSON document of a command."""
+    print_json({"error": {"message": message, "exit_code": exit_code, "try_next": []}})
+
+
 def print_error(error: PoetfwError, as_json: bool) -> None:
     """Say what went wrong and what to do."""
     if as_json:

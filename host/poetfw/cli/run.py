@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from poetfw.boards import load_board
 from poetfw.cli import output
 from poetfw.cli.options import board_option, json_option, option, out_folder, out_option
 from poetfw.devices import Event
@@ -50,7 +51,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Run the firmware that `poetfw build` made, on the board's emulated twin."""
-    project = open_project(out_folder(out, board))
+    known = load_board(board)
+    project = open_project(out_folder(out, known), known.name)
     settings = RunSettings(steps, epochs, verify, timeout)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:

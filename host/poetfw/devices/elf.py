@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
 from poetfw.errors import ToolError
 
 _WRITE, _ALLOC = 0x1, 0x2
@@ -32,6 +29,9 @@ def elf_size(path: Path) -> ElfSize:
     Raises:
         ToolError: the file is no ELF.
     """
+    from elftools.common.exceptions import ELFError  # slow to import
+    from elftools.elf.elffile import ELFFile
+
     flash = ram = 0
     try:
         with path.open("rb") as file:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from poetfw.devices.console import MAX_LINE_BYTES
 from poetfw.errors import ToolError
+from poetfw.interrupts import uninterrupted
 
 
 class TimedOut(Exception):
@@ -44,13 +45,15 @@ class Process:
         except OSError as error:
             raise ToolError(f"cannot start {command[0]}: {error}", "run `poetfw doctor`") from error
         self._lines: queue.Queue[bytes | None] = queue.Queue(maxsize=10_000)
+        self._unwanted = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        while line := self._process.stdout.readline(MAX_LINE_BYTES):
-            self._lines.put(line)
+        with self._process.stdout as stream:
+            while not self._unwanted and (line := stream.readline(MAX_LINE_BYTES)):
+                self._lines.put(line)
         self._lines.put(None)
 
     def lines(self, timeout_s: float, silence_s: float | None = None) -> Iterator[bytes]:
@@ -92,6 +95,10 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._unwanted = True
+        with contextlib.suppress(queue.Empty):
+            while True:  # the reader may be waiting for room
+                self._lines.get_nowait()
 
 
 @contextlib.contextmanager
@@ -99,11 +106,11 @@ def started(
     command: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[Process]:
     """A program that runs for as long as the `with` block."""
-    process = Process(command, cwd, environment)
-    try:
+    with contextlib.ExitStack() as stack:
+        with uninterrupted():
+            process = Process(command, cwd, environment)
+            stack.callback(process.kill)
         yield process
-    finally:
-        process.kill()
 
 
 def run_tool(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,9 @@ from poetfw.errors import DeviceError, ToolError
 
 SILENCE_S = 120.0
 """A device that says nothing for so long hangs: one training step takes seconds."""
+
+_LINES_QUOTED = 5
+_REBUILD = ("build again: `poetfw build` writes firmware and storage image together",)
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,9 @@ def run_firmware(
     folder: Path,
     timeout_s: float,
     on_event: Callable[[Event], None] = lambda event: None,
+    *,
+    steps: int,
+    evaluations: int,
 ) -> RunLog:
     """Run a firmware to its end in the folder that holds its storage image.
 
@@ -82,62 +90,116 @@ def run_firmware(
         folder: the working folder; the firmware opens `storage.img` in it.
         timeout_s: seconds the run may take.
         on_event: called for each line of the protocol as it comes.
+        steps: training steps that the image asks for.
+        evaluations: batches of held-out samples in the image.
 
     Raises:
-        DeviceError: the firmware hangs, faults, reports an error, or leaves its report unfinished.
+        DeviceError: the firmware hangs, faults, reports an error, or reports anything but so many
+            steps and evaluations, one after the other.
+        ToolError: the command cannot be started.
     """
-    events: list[Event] = []
+    transcript = _Transcript(steps, evaluations)
+    ends_s = time.monotonic() + timeout_s
     with started(command, folder) as process:
         try:
             for line in process.lines(timeout_s, SILENCE_S):
                 event = parse_line(line)
-                if event is not None:
-                    events.append(event)
+                if event is None:
+                    transcript.ignored.append(line)
+                else:
+                    transcript.add(event)
                     on_event(event)
-            code = process.wait(SILENCE_S)
+            code = process.wait(max(0.0, ends_s - time.monotonic()))
         except TimedOut:
-            raise _hang(events, timeout_s) from None
-    return _read_log(events, code)
+            raise transcript.hang(timeout_s) from None
+    return transcript.log(code)
 
 
-def _hang(events: list[Event], timeout_s: float) -> DeviceError:
-    last = f"@{events[-1].word} {dict(events[-1].values)}" if events else "nothing at all"
-    return DeviceError(
-        f"the firmware hangs: it did not end within {timeout_s:.0f} s, or said nothing for "
-        f"{SILENCE_S:.0f} s; the last it said was {last}",
-        "raise --timeout if the run is just long",
-        "build again: `poetfw build`",
-    )
+class _Transcript:
+    """What a firmware has said so far. Nothing it says makes it grow beyond what was asked for."""
 
+    def __init__(self, steps: int, evaluations: int) -> None:
+        self._wanted = {"step": steps, "eval": evaluations}
+        self._heard: dict[str, list[Event]] = {"step": [], "eval": []}
+        self._end: Event | None = None
+        self._last: Event | None = None
+        self.ignored: deque[bytes] = deque(maxlen=_LINES_QUOTED)
 
-def _read_log(events: list[Event], code: int) -> RunLog:
-    by_word: dict[str, list[Event]] = {}
-    for event in events:
-        by_word.setdefault(event.word, []).append(event)
-    for word in ("fault", "error"):
-        if word in by_word:
-            values = " ".join(f"{k}={v}" for k, v in by_word[word][0].values.items())
-            raise DeviceError(
-                f"the firmware stopped with an {word}: {values} (exit code {code})"
-                if word == "error"
-                else f"the processor faulted: {values} (exit code {code})",
-                "build again: `poetfw build` writes firmware and storage image together",
-            )
-    if code != 0 or "done" not in by_word:
-        raise DeviceError(
-            f"the firmware ended with exit code {code} before its report was complete",
-            "build again: `poetfw build`",
+    def add(self, event: Event) -> None:
+        """Take note of an event.
+
+        Raises:
+            DeviceError: it is not the one that must come next.
+        """
+        self._last = event
+        if self._end is not None:
+            return
+        if event.word in ("done", "error", "fault"):
+            self._end = event
+        elif event.word in self._heard:
+            heard, wanted = self._heard[event.word], self._wanted[event.word]
+            if event.number != len(heard) + 1 or event.number > wanted:
+                raise DeviceError(
+                    f"the device reports @{event.word} {event.number}, but {len(heard)} of "
+                    f"{wanted} came before it",
+                    *_REBUILD,
+                )
+            event.finite("loss" if event.word == "step" else "metric")
+            heard.append(event)
+
+    def hang(self, timeout_s: float) -> DeviceError:
+        """The error of a firmware that does not end."""
+        last = f"@{self._last.word} {dict(self._last.values)}" if self._last else "nothing at all"
+        return DeviceError(
+            f"the firmware hangs: it did not end within {timeout_s:g} s, or said nothing for "
+            f"{SILENCE_S:.0f} s; the last it said was {last}",
+            "raise --timeout if the run is just long",
+            *_REBUILD,
         )
-    done = by_word["done"][0]
-    steps = by_word.get("step", [])
-    return RunLog(
-        losses=tuple(event.finite("loss") for event in steps),
-        step_ticks=tuple(event.integer("ticks") for event in steps),
-        metrics=tuple(event.finite("metric") for event in by_word.get("eval", [])),
-        ticks=done.integer("ticks"),
-        tick_unit=done.values.get("tick_unit", "ticks"),
-        high_water_bytes=done.integer("high_water"),
-        stack_high_water_bytes=done.integer("stack_high_water"),
-        storage_bytes_read=done.integer("read"),
-        storage_bytes_written=done.integer("written"),
-    )
+
+    def log(self, code: int) -> RunLog:
+        """What a firmware that ended with an exit code reported.
+
+        Raises:
+            DeviceError: it failed, or its report is not complete.
+        """
+        end = self._end
+        if end is not None and end.word != "done":
+            values = " ".join(f"{key}={value}" for key, value in end.values.items())
+            what = (
+                "the firmware stopped with an error"
+                if end.word == "error"
+                else "the processor faulted"
+            )
+            raise DeviceError(f"{what}: {values} (exit code {code})", *_REBUILD)
+        if code != 0 or end is None:
+            raise DeviceError(
+                f"the firmware ended with exit code {code} before its report was complete"
+                + self._quoted(),
+                *_REBUILD,
+            )
+        for word, heard in self._heard.items():
+            if len(heard) != self._wanted[word]:
+                raise DeviceError(
+                    f"the firmware ended after @{word} {len(heard)} of {self._wanted[word]}",
+                    *_REBUILD,
+                )
+        steps = self._heard["step"]
+        return RunLog(
+            losses=tuple(event.finite("loss") for event in steps),
+            step_ticks=tuple(event.integer("ticks") for event in steps),
+            metrics=tuple(event.finite("metric") for event in self._heard["eval"]),
+            ticks=end.integer("ticks"),
+            tick_unit=end.values.get("tick_unit", "ticks"),
+            high_water_bytes=end.integer("high_water"),
+            stack_high_water_bytes=end.integer("stack_high_water"),
+            storage_bytes_read=end.integer("read"),
+            storage_bytes_written=end.integer("written"),
+        )
+
+    def _quoted(self) -> str:
+        """The last lines that are not of the protocol: an emulator's or a sanitizer's message."""
+        if not self.ignored:
+            return ""
+        text = b"".join(self.ignored).decode(errors="replace").rstrip()
+        return ":\n" + "\n".join(f"    {line}" for line in text.splitlines())

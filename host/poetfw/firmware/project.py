@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +22,7 @@ from poetfw.firmware.platformio_ini import (
     select_environments,
 )
 from poetfw.firmware.views import ProjectView
+from poetfw.interrupts import uninterrupted
 from poetfw.resources import firmware_templates_dir
 
 MANIFEST = "poetfw.json"
@@ -114,18 +116,30 @@ def render_project(view: ProjectView, board: Board) -> Project:
 def _hal_families(board: Board) -> tuple[str, ...]:
     """The folders of hal/ that a board and its twin need."""
     shared = ("cortex_m",) if board.core.startswith("Cortex-M") else ()
-    return (*shared, board.hal, *((board.twin.hal,) if board.twin else ()))
+    families = (*shared, board.hal, *((board.twin.hal,) if board.twin else ()))
+    known = sorted(
+        path.name for path in (firmware_templates_dir() / "hal").iterdir() if path.is_dir()
+    )
+    for family in families:
+        if family not in known:
+            raise BoardError(
+                f"board {board.name!r} names the HAL family {family!r}, which poetfw does not have",
+                "use one of: " + ", ".join(known),
+            )
+    return families
 
 
 def _environments(board: Board) -> list[str]:
     """The PlatformIO environments of a board: itself, with either compiler, and its twin."""
+    needed = [board.platformio_env]
     names = [board.platformio_env, board.platformio_env + SYSTEM_SUFFIX]
     if board.twin is None:
         names.append(board.platformio_env + SANITIZE_SUFFIX)
     else:
-        names += [board.twin.platformio_env, board.twin.reference_env]
+        needed += [board.twin.platformio_env, board.twin.reference_env]
+    names += needed[1:]
     known = known_environments()
-    missing = [name for name in names[:1] if name not in known]
+    missing = [name for name in needed if name not in known]
     if missing:
         raise BoardError(
             f"board {board.name!r} names the PlatformIO environment {missing[0]!r}, which "
@@ -139,18 +153,34 @@ def check_output_folder(folder: Path) -> None:
     """Check that a project may be written to a folder.
 
     Raises:
-        OutputError: the folder holds files that are not poetfw's, or is no folder.
+        OutputError: the folder holds files that are not poetfw's, is no folder, cannot be read,
+            or is the one poetfw runs in.
     """
+    try:
+        _check_output_folder(folder)
+    except (OSError, ValueError) as error:  # ValueError: pathlib's, for a NUL in a path
+        raise OutputError(
+            f"{str(folder)!r:.200} cannot be used: {_reason(error)}",
+            "choose another folder with --out",
+        ) from error
+
+
+def _check_output_folder(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
         raise OutputError(f"{folder} is a file, not a folder", "choose another folder with --out")
+    if Path.cwd().is_relative_to(folder.resolve()):
+        raise OutputError(
+            f"{folder} is the folder you are in, or one above it, and would be replaced as a whole",
+            "choose another folder with --out",
+        )
     if not any(folder.iterdir()):
         return
     manifest = folder / MANIFEST
     try:
         listed = set(json.loads(manifest.read_bytes())["files"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise OutputError(
             f"{folder} is not empty and holds no project of poetfw (no readable {MANIFEST})",
             "choose another folder with --out",
@@ -159,7 +189,8 @@ def check_output_folder(folder: Path) -> None:
     foreign = sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
-        if path.is_file() and path.relative_to(folder).parts[0] not in (BUILD_DIR, RUN_DIR)
+        if (path.is_symlink() or not path.is_dir())
+        and path.relative_to(folder).parts[0] not in (BUILD_DIR, RUN_DIR)
     )
     foreign = [path for path in foreign if path not in listed and path != MANIFEST]
     if foreign:
@@ -179,22 +210,60 @@ def write_project(project: Project, folder: Path) -> None:
     check_output_folder(folder)
     manifest = {"schema_version": 1, "files": sorted(project.files)}
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        place = folder.resolve()  # where the folder is a link, what it leads to is replaced
+        made = _make_parents(place)
         try:
-            staging.chmod(0o755)
-            for path, content in {
-                **project.files,
-                MANIFEST: (json.dumps(manifest, indent=1) + "\n").encode(),
-            }.items():
-                target = staging / path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
+            _write_staged(
+                {**project.files, MANIFEST: (json.dumps(manifest, indent=1) + "\n").encode()}, place
+            )
+        except BaseException:
+            _remove_empty(made)
+            raise
+    except (OSError, RuntimeError) as error:  # RuntimeError: pathlib's, for a loop of links
+        raise OutputError(
+            f"cannot write {folder}: {_reason(error)}", "choose another folder with --out"
+        ) from error
+
+
+def _write_staged(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write files to a folder beside the one they are for, and put it in its place."""
+    staging = Path(tempfile.mkdtemp(prefix=_staging_prefix(folder), dir=folder.parent))
+    try:
+        staging.chmod(0o755)
+        for path, content in files.items():
+            target = staging / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        with uninterrupted():
             _swap(staging, folder)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error}") from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _staging_prefix(folder: Path) -> str:
+    """Begins the name of a folder that replaces another one; short enough wherever that one is."""
+    return f".{folder.name[:40]}-"
+
+
+def _make_parents(folder: Path) -> list[Path]:
+    """Make the folders above one; returns those that were not there, innermost first."""
+    missing = [parent for parent in folder.parents if not parent.exists()]
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        _remove_empty(missing)
+        raise
+    return missing
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    with contextlib.suppress(OSError):  # not there yet, or somebody else uses it by now
+        for folder in folders:
+            folder.rmdir()
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -218,14 +287,18 @@ def _swap(staging: Path, folder: Path) -> None:
     if not folder.exists():
         staging.rename(folder)
         return
-    for name in (BUILD_DIR, RUN_DIR):
-        if (folder / name).exists():
-            (folder / name).rename(staging / name)
-    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    os.replace(folder, old)
+    old = Path(tempfile.mkdtemp(prefix=_staging_prefix(folder), dir=folder.parent))
+    try:
+        os.replace(folder, old)
+    except OSError:  # the folder may be where a disk is mounted
+        old.rmdir()
+        raise
     try:
         staging.rename(folder)
-    except BaseException:
+    except OSError:
         os.replace(old, folder)
         raise
+    for name in (BUILD_DIR, RUN_DIR):
+        if (old / name).exists():
+            (old / name).rename(folder / name)
     shutil.rmtree(old, ignore_errors=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 
@@ -30,6 +31,7 @@ _TRAILER = struct.Struct("<4I")
 _TRAILER_MAGIC = 0x544F4C53  # "SLOT"
 _CAPTURE = 1
 _EVALUATE = 2
+_REBUILD = ("run `poetfw build` again to write a fresh image",)
 
 _NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
 
@@ -64,6 +66,59 @@ class _Region:
         return self.first_block + self.samples * self.record_blocks
 
 
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What the first block of an image says.
+
+    Attributes:
+        plan_id: names the plan; the firmware refuses an image of another one.
+        request: what a run shall do.
+        training, held_out: where the samples are.
+        blocks: of the whole image; the slots take those behind the samples.
+    """
+
+    plan_id: int
+    request: RunRequest
+    training: _Region
+    held_out: _Region
+    blocks: int
+
+    @property
+    def slots_block(self) -> int:
+        return self.held_out.end
+
+    def pack(self) -> bytes:
+        request, training, held_out = self.request, self.training, self.held_out
+        packed = _SUPERBLOCK.pack(
+            *(_MAGIC, _VERSION, self.plan_id, BLOCK_BYTES, self.blocks),
+            _CAPTURE * request.capture | _EVALUATE * request.evaluate,
+            *(request.steps, request.seed),
+            *(training.first_block, training.samples, training.record_blocks),
+            *(held_out.first_block, held_out.samples, held_out.record_blocks),
+            self.slots_block,
+        )
+        return (packed + struct.pack("<I", zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
+
+    @staticmethod
+    def unpack(block: bytes) -> _Header | None:
+        """The header in a block; None if it holds none, or one of which any bit is wrong."""
+        if len(block) != BLOCK_BYTES:
+            return None
+        _, _, plan_id, _, blocks, flags, steps, seed, *regions, _ = _SUPERBLOCK.unpack_from(block)
+        header = _Header(
+            plan_id,
+            RunRequest(steps, seed, bool(flags & _CAPTURE), bool(flags & _EVALUATE)),
+            _Region(*regions[:3]),
+            _Region(*regions[3:]),
+            blocks,
+        )
+        laid_out = header.training.first_block == 1 and (
+            header.held_out.first_block == header.training.end <= header.slots_block <= blocks
+        )
+        # Packing again gives the same bytes only if magic, version, block size and CRC are right.
+        return header if laid_out and header.pack() == block else None
+
+
 def write_image(
     program: Program,
     plan_id: str,
@@ -91,7 +146,7 @@ def write_image(
     evaluation = _Region(train.end, len(held_out_records), record_blocks)
     blocks = evaluation.end + slot_region_blocks(slots)
     image = bytearray(blocks * BLOCK_BYTES)
-    image[:BLOCK_BYTES] = _superblock(plan_id, blocks, request, train, evaluation)
+    image[:BLOCK_BYTES] = _Header(int(plan_id, 16), request, train, evaluation, blocks).pack()
     for region, records in ((train, train_records), (evaluation, held_out_records)):
         image[region.first_block * BLOCK_BYTES : region.end * BLOCK_BYTES] = records.tobytes()
     by_name = {tensor.name: tensor for tensor in program.persistent}
@@ -109,10 +164,12 @@ def read_request(image: Path) -> RunRequest:
     Raises:
         DeviceError: the file is no storage image.
     """
-    with image.open("rb") as file:
-        fields = _read_superblock(image, file.read(BLOCK_BYTES))
-    flags, steps, seed = fields[5:8]
-    return RunRequest(steps, seed, bool(flags & _CAPTURE), bool(flags & _EVALUATE))
+    try:
+        with image.open("rb") as file:
+            header = _read_header(image, file)
+    except OSError as error:
+        raise _unreadable(image, error) from error
+    return header.request
 
 
 def set_request(image: Path, request: RunRequest) -> None:
@@ -121,10 +178,13 @@ def set_request(image: Path, request: RunRequest) -> None:
     Raises:
         DeviceError: the file is no storage image.
     """
-    with image.open("r+b") as file:
-        fields = _read_superblock(image, file.read(BLOCK_BYTES))
-        file.seek(0)
-        file.write(_pack((*fields[:5], *_request_fields(request), *fields[8:15])))
+    try:
+        with image.open("r+b") as file:
+            header = _read_header(image, file)
+            file.seek(0)
+            file.write(replace(header, request=request).pack())
+    except OSError as error:
+        raise _unreadable(image, error) from error
 
 
 def read_slots(
@@ -133,23 +193,21 @@ def read_slots(
     """The tensors that a run left in an image's slots, skipping slots that were never written.
 
     Raises:
-        DeviceError: the file is no storage image, or a slot is corrupt.
+        DeviceError: the file is no storage image, is not laid out like this, or a slot is corrupt.
     """
-    content = image.read_bytes()
-    region = _read_superblock(image, content[:BLOCK_BYTES])[14]
+    header, content = _read(image)
+    if header.slots_block + slot_region_blocks(slots) > header.blocks:
+        raise _other_layout(image)
     values: dict[tuple[str, SlotPurpose], Array] = {}
     for slot in slots:
-        start = (region + slot.first_block) * BLOCK_BYTES
+        start = (header.slots_block + slot.first_block) * BLOCK_BYTES
         raw = content[start : start + slot.blocks * BLOCK_BYTES]
         if not any(raw[-TRAILER_BYTES:]):
             continue
         magic, size, _, crc = _TRAILER.unpack(raw[-TRAILER_BYTES:])
         payload = raw[: slot.size_bytes]
         if (magic, size, crc) != (_TRAILER_MAGIC, slot.size_bytes, zlib.crc32(payload)):
-            raise DeviceError(
-                f"{image}: the slot of {slot.tensor!r} is corrupt",
-                "run `poetfw build` again to write a fresh image",
-            )
+            raise DeviceError(f"{image}: the slot of {slot.tensor!r} is corrupt", *_REBUILD)
         tensor = tensors[slot.tensor]
         values[slot.tensor, slot.purpose] = np.frombuffer(
             payload, _NUMPY_TYPES[tensor.dtype]
@@ -174,66 +232,55 @@ def read_samples(image: Path, program: Program) -> Samples:
     """The data set that an image holds.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is no storage image, or not one of this program.
     """
-    content = image.read_bytes()
-    fields = _read_superblock(image, content[:BLOCK_BYTES])
+    header, content = _read(image)
+    columns_bytes = [t.size_bytes // program.batch for t in (program.input, program.label)]
+    record_blocks = -(-sum(columns_bytes) // BLOCK_BYTES)
+    if any(r.record_blocks != record_blocks for r in (header.training, header.held_out)):
+        raise _other_layout(image)
 
     def samples(region: _Region) -> tuple[Array, Array]:
         raw = np.frombuffer(content, np.uint8)[
             region.first_block * BLOCK_BYTES : region.end * BLOCK_BYTES
-        ].reshape(region.samples, -1)
+        ].reshape(region.samples, record_blocks * BLOCK_BYTES)
         columns = []
         start = 0
-        for tensor in (program.input, program.label):
-            size = tensor.size_bytes // program.batch
+        for tensor, size in zip((program.input, program.label), columns_bytes, strict=True):
             part = np.ascontiguousarray(raw[:, start : start + size])
             typed = part.view(_NUMPY_TYPES[tensor.dtype])
             columns.append(typed.reshape(region.samples, *tensor.shape[1:]))
             start += size
         return columns[0], columns[1]
 
-    return Samples(samples(_Region(*fields[8:11])), samples(_Region(*fields[11:14])))
+    return Samples(samples(header.training), samples(header.held_out))
 
 
-def _request_fields(request: RunRequest) -> tuple[int, int, int]:
-    flags = _CAPTURE * request.capture | _EVALUATE * request.evaluate
-    return flags, request.steps, request.seed
+def _read(image: Path) -> tuple[_Header, bytes]:
+    try:
+        with image.open("rb") as file:
+            header = _read_header(image, file)
+            file.seek(0)
+            return header, file.read(header.blocks * BLOCK_BYTES)
+    except OSError as error:
+        raise _unreadable(image, error) from error
 
 
-def _superblock(
-    plan_id: str, blocks: int, request: RunRequest, train: _Region, evaluation: _Region
-) -> bytes:
-    packed = _pack(
-        (
-            _MAGIC,
-            _VERSION,
-            int(plan_id, 16),
-            BLOCK_BYTES,
-            blocks,
-            *_request_fields(request),
-            *(train.first_block, train.samples, train.record_blocks),
-            *(evaluation.first_block, evaluation.samples, evaluation.record_blocks),
-            evaluation.end,
-        )
-    )
-    return packed.ljust(BLOCK_BYTES, b"\0")
-
-
-def _pack(fields: Sequence[bytes | int]) -> bytes:
-    """The superblock's fields and, behind them, their CRC-32."""
-    packed = _SUPERBLOCK.pack(*fields)
-    return packed + struct.pack("<I", zlib.crc32(packed))
-
-
-def _read_superblock(image: Path, block: bytes) -> tuple[Any, ...]:
-    size = _SUPERBLOCK.size
-    if len(block) < BLOCK_BYTES or _pack(_SUPERBLOCK.unpack(block[:size])) != block[: size + 4]:
+def _read_header(image: Path, file: BinaryIO) -> _Header:
+    header = _Header.unpack(file.read(BLOCK_BYTES))
+    if header is None or header.blocks * BLOCK_BYTES > os.fstat(file.fileno()).st_size:
         raise DeviceError(
-            f"{image} is no storage image of poetfw, or its first block is corrupt",
-            "run `poetfw build` again to write a fresh image",
+            f"{image} is no storage image of poetfw, or its first block is corrupt", *_REBUILD
         )
-    return _SUPERBLOCK.unpack(block[:size])
+    return header
+
+
+def _unreadable(image: Path, error: OSError) -> DeviceError:
+    return DeviceError(f"{image} cannot be used: {error.strerror or error}", *_REBUILD)
+
+
+def _other_layout(image: Path) -> DeviceError:
+    return DeviceError(f"{image} is the storage image of another build", *_REBUILD)
 
 
 def _records(

@@ -10,12 +10,26 @@ from typing import Any
 
 from poetfw.costs import CostTable
 from poetfw.errors import ModelError, OutputError
-from poetfw.firmware import Slot, SlotPurpose
+from poetfw.firmware import Slot, assign_slots
 from poetfw.memory import MemoryPlan
-from poetfw.schedule import ExecutionPlan, Schedule
+from poetfw.ops import check_shapes
+from poetfw.schedule import ExecutionPlan, Schedule, Step, StepKind
 from poetfw.training import Program
 
 SCHEMA_VERSION = 1
+
+_MALFORMED = (
+    OSError,
+    ModelError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    AssertionError,  # an op's, whose attribute has another type
+)
+"""What reading a stage file that somebody changed can raise."""
 
 
 def stage_files(
@@ -72,17 +86,24 @@ def read_stages(folder: Path) -> Stages:
         OutputError: a file is missing or malformed.
     """
     try:
-        program = Program.from_json(json.loads((folder / "graph.json").read_bytes()))
-        slots = json.loads((folder / "slots.json").read_bytes())["slots"]
-        return Stages(
-            program,
-            tuple(
-                Slot(s["tensor"], SlotPurpose(s["purpose"]), s["first_block"], s["size_bytes"])
-                for s in slots
-            ),
+        program = Program.from_json(_document(folder, "graph.json"))
+        for graph in (program.training, program.evaluation):
+            check_shapes(graph)
+        plan = tuple(
+            Step(StepKind(step["step"]), step["node"])
+            for step in _document(folder, "plan.json")["training"]
         )
-    except (OSError, ValueError, KeyError, TypeError, ModelError) as error:
+        slots = assign_slots(program, plan)
+        if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
+            raise ModelError("slots.json is not what graph.json and plan.json come to")
+    except _MALFORMED as error:
         raise OutputError(
             f"{folder}: a stage file is missing or malformed: {error}",
             "run `poetfw build` again",
         ) from error
+    return Stages(program, slots)
+
+
+def _document(folder: Path, name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / name).read_bytes())
+    return document

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from poetfw.errors import OutputError
@@ -69,7 +69,7 @@ class BuildReport:
 
     board: str
     model: str
-    batch: int
+    batch: PositiveInt
     budget_bytes: int
     peak_bytes: int
     checkpoint_all_peak_bytes: int
@@ -80,8 +80,8 @@ class BuildReport:
     twin_elf: str | None
     out_dir: str
     plan_id: str
-    train_samples: int
-    held_out_samples: int
+    train_samples: PositiveInt
+    held_out_samples: PositiveInt
     classifies: bool
     costs_are_analytic: bool
     schedule: ScheduleSummary
