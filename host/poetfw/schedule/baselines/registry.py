@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from poetfw.schedule.baselines.capuchin import capuchin
 from poetfw.schedule.baselines.chen_greedy import chen_greedy
 from poetfw.schedule.baselines.chen_sqrt import chen_sqrt
+from poetfw.schedule.baselines.dtr import dtr
+from poetfw.schedule.baselines.griewank import griewank
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
@@ -28,6 +31,9 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
     {
         "chen-sqrt": Baseline("recompute √n segments (Chen et al. 2016)", chen_sqrt),
         "chen-greedy": Baseline("recompute segments of b bytes (Chen et al. 2016)", chen_greedy),
+        "griewank": Baseline("binomial checkpointing (Griewank and Walther 2000)", griewank),
+        "dtr": Baseline("evict and recompute at run time (Kirisame et al. 2021)", dtr),
+        "capuchin": Baseline("page first, then recompute (Peng et al. 2020)", capuchin),
     }
 )
 """Every published method that is no program of its own."""

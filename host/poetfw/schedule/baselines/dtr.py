@@ -1,0 +1,212 @@
+"""Dynamic tensor rematerialization: evict when RAM runs out, compute again when it is read.
+
+M. Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021: the greedy algorithm of section 2
+with the heuristic h_DTR, which evicts the tensor t with the least
+
+    (c(t) + Σ_{e ∈ e*(t)} c(e)) / (m(t) · s(t))
+
+c being the time to compute, m the bytes, s the time since the last access, and e*(t) the evicted
+neighbourhood: what would have to be computed again to have t back, and what is evicted and would
+need t. Tensors that the program lets go of are evicted at once (their "eager eviction").
+
+DTR looks at no future, and neither does this, but for one thing that cannot arise there, where
+updates leave the old parameters alone: before an op after which evicted tensors could not be
+computed any more, those still wanted are had back, and no tensor is evicted that is lost by it.
+"""
+
+from __future__ import annotations
+
+from poetfw.errors import UnsuitableError
+from poetfw.schedule.baselines.passes import require
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.plan import plan_of
+from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
+
+_THRASHING = 50
+"""Computations per node after which the method counts as stuck."""
+
+
+def dtr(problem: ScheduleProblem) -> ExecutionPlan:
+    """The plan that results from running the nodes in order within the budget.
+
+    Raises:
+        UnsuitableError: RAM ran out with nothing left to evict, the run recomputes without end, or
+            the deadline is missed.
+    """
+    graph = Indexed.of(problem)
+    runtime = _Runtime(graph)
+    for t in range(graph.n):
+        runtime.run(t)
+    plan = plan_of(graph, ((i, StepKind.COMPUTE, first) for i, first in runtime.computations))
+    return require(graph, plan, "dtr")
+
+
+class _Runtime:
+    """What DTR's runtime system knows while the program runs."""
+
+    def __init__(self, graph: Indexed) -> None:
+        self.graph = graph
+        self.nodes = graph.problem.nodes
+        self.computations: list[tuple[int, bool]] = []
+        self.resident: set[int] = set()
+        self.live_bytes = 0
+        self.clock_s = 0.0
+        self.accessed_s = [0.0] * graph.n
+        self.unread = [len(consumers) for consumers in graph.consumers]
+        self.done = [False] * graph.n
+        self.locks = [0] * graph.n
+        self.closed: set[str] = set()
+        self.neighbours_s: dict[int, float] = {}
+
+    def run(self, t: int) -> None:
+        """Run node t for the first time."""
+        self.close(self.nodes[t].name)
+        self.have_inputs(t)
+        self.compute(t, first=True)
+        self.done[t] = True
+        for u in self.graph.inputs[t]:
+            self.unread[u] -= 1
+        self.release()
+
+    def close(self, name: str) -> None:
+        """Before the node of this name runs, have what could not be had any more afterwards."""
+        self.closed.add(name)
+        if not any(node.recompute_before == name for node in self.nodes):
+            return
+        again = self.recoverable()
+        for i in range(self.graph.n):
+            evicted = self.done[i] and self.unread[i] and i not in self.resident
+            if evicted and self.graph.size[i] and not again[i]:
+                self.materialise(i)
+
+    def recoverable(self) -> list[bool]:
+        """Per node, whether its tensor could be computed again if it were evicted now."""
+        again: list[bool] = []
+        for i, node in enumerate(self.nodes):
+            again.append(
+                node.recompute
+                and node.recompute_before not in self.closed
+                and all(u in self.resident or again[u] for u in self.graph.inputs[i])
+            )
+        return again
+
+    def have_inputs(self, i: int) -> None:
+        """Lock node i's inputs, and have them in RAM."""
+        for u in self.graph.inputs[i]:
+            self.locks[u] += 1
+        for u in self.graph.inputs[i]:
+            self.materialise(u)
+
+    def materialise(self, goal: int) -> None:
+        """Compute a tensor again, after all that it needs and is evicted."""
+        stack = [goal]
+        entered: set[int] = set()
+        while stack:
+            i = stack[-1]
+            if i in self.resident:
+                stack.pop()
+                continue
+            if i not in entered:
+                entered.add(i)
+                for u in self.graph.inputs[i]:
+                    self.locks[u] += 1
+            missing = [u for u in self.graph.inputs[i] if u not in self.resident]
+            if missing:
+                stack.append(missing[0])
+            else:
+                self.compute(i, first=False)
+                stack.pop()
+
+    def compute(self, i: int, *, first: bool) -> None:
+        """Run node i, whose inputs are in RAM and locked; unlock them."""
+        if len(self.computations) >= _THRASHING * self.graph.n:
+            raise UnsuitableError("dtr", f"it thrashes: {len(self.computations):,} computations")
+        self.make_room(i)
+        node = self.nodes[i]
+        self.computations.append((i, first))
+        self.clock_s += node.time_s
+        for j in (i, *self.graph.inputs[i]):
+            self.accessed_s[j] = self.clock_s
+        for u in self.graph.inputs[i]:
+            self.locks[u] -= 1
+        if self.graph.size[i]:
+            self.resident.add(i)
+            self.live_bytes += self.graph.size[i]
+            self.forget_neighbourhood(i)
+
+    def make_room(self, i: int) -> None:
+        """Evict until node i's output and workspace fit."""
+        needed = self.graph.size[i] + self.graph.workspace[i]
+        while self.live_bytes + needed > self.graph.problem.ram_bytes:
+            again = self.recoverable()
+            candidates = [j for j in self.resident if not self.locks[j] and again[j]]
+            if not candidates:
+                raise UnsuitableError(
+                    "dtr",
+                    f"at node {self.nodes[i].name!r} nothing is left to evict, with "
+                    f"{self.live_bytes + needed:,} bytes wanted of "
+                    f"{self.graph.problem.ram_bytes:,}",
+                )
+            self.evict(min(candidates, key=lambda j: (self.score(j), j)))
+
+    def evict(self, i: int) -> None:
+        self.resident.remove(i)
+        self.live_bytes -= self.graph.size[i]
+        self.forget_neighbourhood(i)
+
+    def score(self, i: int) -> float:
+        """h_DTR: what is lost by evicting tensor i, over what is gained."""
+        stale_s = self.clock_s - self.accessed_s[i]
+        if stale_s <= 0:
+            return float("inf")
+        if i not in self.neighbours_s:
+            evicted = self.neighbourhood(i)
+            self.neighbours_s[i] = sum(self.nodes[j].time_s for j in sorted(evicted))
+        cost_s = self.nodes[i].time_s + self.neighbours_s[i]
+        return cost_s / (self.graph.size[i] * stale_s)
+
+    def neighbourhood(self, i: int) -> set[int]:
+        """e*(i): evicted tensors that lead to i, or to which i leads, through evicted ones."""
+        found: set[int] = set()
+        for edges in (self.graph.inputs, self.graph.consumers):
+            stack = [i]
+            while stack:
+                for j in edges[stack.pop()]:
+                    if self.evicted(j) and j not in found:
+                        found.add(j)
+                        stack.append(j)
+        return found
+
+    def evicted(self, i: int) -> bool:
+        return self.done[i] and bool(self.graph.size[i]) and i not in self.resident
+
+    def forget_neighbourhood(self, i: int) -> None:
+        """Tensor i came or went: those whose neighbourhood has it are scored anew."""
+        for edges in (self.graph.inputs, self.graph.consumers):
+            seen = {i}
+            stack = [i]
+            while stack:
+                for j in edges[stack.pop()]:
+                    if j in self.resident:
+                        self.neighbours_s.pop(j, None)
+                    elif j not in seen and self.evicted(j):
+                        seen.add(j)
+                        stack.append(j)
+        self.neighbours_s.pop(i, None)
+
+    def release(self) -> None:
+        """Evict what the program reads no more, unless evicted tensors need it and it is lost."""
+        dead = [i for i in self.resident if not self.unread[i]]
+        if not dead:
+            return
+        wanted: set[int] = set()
+        stack = [i for i in range(self.graph.n) if self.unread[i] and self.evicted(i)]
+        while stack:
+            for u in self.graph.inputs[stack.pop()]:
+                if u not in wanted:
+                    wanted.add(u)
+                    if u not in self.resident:
+                        stack.append(u)
+        for i in sorted(dead):
+            if i not in wanted or self.recoverable()[i]:
+                self.evict(i)

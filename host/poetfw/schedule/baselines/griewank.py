@@ -1,0 +1,121 @@
+"""Revolve: binomial checkpointing of a chain.
+
+A. Griewank, A. Walther, "Algorithm 799: Revolve", ACM TOMS 26(1), 2000. With s checkpoints, the
+chain's input among them, a chain of l steps is reversed with the fewest steps forward,
+
+    t(l, s) = r l - C(s + r, r - 1)      with the least r such that C(s + r, s) ≥ l
+
+(their equation 3, besides the l steps that are differentiated). The steps are the segments of the
+grouped chain, taken to be alike as in the paper; the checkpoints are the tensors that pass between
+them; what a segment saves for its own differentiation is computed when it is differentiated. As many
+checkpoints are used as fit.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import comb
+
+from poetfw.errors import UnsuitableError
+from poetfw.schedule.baselines.chain import Chain, chain_of
+from poetfw.schedule.baselines.emitter import Emitter, emit
+from poetfw.schedule.baselines.passes import shortfall
+from poetfw.schedule.bounds import accepts, unlimited
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+
+
+def griewank(problem: ScheduleProblem) -> ExecutionPlan:
+    """The plan with the most checkpoints that fits.
+
+    Raises:
+        UnsuitableError: the problem cannot be grouped into a chain, or no number of checkpoints
+            fits.
+    """
+    chain = chain_of(Indexed.of(problem), "griewank")
+    smallest = None
+    for checkpoints in range(len(chain.segments), 0, -1):
+        plan = revolve(chain, checkpoints)
+        if accepts(problem, plan):
+            return plan
+        simulation = unlimited(problem, plan)
+        if smallest is None or simulation.peak_bytes < smallest.peak_bytes:
+            smallest = simulation
+    assert smallest is not None
+    raise UnsuitableError("griewank", shortfall(chain.graph, smallest))
+
+
+@cache
+def forward_steps(steps: int, checkpoints: int) -> int:
+    """t(l, s): the fewest steps forward, besides those that are differentiated."""
+    repeats = 0
+    while comb(checkpoints + repeats, checkpoints) < steps:
+        repeats += 1
+    return repeats * steps - (comb(checkpoints + repeats, repeats - 1) if repeats else 0)
+
+
+@cache
+def _next_checkpoint(steps: int, checkpoints: int) -> int:
+    """After how many steps to set the next checkpoint."""
+    return min(
+        range(1, steps),
+        key=lambda m: m + forward_steps(steps - m, checkpoints - 1) + forward_steps(m, checkpoints),
+    )
+
+
+def revolve(chain: Chain, checkpoints: int) -> ExecutionPlan:
+    """The plan that reverses the chain with this many checkpoints, its input among them."""
+    return emit(chain.graph, lambda emitter: _Reversal(chain, emitter).reverse_all(checkpoints))
+
+
+class _Reversal:
+    """Writes the steps of a reversal down."""
+
+    def __init__(self, chain: Chain, emitter: Emitter) -> None:
+        self.chain = chain
+        self.emitter = emitter
+
+    def reverse_all(self, checkpoints: int) -> None:
+        # An explicit stack: long chains with few checkpoints nest deeply.
+        todo: list[tuple[int, int, int]] = [(0, len(self.chain.segments), checkpoints)]
+        while todo:
+            low, high, free = todo.pop()
+            if high - low == 1:
+                self.differentiate(low)
+                continue
+            split = _next_checkpoint(high - low, free) if free > 1 else high - low - 1
+            self.advance(low, low + split)
+            # With its only checkpoint at `low`, what it advanced to is differentiated at once.
+            todo.append((low, low + split, free))
+            todo.append((low + split, high, max(1, free - 1)))
+
+    def advance(self, low: int, high: int) -> None:
+        """From the checkpoint before segment `low`, compute the one before segment `high`."""
+        for number in range(low, high):
+            segment = self.chain.segments[number]
+            self.forward(number)
+            for i in self.chain.own(segment):
+                if i != segment.output:
+                    self.emitter.drop(i)
+            if number > low and segment.input is not None:
+                self.emitter.drop(segment.input)
+
+    def forward(self, number: int) -> None:
+        segment = self.chain.segments[number]
+        if not self.emitter.computed(segment.forward[0]):
+            for i in segment.forward:
+                self.emitter.compute(i)
+        elif segment.output is not None:
+            self.emitter.ensure(segment.output)
+
+    def differentiate(self, number: int) -> None:
+        """Compute what the segment saves, if it is not there, and run its backward nodes."""
+        segment = self.chain.segments[number]
+        if not self.emitter.computed(segment.forward[0]):
+            self.forward(number)
+        for i in segment.backward:
+            self.emitter.compute(i)
+        for i in self.chain.own(segment):
+            self.emitter.drop(i)
+        if segment.input is not None:
+            self.emitter.drop(segment.input)
