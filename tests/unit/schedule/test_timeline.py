@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from poetfw.schedule import (
+    Node,
+    ScheduleProblem,
+    Step,
+    StepKind,
+    Storage,
+    Transfer,
+    simulate,
+    solve,
+)
+from poetfw.schedule.transfers import plan_transfers
+
+COMPUTE, IN, OUT, FREE = StepKind.COMPUTE, StepKind.PAGE_IN, StepKind.PAGE_OUT, StepKind.FREE
+SECOND = Transfer(bandwidth_bytes_per_s=100.0, latency_s=0.0, energy_j_per_byte=0.0)
+
+
+def chain(overlap: bool, ram_bytes: int = 1000) -> ScheduleProblem:
+    """a → b → c → d, and d reads a again; each takes 1 s, each transfer 1 s."""
+    names = "abcd"
+    nodes = [
+        Node(name, (names[i - 1],) if i else (), time_s=1.0, energy_j=1.0, output_bytes=100)
+        for i, name in enumerate(names)
+    ]
+    nodes[3] = replace(nodes[3], inputs=("c", "a"))
+    return ScheduleProblem(
+        "chain", ram_bytes, None, Storage(1, SECOND, SECOND, overlap), tuple(nodes)
+    )
+
+
+PAGED = (
+    Step(COMPUTE, "a"),
+    Step(OUT, "a"),
+    Step(COMPUTE, "b"),
+    Step(FREE, "a"),
+    Step(COMPUTE, "c"),
+    Step(FREE, "b"),
+    Step(IN, "a"),
+    Step(COMPUTE, "d"),
+    Step(FREE, "a"),
+    Step(FREE, "c"),
+    Step(FREE, "d"),
+)
+
+
+def test_without_overlap_every_step_takes_its_time() -> None:
+    simulation = simulate(chain(overlap=False), PAGED)
+    assert simulation.time_s == 6.0
+    assert simulation.stall_s == 0.0
+    assert [span for span in simulation.spans if span.end_s > span.start_s] == [
+        (float(i), float(i + 1)) for i in range(6)
+    ]
+
+
+def test_with_overlap_only_waiting_takes_time() -> None:
+    simulation = simulate(chain(overlap=True), PAGED)
+    assert simulation.time_s == 5.0  # the page-out hides behind b, the page-in does not
+    assert simulation.stall_s == 1.0
+    assert simulation.spans[1] == (1.0, 2.0)
+    assert simulation.spans[6] == (3.0, 4.0)
+
+
+def test_a_free_waits_for_its_page_out() -> None:
+    plan = (PAGED[0], PAGED[1], PAGED[2], PAGED[3])
+    slow = replace(SECOND, bandwidth_bytes_per_s=50.0)
+    problem = chain(overlap=True)
+    assert problem.storage is not None
+    problem = replace(problem, storage=replace(problem.storage, page_out=slow))
+    simulation = simulate(problem, (*plan, *PAGED[4:]))
+    assert simulation.spans[3] == (3.0, 3.0)
+    assert simulation.stall_s == 2.0
+
+
+def test_the_planner_begins_page_ins_early_enough() -> None:
+    problem = chain(overlap=True)
+    plan = plan_transfers(problem, PAGED)
+    assert sorted(plan) == sorted(PAGED)
+    assert simulate(problem, plan).time_s == 4.0
+    assert plan.index(Step(IN, "a")) < plan.index(Step(COMPUTE, "c"))
+
+
+def test_the_planner_respects_the_budget() -> None:
+    problem = chain(overlap=True, ram_bytes=300)
+    plan = plan_transfers(problem, PAGED)
+    simulation = simulate(problem, plan)
+    assert simulation.peak_bytes <= 300
+    assert simulation.time_s <= simulate(problem, PAGED).time_s
+
+
+def test_without_overlap_the_planner_changes_nothing() -> None:
+    assert plan_transfers(chain(overlap=False), PAGED) is PAGED
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_planned_transfers_are_legal_and_never_slower(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randint(4, 9)
+    nodes = []
+    for i in range(2 * count):
+        inputs = [f"n{i - 1}"] if i else []
+        if i >= count and 2 * count - 1 - i != i - 1:
+            inputs.append(f"n{2 * count - 1 - i}")
+        nodes.append(
+            Node(
+                f"n{i}",
+                tuple(inputs),
+                rng.uniform(0.1, 2),
+                1.0,
+                rng.choice([100, 200, 300]),
+                backward=i >= count,
+            )
+        )
+    problem = ScheduleProblem("random", 900, None, Storage(1, SECOND, SECOND, True), tuple(nodes))
+    plan = solve(problem, "poet-remat-off").plan
+    planned = plan_transfers(problem, plan)
+    before, after = simulate(problem, plan), simulate(problem, planned)
+    assert sorted(planned) == sorted(plan)
+    assert after.time_s <= before.time_s
+    assert after.energy_j == pytest.approx(before.energy_j)
