@@ -23,7 +23,7 @@ import numpy as np
 from poetfw.boards import Board, TransferCost, load_board
 from poetfw.costs import CostTable, analytic_costs
 from poetfw.devices import build_environments, choose_environment, elf_size, static_ram_bytes
-from poetfw.errors import ConfigError, InfeasibleError
+from poetfw.errors import ConfigError, InfeasibleError, ModelError
 from poetfw.firmware import (
     BLOCK_BYTES,
     Lowering,
@@ -42,7 +42,7 @@ from poetfw.importers.onnx import import_onnx
 from poetfw.ir import Graph
 from poetfw.memory import MemoryPlan, padded, plan_memory, resident_bytes
 from poetfw.models import DEFAULT_MODEL, Model, build_model
-from poetfw.ops import Array, kind_of
+from poetfw.ops import Array, kind_of, kinds_without_kernel
 from poetfw.report import BuildReport, ScheduleSummary, draw_pictures, json_bytes, stage_files
 from poetfw.schedule import (
     Node,
@@ -153,6 +153,7 @@ def plan_build(settings: BuildSettings, progress: Progress) -> Build:
     board = load_board(settings.board)
     board.require_firmware()
     model = load_model(settings)
+    check_kernels(model)
     data = load_data(settings.data, model)
     program = make_program(model.graph, model.loss, choose_optimizer(settings, model))
     costs = analytic_costs(program.training, board)
@@ -263,6 +264,21 @@ def load_model(settings: BuildSettings) -> Model:
     return model if settings.loss is None else replace(model, loss=settings.loss)
 
 
+def check_kernels(model: Model) -> None:
+    """Check that a device can run every operator of a model.
+
+    Raises:
+        ModelError: it cannot; the message names them all.
+    """
+    missing = kinds_without_kernel(model.graph)
+    if missing:
+        raise ModelError(
+            f"model {model.name!r} uses operators that have no C kernel yet: "
+            f"{', '.join(missing)}. It can be scheduled, not built",
+            "choose a model that can be built (`poetfw models`)",
+        )
+
+
 def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
     """The model's optimizer, with what the user set instead."""
     chosen = {
@@ -297,7 +313,6 @@ def schedule_problem(
     position = {op.name: index for index, op in enumerate(graph.ops)}
     nodes = []
     for op in graph.ops:
-        kernel = kind_of(op).kernel(op, graph)
         updates = [updated_by[name] for name in op.inputs if name in updated_by]
         size = padded(graph.by_name[op.output].size_bytes) if op.output is not None else 0
         nodes.append(
@@ -309,7 +324,7 @@ def schedule_problem(
                 time_s=costs.ops[op.name].time_s,
                 energy_j=costs.ops[op.name].energy_j,
                 output_bytes=size,
-                workspace_bytes=padded(kernel.workspace_bytes),
+                workspace_bytes=padded(kind_of(op).workspace_bytes(op, graph)),
                 recompute=kind_of(op).recomputable,
                 page=size > 0,
                 backward=op.backward,

@@ -8,6 +8,7 @@ from poetfw.boards import Board, list_boards, load_board
 from poetfw.cli import output
 from poetfw.cli.options import json_option
 from poetfw.models import MODELS, build_model
+from poetfw.ops import kinds_without_kernel
 from poetfw.pipeline import unscheduled_peak_bytes
 
 
@@ -81,6 +82,7 @@ def models(batch: int, as_json: bool) -> None:
                         "input_shape": list(model.input.shape),
                         "parameters": model.parameter_count,
                         "checkpoint_all_peak_bytes": peak,
+                        "buildable": not kinds_without_kernel(model.graph),
                     }
                     for model, peak in zip(known, peaks, strict=True)
                 ],
@@ -88,8 +90,14 @@ def models(batch: int, as_json: bool) -> None:
         )
         return
     rows = [
-        (model.name, f"{model.parameter_count:,}", output.size(peak), model.description)
+        (
+            model.name,
+            f"{model.parameter_count:,}",
+            output.size(peak),
+            "not yet" if kinds_without_kernel(model.graph) else "yes",
+            model.description,
+        )
         for model, peak in zip(known, peaks, strict=True)
     ]
-    columns = ("model", "parameters", f"peak at batch {batch}", "")
+    columns = ("model", "parameters", f"peak at batch {batch}", "firmware", "")
     output.results.print(output.table("Built-in models", columns, rows))

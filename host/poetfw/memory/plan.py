@@ -163,7 +163,7 @@ def _buffers(graph: Graph, plan: ExecutionPlan) -> list[_Stay]:
     for index, step in enumerate(plan):
         op = ops[step.node]
         if step.kind is StepKind.COMPUTE:
-            workspace_bytes = kind_of(op).kernel(op, graph).workspace_bytes
+            workspace_bytes = kind_of(op).workspace_bytes(op, graph)
             if workspace_bytes:
                 add(index, index + 1, workspace_bytes, op.name, True)
         if op.output is None:

@@ -97,6 +97,8 @@ class OpKind(ABC):
     """The key that `Op.kind` holds."""
     recomputable: ClassVar[bool] = True
     """Whether running it again in the same training step gives the same bits and no side effect."""
+    has_kernel: ClassVar[bool] = True
+    """Whether a device can run it."""
 
     @abstractmethod
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
@@ -119,7 +121,15 @@ class OpKind(ABC):
 
     @abstractmethod
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        """The C call that runs it."""
+        """The C call that runs it.
+
+        Raises:
+            ModelError: it has no kernel yet.
+        """
+
+    def workspace_bytes(self, op: Op, graph: Graph) -> int:
+        """Scratch it needs while it runs."""
+        return self.kernel(op, graph).workspace_bytes
 
     def training_form(self, op: Op, tape: Tape) -> None:
         """Append the ops that stand for this one in the forward pass of a training step."""
@@ -134,6 +144,21 @@ class OpKind(ABC):
             ModelError: the operator has no gradient.
         """
         raise ModelError(f"op {op.name!r}: operator {self.name!r} has no gradient")
+
+
+class GraphOnlyKind(OpKind):
+    """An operator without a C kernel: a model that uses it can be scheduled, not built."""
+
+    has_kernel = False
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        raise ModelError(
+            f"op {op.name!r}: operator {self.name!r} has no C kernel yet: this model can be "
+            "scheduled, not built"
+        )
+
+    def workspace_bytes(self, op: Op, graph: Graph) -> int:
+        return 0
 
 
 class LossKind(OpKind):
@@ -173,6 +198,11 @@ def kind_of(op: Op) -> OpKind:
             f"op {op.name!r} is a {op.kind!r}, which is no operator of poetfw",
             "use one of: " + ", ".join(sorted(KINDS)),
         ) from None
+
+
+def kinds_without_kernel(graph: Graph) -> tuple[str, ...]:
+    """The operators of a graph that no device can run yet, in alphabetical order."""
+    return tuple(sorted({op.kind for op in graph.ops if not kind_of(op).has_kernel}))
 
 
 def infer_output(op: Op, inputs: Sequence[Tensor], role: Role) -> Tensor | None:

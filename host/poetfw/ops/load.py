@@ -34,7 +34,7 @@ class _Load(OpKind):
 
     def dtype(self, op: Op) -> Dtype:
         """Element type of the batch."""
-        return Dtype.F32
+        return Dtype.I32 if expect_integer(op, "integer", 0, 1) else Dtype.F32
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         raise AssertionError(f"op {op.name!r}: loads are answered by the executor")
@@ -49,10 +49,13 @@ class _Load(OpKind):
 
 @register
 class LoadX(_Load):
-    """The batch of features, [N, ...] f32."""
+    """The batch of features, [N, ...]: i32 where attribute `integer` is 1, else f32."""
 
     name = "load_x"
     function = "poet_data_load_x"
+
+    def dtype(self, op: Op) -> Dtype:
+        return super().dtype(op) if "integer" in op.attributes else Dtype.F32
 
 
 @register
@@ -61,6 +64,3 @@ class LoadY(_Load):
 
     name = "load_y"
     function = "poet_data_load_y"
-
-    def dtype(self, op: Op) -> Dtype:
-        return Dtype.I32 if expect_integer(op, "integer", 0, 1) else Dtype.F32

@@ -148,7 +148,10 @@ class _Builder:
             if tensor.role is Role.PARAMETER:
                 self._trained.add(tensor.name)
         (source,) = model.with_role(Role.INPUT)
-        self.emit("load_x", "load x", (), {"shape": source.shape}, output=source.name)
+        attributes: dict[str, Attribute] = {"shape": source.shape}
+        if source.dtype is Dtype.I32:
+            attributes["integer"] = 1
+        self.emit("load_x", "load x", (), attributes, output=source.name)
 
     def graph(self, output: str, suffix: str) -> Graph:
         return Graph(

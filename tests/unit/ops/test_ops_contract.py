@@ -10,7 +10,16 @@ import pytest
 
 from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
-from poetfw.ops import KINDS, Kernel, Shape, Tape, check_shapes, infer_output, kind_of
+from poetfw.ops import (
+    KINDS,
+    Kernel,
+    Shape,
+    Tape,
+    check_shapes,
+    infer_output,
+    kind_of,
+    kinds_without_kernel,
+)
 
 CONV: Mapping[str, Attribute] = {"stride": (1, 1), "padding": (0, 0, 0, 0), "groups": 1}
 POOL: Mapping[str, Attribute] = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0)}
@@ -245,6 +254,109 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
         {**SGD, "momentum": 0.9},
         "with momentum 0.9 updates 0 tensors, not 2",
     ),
+    "embedding: float ids": ("embedding", tensors((2,), (3, 4)), {}, "'in0' to be i32, not f32"),
+    "embedding: rank": ("embedding", tensors((2,), (3,), integer=(0,)), {}, "to have 2 axes"),
+    "embedding_backward: gradient": (
+        "embedding_backward",
+        tensors((2, 3), (3, 2, 4), integer=(0,)),
+        {"rows": 5},
+        "needs 'in1' to have shape [2, 3, 4], not [3, 2, 4]",
+    ),
+    "layer_norm: affine": (
+        "layer_norm",
+        tensors((2, 3), (2, 4)),
+        {"eps": 1e-5},
+        "needs 'in1' to have shape [2, 3], not [2, 4]",
+    ),
+    "layer_norm_normalize: statistics": (
+        "layer_norm_normalize",
+        tensors((2, 3, 4), (2, 3), (2, 4)),
+        {"eps": 1e-5},
+        "needs 'in1' to have shape [2, 6], not [2, 3]",
+    ),
+    "layer_norm_backward_input: eps": (
+        "layer_norm_backward_input",
+        tensors((2, 3), (2, 2), (2, 3), (2, 3)),
+        {"eps": -1.0},
+        "'eps' to be a finite number",
+    ),
+    "matmul: a vector": (
+        "matmul",
+        tensors((3,), (3,)),
+        {"transpose_a": 0, "transpose_b": 0},
+        "the same leading axes, not shapes [3] and [3]",
+    ),
+    "matmul: batch": (
+        "matmul",
+        tensors((2, 3, 4), (3, 4, 5)),
+        {"transpose_a": 0, "transpose_b": 0},
+        "the same leading axes, not shapes [2, 3, 4] and [3, 4, 5]",
+    ),
+    "matmul: inner": (
+        "matmul",
+        tensors((2, 3, 4), (2, 4, 5)),
+        {"transpose_a": 0, "transpose_b": 1},
+        "cannot multiply matrices of 3 x 4 with matrices of 5 x 4",
+    ),
+    "matmul: not turned": ("matmul", tensors((3, 3), (3, 3)), {}, "'transpose_a' to be an int in"),
+    "transpose: axes": (
+        "transpose",
+        tensors((2, 3)),
+        {"view": (2, 3), "axes": (1, 1), "shape": (3, 2)},
+        "to name each of its 2 axes once, not (1, 1)",
+    ),
+    "transpose: view": (
+        "transpose",
+        tensors((2, 3)),
+        {"view": (2, 4), "axes": (1, 0), "shape": (3, 2)},
+        "as its view [2, 4]: that has another number of elements",
+    ),
+    "transpose: shape": (
+        "transpose",
+        tensors((2, 3)),
+        {"view": (2, 3), "axes": (1, 0), "shape": (4, 2)},
+        "as its shape [4, 2]: that has another number of elements",
+    ),
+    "slice: axis": (
+        "slice",
+        tensors((2, 3)),
+        {"axis": 2, "start": 0, "length": 1},
+        "'axis' to be an int in [0, 1], not 2",
+    ),
+    "slice: length": (
+        "slice",
+        tensors((2, 3)),
+        {"axis": 1, "start": 1, "length": 3},
+        "'length' to be an int in [1, 2], not 3",
+    ),
+    "slice_backward: extent": (
+        "slice_backward",
+        tensors((2, 3)),
+        {"axis": 1, "start": 1, "extent": 3},
+        "'extent' to be an int at least 4, not 3",
+    ),
+    "add_broadcast: larger": (
+        "add_broadcast",
+        tensors((3, 4), (2, 3, 4)),
+        {},
+        "cannot stretch shape [2, 3, 4] to [3, 4]",
+    ),
+    "add_broadcast: extent": (
+        "add_broadcast",
+        tensors((3, 4), (3, 2)),
+        {},
+        "cannot stretch shape [3, 2] to [3, 4]",
+    ),
+    "sum_to: extent": ("sum_to", tensors((3, 4)), {"shape": (2,)}, "cannot stretch shape [2] to"),
+    "scale: factor": (
+        "scale",
+        tensors((3,)),
+        {"factor": float("nan")},
+        "'factor' to be a finite number",
+    ),
+    "softmax_backward: shapes": ("softmax_backward", tensors((2, 3), (3, 2)), {}, "[2, 3], not"),
+    "gelu: integers": ("gelu", tensors((2,), integer=(0,)), {}, "to be f32, not i32"),
+    "tanh: two inputs": ("tanh", tensors((2,), (2,)), {}, "has 2 inputs, not 1"),
     "load_x: an input": ("load_x", tensors((2,)), {"shape": (2,)}, "has 1 inputs, not 0"),
     "load_y: integer": ("load_y", [], {"shape": (2,)}, "'integer' to be an int in [0, 1]"),
     "unknown": ("transmogrify", [], {}, "is a 'transmogrify', which is no operator of poetfw"),
@@ -288,6 +400,7 @@ def test_an_operator_without_gradient_says_so(kind: str, tape: Tape) -> None:
     ("attributes", "kind", "dtype"),
     [
         ({"shape": (2, 3)}, "load_x", Dtype.F32),
+        ({"shape": (2, 3), "integer": 1}, "load_x", Dtype.I32),
         ({"shape": (2,), "integer": 1}, "load_y", Dtype.I32),
         ({"shape": (2, 3), "integer": 0}, "load_y", Dtype.F32),
     ],
@@ -306,6 +419,62 @@ def test_loads_read_storage_and_can_fail(
     )
     with pytest.raises(AssertionError, match="loads are answered by the executor"):
         kind_of(op).compute(op, [], [])
+
+
+def test_an_operator_without_kernel_says_so_and_needs_no_workspace() -> None:
+    (x,) = tensors((2, 3))
+    op = op_on("gelu", [x])
+    graph = Graph("one", (x, Tensor("out", (2, 3))), (op,), "out")
+    message = (
+        "op 'the op': operator 'gelu' has no C kernel yet: this model can be scheduled, not built"
+    )
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+        kind_of(op).kernel(op, graph)
+    assert kind_of(op).workspace_bytes(op, graph) == 0
+    assert kinds_without_kernel(graph) == ("gelu",)
+
+
+def test_an_operator_with_a_kernel_has_the_workspace_of_its_kernel() -> None:
+    inputs = tensors((1, 4), (2, 4))
+    op = op_on("linear", inputs)
+    graph = Graph("one", (*inputs, Tensor("out", (1, 2))), (op,), "out")
+    kernel = kind_of(op).kernel(op, graph)
+    assert kind_of(op).workspace_bytes(op, graph) == kernel.workspace_bytes
+    assert kinds_without_kernel(graph) == ()
+
+
+def test_only_the_operators_of_transformers_have_no_kernel() -> None:
+    assert {name for name, kind in KINDS.items() if not kind.has_kernel} == {
+        "add_broadcast",
+        "embedding",
+        "embedding_backward",
+        "gelu",
+        "gelu_backward",
+        "layer_norm",
+        "layer_norm_backward_affine",
+        "layer_norm_backward_input",
+        "layer_norm_normalize",
+        "layer_norm_statistics",
+        "matmul",
+        "scale",
+        "slice",
+        "slice_backward",
+        "softmax",
+        "softmax_backward",
+        "sum_to",
+        "tanh",
+        "tanh_backward",
+        "transpose",
+    }
+
+
+def test_work_of_a_batched_product_counts_each_matrix() -> None:
+    for turned, shapes in ((0, ((2, 3, 4, 5), (2, 3, 5, 6))), (1, ((2, 3, 4, 5), (2, 3, 6, 5)))):
+        inputs = tensors(*shapes)
+        op = op_on("matmul", inputs, {"transpose_a": 0, "transpose_b": turned})
+        work = kind_of(op).work(op, inputs, infer_output(op, inputs, Role.ACTIVATION))
+        assert work.macs == 2 * 3 * 4 * 5 * 6
+        assert work.bytes_moved == 4 * 2 * 3 * (4 * 5 + 5 * 6 + 4 * 6)
 
 
 def test_work_counts_products_with_padding_and_each_operand_once() -> None:

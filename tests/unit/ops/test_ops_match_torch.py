@@ -83,6 +83,23 @@ def avg_pool(
     return Case("avg_pool2d", (x,), reference, {**attributes, "count_include_pad": include})
 
 
+def transposition(
+    x: tuple[int, ...], view: tuple[int, ...], axes: tuple[int, ...], shape: tuple[int, ...]
+) -> Case:
+    attributes = {"view": view, "axes": axes, "shape": shape}
+    return Case(
+        "transpose", (x,), lambda x: x.reshape(view).permute(axes).reshape(shape), attributes
+    )
+
+
+def product(a: tuple[int, ...], b: tuple[int, ...], turned: tuple[int, int]) -> Case:
+    def reference(a: Any, b: Any) -> Any:
+        return (a.mT if turned[0] else a) @ (b.mT if turned[1] else b)
+
+    attributes = dict(zip(("transpose_a", "transpose_b"), turned, strict=True))
+    return Case("matmul", (a, b), reference, attributes)
+
+
 CASES = {
     "conv 3x3 same": convolution((3, 4, 8, 8), (6, 4, 3, 3), padding=(1, 1, 1, 1), bias=True),
     "conv without padding": convolution((2, 3, 7, 5), (4, 3, 3, 2)),
@@ -112,6 +129,28 @@ CASES = {
     "relu6": Case("relu6", ((3, 4, 5, 5),), F.relu6, steps=3.0),
     "add": Case("add", ((3, 4, 2, 2), (3, 4, 2, 2)), torch.add),
     "reshape": Case("reshape", ((3, 4, 2, 2),), lambda x: x.flatten(1), {"shape": (3, 16)}),
+    "gelu": Case("gelu", ((3, 4, 5),), F.gelu),
+    "tanh": Case("tanh", ((3, 4, 5),), torch.tanh),
+    "scale": Case("scale", ((3, 4, 5),), lambda x: -0.3 * x, {"factor": -0.3}),
+    "softmax": Case("softmax", ((2, 3, 4, 7),), lambda x: x.softmax(-1)),
+    "softmax of a vector": Case("softmax", ((5,),), lambda x: x.softmax(-1)),
+    "matmul": product((2, 3, 4, 5), (2, 3, 5, 6), (0, 0)),
+    "matmul, a turned": product((2, 5, 4), (2, 5, 6), (1, 0)),
+    "matmul, b turned": product((2, 3, 4, 5), (2, 3, 6, 5), (0, 1)),
+    "matmul, both turned": product((5, 4), (6, 5), (1, 1)),
+    "transpose": transposition((2, 3, 4), (2, 3, 4), (2, 0, 1), (4, 2, 3)),
+    "transpose, heads split": transposition((6, 8), (2, 3, 4, 2), (0, 2, 1, 3), (2, 4, 3, 2)),
+    "transpose, heads merged": transposition((2, 4, 3, 2), (2, 4, 3, 2), (0, 2, 1, 3), (6, 8)),
+    "slice of rows": Case(
+        "slice", ((5, 3),), lambda x: x[1:4], {"axis": 0, "start": 1, "length": 3}
+    ),
+    "slice of a middle axis": Case(
+        "slice", ((2, 5, 3),), lambda x: x[:, :1], {"axis": 1, "start": 0, "length": 1}
+    ),
+    "add, stretched over the batch": Case("add_broadcast", ((2, 3, 4), (3, 4)), torch.add),
+    "add, one row for all": Case("add_broadcast", ((2, 3, 4), (1, 4)), torch.add),
+    "add, a column": Case("add_broadcast", ((2, 3, 4), (2, 1, 1)), torch.add),
+    "add, nothing to stretch": Case("add_broadcast", ((2, 3), (2, 3)), torch.add),
     "max pool": max_pool((2, 3, 8, 8), (2, 2), (2, 2)),
     "max pool, overlapping": max_pool((2, 3, 9, 8), (3, 3), (2, 2), (1, 1, 1, 1)),
     "max pool, ties": max_pool((2, 3, 9, 8), (3, 3), (1, 2), steps=1.0),
@@ -201,6 +240,64 @@ def test_batch_norm_matches_torch(shape: tuple[int, ...], tape, assert_close) ->
     expected.backward(torch.tensor(dy, dtype=torch.float64))
     assert_close(tape.gradient("x"), torch_x.grad.numpy())
     assert_close(tape.gradient("affine"), torch_affine.grad.numpy())
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 6), (5, 8)], ids=["sequences", "vectors"])
+def test_layer_norm_matches_torch(shape: tuple[int, ...], tape, assert_close) -> None:
+    generator = np.random.default_rng(14)
+    x = (3 + 2 * generator.standard_normal(shape)).astype(np.float32)
+    affine = generator.standard_normal((2, shape[-1])).astype(np.float32)
+    dy = generator.standard_normal(shape).astype(np.float32)
+    torch_x, torch_affine = (
+        torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (x, affine)
+    )
+    expected = F.layer_norm(torch_x, shape[-1:], *torch_affine, eps=1e-3)
+    expected.backward(torch.tensor(dy, dtype=torch.float64))
+
+    names = [tape.leaf("x", x), tape.leaf("affine", affine)]
+    tape.emit("layer_norm", "inference", names, {"eps": 1e-3}, output="inferred")
+    assert_close(tape.values["inferred"], expected.detach().numpy())
+    tape.ops.clear()
+
+    tape.forward("layer_norm", names, {"eps": 1e-3})
+    assert [op.kind for op in tape.ops] == ["layer_norm_statistics", "layer_norm_normalize"]
+    assert_close(tape.values["y"], expected.detach().numpy())
+    tape.gradients["y"] = tape.leaf("dy", dy)
+    tape.backward()
+    assert_close(tape.gradient("x"), torch_x.grad.numpy())
+    assert_close(tape.gradient("affine"), torch_affine.grad.numpy())
+
+
+def test_embedding_matches_torch(tape, assert_close) -> None:
+    generator = np.random.default_rng(15)
+    table = generator.standard_normal((7, 4)).astype(np.float32)
+    ids = np.array([[0, 6, 3], [3, 3, 1]])
+    dy = generator.standard_normal((2, 3, 4)).astype(np.float32)
+    leaf = torch.tensor(table, dtype=torch.float64, requires_grad=True)
+    expected = F.embedding(torch.tensor(ids), leaf)
+    expected.backward(torch.tensor(dy, dtype=torch.float64))
+
+    names = [tape.leaf("ids", ids), tape.leaf("table", table)]
+    tape.forward("embedding", names)
+    assert_close(tape.values["y"], expected.detach().numpy())
+    tape.gradients["y"] = tape.leaf("dy", dy)
+    tape.backward()
+    assert_close(tape.gradient("table"), leaf.grad.numpy())
+    assert "ids" not in tape.gradients
+
+
+def test_an_id_outside_the_table_gives_zeros_and_no_gradient(tape) -> None:
+    names = [tape.leaf("ids", np.array([-1, 1, 2])), tape.leaf("table", np.ones((2, 3)))]
+    tape.forward("embedding", names)
+    np.testing.assert_array_equal(tape.values["y"], [[0, 0, 0], [1, 1, 1], [0, 0, 0]])
+    tape.gradients["y"] = tape.leaf("dy", np.full((3, 3), 2.0))
+    tape.backward()
+    np.testing.assert_array_equal(tape.gradient("table"), [[0, 0, 0], [2, 2, 2]])
+
+
+def test_softmax_survives_large_inputs(tape) -> None:
+    tape.forward("softmax", [tape.leaf("x", np.array([[1e4, 0.0], [-1e4, -1e4]]))])
+    np.testing.assert_array_equal(tape.values["y"], [[1, 0], [0.5, 0.5]])
 
 
 def test_softmax_cross_entropy_matches_torch(tape, assert_close) -> None:

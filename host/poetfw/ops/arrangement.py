@@ -1,0 +1,137 @@
+"""Ops that put elements elsewhere: transposing, and taking a slice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from poetfw.errors import ModelError
+from poetfw.ir import Dtype, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    GraphOnlyKind,
+    Shape,
+    Tape,
+    Work,
+    bytes_of,
+    expect_floats,
+    expect_integer,
+    expect_integers,
+    register,
+)
+
+
+class _Copy(GraphOnlyKind):
+    """What the ops of this family share: they read their output's bytes, and calculate nothing."""
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=0, bytes_moved=2 * min(bytes_of(*inputs), bytes_of(output)))
+
+
+@register
+class Transpose(_Copy):
+    """The elements of x in another order: seen as shape `view`, the axes permuted by `axes`.
+
+    Attributes `view`, `axes` and `shape`. Axis i of the result is axis `axes[i]` of the view, and
+    the result gets shape `shape`. Viewing costs nothing here, where a reshape before and after
+    would each take a copy of its own. A plain transpose has x's own shape as its view.
+    """
+
+    name = "transpose"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        (x,) = inputs
+        view, shape = expect_integers(op, "view", 1), expect_integers(op, "shape", 1)
+        axes = expect_integers(op, "axes", 0)
+        if sorted(axes) != list(range(len(view))):
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) needs attribute 'axes' to name each of its "
+                f"{len(view)} axes once, not {axes!r}"
+            )
+        for name, extents in (("view", view), ("shape", shape)):
+            if math.prod(extents) != x.elements:
+                raise ModelError(
+                    f"op {op.name!r} ({op.kind}) cannot see {x.name!r} of shape {list(x.shape)} as "
+                    f"its {name} {list(extents)}: that has another number of elements"
+                )
+        return shape, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        (x,) = inputs
+        seen = x.reshape(op.integers("view")).transpose(op.integers("axes"))
+        return np.ascontiguousarray(seen).reshape(op.integers("shape"))
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            view, axes = op.integers("view"), op.integers("axes")
+            attributes = {
+                "view": tuple(view[axis] for axis in axes),
+                "axes": tuple(axes.index(axis) for axis in range(len(axes))),
+                "shape": tape.shape(x),
+            }
+            dx = tape.emit("transpose", f"{op.name}.backward", (output_gradient,), attributes)
+            tape.add_gradient(x, dx)
+
+
+@register
+class Slice(_Copy):
+    """Input x; attributes `axis`, `start`, `length`; y = x[start:start + length] along the axis."""
+
+    name = "slice"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        shape = inputs[0].shape
+        axis = expect_integer(op, "axis", 0, len(shape) - 1)
+        start = expect_integer(op, "start", 0, shape[axis] - 1)
+        length = expect_integer(op, "length", 1, shape[axis] - start)
+        return (*shape[:axis], length, *shape[axis + 1 :]), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        start = op.integer("start")
+        rows = range(start, start + op.integer("length"))
+        return inputs[0].take(rows, axis=op.integer("axis"))
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            axis = op.integer("axis")
+            attributes = {
+                "axis": axis,
+                "start": op.integer("start"),
+                "extent": tape.shape(x)[axis],
+            }
+            dx = tape.emit("slice_backward", f"{op.name}.backward", (output_gradient,), attributes)
+            tape.add_gradient(x, dx)
+
+
+@register
+class SliceBackward(GraphOnlyKind):
+    """Input dy; attributes `axis`, `start`, `extent`; dx is dy with zeros around it on the axis.
+
+    The axis becomes `extent` long, and dy lies from `start` on.
+    """
+
+    name = "slice_backward"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        shape = inputs[0].shape
+        axis = expect_integer(op, "axis", 0, len(shape) - 1)
+        start = expect_integer(op, "start", 0)
+        extent = expect_integer(op, "extent", start + shape[axis])
+        return (*shape[:axis], extent, *shape[axis + 1 :]), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        (dy,) = inputs
+        axis, start = op.integer("axis"), op.integer("start")
+        widths = [(0, 0)] * dy.ndim
+        widths[axis] = (start, op.integer("extent") - start - dy.shape[axis])
+        return np.pad(dy, widths)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=0, bytes_moved=bytes_of(*inputs, output))

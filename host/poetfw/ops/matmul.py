@@ -1,0 +1,91 @@
+"""Batched matrix products, y = op(a) · op(b), where op transposes the last two axes or does not.
+
+With the transpositions as attributes, both gradients are matrix products again, and nothing has to
+be transposed in RAM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from poetfw.errors import ModelError
+from poetfw.ir import Dtype, Op, Tensor
+from poetfw.ops.base import (
+    Array,
+    GraphOnlyKind,
+    Shape,
+    Tape,
+    Work,
+    bytes_of,
+    expect_floats,
+    expect_integer,
+    register,
+)
+
+
+def _seen(shape: Shape, transpose: int) -> tuple[int, int]:
+    """Rows and columns of the matrices of a tensor."""
+    rows, columns = shape[-2:]
+    return (columns, rows) if transpose else (rows, columns)
+
+
+@register
+class Matmul(GraphOnlyKind):
+    """Inputs a [..., I, K], b [..., K, J] of the same leading axes; y [..., I, J].
+
+    Attributes `transpose_a` and `transpose_b`, 0 or 1: whether the operand's last two axes are
+    stored the other way round.
+    """
+
+    name = "matmul"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 2)
+        transpose_a, transpose_b = (
+            expect_integer(op, name, 0, 1) for name in ("transpose_a", "transpose_b")
+        )
+        a, b = (tensor.shape for tensor in inputs)
+        if len(a) < 2 or len(a) != len(b) or a[:-2] != b[:-2]:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) needs matrices with the same leading axes, "
+                f"not shapes {list(a)} and {list(b)}"
+            )
+        rows, inner = _seen(a, transpose_a)
+        other, columns = _seen(b, transpose_b)
+        if inner != other:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) cannot multiply matrices of {rows} x {inner} with "
+                f"matrices of {other} x {columns}"
+            )
+        return (*a[:-2], rows, columns), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        a, b = inputs
+        if op.integer("transpose_a"):
+            a = a.swapaxes(-1, -2)
+        if op.integer("transpose_b"):
+            b = b.swapaxes(-1, -2)
+        y: Array = a @ b
+        return y
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        a, b = inputs
+        _, columns = _seen(b.shape, op.integer("transpose_b"))
+        return Work(macs=a.elements * columns, bytes_moved=bytes_of(a, b, output))
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        a, b = op.inputs
+        ta, tb = op.integer("transpose_a"), op.integer("transpose_b")
+        dy = output_gradient
+
+        def product(side: str, left: str, right: str, left_turned: int, right_turned: int) -> str:
+            turned = {"transpose_a": left_turned, "transpose_b": right_turned}
+            return tape.emit("matmul", f"{op.name}.backward_{side}", (left, right), turned)
+
+        if tape.needs_gradient(a):
+            # y = op(a)·op(b), so d op(a) = dy·op(b)ᵀ; where a is stored turned, so is its gradient.
+            da = product("a", b, dy, tb, 1) if ta else product("a", dy, b, 0, 1 - tb)
+            tape.add_gradient(a, da)
+        if tape.needs_gradient(b):
+            db = product("b", dy, a, 1, ta) if tb else product("b", a, dy, 1 - ta, 0)
+            tape.add_gradient(b, db)
