@@ -4,13 +4,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
 
 # program:Debian package
 PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm gcc:gcc
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev python3-venv
 
-.PHONY: help demo test test-all lint setup system clean
+.PHONY: help demo test test-all lint setup setup-dev system clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,23 +19,31 @@ demo: setup ## Train digits-cnn inside an emulated nRF52840
 	$(BIN)/poetfw run --board nrf52840
 
 test: lint ## Run every check that fits in a quarter of an hour
-	$(BIN)/pytest -n auto -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
 
 test-all: lint ## Run every check
-	$(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
-lint: setup ## Check style, types and layers
+lint: setup-dev ## Check style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-setup: system $(STAMP) ## Install everything poetfw needs
+setup: system $(VENV)/.installed ## Install everything poetfw needs
+setup-dev: system $(VENV)/.installed-dev ## Install everything its tests need as well
 
-$(STAMP): pyproject.toml constraints.txt | system
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,torch]' --constraint constraints.txt
+INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt --editable
+
+$(VENV)/.installed: pyproject.toml constraints.txt | system
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) .
 	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | system
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[dev,torch]'
+	touch $@ $(VENV)/.installed
 
 # Installs missing system packages where that is allowed, else says which line to type.
 system:
