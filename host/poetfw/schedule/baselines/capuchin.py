@@ -1,10 +1,11 @@
 """Capuchin: page what has time to move, compute the rest again where that saves most per second.
 
-X. Peng et al., "Capuchin: Tensor-based GPU Memory Management for Deep Learning", ASPLOS 2020, section
-4.4 and Algorithms 1 and 2. From one run that keeps everything it knows when each tensor is read:
+X. Peng et al., "Capuchin: Tensor-based GPU Memory Management for Deep Learning", ASPLOS 2020, its
+section on memory management policy with Algorithms 1 and 2. From one run that keeps everything it
+knows when each tensor is read:
 
-    FT    free time: from the end of paging out to the latest start of paging in (4.4, swap)
-    MSPS  memory saving per second: bytes over the time to compute them again (4.4, recomputation)
+    FT    free time: from the end of paging out to the latest start of paging in
+    MSPS  memory saving per second: bytes over the time to compute them again
 
 Tensors that are live at the peak are given up until what is left fits: first those with the most
 free time that move without delaying anything; then whichever is cheaper of the best left to page

@@ -67,10 +67,11 @@ class Emitter:
             self._resident.discard(i)
 
     def page(self, i: int) -> None:
-        """Give tensor i up; if it is read again, it is paged in."""
+        """Give tensor i up; if it is read again, it is paged in, where it may be."""
         if i not in self._pinned:
-            self._paged.add(i)
             self._resident.discard(i)
+            if self.graph.pageable[i]:
+                self._paged.add(i)
 
     def _produce(self, i: int, kind: StepKind, *, first: bool = False) -> None:
         self.events.append((i, kind, first))

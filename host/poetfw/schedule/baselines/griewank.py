@@ -7,8 +7,8 @@ chain's input among them, a chain of l steps is reversed with the fewest steps f
 
 (their equation 3, besides the l steps that are differentiated). The steps are the segments of the
 grouped chain, taken to be alike as in the paper; the checkpoints are the tensors that pass between
-them; what a segment saves for its own differentiation is computed when it is differentiated. As many
-checkpoints are used as fit.
+them; what a segment saves for its own differentiation is computed when it is differentiated. As
+many checkpoints are used as fit.
 """
 
 from __future__ import annotations

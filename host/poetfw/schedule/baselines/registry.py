@@ -6,11 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from poetfw.schedule.baselines.autoswap import autoswap
 from poetfw.schedule.baselines.capuchin import capuchin
 from poetfw.schedule.baselines.chen_greedy import chen_greedy
 from poetfw.schedule.baselines.chen_sqrt import chen_sqrt
 from poetfw.schedule.baselines.dtr import dtr
+from poetfw.schedule.baselines.dynprog import dynprog
+from poetfw.schedule.baselines.greedy import greedy
 from poetfw.schedule.baselines.griewank import griewank
+from poetfw.schedule.baselines.pofo import pofo
+from poetfw.schedule.baselines.tflms import tflms
+from poetfw.schedule.baselines.vdnn import vdnn
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
@@ -34,6 +40,12 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "griewank": Baseline("binomial checkpointing (Griewank and Walther 2000)", griewank),
         "dtr": Baseline("evict and recompute at run time (Kirisame et al. 2021)", dtr),
         "capuchin": Baseline("page first, then recompute (Peng et al. 2020)", capuchin),
+        "pofo": Baseline("offload and recompute on a chain (Beaumont et al. 2021)", pofo),
+        "greedy": Baseline("page the first tensors (Beaumont et al. 2020)", greedy),
+        "dynprog": Baseline("page what delays least (Beaumont et al. 2020)", dynprog),
+        "vdnn": Baseline("page what convolutions read (Rhu et al. 2016)", vdnn),
+        "autoswap": Baseline("page by priority (Zhang et al. 2019)", autoswap),
+        "tflms": Baseline("page the longest edges (Le et al. 2018)", tflms),
     }
 )
 """Every published method that is no program of its own."""
