@@ -1,0 +1,169 @@
+"""What the emulator tests share: the sample project, the compiler, the emulator."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import jinja2
+import numpy as np
+import pytest
+
+from poetfw.resources import firmware_templates_dir
+
+SAMPLE = Path(__file__).parent / "sample_project"
+TEMPLATES = firmware_templates_dir()
+BLOCK = 512
+SAMPLE_PLAN_ID = 0x5A3B1E00
+SAMPLE_BATCH = 4
+SAMPLE_FEATURES = 150
+SAMPLE_RECORD_BLOCKS = 2
+SLOT_BLOCKS = {"weight": (0, 1), "means": (1, 1), "gradient": (2, 1), "x": (3, 5)}
+
+CORTEX_M4F = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+C_FLAGS = (
+    *("-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror"),
+    *("-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing", "-ffunction-sections"),
+)
+
+needs_qemu = pytest.mark.skipif(
+    shutil.which("qemu-system-arm") is None or shutil.which("arm-none-eabi-gcc") is None,
+    reason="needs qemu-system-arm and arm-none-eabi-gcc",
+)
+
+
+def compile_c(
+    out: Path, sources: list[Path], includes: list[Path], *flags: str, compiler: str = "gcc"
+) -> Path:
+    """Compile and link; the compiler's message is the failure's text."""
+    command = [compiler, *C_FLAGS, *(f"-I{p}" for p in includes), *map(str, sources)]
+    result = subprocess.run(
+        [*command, *flags, "-o", str(out)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    return out
+
+
+def linker_script(name: str, out: Path, **sizes: int) -> Path:
+    """Render a linker script."""
+    template = jinja2.Template(
+        (TEMPLATES / "ld" / f"{name}.ld.j2").read_text(), undefined=jinja2.StrictUndefined
+    )
+    out.write_text(template.render(**sizes))
+    return out
+
+
+def compile_sample(
+    out: Path, hal: str, *flags: str, ram_bytes: int = 262144, stack_bytes: int = 4096
+) -> Path:
+    """Compile the sample project for a board family: mps2, nrf52840 or posix."""
+    bare_metal = hal != "posix"
+    left_out = {"poet_memory.c"} if not bare_metal else set()
+    if hal != "nrf52840":
+        left_out.add("sd.c")
+    folders = [
+        SAMPLE / "src/generated",
+        TEMPLATES / "storage",
+        TEMPLATES / "runtime",
+        TEMPLATES / "hal" / hal,
+        *([TEMPLATES / "hal/cortex_m"] if bare_metal else []),
+    ]
+    sources = [f for d in folders for f in sorted(d.glob("*.c")) if f.name not in left_out]
+    includes = [*folders, TEMPLATES / "hal"]
+    if not bare_metal:
+        return compile_c(out, sources, includes, *flags)
+    script = linker_script(
+        hal,
+        out.with_suffix(".ld"),
+        ram_bytes=ram_bytes,
+        flash_bytes=1 << 20,
+        stack_bytes=stack_bytes,
+    )
+    return compile_c(
+        out,
+        sources,
+        includes,
+        *CORTEX_M4F,
+        *("-ffreestanding", "-nostdlib", "-Wl,--gc-sections", f"-T{script}"),
+        f"-DPOET_RAM_BYTES={ram_bytes}u",
+        *flags,
+        "-lgcc",
+        compiler="arm-none-eabi-gcc",
+    )
+
+
+def run_program(
+    command: list[str], folder: Path, timeout_s: float = 60.0
+) -> tuple[int, list[str]]:
+    """Run to the end; exit code and the console's lines."""
+    result = subprocess.run(
+        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s,
+        check=False,
+    )
+    return result.returncode, result.stdout.decode("ascii", "replace").splitlines()
+
+
+def qemu(machine: str, elf: Path, *arguments: str) -> list[str]:
+    """The emulator's command line."""
+    return [
+        *("qemu-system-arm", "-M", machine, "-display", "none", "-monitor", "none"),
+        *("-serial", "stdio", "-semihosting-config", "enable=on,target=native"),
+        *("-kernel", str(elf), *arguments),
+    ]
+
+
+def run_twin(elf: Path, folder: Path, timeout_s: float = 60.0) -> tuple[int, list[str]]:
+    """Run on the nRF52840's twin, with the storage image in `folder`."""
+    return run_program(qemu("mps2-an386", elf, "-icount", "shift=0"), folder, timeout_s)
+
+
+def slot_bytes(payload: bytes, generation: int = 0) -> bytes:
+    """A slot as it is in storage."""
+    size = -(-(len(payload) + 16) // BLOCK) * BLOCK
+    trailer = struct.pack("<4I", 0x544F4C53, len(payload), generation, zlib.crc32(payload))
+    return payload.ljust(size - 16, b"\0") + trailer
+
+
+def sample_data(samples: int = 18) -> tuple[np.ndarray, np.ndarray]:
+    """Features [samples, 150], and targets [samples] = 3 * mean of the features."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(samples, SAMPLE_FEATURES)) + rng.normal(size=(samples, 1))
+    x = x.astype("<f4")
+    return x, (3 * x.mean(axis=1)).astype("<f4")
+
+
+def sample_image(
+    *,
+    steps: int = 20,
+    seed: int = 7,
+    flags: int = 3,
+    plan_id: int = SAMPLE_PLAN_ID,
+    training: int = 10,
+    evaluation: int = 8,
+) -> bytearray:
+    """A storage image for the sample project; the weight starts at 0.5."""
+    x, y = sample_data(training + evaluation)
+    records = b"".join(
+        (x[i].tobytes() + y[i].tobytes()).ljust(SAMPLE_RECORD_BLOCKS * BLOCK, b"\0")
+        for i in range(training + evaluation)
+    )
+    slots = slot_bytes(np.float32(0.5).tobytes()).ljust(8 * BLOCK, b"\0")
+    first_evaluation = 1 + SAMPLE_RECORD_BLOCKS * training
+    first_slot = first_evaluation + SAMPLE_RECORD_BLOCKS * evaluation
+    header = struct.pack(
+        "<8s14I",
+        *(b"POETIMG1", 1, plan_id, BLOCK, first_slot + 8, flags, steps, seed),
+        *(1, training, SAMPLE_RECORD_BLOCKS, first_evaluation, evaluation, SAMPLE_RECORD_BLOCKS),
+        first_slot,
+    )
+    block = (header + struct.pack("<I", zlib.crc32(header))).ljust(BLOCK, b"\0")
+    return bytearray(block + records + slots)
+
+
+def slot_offset(image: bytes | bytearray, name: str) -> int:
+    """Where a slot of the sample project begins in its image."""
+    (first_slot,) = struct.unpack_from("<I", image, 60)
+    return (first_slot + SLOT_BLOCKS[name][0]) * BLOCK
