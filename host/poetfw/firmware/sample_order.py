@@ -1,55 +1,70 @@
-"""Which samples make up the batch of a training step. The same as runtime/data.c, in Python.
-
-Every epoch visits the samples in another order: a permutation of their numbers that needs no
-table. It is a Feistel network with four rounds (Luby and Rackoff, 1988) over the smallest even
-number of bits that holds them; numbers beyond the last sample are permuted again until they are
-not (cycle walking; Black and Rogaway, 2002).
-"""
+"""The order in which the firmware visits training samples, as `runtime/data.c` computes it."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-_MASK = 0xFFFFFFFF
-_GOLDEN = 0x9E3779B9
 _ROUNDS = 4
+_GOLDEN = 0x9E3779B9
+_WORD = 0xFFFFFFFF
 
 
-def sample_order(samples: int, batch: int, seed: int, step: int) -> NDArray[np.intp]:
-    """Indices of the samples that a training step uses.
+def _mix32(x: int) -> int:
+    """The "lowbias32" integer hash (C. Wellons, hash-prospector)."""
+    x ^= x >> 16
+    x = x * 0x7FEB352D & _WORD
+    x ^= x >> 15
+    x = x * 0x846CA68B & _WORD
+    return x ^ x >> 16
 
-    Args:
-        samples: how many there are, at least a batch.
-        batch: how many a step uses; what is left over at the end of an epoch is not used in it.
-        seed: of the run.
-        step: number of the step, from 0.
+
+def permute(position: int, samples: int, seed: int, epoch: int) -> int:
+    """The sample at a position of an epoch: a permutation of [0, samples) per seed and epoch.
+
+    A balanced Feistel network of four rounds over the smallest even number of bits that can count
+    the samples, applied again until it lands on a sample (cycle walking: J. Black, P. Rogaway,
+    "Ciphers with Arbitrary Finite Domains", CT-RSA 2002).
+
+    Raises:
+        ValueError: the position is not in [0, samples).
     """
-    steps_per_epoch = samples // batch
-    epoch, within = divmod(step, steps_per_epoch)
-    half = 0
-    while 1 << (2 * half) < samples:
-        half += 1
-    keys = [_mix((seed + _GOLDEN * (_ROUNDS * epoch + j + 1)) & _MASK) for j in range(_ROUNDS)]
-    first = within * batch
-    return np.array([_permute(p, samples, half, keys) for p in range(first, first + batch)])
-
-
-def _permute(value: int, samples: int, half: int, keys: list[int]) -> int:
-    mask = (1 << half) - 1
+    if not 0 <= position < samples:
+        raise ValueError(f"position {position} is not in [0, {samples})")
+    half_bits = 0
+    while 1 << 2 * half_bits < samples:
+        half_bits += 1
+    mask = (1 << half_bits) - 1
+    keys = [_mix32(seed + _GOLDEN * (_ROUNDS * epoch + j + 1) & _WORD) for j in range(_ROUNDS)]
+    value = position
     while True:
-        left, right = value >> half, value & mask
+        left, right = value >> half_bits, value & mask
         for key in keys:
-            left, right = right, left ^ (_mix(right ^ key) & mask)
-        value = left << half | right
+            left, right = right, left ^ (_mix32(right ^ key) & mask)
+        value = left << half_bits | right
         if value < samples:
             return value
 
 
-def _mix(x: int) -> int:
-    """The integer hash `lowbias32` (Wellons, 2018)."""
-    x ^= x >> 16
-    x = x * 0x7FEB352D & _MASK
-    x ^= x >> 15
-    x = x * 0x846CA68B & _MASK
-    return x ^ x >> 16
+def sample_order(samples: int, batch: int, seed: int, step: int) -> NDArray[np.int64]:
+    """Indices of the samples that make up one training batch, in the batch's order.
+
+    Args:
+        samples: size of the training set.
+        batch: samples per step; an epoch is floor(samples / batch) steps.
+        seed: unsigned, 32 bits.
+        step: the training step, 0-based.
+
+    Returns:
+        Sample indices, shape [batch].
+
+    Raises:
+        ValueError: there are fewer samples than one batch takes.
+    """
+    if not 0 < batch <= samples:
+        raise ValueError(f"a batch of {batch} cannot be taken from {samples} samples")
+    epoch, step_in_epoch = divmod(step, samples // batch)
+    first = step_in_epoch * batch
+    return np.array(
+        [permute(first + i, samples, seed, epoch) for i in range(batch)], dtype=np.int64
+    )
