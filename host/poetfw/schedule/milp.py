@@ -8,16 +8,19 @@ that is warm-started and that reports a bound when it is stopped early.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import ToolError
 
+_T = TypeVar("_T")
 Vector = NDArray[np.float64]
 Term = tuple[int, float]
 """A column and its coefficient."""
@@ -215,21 +218,24 @@ def _run_highs(
         first = highspy.HighsSolution()
         first.col_value = list(start)
         cache[cp.HIGHS] = (None, None, {"model_status": "kOptimal", "solution": first})
-    results = chain.solver.solve_via_data(
-        data,
-        warm_start=start is not None,
-        verbose=False,
-        solver_opts={
-            "output_flag": False,
-            "threads": _THREADS,
-            "random_seed": 0,
-            "mip_rel_gap": 0.0,
-            # HiGHS does not see the constant part of the objective, to which the gap relates.
-            "mip_abs_gap": max(options.gap * program.offset, program.tolerance) * scale,
-            "mip_max_nodes": options.max_nodes,
-            "time_limit": options.time_limit_s,
-        },
-        solver_cache=cache,
+    settings = {
+        "output_flag": False,
+        "threads": _THREADS,
+        "random_seed": 0,
+        "mip_rel_gap": 0.0,
+        # HiGHS does not see the constant part of the objective, to which the gap relates.
+        "mip_abs_gap": max(options.gap * program.offset, program.tolerance) * scale,
+        "mip_max_nodes": options.max_nodes,
+        "time_limit": options.time_limit_s,
+    }
+    results = run_interruptibly(
+        lambda: chain.solver.solve_via_data(
+            data,
+            warm_start=start is not None,
+            verbose=False,
+            solver_opts=settings,
+            solver_cache=cache,
+        )
     )
     status = results["model_status"]
     info = results["info"]
@@ -245,6 +251,27 @@ def _run_highs(
     return outcome, np.array(values), bound
 
 
+def run_interruptibly(call: Callable[[], _T]) -> _T:
+    """What the call returns; Ctrl-C ends the wait at once.
+
+    Python handles a signal only between its own instructions, and a solver runs for a minute
+    without one. The abandoned call ends with its time limit, or with the process.
+    """
+    answers: SimpleQueue[tuple[_T | None, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except BaseException as error:  # handed to the caller's thread, whatever it is
+            answers.put((None, error))
+
+    Thread(target=run, daemon=True).start()
+    result, error = answers.get()
+    if error is not None:
+        raise error
+    return cast(_T, result)
+
+
 def _run_other(
     problem: Any, x: Any, options: SolverOptions
 ) -> tuple[Outcome, Vector | None, float]:
@@ -256,7 +283,7 @@ def _run_other(
         limits = {"mip_rel_gap": options.gap * 1e-2, "time_limit": options.time_limit_s}
         extra["scipy_options"] = limits
     try:
-        value = problem.solve(solver=options.solver, **extra)
+        value = run_interruptibly(lambda: problem.solve(solver=options.solver, **extra))
     except cp.error.SolverError as error:
         raise ToolError(f"solver {options.solver} failed: {error}") from error
     if problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
