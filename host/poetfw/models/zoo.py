@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from poetfw.errors import ModelError
+from poetfw.models.bert import BERT_BASE, BERT_MINI, bert
 from poetfw.models.layers import Layers
 from poetfw.models.model import Model
 from poetfw.models.resnet import resnet18
@@ -148,6 +150,8 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
         "resnet8": Entry(32, _resnet8),
         "resnet18": Entry(1, resnet18),
         "vgg16": Entry(1, vgg16),
+        "bert-base": Entry(1, partial(bert, "bert-base", BERT_BASE)),
+        "bert-mini": Entry(1, partial(bert, "bert-mini", BERT_MINI)),
     }
 )
 """The built-in models by name, the default first."""

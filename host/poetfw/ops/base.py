@@ -99,6 +99,9 @@ class OpKind(ABC):
     """Whether running it again in the same training step gives the same bits and no side effect."""
     has_kernel: ClassVar[bool] = True
     """Whether a device can run it."""
+    fused_update: ClassVar[str | None] = None
+    """The op that applies its output, where that is a parameter's whole gradient, without storing
+    it: one with its inputs and attributes, those of `sgd` too, and what `sgd` updates."""
 
     @abstractmethod
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:

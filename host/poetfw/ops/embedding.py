@@ -1,6 +1,9 @@
 """Looking up rows of a table: y[..., :] = table[ids[...], :].
 
 An id outside the table gives a row of zeros and adds to no gradient.
+
+The gradient of the table is as large as the table, and all but a few of its rows are 0. A training
+step therefore applies it without storing it, by `embedding_sgd`, where the table is looked up once.
 """
 
 from __future__ import annotations
@@ -24,6 +27,28 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.sgd import descend, expect_sgd
+
+
+def _expect_lookup(op: Op, inputs: Sequence[Tensor]) -> None:
+    """Check that the inputs are ids i32 [...] and the gradient of what was looked up [..., H].
+
+    Raises:
+        ModelError: they are not.
+    """
+    expect_inputs(op, inputs, 2)
+    ids, dy = inputs
+    expect_dtype(op, ids, Dtype.I32)
+    expect_dtype(op, dy, Dtype.F32)
+    expect_shape(op, dy, (*ids.shape, *dy.shape[-1:]))
+
+
+def _table_gradient(op: Op, ids: Array, dy: Array) -> Array:
+    """[rows, H]: each row is the sum of dy where its id stands, in order; the others are 0."""
+    dtable = np.zeros((op.integer("rows"), dy.shape[-1]), dy.dtype)
+    known = _known(ids, len(dtable))
+    np.add.at(dtable, ids[known], dy[known])
+    return dtable
 
 
 def _known(ids: Array, length: int) -> Array:
@@ -68,28 +93,48 @@ class Embedding(GraphOnlyKind):
 
 @register
 class EmbeddingBackward(GraphOnlyKind):
-    """Inputs ids i32 [...], dy [..., H]; attribute `rows`; dtable [rows, H].
-
-    Each row is the sum of dy where its id stands, in order; the others are 0.
-    """
+    """Inputs ids i32 [...], dy [..., H]; attribute `rows`; dtable [rows, H]."""
 
     name = "embedding_backward"
+    fused_update = "embedding_sgd"
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
-        expect_inputs(op, inputs, 2)
-        ids, dy = inputs
-        expect_dtype(op, ids, Dtype.I32)
-        expect_dtype(op, dy, Dtype.F32)
-        expect_shape(op, dy, (*ids.shape, *dy.shape[-1:]))
-        return (expect_integer(op, "rows", 1), dy.shape[-1]), Dtype.F32
+        _expect_lookup(op, inputs)
+        return (expect_integer(op, "rows", 1), inputs[1].shape[-1]), Dtype.F32
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
-        ids, dy = inputs
-        dtable = np.zeros((op.integer("rows"), dy.shape[-1]), dy.dtype)
-        known = _known(ids, len(dtable))
-        np.add.at(dtable, ids[known], dy[known])
-        return dtable
+        return _table_gradient(op, *inputs)
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         ids, dy = inputs
         return Work(macs=dy.elements, bytes_moved=bytes_of(ids, dy, dy, dy, output))
+
+
+@register
+class EmbeddingSgd(GraphOnlyKind):
+    """`embedding_backward` and `sgd` in one, to the same bits.
+
+    Inputs ids i32 [...], dy [..., H]; updates table [rows, H] and unless attribute `momentum` is 0
+    its momentum; attribute `rows`, and those of `sgd`. A row whose id does not occur has gradient
+    0, but its weight decays and its momentum moves it all the same.
+    """
+
+    name = "embedding_sgd"
+    recomputable = False
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
+        _expect_lookup(op, inputs)
+        expect_integer(op, "rows", 1)
+        expect_sgd(op)
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
+        descend(op, _table_gradient(op, *inputs), updates)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        ids, dy = inputs
+        elements = op.integer("rows") * dy.shape[-1]
+        updated = len(op.updates)
+        return Work(
+            macs=dy.elements + updated * elements,
+            bytes_moved=bytes_of(ids, dy) + 2 * updated * elements * Dtype.F32.size_bytes,
+        )

@@ -18,6 +18,36 @@ from poetfw.ops.base import (
 )
 
 
+def expect_sgd(op: Op) -> None:
+    """Check an op's settings of SGD, and that it updates as many tensors as they ask for.
+
+    Raises:
+        ModelError: they are missing or out of range, or it does not.
+    """
+    expect_number(op, "learning_rate", 0)
+    expect_number(op, "weight_decay", 0)
+    wanted = 2 if expect_number(op, "momentum", 0, 1) > 0 else 1
+    if len(op.updates) != wanted:
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) with momentum {op.number('momentum')} updates "
+            f"{len(op.updates)} tensors, not {wanted}"
+        )
+
+
+def descend(op: Op, gradient: Array, updates: Sequence[Array]) -> None:
+    """Apply a gradient to the parameter and its momentum, in place, by an op's settings."""
+    parameter = updates[0]
+    learning_rate, momentum, weight_decay = (
+        parameter.dtype.type(op.number(name))
+        for name in ("learning_rate", "momentum", "weight_decay")
+    )
+    step = gradient + weight_decay * parameter if weight_decay else gradient
+    for velocity in updates[1:]:
+        velocity[...] = momentum * velocity + step
+        step = velocity
+    parameter[...] = parameter - learning_rate * step
+
+
 @register
 class Sgd(OpKind):
     """Input gradient g; updates parameter w and, unless attribute `momentum` is 0, momentum v.
@@ -32,26 +62,10 @@ class Sgd(OpKind):
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
         expect_floats(op, inputs, 1)
-        expect_number(op, "learning_rate", 0)
-        expect_number(op, "weight_decay", 0)
-        wanted = 2 if expect_number(op, "momentum", 0, 1) > 0 else 1
-        if len(op.updates) != wanted:
-            raise ModelError(
-                f"op {op.name!r} ({op.kind}) with momentum {op.number('momentum')} updates "
-                f"{len(op.updates)} tensors, not {wanted}"
-            )
+        expect_sgd(op)
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
-        parameter = updates[0]
-        learning_rate, momentum, weight_decay = (
-            parameter.dtype.type(op.number(name))
-            for name in ("learning_rate", "momentum", "weight_decay")
-        )
-        step = inputs[0] + weight_decay * parameter if weight_decay else inputs[0]
-        for velocity in updates[1:]:
-            velocity[...] = momentum * velocity + step
-            step = velocity
-        parameter[...] = parameter - learning_rate * step
+        descend(op, inputs[0], updates)
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         (gradient,) = inputs

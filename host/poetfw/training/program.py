@@ -60,7 +60,10 @@ class Program:
 
     @cached_property
     def parameter_gradients(self) -> Mapping[str, str]:
-        """The complete gradient of each trained parameter, by the parameter's name."""
+        """The complete gradient of each trained parameter, by the parameter's name.
+
+        Those that are applied without being stored have none.
+        """
         return {op.updates[0]: op.inputs[0] for op in self.training.ops if op.kind == "sgd"}
 
     def to_json(self) -> dict[str, Any]:
@@ -253,17 +256,29 @@ class _Builder:
             shape = self._tensors[parameter].shape
             self._tensors[momentum] = Tensor(momentum, shape, Dtype.F32, Role.STATE)
             updates.append(momentum)
-        self.emit(
-            "sgd",
-            f"{parameter}.update",
-            (self._gradients[parameter],),
-            {
-                "learning_rate": optimizer.learning_rate,
-                "momentum": optimizer.momentum,
-                "weight_decay": optimizer.weight_decay,
-            },
-            updates=updates,
-        )
+        attributes: dict[str, Attribute] = {
+            "learning_rate": optimizer.learning_rate,
+            "momentum": optimizer.momentum,
+            "weight_decay": optimizer.weight_decay,
+        }
+        kind = "sgd"
+        inputs: tuple[str, ...] = (self._gradients[parameter],)
+        last = self._ops[-1]
+        fused = kind_of(last).fused_update
+        if fused is not None and (last.output,) == inputs:
+            self._withdraw(last)
+            kind, inputs = fused, last.inputs
+            attributes.update(last.attributes)
+        self.emit(kind, f"{parameter}.update", inputs, attributes, updates=updates)
+
+    def _withdraw(self, op: Op) -> None:
+        """Take back the last op, whose output nobody has read yet."""
+        assert op is self._ops[-1]
+        assert op.output is not None
+        self._ops.pop()
+        self._op_names.remove(op.name)
+        self._trained.discard(op.output)
+        del self._tensors[op.output]
 
     def _role(self, kind: str) -> Role:
         if kind == "load_x":

@@ -262,6 +262,18 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
         {"rows": 5},
         "needs 'in1' to have shape [2, 3, 4], not [3, 2, 4]",
     ),
+    "embedding_sgd: no momentum tensor": (
+        "embedding_sgd",
+        tensors((2, 3), (2, 3, 4), integer=(0,)),
+        {**SGD, "rows": 5, "momentum": 0.9},
+        "with momentum 0.9 updates 0 tensors, not 2",
+    ),
+    "embedding_sgd: gradient": (
+        "embedding_sgd",
+        tensors((2, 3), (2, 4), integer=(0,)),
+        {**SGD, "rows": 5},
+        "needs 'in1' to have shape [2, 3, 4], not [2, 4]",
+    ),
     "layer_norm: affine": (
         "layer_norm",
         tensors((2, 3), (2, 4)),
@@ -384,6 +396,7 @@ def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
     assert {name for name, kind in KINDS.items() if not kind.recomputable} == {
         "batch_norm_update_running",
         "correct_count",
+        "embedding_sgd",
         "mse",
         "sgd",
         "softmax_cross_entropy",
@@ -448,6 +461,7 @@ def test_only_the_operators_of_transformers_have_no_kernel() -> None:
         "add_broadcast",
         "embedding",
         "embedding_backward",
+        "embedding_sgd",
         "gelu",
         "gelu_backward",
         "layer_norm",

@@ -295,6 +295,31 @@ def test_an_id_outside_the_table_gives_zeros_and_no_gradient(tape) -> None:
     np.testing.assert_array_equal(tape.gradient("table"), [[0, 0, 0], [2, 2, 2]])
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_table_is_updated_without_its_gradient_to_the_same_bits(momentum: float, tape) -> None:
+    generator = np.random.default_rng(16)
+    table = generator.standard_normal((9, 4))
+    settings = {"learning_rate": 0.05, "momentum": momentum, "weight_decay": 0.01}
+    tape.leaf("ids", np.array([3, 1, 3, 8, -1, 9, 3]))
+    for form in ("fused", "apart"):
+        tape.leaf(f"table {form}", table, state=True)
+        tape.leaf(f"momentum {form}", np.ones((9, 4)), state=True)
+    updates = {
+        form: (f"table {form}", f"momentum {form}")[: 2 if momentum else 1]
+        for form in ("fused", "apart")
+    }
+    for step in range(3):
+        lookup = ("ids", tape.leaf(f"dy{step}", generator.standard_normal((7, 4))))
+        tape.emit(
+            "embedding_sgd", "fused", lookup, {**settings, "rows": 9}, updates=updates["fused"]
+        )
+        gradient = tape.emit("embedding_backward", "gradient", lookup, {"rows": 9})
+        tape.emit("sgd", "apart", (gradient,), settings, updates=updates["apart"])
+    for fused, apart in zip(updates["fused"], updates["apart"], strict=True):
+        np.testing.assert_array_equal(tape.values[fused], tape.values[apart])
+        assert (tape.values[fused] != 1).all()
+
+
 def test_softmax_survives_large_inputs(tape) -> None:
     tape.forward("softmax", [tape.leaf("x", np.array([[1e4, 0.0], [-1e4, -1e4]]))])
     np.testing.assert_array_equal(tape.values["y"], [[1, 0], [0.5, 0.5]])
