@@ -25,6 +25,9 @@ The program, with m the tensors' bytes and w the workspaces:
     U[t,k] = U[t,k'] - Σ m[i] F[t,i,k'] + m[k] (R + P)[t,k]     k' the slot before k
     U[t,k] + w[k] R[t,k] ≤ budget;  U before t, after its frees, + m[t] + w[t] ≤ budget
 
+Where node k may take over the RAM of its input i, F[t,i,k] counts in U[t,k] already, and m[t] only
+if S[t+1,i] = 1.
+
 The rows for F say at once that what is freed was held, is not read later in the stage, and does
 not stay: apart, they would say the same of whole numbers, but much less of fractions.
 """
@@ -372,15 +375,28 @@ class _Builder:
             live += [(self.page_in[t, i], size[i]) for i in paged if i <= k]
             paged = [i for i in paged if i > k]
             live.append((self.recompute[t, k], size[k]))
+            frees = [(i, column, -size[i]) for i, column in freed.get(k, ())]
+            live += [(column, size_k) for i, column, size_k in frees if i == self.in_place(k)]
             used = self.program.continuous(
                 upper=self.memory.budget if self.peak is None else math.inf
             )
             self.program.equal([*live, (used, -1)], 0)
             if workspace[k] or self.peak is not None:
                 self.limit([(used, 1), (self.recompute[t, k], workspace[k])])
-            live = [(used, 1), *((column, -size[i]) for i, column in freed.get(k, ()))]
+            rest = [(column, size_k) for i, column, size_k in frees if i != self.in_place(k)]
+            live = [(used, 1), *rest]
         live += [(self.page_in[t, i], size[i]) for i in paged]
-        self.limit(live, size[t] + workspace[t])
+        taken = self.in_place(t)
+        if taken is None:
+            self.limit(live, size[t] + workspace[t])
+        elif (kept := self.stay.get((t + 1, taken))) is None:
+            self.limit(live, workspace[t])
+        else:
+            self.limit([*live, (kept, size[t])], workspace[t])
+
+    def in_place(self, k: int) -> int | None:
+        """The input that node k may take over; Algorithm 1 knows no such thing."""
+        return self.graph.in_place[k] if self.timing is Timing.DEVICE else None
 
     def limit(self, terms: list[Term], constant: float = 0.0) -> None:
         """Require Σ terms + constant ≤ budget."""

@@ -25,6 +25,7 @@ class Indexed:
         last_recompute: per node, the last stage in which computing it again is allowed and can
             help; the node itself if there is none.
         last_use: per node, the last stage in which its tensor can help.
+        in_place: per node, the input whose RAM its tensor may take over, or None.
     """
 
     problem: ScheduleProblem
@@ -36,6 +37,7 @@ class Indexed:
     pageable: tuple[bool, ...]
     last_recompute: tuple[int, ...]
     last_use: tuple[int, ...]
+    in_place: tuple[int | None, ...]
 
     @staticmethod
     def of(problem: ScheduleProblem) -> Indexed:
@@ -73,8 +75,17 @@ class Indexed:
             ),
             last_recompute=tuple(last_recompute),
             last_use=tuple(last_use),
+            in_place=tuple(
+                position[node.in_place]
+                if node.in_place is not None
+                and nodes[position[node.in_place]].output_bytes == node.output_bytes > 0
+                else None
+                for node in nodes
+            ),
         )
 
     def working_set(self, i: int) -> int:
         """Bytes that must be live while node i runs: its inputs, output and workspace."""
-        return sum(self.size[u] for u in self.inputs[i]) + self.size[i] + self.workspace[i]
+        inputs = sum(self.size[u] for u in self.inputs[i])
+        output = self.size[i] if self.in_place[i] is None else 0
+        return inputs + output + self.workspace[i]

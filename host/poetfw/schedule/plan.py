@@ -57,12 +57,15 @@ def plan_of(graph: Indexed, events: Iterable[tuple[int, StepKind, bool]]) -> Exe
             reverse.append((kind, i))
             continue
         last_reads = [u for u in graph.inputs[i] if u not in wanted]
-        reverse += [(StepKind.FREE, u) for u in reversed(last_reads)]
+        taken = graph.in_place[i] if graph.in_place[i] in last_reads else None
+        reverse += [(StepKind.FREE, u) for u in reversed(last_reads) if u != taken]
         wanted.update(last_reads)
         if not used and graph.size[i]:
             reverse.append((StepKind.FREE, i))
         if first and i in paged_in:
             reverse.append((StepKind.PAGE_OUT, i))
+        if taken is not None:
+            reverse.append((StepKind.FREE, taken))  # right after the op, which takes it over
         reverse.append((kind, i))
     nodes = graph.problem.nodes
     return tuple(Step(kind, nodes[i].name) for kind, i in reversed(reverse))

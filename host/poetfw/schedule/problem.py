@@ -83,6 +83,8 @@ class Node:
         backward: whether it belongs to the backward pass.
         recompute_before: name of the node after which it may not be computed any more (the
             update of a parameter it reads), or None.
+        in_place: name of an input of the same size whose RAM its tensor may take over, or None.
+            It does where the plan frees that input in the very next step.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Node:
     page: bool = True
     backward: bool = False
     recompute_before: str | None = None
+    in_place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

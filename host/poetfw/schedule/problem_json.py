@@ -52,6 +52,7 @@ class _Node(_Strict):
     page: bool = True
     backward: bool = False
     recompute_before: str | None = None
+    in_place: str | None = None
 
 
 class _Problem(_Strict):
@@ -130,6 +131,7 @@ def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
                 "page": node.page,
                 "backward": node.backward,
                 "recompute_before": node.recompute_before,
+                "in_place": node.in_place,
             }
             for node in problem.nodes
         ],

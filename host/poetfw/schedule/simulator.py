@@ -64,7 +64,7 @@ def simulate(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
     """
     replay = _Replay(problem)
     for number, step in enumerate(plan):
-        replay.run(number, step)
+        replay.run(number, step, plan[number + 1] if number + 1 < len(plan) else None)
     return replay.finish()
 
 
@@ -86,10 +86,11 @@ class _Replay:
         self.overlap = problem.storage is not None and problem.storage.overlap
         self.clock = Clock(self.overlap)
         self.counts = {"recomputes": 0, "page_ins": 0, "page_outs": 0}
+        self.taken_over: str | None = None
         self.number = 0
         self.step = Step(StepKind.COMPUTE, "")
 
-    def run(self, number: int, step: Step) -> None:
+    def run(self, number: int, step: Step, following: Step | None) -> None:
         """Execute one step, or refuse it."""
         self.number, self.step = number, step
         node = self.nodes.get(step.node)
@@ -97,7 +98,8 @@ class _Replay:
             self.refuse("there is no such node")
         match step.kind:
             case StepKind.COMPUTE:
-                during = self.compute(node)
+                in_place = following == Step(StepKind.FREE, node.in_place or "")
+                during = self.compute(node, in_place)
             case StepKind.PAGE_IN:
                 during = self.page_in(node)
             case StepKind.PAGE_OUT:
@@ -109,7 +111,7 @@ class _Replay:
         self.during_bytes.append(during)
         self.live_bytes.append(self.live)
 
-    def compute(self, node: Node) -> int:
+    def compute(self, node: Node, in_place: bool) -> int:
         for name in node.inputs:
             if name not in self.computed:
                 self.refuse(f"input {name!r} has not been computed")
@@ -128,6 +130,11 @@ class _Replay:
         self.computed.add(node.name)
         self.compute_j.append(node.energy_j)
         self.times_s.append(node.time_s)
+        if in_place:
+            assert node.in_place is not None
+            self.clock.take_over(node.in_place)
+            self.live -= node.output_bytes
+            self.taken_over = node.in_place
         self.clock.compute(node.inputs, node.time_s)
         during = self.live + node.output_bytes + node.workspace_bytes
         self.put(node)
@@ -169,7 +176,10 @@ class _Replay:
         during = self.live
         self.clock.free(node.name)
         self.ram.remove(node.name)
-        self.live -= node.output_bytes
+        if self.taken_over == node.name:
+            self.taken_over = None  # its bytes are its successor's already
+        else:
+            self.live -= node.output_bytes
         return during
 
     def put(self, node: Node) -> None:

@@ -46,6 +46,10 @@ class Clock:
         self.spans.append(Span(self._core_s, self._core_s + time_s))
         self._core_s += time_s
 
+    def take_over(self, name: str) -> None:
+        """The next op writes over a tensor, which must be out before."""
+        self._wait(self._written_s.get(name, 0.0))
+
     def page_in(self, name: str, time_s: float) -> None:
         """A tensor begins its way in once it has been written and the channel is free."""
         self._arrives_s[name] = self._transfer(self._written_s.get(name, 0.0), time_s)

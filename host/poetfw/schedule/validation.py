@@ -55,11 +55,20 @@ def _check_names(nodes: tuple[Node, ...]) -> None:
                     f"node {node.name!r} reads {name!r}, which comes after it: "
                     "nodes must be in topological order"
                 )
+        if node.in_place is not None:
+            _check_in_place(node, nodes[position.get(node.in_place, i)])
         before = node.recompute_before
         if before is not None and position.get(before, -1) <= i:
             raise ProblemError(
                 f"node {node.name!r} has recompute_before {before!r}, which is no later node"
             )
+
+
+def _check_in_place(node: Node, taken: Node) -> None:
+    if node.in_place not in node.inputs or taken.output_bytes != node.output_bytes:
+        raise ProblemError(
+            f"node {node.name!r} has in_place {node.in_place!r}, which is no input of its size"
+        )
 
 
 def _check_storage(storage: Storage) -> None:

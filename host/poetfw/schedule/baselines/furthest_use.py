@@ -27,7 +27,15 @@ def furthest_use(graph: Indexed) -> ExecutionPlan | None:
         page_ins.update((t, i) for i in missing)
         resident.update(missing)
         needed = sum(graph.size[i] for i in resident) + graph.size[t] + graph.workspace[t]
-        candidates = [i for i in resident if graph.pageable[i] and i not in inputs]
+        taken = graph.in_place[t]
+        if taken is not None and _next_use(graph, taken, t) == graph.n:
+            needed -= graph.size[taken]
+        candidates = [
+            i
+            for i in resident
+            if graph.pageable[i]
+            and (i not in inputs or (i == taken and _next_use(graph, i, t) < graph.n))
+        ]
         candidates.sort(key=lambda i: (-_next_use(graph, i, t), -graph.size[i], i))
         for i in candidates:
             if needed <= budget:
