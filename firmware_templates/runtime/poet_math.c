@@ -137,15 +137,17 @@ float poet_tanhf(float x)
     if (x != x) {
         return poet_float_from_bits(QUIET_NAN);
     }
+    float y;
     if (magnitude < 0.625f) {
-        const float z = x * x;
+        const float z = magnitude * magnitude;
         float p = -0x1.0fd476p-8f;
         p = p * z + 0x1.3a2ba8p-6f;
         p = p * z + -0x1.b45d7ap-5f;
         p = p * z + 0x1.10e7cep-3f;
         p = p * z + -0x1.555496p-2f;
-        return x + x * (z * p);
+        y = magnitude + magnitude * (z * p);
+    } else {
+        y = 1.0f - 2.0f / (poet_expf(2.0f * magnitude) + 1.0f);
     }
-    const float y = 1.0f - 2.0f / (poet_expf(2.0f * magnitude) + 1.0f);
     return poet_float_from_bits(poet_float_bits(y) | sign);
 }

@@ -1,0 +1,238 @@
+"""The sample project on the nRF52840's twin: it trains, it traps, and it refuses wrong images."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from emulator.firmware_tools import (
+    SLOT_BLOCKS,
+    compile_sample,
+    needs_qemu,
+    run_program,
+    run_twin,
+    sample_image,
+    slot_offset,
+)
+
+pytestmark = [pytest.mark.emulator, needs_qemu]
+
+STEPS = 20
+RAM_BYTES = 262144
+SLOT_BYTES = {"weight": 4, "gradient": 4}
+
+
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_sample(tmp_path_factory.mktemp("twin") / "twin.elf", "mps2")
+
+
+def _run(elf: Path, folder: Path, image: bytes | bytearray) -> tuple[int, list[str], bytes]:
+    storage = folder / "storage.img"
+    storage.write_bytes(image)
+    code, lines = run_twin(elf, folder)
+    return code, lines, storage.read_bytes()
+
+
+def _values(line: str) -> dict[str, str]:
+    return dict(re.findall(r"(\w+)=(\S+)", line))
+
+
+def _slot(image: bytes, name: str) -> tuple[bytes, int]:
+    """Payload and generation of a valid slot."""
+    start = slot_offset(image, name)
+    end = start + SLOT_BLOCKS[name][1] * 512
+    magic, size, generation, crc = struct.unpack("<4I", image[end - 16 : end])
+    payload = image[start : start + size]
+    assert (magic, size, crc) == (0x544F4C53, SLOT_BYTES[name], zlib.crc32(payload))
+    return payload, generation
+
+
+def test_training_runs_to_its_end(twin: Path, tmp_path: Path) -> None:
+    code, lines, storage = _run(twin, tmp_path, sample_image(steps=STEPS))
+    assert code == 0, lines
+    assert lines[:2] == [
+        "@boot plan=5a3b1e00 board=sample reset=power-on",
+        f"@train steps={STEPS} batch=4",
+    ]
+    steps = [line for line in lines if line.startswith("@step")]
+    assert [line.split()[1] for line in steps] == [str(i + 1) for i in range(STEPS)]
+    assert [line.split()[1] for line in lines if line.startswith("@eval")] == ["1", "2"]
+
+    done = _values(lines[-1])
+    assert lines[-1].startswith("@done")
+    assert done["tick_unit"] == "instructions"
+    assert int(done["ticks"]) == sum(int(_values(line)["ticks"]) for line in steps)
+    assert int(done["high_water"]) == 2968  # 2964 bytes up to the gradient's end, rounded up
+    assert 0 < int(done["stack_high_water"]) < 4096
+
+    weight, generation = _slot(storage, "weight")
+    assert generation == STEPS
+    assert struct.unpack("<f", weight)[0] == pytest.approx(3.0, rel=0.05)
+    assert _slot(storage, "gradient")[1] == STEPS
+
+
+def test_storage_traffic_is_counted(twin: Path, tmp_path: Path) -> None:
+    _, lines, _ = _run(twin, tmp_path, sample_image(steps=STEPS, flags=0))
+    done = _values(lines[-1])
+    per_step = 4 * 2 + 4 * 1 + 5 + 1  # x: 2 blocks a sample; y: 1; both pages read back
+    assert int(done["read"]) == 512 * (2 + STEPS * per_step)
+    assert int(done["written"]) == 512 * (STEPS * (5 + 1) + 1)
+
+
+def test_the_twin_repeats_itself_exactly(twin: Path, tmp_path: Path) -> None:
+    runs = [_run(twin, tmp_path, sample_image()) for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_this_computer_trains_to_the_same_bits(twin: Path, tmp_path: Path) -> None:
+    _, twin_lines, twin_storage = _run(twin, tmp_path, sample_image())
+    native = compile_sample(
+        tmp_path / "native", "posix", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"
+    )
+    (tmp_path / "storage.img").write_bytes(sample_image())
+    code, lines = run_program([str(native)], tmp_path)
+    assert code == 0, lines
+    values = [
+        [_values(line).get("loss", _values(line).get("metric")) for line in run[2:-1]]
+        for run in (lines, twin_lines)
+    ]
+    assert len(values[0]) == STEPS + 2
+    assert values[0] == values[1]
+    assert (tmp_path / "storage.img").read_bytes() == twin_storage
+
+
+@pytest.mark.parametrize(
+    ("defect", "address"),
+    [
+        ("SAMPLE_OVERRUN", 0x20000000 + RAM_BYTES),
+        ("SAMPLE_OVERFLOW", None),
+        ("SAMPLE_WRITE_TO_FLASH", None),
+    ],
+)
+def test_access_outside_the_boards_memory_faults(
+    tmp_path: Path, defect: str, address: int | None
+) -> None:
+    elf = compile_sample(tmp_path / "twin.elf", "mps2", f"-D{defect}")
+    code, lines, _ = _run(elf, tmp_path, sample_image())
+    assert code == 99
+    assert re.fullmatch(r"@fault cfsr=[0-9a-f]{8} address=[0-9a-f]{8} pc=[0-9a-f]{8}", lines[-1])
+    fault = _values(lines[-1])
+    assert int(fault["cfsr"], 16) != 0
+    if address is not None:
+        assert int(fault["address"], 16) == address
+
+
+def test_stack_overflow_does_not_reach_the_arena(tmp_path: Path) -> None:
+    """The stack is the lowest thing in RAM, so what it runs into is no memory at all."""
+    elf = compile_sample(tmp_path / "twin.elf", "mps2")
+    symbols = subprocess.run(
+        ["arm-none-eabi-nm", str(elf)], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    address = {name: int(value, 16) for value, _, name in map(str.split, symbols.splitlines())}
+    assert address["poet_stack_lower"] == 0x20000000
+    assert address["poet_stack_upper"] == 0x20000000 + 4096
+    assert address["poet_arena"] >= address["poet_stack_upper"]
+
+
+def test_ram_of_four_megabytes_is_there_and_no_more(tmp_path: Path) -> None:
+    ram_bytes = 4 << 20
+    elf = compile_sample(tmp_path / "reference.elf", "mps2", ram_bytes=ram_bytes)
+    assert _run(elf, tmp_path, sample_image())[0] == 0
+    elf = compile_sample(
+        tmp_path / "overrun.elf", "mps2", "-DSAMPLE_OVERRUN", ram_bytes=ram_bytes
+    )
+    assert _run(elf, tmp_path, sample_image())[0] == 99
+
+
+def test_ram_that_is_no_power_of_two_is_guarded_exactly(tmp_path: Path) -> None:
+    ram_bytes = 192 << 10
+    elf = compile_sample(tmp_path / "fits.elf", "mps2", ram_bytes=ram_bytes)
+    assert _run(elf, tmp_path, sample_image())[0] == 0
+    elf = compile_sample(
+        tmp_path / "overrun.elf", "mps2", "-DSAMPLE_OVERRUN", ram_bytes=ram_bytes
+    )
+    code, lines, _ = _run(elf, tmp_path, sample_image())
+    assert code == 99
+    assert int(_values(lines[-1])["address"], 16) == 0x20000000 + ram_bytes
+
+
+def _other_plan() -> bytearray:
+    return sample_image(plan_id=0x12345678)
+
+
+def _damaged_superblock() -> bytearray:
+    image = sample_image()
+    image[28] ^= 1
+    return image
+
+
+def _damaged_weight() -> bytearray:
+    image = sample_image()
+    image[slot_offset(image, "weight")] ^= 1
+    return image
+
+
+def _missing_weight() -> bytearray:
+    image = sample_image()
+    start = slot_offset(image, "weight")
+    image[start : start + 512] = bytes(512)
+    return image
+
+
+def _superblock_alone() -> bytearray:
+    return sample_image()[:512]
+
+
+def _cut_in_the_superblock() -> bytearray:
+    return sample_image()[:100]
+
+
+def _less_than_a_batch() -> bytearray:
+    return sample_image(training=3)
+
+
+@pytest.mark.parametrize(
+    ("image", "error"),
+    [
+        (_other_plan, "@error status=-2 at=image"),
+        (_damaged_superblock, "@error status=-1 at=image"),
+        (_damaged_weight, "@error status=-6 at=load"),
+        (_missing_weight, "@error status=-5 at=load"),
+        (_superblock_alone, "@error status=-3 at=load"),
+        (_cut_in_the_superblock, "@error status=-3 at=image"),
+        (_less_than_a_batch, "@error status=-1 at=image"),
+    ],
+)
+def test_wrong_images_are_refused(
+    twin: Path, tmp_path: Path, image: Callable[[], bytearray], error: str
+) -> None:
+    code, lines, _ = _run(twin, tmp_path, image())
+    assert (code, lines[-1]) == (1, error)
+
+
+def test_no_storage_is_an_error(twin: Path, tmp_path: Path) -> None:
+    code, lines = run_twin(twin, tmp_path)
+    assert (code, lines[-1]) == (1, "@error status=-3 at=image")
+
+
+def test_a_hang_can_be_ended(tmp_path: Path) -> None:
+    elf = compile_sample(tmp_path / "twin.elf", "mps2", "-DSAMPLE_HANG")
+    with pytest.raises(subprocess.TimeoutExpired):
+        (tmp_path / "storage.img").write_bytes(sample_image())
+        run_twin(elf, tmp_path, timeout_s=3.0)
+
+
+def test_the_boards_own_firmware_builds_and_fits(tmp_path: Path) -> None:
+    elf = compile_sample(tmp_path / "nrf52840.elf", "nrf52840")
+    sizes = subprocess.run(
+        ["arm-none-eabi-size", str(elf)], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.splitlines()[1]
+    text, data, bss = map(int, sizes.split()[:3])
+    assert 0 < text + data < 16384
+    assert 4096 + 4096 < data + bss < 4096 + 4096 + 1024

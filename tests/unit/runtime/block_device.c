@@ -1,0 +1,93 @@
+/* A block device and a console in memory. Its power can be made to fail after a number of blocks. */
+#include "hal.h"
+#include "poet.h"
+#include "poet_math.h"
+#include "poet_memory.h"
+
+#define BLOCKS 256u
+#define CONSOLE_BYTES 256u
+
+uint8_t test_device[BLOCKS * POET_BLOCK_BYTES];
+char test_console[CONSOLE_BYTES];
+uint32_t test_blocks_until_power_fails;
+
+static uint32_t console_used;
+static int last_status;
+
+void test_device_reset(void)
+{
+    memset(test_device, 0, sizeof test_device);
+    memset(test_console, 0, sizeof test_console);
+    memset(poet_arena, 0, POET_ARENA_BYTES);
+    console_used = 0u;
+    test_blocks_until_power_fails = UINT32_MAX;
+}
+
+void poet_hal_console_write(const char *text, uint32_t bytes)
+{
+    for (uint32_t i = 0u; i < bytes && console_used < CONSOLE_BYTES - 1u; i++) {
+        test_console[console_used++] = text[i];
+    }
+}
+
+int poet_hal_storage_open(void)
+{
+    return POET_OK;
+}
+
+static int is_on_device(uint32_t block, uint32_t count)
+{
+    return count <= BLOCKS && block <= BLOCKS - count;
+}
+
+int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
+{
+    last_status = POET_ERROR_STORAGE;
+    if (is_on_device(block, count)) {
+        memcpy(ram, test_device + block * POET_BLOCK_BYTES, count * POET_BLOCK_BYTES);
+        last_status = POET_OK;
+    }
+    return POET_OK;
+}
+
+int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
+{
+    const uint8_t *source = ram;
+    last_status = is_on_device(block, count) ? POET_OK : POET_ERROR_STORAGE;
+    for (uint32_t i = 0u; i < count && last_status == POET_OK; i++) {
+        if (test_blocks_until_power_fails == 0u) {
+            last_status = POET_ERROR_STORAGE;
+        } else {
+            test_blocks_until_power_fails--;
+            memcpy(test_device + (block + i) * POET_BLOCK_BYTES, source + i * POET_BLOCK_BYTES,
+                   POET_BLOCK_BYTES);
+        }
+    }
+    return POET_OK;
+}
+
+int poet_hal_storage_wait(void)
+{
+    return last_status;
+}
+
+/* The math over arrays: a call through ctypes for each value would take minutes. */
+#define APPLY(function)                                                      \
+    void test_##function(const float *x, float *y, uint32_t elements)        \
+    {                                                                        \
+        for (uint32_t i = 0u; i < elements; i++) {                           \
+            y[i] = function(x[i]);                                           \
+        }                                                                    \
+    }
+
+void test_poet_expf(const float *x, float *y, uint32_t elements);
+void test_poet_logf(const float *x, float *y, uint32_t elements);
+void test_poet_sqrtf(const float *x, float *y, uint32_t elements);
+void test_poet_sqrtf_soft(const float *x, float *y, uint32_t elements);
+void test_poet_tanhf(const float *x, float *y, uint32_t elements);
+void test_device_reset(void);
+APPLY(poet_expf)
+APPLY(poet_logf)
+APPLY(poet_sqrtf)
+APPLY(poet_sqrtf_soft)
+APPLY(poet_tanhf)

@@ -1,0 +1,353 @@
+"""Superblock, slots, CRC, sample order and data loading, on a block device in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulator.firmware_tools import (
+    BLOCK,
+    SAMPLE_BATCH,
+    SAMPLE_FEATURES,
+    SAMPLE_RECORD_BLOCKS,
+    SLOT_BLOCKS,
+    sample_data,
+    sample_image,
+    slot_bytes,
+    slot_offset,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poetfw.firmware.sample_order import permute, sample_order
+
+OK, ERROR_IMAGE, ERROR_PLAN, ERROR_STORAGE, ERROR_ARGUMENT, ERROR_SLOT, ERROR_CRC = range(
+    0, -7, -1
+)
+SLOT_NUMBERS = {name: number for number, name in enumerate(("weight", "means", "gradient", "x"))}
+X_BYTES = SAMPLE_BATCH * SAMPLE_FEATURES * 4
+
+
+class Samples(ctypes.Structure):
+    _fields_ = [
+        ("first_block", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+        ("record_blocks", ctypes.c_uint32),
+    ]
+
+
+class Image(ctypes.Structure):
+    _fields_ = [
+        ("flags", ctypes.c_uint32),
+        ("steps", ctypes.c_uint32),
+        ("seed", ctypes.c_uint32),
+        ("training", Samples),
+        ("evaluation", Samples),
+        ("slots_first_block", ctypes.c_uint32),
+    ]
+
+
+class Slot(ctypes.Structure):
+    _fields_ = [("first_block", ctypes.c_uint32), ("bytes", ctypes.c_uint32)]
+
+
+class Traffic(ctypes.Structure):
+    _fields_ = [("read", ctypes.c_uint64), ("written", ctypes.c_uint64)]
+
+
+def _device(runtime: ctypes.CDLL) -> memoryview:
+    storage = (ctypes.c_uint8 * (256 * BLOCK)).in_dll(runtime, "test_device")
+    return memoryview(storage).cast("B")
+
+
+def _open(runtime: ctypes.CDLL, content: bytes | bytearray) -> tuple[int, Image]:
+    _device(runtime)[: len(content)] = content
+    image = Image()
+    status = runtime.poet_storage_open(ctypes.byref(image))
+    if status == OK:
+        runtime.poet_slots_open(image.slots_first_block)
+    return status, image
+
+
+def _refresh_crc(content: bytearray) -> None:
+    struct.pack_into("<I", content, 64, zlib.crc32(content[:64]))
+
+
+@given(st.binary(max_size=2000), st.integers(0, 2000))
+@settings(deadline=None, max_examples=200)
+def test_crc_is_zlibs_in_one_piece_and_in_two(library: Path, data: bytes, cut: int) -> None:
+    crc32 = ctypes.CDLL(str(library)).poet_crc32
+    crc32.restype = ctypes.c_uint32
+    assert crc32(0, data, len(data)) == zlib.crc32(data)
+    first, second = data[:cut], data[cut:]
+    assert crc32(crc32(0, first, len(first)), second, len(second)) == zlib.crc32(data)
+
+
+def test_superblock_is_read(runtime: ctypes.CDLL) -> None:
+    content = sample_image(steps=11, seed=0xFFFFFFFF, flags=2)
+    status, image = _open(runtime, content)
+    assert status == OK
+    assert (image.steps, image.seed, image.flags) == (11, 0xFFFFFFFF, 2)
+    assert (image.training.first_block, image.training.count) == (1, 10)
+    assert (image.evaluation.first_block, image.evaluation.count) == (21, 8)
+    assert image.slots_first_block == 37
+
+
+def test_every_damaged_byte_of_the_superblock_is_noticed(runtime: ctypes.CDLL) -> None:
+    for offset in range(68):
+        content = sample_image()
+        content[offset] ^= 1
+        assert _open(runtime, content)[0] == ERROR_IMAGE, offset
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "status"),
+    [
+        (8, 2, ERROR_IMAGE),  # version
+        (12, 0x12345678, ERROR_PLAN),  # plan id
+        (16, 4096, ERROR_IMAGE),  # block bytes
+        (20, 44, ERROR_IMAGE),  # blocks in all: one too few for the last slot
+        (36, 0xFFFFFFF0, ERROR_IMAGE),  # training records beyond the end, past 2^32 blocks
+        (40, SAMPLE_BATCH - 1, ERROR_IMAGE),  # not one batch of samples
+        (44, SAMPLE_RECORD_BLOCKS + 1, ERROR_IMAGE),  # record size
+        (52, 6, ERROR_IMAGE),  # evaluation samples are no multiple of the batch
+        (60, 0xFFFFFFFF, ERROR_IMAGE),  # slot region beyond the end
+    ],
+)
+def test_images_that_cannot_be_trained_on_are_refused(
+    runtime: ctypes.CDLL, offset: int, value: int, status: int
+) -> None:
+    content = sample_image()
+    struct.pack_into("<I", content, offset, value)
+    _refresh_crc(content)
+    assert _open(runtime, content)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("payload", "blocks"), [(1, 1), (496, 1), (497, 2), (512, 2), (1008, 2), (1009, 3)]
+)
+def test_blocks_of_a_slot(runtime: ctypes.CDLL, payload: int, blocks: int) -> None:
+    assert runtime.poet_slot_blocks(payload) == blocks
+    assert len(slot_bytes(bytes(payload))) == blocks * BLOCK
+
+
+@pytest.fixture
+def opened(runtime: ctypes.CDLL) -> ctypes.CDLL:
+    assert _open(runtime, sample_image())[0] == OK
+    return runtime
+
+
+def _page_out(runtime: ctypes.CDLL, slot: str, payload: bytes) -> int:
+    status: int = runtime.poet_page_out(SLOT_NUMBERS[slot], payload, len(payload))
+    return status
+
+
+def _page_in(runtime: ctypes.CDLL, slot: str, size: int) -> tuple[int, bytes]:
+    buffer = ctypes.create_string_buffer(size)
+    status: int = runtime.poet_page_in(SLOT_NUMBERS[slot], buffer, size)
+    return status, buffer.raw
+
+
+def _writable_slot(runtime: ctypes.CDLL, name: str) -> Slot:
+    """An entry of the plan's constant table, made writable: one library then does for all sizes."""
+    slot = (Slot * len(SLOT_NUMBERS)).in_dll(runtime, "poet_slots")[SLOT_NUMBERS[name]]
+    address = ctypes.addressof(slot)
+    first = address // mmap.PAGESIZE * mmap.PAGESIZE
+    length = address + ctypes.sizeof(slot) - first
+    mprotect = ctypes.CDLL(None, use_errno=True).mprotect
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    assert mprotect(ctypes.c_void_p(first), ctypes.c_size_t(length), protection) == 0
+    return slot
+
+
+X_PAYLOAD = np.random.default_rng(3).bytes(X_BYTES)
+
+
+def test_a_slot_comes_back_and_is_laid_out_as_documented(opened: ctypes.CDLL) -> None:
+    opened.poet_slots_begin_step(17, 0)
+    assert _page_out(opened, "x", X_PAYLOAD) == OK
+    assert _page_in(opened, "x", X_BYTES) == (OK, X_PAYLOAD)
+    start = slot_offset(sample_image(), "x")
+    expected = slot_bytes(X_PAYLOAD, generation=17)
+    assert bytes(_device(opened)[start : start + len(expected)]) == expected
+
+
+@pytest.mark.parametrize("size", [*range(480, 530), 1007, 1008, 1009, 1024])
+def test_slots_of_every_remainder(opened: ctypes.CDLL, size: int) -> None:
+    slot = _writable_slot(opened, "x")
+    payload = np.random.default_rng(size).bytes(size)
+    slot.bytes = size
+    try:
+        assert _page_out(opened, "x", payload) == OK
+        assert _page_in(opened, "x", size) == (OK, payload)
+    finally:
+        slot.bytes = X_BYTES
+    start = slot_offset(sample_image(), "x")
+    expected = slot_bytes(payload)
+    assert bytes(_device(opened)[start : start + len(expected)]) == expected
+
+
+@pytest.mark.parametrize("byte", [0, 511, 512, X_BYTES - 1])
+def test_one_damaged_byte_of_the_payload_is_noticed(opened: ctypes.CDLL, byte: int) -> None:
+    assert _page_out(opened, "x", X_PAYLOAD) == OK
+    _device(opened)[slot_offset(sample_image(), "x") + byte] ^= 0x10
+    assert _page_in(opened, "x", X_BYTES)[0] == ERROR_CRC
+
+
+@pytest.mark.parametrize(
+    ("byte", "status"), [(-16, ERROR_SLOT), (-12, ERROR_SLOT), (-8, OK), (-4, ERROR_CRC)]
+)
+def test_a_damaged_trailer_is_noticed(opened: ctypes.CDLL, byte: int, status: int) -> None:
+    """All of it but the generation, which only tells who wrote the slot."""
+    assert _page_out(opened, "x", X_PAYLOAD) == OK
+    end = slot_offset(sample_image(), "x") + SLOT_BLOCKS["x"][1] * BLOCK
+    _device(opened)[end + byte] ^= 1
+    assert _page_in(opened, "x", X_BYTES)[0] == status
+
+
+def test_a_slot_never_written_is_an_error(opened: ctypes.CDLL) -> None:
+    assert _page_in(opened, "means", 16)[0] == ERROR_SLOT
+
+
+def test_wrong_sizes_and_slots_are_refused(opened: ctypes.CDLL) -> None:
+    assert _page_in(opened, "x", X_BYTES - 4)[0] == ERROR_ARGUMENT
+    assert _page_out(opened, "x", X_PAYLOAD[:-4]) == ERROR_ARGUMENT
+    assert opened.poet_page_out(4, X_PAYLOAD, X_BYTES) == ERROR_ARGUMENT
+
+
+@pytest.mark.parametrize("blocks_written", range(SLOT_BLOCKS["x"][1]))
+def test_power_cut_at_every_block_leaves_a_slot_that_is_refused(
+    opened: ctypes.CDLL, blocks_written: int
+) -> None:
+    assert _page_out(opened, "x", X_PAYLOAD) == OK
+    power = ctypes.c_uint32.in_dll(opened, "test_blocks_until_power_fails")
+    power.value = blocks_written
+    other = bytes(byte ^ 0xFF for byte in X_PAYLOAD)
+    assert _page_out(opened, "x", other) == ERROR_STORAGE
+    power.value = 0xFFFFFFFF
+    status, payload = _page_in(opened, "x", X_BYTES)
+    if blocks_written == 0:
+        assert (status, payload) == (OK, X_PAYLOAD)
+    else:
+        assert status == ERROR_CRC
+
+
+def test_gradients_are_captured_only_when_asked(opened: ctypes.CDLL) -> None:
+    gradient = struct.pack("<f", -2.5)
+    opened.poet_slots_begin_step(1, 0)
+    assert opened.poet_capture(SLOT_NUMBERS["gradient"], gradient, 4) == OK
+    assert _page_in(opened, "gradient", 4)[0] == ERROR_SLOT
+    opened.poet_slots_begin_step(2, 1)
+    assert opened.poet_capture(SLOT_NUMBERS["gradient"], gradient, 4) == OK
+    assert _page_in(opened, "gradient", 4) == (OK, gradient)
+
+
+def test_traffic_counts_whole_blocks(opened: ctypes.CDLL) -> None:
+    opened.poet_storage_traffic.restype = Traffic
+    before = opened.poet_storage_traffic()
+    assert _page_out(opened, "x", X_PAYLOAD) == OK
+    assert _page_in(opened, "x", X_BYTES)[0] == OK
+    after = opened.poet_storage_traffic()
+    assert after.written - before.written == 5 * BLOCK
+    assert after.read - before.read == 5 * BLOCK
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3, 4, 5, 16, 17, 255, 1000, 1437])
+@pytest.mark.parametrize(("seed", "epoch"), [(0, 0), (7, 3), (0xFFFFFFFF, 1 << 30)])
+def test_sample_order_is_a_permutation_and_the_hosts(
+    runtime: ctypes.CDLL, samples: int, seed: int, epoch: int
+) -> None:
+    order = [runtime.poet_sample_at(p, samples, seed, epoch) for p in range(samples)]
+    assert sorted(order) == list(range(samples))
+    assert order == [permute(p, samples, seed, epoch) for p in range(samples)]
+
+
+@given(st.integers(1, 2**32 - 1), st.data())
+@settings(deadline=None, max_examples=100)
+def test_sample_order_of_any_size_is_the_hosts(
+    library: Path, samples: int, data: st.DataObject
+) -> None:
+    position = data.draw(st.integers(0, samples - 1))
+    seed, epoch = data.draw(st.integers(0, 2**32 - 1)), data.draw(st.integers(0, 2**32 - 1))
+    sample_at = ctypes.CDLL(str(library)).poet_sample_at
+    sample_at.restype = ctypes.c_uint32
+    arguments = (position, samples, seed, epoch)
+    assert sample_at(*map(ctypes.c_uint32, arguments)) == permute(*arguments)
+
+
+def test_epochs_are_shuffled_differently() -> None:
+    epochs = [
+        np.concatenate([sample_order(64, 16, 5, 4 * epoch + step) for step in range(4)])
+        for epoch in range(3)
+    ]
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(64))
+    assert not np.array_equal(epochs[0], epochs[1])
+    assert not np.array_equal(epochs[1], epochs[2])
+
+
+def test_sample_order_refuses_a_batch_larger_than_the_data() -> None:
+    with pytest.raises(ValueError, match="a batch of 5 cannot be taken from 4 samples"):
+        sample_order(4, 5, 0, 0)
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_training_batches_are_gathered_in_the_hosts_order(
+    runtime: ctypes.CDLL, step: int
+) -> None:
+    status, image = _open(runtime, sample_image(training=10))
+    assert status == OK
+    x, y = _load(runtime, "training", image.training, image.seed, step)
+    all_x, all_y = sample_data()
+    order = sample_order(10, SAMPLE_BATCH, image.seed, step)
+    np.testing.assert_array_equal(x, all_x[order])
+    np.testing.assert_array_equal(y, all_y[order])
+
+
+@pytest.mark.parametrize("batch", range(2))
+def test_evaluation_batches_are_gathered_as_stored(runtime: ctypes.CDLL, batch: int) -> None:
+    status, image = _open(runtime, sample_image(training=10))
+    assert status == OK
+    x, y = _load(runtime, "evaluation", image.evaluation, batch)
+    all_x, all_y = sample_data()
+    first = 10 + batch * SAMPLE_BATCH
+    np.testing.assert_array_equal(x, all_x[first : first + SAMPLE_BATCH])
+    np.testing.assert_array_equal(y, all_y[first : first + SAMPLE_BATCH])
+
+
+def _load(
+    runtime: ctypes.CDLL, kind: str, samples: Samples, *position: int
+) -> tuple[np.ndarray, np.ndarray]:
+    runtime[f"poet_data_select_{kind}"](ctypes.byref(samples), *map(ctypes.c_uint32, position))
+    x = np.zeros((SAMPLE_BATCH, SAMPLE_FEATURES), np.float32)
+    y = np.zeros(SAMPLE_BATCH, np.float32)
+    assert runtime.poet_data_load_x(x.ctypes.data_as(ctypes.c_void_p)) == OK
+    assert runtime.poet_data_load_y(y.ctypes.data_as(ctypes.c_void_p)) == OK
+    return x, y
+
+
+@pytest.mark.parametrize("value", [0, 9, 10, 2**32, 2**64 - 1])
+def test_decimal_numbers(runtime: ctypes.CDLL, value: int) -> None:
+    runtime.poet_print_decimal(ctypes.c_uint64(value))
+    assert _console(runtime) == str(value)
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, 2**31 - 1, -(2**31)])
+def test_signed_numbers(runtime: ctypes.CDLL, value: int) -> None:
+    runtime.poet_print_signed(ctypes.c_int32(value))
+    assert _console(runtime) == str(value)
+
+
+@pytest.mark.parametrize("value", [0, 0x1A2B3C4D, 0xFFFFFFFF])
+def test_hexadecimal_numbers(runtime: ctypes.CDLL, value: int) -> None:
+    runtime.poet_print_hex(ctypes.c_uint32(value))
+    assert _console(runtime) == f"{value:08x}"
+
+
+def _console(runtime: ctypes.CDLL) -> str:
+    return (ctypes.c_char * 256).in_dll(runtime, "test_console").value.decode()
