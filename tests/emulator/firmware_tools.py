@@ -95,12 +95,14 @@ def compile_sample(
     )
 
 
-def run_program(
-    command: list[str], folder: Path, timeout_s: float = 60.0
-) -> tuple[int, list[str]]:
+def run_program(command: list[str], folder: Path, timeout_s: float = 60.0) -> tuple[int, list[str]]:
     """Run to the end; exit code and the console's lines."""
     result = subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s,
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout_s,
         check=False,
     )
     return result.returncode, result.stdout.decode("ascii", "replace").splitlines()

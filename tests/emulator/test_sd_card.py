@@ -1,4 +1,4 @@
-"""The SD driver against QEMU's SD card: the protocol itself, on cards of both addressing schemes."""
+"""The SD driver against QEMU's SD card: the protocol, on cards of both addressing schemes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from emulator.firmware_tools import (
     BLOCK,
     CORTEX_M4F,
@@ -62,9 +63,7 @@ def _run(elf: Path, *arguments: str) -> tuple[int, list[str]]:
     return run_program(command, elf.parent)
 
 
-@pytest.mark.parametrize(
-    "card_bytes", [64 << 20, 4 << 30], ids=["SDSC-64MB", "SDHC-4GB"]
-)
+@pytest.mark.parametrize("card_bytes", [64 << 20, 4 << 30], ids=["SDSC-64MB", "SDHC-4GB"])
 def test_blocks_reach_the_card_and_come_back(tmp_path: Path, card_bytes: int) -> None:
     last_block = card_bytes // BLOCK - 1
     card = tmp_path / "card.img"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from emulator.firmware_tools import (
     SLOT_BLOCKS,
     compile_sample,
@@ -144,9 +145,7 @@ def test_ram_of_four_megabytes_is_there_and_no_more(tmp_path: Path) -> None:
     ram_bytes = 4 << 20
     elf = compile_sample(tmp_path / "reference.elf", "mps2", ram_bytes=ram_bytes)
     assert _run(elf, tmp_path, sample_image())[0] == 0
-    elf = compile_sample(
-        tmp_path / "overrun.elf", "mps2", "-DSAMPLE_OVERRUN", ram_bytes=ram_bytes
-    )
+    elf = compile_sample(tmp_path / "overrun.elf", "mps2", "-DSAMPLE_OVERRUN", ram_bytes=ram_bytes)
     assert _run(elf, tmp_path, sample_image())[0] == 99
 
 
@@ -154,9 +153,7 @@ def test_ram_that_is_no_power_of_two_is_guarded_exactly(tmp_path: Path) -> None:
     ram_bytes = 192 << 10
     elf = compile_sample(tmp_path / "fits.elf", "mps2", ram_bytes=ram_bytes)
     assert _run(elf, tmp_path, sample_image())[0] == 0
-    elf = compile_sample(
-        tmp_path / "overrun.elf", "mps2", "-DSAMPLE_OVERRUN", ram_bytes=ram_bytes
-    )
+    elf = compile_sample(tmp_path / "overrun.elf", "mps2", "-DSAMPLE_OVERRUN", ram_bytes=ram_bytes)
     code, lines, _ = _run(elf, tmp_path, sample_image())
     assert code == 99
     assert int(_values(lines[-1])["address"], 16) == 0x20000000 + ram_bytes
@@ -223,8 +220,8 @@ def test_no_storage_is_an_error(twin: Path, tmp_path: Path) -> None:
 
 def test_a_hang_can_be_ended(tmp_path: Path) -> None:
     elf = compile_sample(tmp_path / "twin.elf", "mps2", "-DSAMPLE_HANG")
+    (tmp_path / "storage.img").write_bytes(sample_image())
     with pytest.raises(subprocess.TimeoutExpired):
-        (tmp_path / "storage.img").write_bytes(sample_image())
         run_twin(elf, tmp_path, timeout_s=3.0)
 
 

@@ -6,6 +6,7 @@ import ctypes
 from pathlib import Path
 
 import pytest
+
 from emulator.firmware_tools import SAMPLE, TEMPLATES, compile_c
 
 BLOCK_DEVICE = Path(__file__).with_name("block_device.c")

@@ -49,9 +49,7 @@ def _ulp(y: F32, exact: NDArray[np.float64]) -> float:
 
 
 @pytest.mark.parametrize("function", CASES)
-def test_error_is_below_two_units_in_the_last_place(
-    runtime: ctypes.CDLL, function: str
-) -> None:
+def test_error_is_below_two_units_in_the_last_place(runtime: ctypes.CDLL, function: str) -> None:
     exact_function, x = CASES[function]
     with np.errstate(over="ignore"):
         exact = exact_function(x.astype(np.float64))

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from emulator.firmware_tools import (
     BLOCK,
     SAMPLE_BATCH,
@@ -21,14 +24,9 @@ from emulator.firmware_tools import (
     slot_bytes,
     slot_offset,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from poetfw.firmware.sample_order import permute, sample_order
 
-OK, ERROR_IMAGE, ERROR_PLAN, ERROR_STORAGE, ERROR_ARGUMENT, ERROR_SLOT, ERROR_CRC = range(
-    0, -7, -1
-)
+OK, ERROR_IMAGE, ERROR_PLAN, ERROR_STORAGE, ERROR_ARGUMENT, ERROR_SLOT, ERROR_CRC = range(0, -7, -1)
 SLOT_NUMBERS = {name: number for number, name in enumerate(("weight", "means", "gradient", "x"))}
 X_BYTES = SAMPLE_BATCH * SAMPLE_FEATURES * 4
 
@@ -297,9 +295,7 @@ def test_sample_order_refuses_a_batch_larger_than_the_data() -> None:
 
 
 @pytest.mark.parametrize("step", range(5))
-def test_training_batches_are_gathered_in_the_hosts_order(
-    runtime: ctypes.CDLL, step: int
-) -> None:
+def test_training_batches_are_gathered_in_the_hosts_order(runtime: ctypes.CDLL, step: int) -> None:
     status, image = _open(runtime, sample_image(training=10))
     assert status == OK
     x, y = _load(runtime, "training", image.training, image.seed, step)

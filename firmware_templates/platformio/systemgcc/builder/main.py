@@ -40,7 +40,9 @@ def converter(output_format, suffix):
     return Builder(action=env.VerboseAction(command, "Building $TARGET"), suffix=suffix)
 
 
-env.Append(BUILDERS={"ElfToBin": converter("binary", ".bin"), "ElfToHex": converter("ihex", ".hex")})
+env.Append(
+    BUILDERS={"ElfToBin": converter("binary", ".bin"), "ElfToHex": converter("ihex", ".hex")}
+)
 
 elf = env.BuildProgram()
 outputs = [elf]
