@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import replace
 from typing import NamedTuple
 
 from poetfw.errors import UnsuitableError
@@ -10,8 +11,9 @@ from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.bounds import accepts, unlimited
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.problem import ExecutionPlan, StepKind
+from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
 from poetfw.schedule.simulator import Simulation
+from poetfw.schedule.transfers import plan_transfers
 
 
 class Gap(NamedTuple):
@@ -93,15 +95,26 @@ def kept_bytes(graph: Indexed) -> tuple[int, ...]:
     return tuple(runs)
 
 
+def accepted(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPlan | None:
+    """The plan if the simulator accepts it, its transfers moved where it misses the deadline."""
+    if accepts(problem, plan):
+        return plan
+    if problem.deadline_s is None or not accepts(replace(problem, deadline_s=None), plan):
+        return None
+    hastened = plan_transfers(problem, plan)
+    return hastened if accepts(problem, hastened) else None
+
+
 def require(graph: Indexed, plan: ExecutionPlan, method: str) -> ExecutionPlan:
     """The plan, if the simulator accepts it.
 
     Raises:
         UnsuitableError: it takes more RAM or time than there is.
     """
-    if accepts(graph.problem, plan) is None:
+    found = accepted(graph.problem, plan)
+    if found is None:
         raise UnsuitableError(method, shortfall(graph, unlimited(graph.problem, plan)))
-    return plan
+    return found
 
 
 def shortfall(graph: Indexed, simulation: Simulation) -> str:
@@ -112,7 +125,9 @@ def shortfall(graph: Indexed, simulation: Simulation) -> str:
             f"its best plan needs {simulation.peak_bytes:,} bytes of a budget of "
             f"{problem.ram_bytes:,}"
         )
-    return f"its best plan takes {simulation.time_s:g} s of a deadline of {problem.deadline_s:g} s"
+    return (
+        f"its best plan takes {simulation.time_s:g} s, but the deadline is {problem.deadline_s:g} s"
+    )
 
 
 def choose(graph: Indexed, plans: list[ExecutionPlan], method: str) -> ExecutionPlan:

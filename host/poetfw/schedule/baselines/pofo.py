@@ -17,13 +17,14 @@ channel's idle time, tries several prices, and takes the plan whose compute or t
 is longer, take least, since transfers go on beside compute. What a segment needs while it runs is
 taken from the run that keeps everything, which may be more or less than it takes in the end; so the
 program runs with several amounts of RAM around the budget, and the simulator says which plans fit.
-Long chains are grouped into at most 64 segments.
+Long chains are grouped into at most 48 segments.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -32,15 +33,15 @@ from numpy.typing import NDArray
 from poetfw.errors import UnsuitableError
 from poetfw.schedule.baselines.chain import Chain, Segment, chain_of
 from poetfw.schedule.baselines.emitter import Emitter, emit
-from poetfw.schedule.baselines.passes import kept_bytes, last_forward_use, shortfall
-from poetfw.schedule.bounds import accepts, unlimited
+from poetfw.schedule.baselines.passes import accepted, kept_bytes, last_forward_use, shortfall
+from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
 
 _SLOTS = 300
-_LONGEST_CHAIN = 64
+_LONGEST_CHAIN = 48
 _PRICES = (1.0, 0.5, 0.25, 0.1, 0.01)
-_AMOUNTS = (1.3, 1.2, 1.1, 1.05, 1.0, 0.95, 0.9, 0.8)
+_AMOUNTS = (1.3, 1.15, 1.05, 1.0, 0.95, 0.85)
 """What share of the budget the program is given."""
 
 Row = NDArray[np.float64]
@@ -65,7 +66,7 @@ def pofo(problem: ScheduleProblem) -> ExecutionPlan:
             plans.add(plan)
     if not plans:
         raise UnsuitableError("pofo", f"no choice fits in {problem.ram_bytes:,} bytes")
-    fitting = [plan for plan in plans if accepts(problem, plan)]
+    fitting = [found for plan in plans if (found := accepted(problem, plan))]
     if not fitting:
         closest = min((unlimited(problem, plan) for plan in plans), key=lambda s: s.peak_bytes)
         raise UnsuitableError("pofo", shortfall(chain.graph, closest))
@@ -121,19 +122,20 @@ class _Choice(NamedTuple):
     paged: bool
 
 
-@dataclass
 class _Table:
-    """Values of one state in every amount of RAM, and the choices that lead to them."""
+    """The least value of one state in each amount of RAM, and the choice that leads to it."""
 
-    value: Row
-    choices: list[_Choice] = field(default_factory=list)
-    chosen: NDArray[np.int64] = field(default_factory=lambda: np.full(_SLOTS + 1, -1))
+    def __init__(self, offers: list[tuple[Row, _Choice]], least_slots: int) -> None:
+        """Choose among what each choice costs, with at least so many slots of RAM."""
+        values = np.stack([value for value, _ in offers])
+        self._choices: list[_Choice] = [choice for _, choice in offers]
+        self._chosen = values.argmin(axis=0)
+        self.value: Row = values.min(axis=0)
+        self.value[:least_slots] = np.inf
 
-    def offer(self, value: Row, choice: _Choice) -> None:
-        better = value < self.value
-        self.value = np.where(better, value, self.value)
-        self.chosen[better] = len(self.choices)
-        self.choices.append(choice)
+    def choice(self, slots: int) -> _Choice:
+        """The best choice in so many slots."""
+        return self._choices[int(self._chosen[slots])]
 
 
 class _Program:
@@ -183,7 +185,8 @@ class _Program:
 
     def _recompute_s(self, segment: Segment) -> float:
         nodes = self.graph.problem.nodes
-        return sum(nodes[i].time_s for i in self.chain.own(segment) if nodes[i].recompute)
+        own = self.chain.own(segment)
+        return math.fsum(nodes[i].time_s for i in own if nodes[i].recompute)
 
     def _needs(self, number: int, sources: int) -> int:
         """Bytes that running a segment takes at least, its input left out."""
@@ -205,55 +208,50 @@ class _Program:
     def _transfer_s(self, tensors: tuple[int, ...]) -> float:
         storage = self.graph.problem.storage
         if storage is None or not all(self.graph.pageable[i] for i in tensors):
-            return float("inf")
+            return math.inf
         sizes = [self.graph.size[i] for i in tensors]
-        return sum(storage.page_out_time_s(s) + storage.page_in_time_s(s) for s in sizes)
+        return math.fsum(storage.page_out_time_s(s) + storage.page_in_time_s(s) for s in sizes)
 
     # The recurrences ------------------------------------------------------------------------
 
-    def _table(self, i: int) -> tuple[_Table, NDArray[np.bool_]]:
-        fits = np.arange(_SLOTS + 1) >= self._slots(self.needs[i])
-        return _Table(np.full(_SLOTS + 1, np.inf)), fits
-
     def _solve_again(self, i: int, j: int) -> _Table:
         """T(i, j, ·): besides x_i nothing of these segments is in RAM."""
-        table, fits = self._table(i)
         if i == j:
-            saved = self.time_s[i] if self.chain.segments[i].saved else 0.0
-            table.offer(np.where(fits, saved, np.inf), _Choice(j + 1, True, False))
-            return table
+            saved_s = self.time_s[i] if self.chain.segments[i].saved else 0.0
+            return self._table(i, [(np.full(_SLOTS + 1, saved_s), _Choice(j + 1, True, False))])
         rest = _after(self.again[i + 1, j].value, self._slots(self.all[i]))
-        table.offer(np.where(fits, self.time_s[i] + rest, np.inf), _Choice(i + 1, True, False))
+        offers = [(self.time_s[i] + rest, _Choice(i + 1, True, False))]
         advance_s = 0.0
         for k in range(i + 1, j + 1):
             advance_s += self.time_s[k - 1]
             rest = _after(self.again[k, j].value, self._slots(self.output[k - 1]))
-            value = np.where(fits, advance_s + rest + self.again[i, k - 1].value, np.inf)
-            table.offer(value, _Choice(k, False, False))
-        return table
+            value = advance_s + rest + self.again[i, k - 1].value
+            offers.append((value, _Choice(k, False, False)))
+        return self._table(i, offers)
 
     def _solve_once(self, i: int, price: float | None) -> _Table:
         """The same from segment i to the end, the first time: computing it costs nothing more."""
-        table, fits = self._table(i)
         if i == self.count - 1:
-            table.offer(np.where(fits, 0.0, np.inf), _Choice(self.count, True, False))
-            return table
+            return self._table(i, [(np.zeros(_SLOTS + 1), _Choice(self.count, True, False))])
         segment = self.chain.segments[i]
         rest = _after(self.once[i + 1].value, self._slots(self.all[i]))
-        table.offer(np.where(fits, rest, np.inf), _Choice(i + 1, True, False))
+        offers = [(rest, _Choice(i + 1, True, False))]
         if price is not None:
             moved = price * self._transfer_s(self._waits(segment))
             value = moved + self._beside_paged_input(i + 1)
-            table.offer(np.where(fits, value, np.inf), _Choice(i + 1, True, True))
+            offers.append((value, _Choice(i + 1, True, True)))
         for k in range(i + 1, self.count):
             again = self.again[i, k - 1].value
             rest = _after(self.once[k].value, self._slots(self.output[k - 1]))
-            table.offer(np.where(fits, rest + again, np.inf), _Choice(k, False, False))
+            offers.append((rest + again, _Choice(k, False, False)))
             if price is not None:
                 moved = price * self._transfer_s(self._output(self.chain.segments[k - 1]))
                 value = moved + self._beside_paged_input(k) + again
-                table.offer(np.where(fits, value, np.inf), _Choice(k, False, True))
-        return table
+                offers.append((value, _Choice(k, False, True)))
+        return self._table(i, offers)
+
+    def _table(self, i: int, offers: list[tuple[Row, _Choice]]) -> _Table:
+        return _Table(offers, self._slots(self.needs[i]))
 
     def _beside_paged_input(self, k: int) -> Row:
         """The value from segment k on, if its input is in RAM only while the segment runs."""
@@ -272,7 +270,7 @@ class _Program:
                 continue
             i, j, slots, first = part
             table = self.once[i] if first else self.again[i, j]
-            choice = table.choices[table.chosen[slots]]
+            choice = table.choice(slots)
             if i == j:
                 yield _Step(i, i, True, False, False)
                 todo.append(i)
