@@ -1,0 +1,92 @@
+"""Sequences of ops as single steps of a search, with what they do to the live bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from poetfw.memory.ordering.gluing import Glued
+from poetfw.memory.ordering.indexed import Indexed, mask_of
+
+
+class Part(NamedTuple):
+    """Some ops of a block, up to one that may free what another block reads too.
+
+    Attributes:
+        peak: bytes they add at most to those live before them.
+        net: bytes they leave in addition.
+        frees: pairs (bytes, mask of blocks): what the last op frees if those blocks have run.
+    """
+
+    peak: int
+    net: int
+    frees: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The problem with sequences of ops as its nodes 0 ... n - 1, in a legal order.
+
+    Attributes:
+        n: number of blocks.
+        ops: the ops of each block, in order.
+        parts: what each block does to the live bytes.
+        predecessors: per block, the mask of the blocks directly before it.
+        successors: per block, the blocks directly after it.
+    """
+
+    n: int
+    ops: tuple[tuple[int, ...], ...]
+    parts: tuple[tuple[Part, ...], ...]
+    predecessors: tuple[int, ...]
+    successors: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of(problem: Indexed, glued: Glued) -> Blocks:
+        """Contract the sequences."""
+        block = {i: at for at, sequence in enumerate(glued.sequences) for i in sequence}
+        reads: list[list[int]] = [[] for _ in range(problem.n)]
+        for at, value in enumerate(problem.values):
+            for i in value.readers:
+                reads[i].append(at)
+        successors: list[list[int]] = [[] for _ in glued.sequences]
+        for a, edges in enumerate(glued.edges):
+            for b in edges:
+                successors[b].append(a)
+        return Blocks(
+            n=len(glued.sequences),
+            ops=glued.sequences,
+            parts=tuple(_parts(problem, sequence, block, reads) for sequence in glued.sequences),
+            predecessors=tuple(map(mask_of, glued.edges)),
+            successors=tuple(map(tuple, successors)),
+        )
+
+    def expand(self, order: tuple[int, ...]) -> tuple[int, ...]:
+        """The ops of an order of the blocks."""
+        return tuple(i for a in order for i in self.ops[a])
+
+
+def _parts(
+    problem: Indexed, sequence: tuple[int, ...], block: dict[int, int], reads: list[list[int]]
+) -> tuple[Part, ...]:
+    parts = []
+    done: set[int] = set()
+    peak = net = 0
+    for i in sequence:
+        done.add(i)
+        peak = max(peak, net + problem.grows[i])
+        net += problem.keeps[i]
+        frees: dict[int, int] = {}
+        for at in reads[i]:
+            left = [r for r in problem.values[at].readers if r not in done]
+            others = {block[r] for r in problem.values[at].readers} - {block[i]}
+            if any(block[r] == block[i] for r in left):
+                continue
+            mask = mask_of(others)
+            frees[mask] = frees.get(mask, 0) + problem.values[at].size
+        net -= frees.pop(0, 0)
+        if frees:
+            parts.append(Part(peak, net, tuple((size, mask) for mask, size in frees.items())))
+            peak = net = 0
+    parts.append(Part(peak, net, ()))
+    return tuple(parts)

@@ -1,0 +1,41 @@
+"""What no order can undercut."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.memory.ordering.indexed import Indexed
+
+Matrix = NDArray[np.bool_]
+
+
+def ancestors(problem: Indexed) -> Matrix:
+    """Whether op j must run before op i, at [i, j]."""
+    reach = np.zeros((problem.n, problem.n), dtype=np.bool_)
+    for j, successors in enumerate(problem.successors):
+        for i in successors:  # ops are in a legal order, so row j is complete
+            reach[i] |= reach[j]
+            reach[i, j] = True
+    return reach
+
+
+def unavoidable_bytes(problem: Indexed, before: Matrix) -> NDArray[np.int64]:
+    """Per op, bytes that are live while it runs, whatever the order.
+
+    Args:
+        problem: what to order.
+        before: whether op j must run before op i, at [i, j].
+
+    These are its inputs, outputs and workspace, and every tensor that an op before it produces and
+    an op after it reads.
+    """
+    live = np.array(problem.grows, dtype=np.int64)
+    for value in problem.values:
+        if not value.readers:
+            continue
+        readers = list(value.readers)
+        across = before[:, value.producer] & before[readers].any(axis=0)
+        across[readers] = True
+        live[across] += value.size
+    return live

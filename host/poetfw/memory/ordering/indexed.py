@@ -1,0 +1,126 @@
+"""The ordering problem as integers and bit masks: what the searches are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from poetfw.memory.ordering.problem import OrderingProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Tensors of one op that are read by the same ops: they live and die together.
+
+    Attributes:
+        size: bytes of all of them, more than 0.
+        producer: the op that produces them.
+        readers: the ops that read them, ascending; none if nobody does.
+        mask: the readers, as a bit mask.
+    """
+
+    size: int
+    producer: int
+    readers: tuple[int, ...]
+    mask: int
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """The problem with ops called 0 … n - 1, in its order.
+
+    Attributes:
+        n: number of ops.
+        values: all tensors with bytes.
+        inputs: per op, what it reads: (size, mask of all readers).
+        grows: per op, bytes of outputs and workspace: what it adds while it runs.
+        keeps: per op, bytes of outputs that somebody reads: what it adds for later.
+        predecessors: per op, the mask of ops it reads from or must follow.
+        successors: per op, the ops that read from it or must follow it, ascending.
+    """
+
+    n: int
+    values: tuple[Value, ...]
+    inputs: tuple[tuple[tuple[int, int], ...], ...]
+    grows: tuple[int, ...]
+    keeps: tuple[int, ...]
+    predecessors: tuple[int, ...]
+    successors: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of(problem: OrderingProblem) -> Indexed:
+        """Index a problem; tensors without bytes become control edges."""
+        number = {op.name: i for i, op in enumerate(problem.ops)}
+        producer = {name: i for i, op in enumerate(problem.ops) for name in op.outputs}
+        readers: dict[str, list[int]] = {name: [] for name in producer}
+        before: list[set[int]] = []
+        for i, op in enumerate(problem.ops):
+            for name in dict.fromkeys(op.inputs):
+                readers[name].append(i)
+            before.append({producer[t] for t in op.inputs} | {number[name] for name in op.after})
+        together: dict[tuple[int, tuple[int, ...]], int] = {}
+        for name, i in producer.items():
+            key = (i, tuple(readers[name]))
+            together[key] = together.get(key, 0) + problem.sizes[name]
+        values = tuple(
+            Value(size, i, read_by, mask_of(read_by))
+            for (i, read_by), size in together.items()
+            if size
+        )
+        return Indexed.from_values(values, [op.workspace_bytes for op in problem.ops], before)
+
+    @staticmethod
+    def from_values(
+        values: tuple[Value, ...], workspace: Sequence[int], before: Sequence[set[int]]
+    ) -> Indexed:
+        """Derive everything from the tensors, the workspaces and the edges."""
+        n = len(workspace)
+        inputs: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+        grows = list(workspace)
+        keeps = [0] * n
+        for value in values:
+            grows[value.producer] += value.size
+            if value.readers:
+                keeps[value.producer] += value.size
+            for i in value.readers:
+                inputs[i].append((value.size, value.mask))
+        successors: list[list[int]] = [[] for _ in range(n)]
+        for i, earlier in enumerate(before):
+            for j in earlier:
+                successors[j].append(i)
+        return Indexed(
+            n=n,
+            values=values,
+            inputs=tuple(map(tuple, inputs)),
+            grows=tuple(grows),
+            keeps=tuple(keeps),
+            predecessors=tuple(map(mask_of, before)),
+            successors=tuple(map(tuple, successors)),
+        )
+
+    def peak(self, order: Sequence[int]) -> int:
+        """The largest number of live bytes while any op runs, in a legal order."""
+        left = (1 << self.n) - 1
+        live = peak = 0
+        for i in order:
+            peak = max(peak, live + self.grows[i])
+            left &= ~(1 << i)
+            live += self.keeps[i] - sum(size for size, mask in self.inputs[i] if not mask & left)
+        return peak
+
+
+def mask_of(members: set[int] | tuple[int, ...]) -> int:
+    """A bit mask with the members' bits set."""
+    mask = 0
+    for i in members:
+        mask |= 1 << i
+    return mask
+
+
+def predecessor_lists(problem: Indexed) -> list[list[int]]:
+    """Per op, the ops it reads from or must follow."""
+    lists: list[list[int]] = [[] for _ in range(problem.n)]
+    for j, successors in enumerate(problem.successors):
+        for i in successors:
+            lists[i].append(j)
+    return lists

@@ -1,0 +1,139 @@
+"""Order ops for the lowest peak: search between the lower bound and the best known order."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from poetfw.errors import PlanError
+from poetfw.memory.ordering.blocks import Blocks
+from poetfw.memory.ordering.bounds import unavoidable_bytes
+from poetfw.memory.ordering.gluing import Glued, glue
+from poetfw.memory.ordering.ilp import solve_ilp
+from poetfw.memory.ordering.indexed import Indexed
+from poetfw.memory.ordering.problem import (
+    Ordering,
+    OrderingProblem,
+    OrderingStatus,
+    peak_bytes,
+)
+from poetfw.memory.ordering.search import Search
+
+_WIDTHS = (4, 32, 256)
+"""States of equally many ops kept in each round."""
+
+_STATES_PER_SECOND = 100_000
+"""Search states granted for each second of the time limit: what a slow computer visits."""
+
+_RAISES = 64
+"""Budgets proven too small, one after the other, before the search halves instead."""
+
+_PRECISION = 1_000
+"""A round ends when the budgets left to try differ by less than one part in this many."""
+
+
+def order_ops(
+    problem: OrderingProblem, time_limit_s: float = 10.0, *, ilp: bool = True
+) -> Ordering:
+    """Find an order of the ops with a low peak; never a worse one than the problem's own.
+
+    A search looks for an order at the lower bound, then at budgets between the bound and the best
+    order known. What it leaves open is handed to an integer program if it is small enough. Work is
+    counted in states, so the same problem gets the same answer everywhere; the clock is only a
+    safety net.
+
+    Args:
+        problem: what to order.
+        time_limit_s: seconds to spend at most; also scales the number of states searched.
+        ilp: whether to use the integer program (OLLA, eq. 14) at all.
+
+    Returns:
+        An order that `peak_bytes` has accepted.
+    """
+    begin = time.perf_counter()
+    indexed = Indexed.of(problem)
+    glued = glue(indexed)
+    bounded = _Bounded.of(indexed, glued)
+    blocks = Blocks.of(indexed, glued)
+    work = _Work(begin + time_limit_s, int(time_limit_s * _STATES_PER_SECOND))
+    for width in _WIDTHS:
+        if bounded.is_done or not work.is_left():
+            break
+        _close_in(indexed, blocks, bounded, width, work)
+    if ilp and not bounded.is_done:
+        left_s = begin + time_limit_s - time.perf_counter()
+        answer = solve_ilp(indexed, glued, bounded.order, bounded.lower, left_s)
+        bounded.keep(answer.order, answer.peak)
+        bounded.lower = max(bounded.lower, answer.lower)
+    order = tuple(problem.ops[i].name for i in bounded.order)
+    peak = peak_bytes(problem, order)
+    if peak != problem.resident_bytes + bounded.upper:
+        raise PlanError(f"the order's peak is {peak} bytes, not what the search counted")
+    return Ordering(
+        order=order,
+        peak_bytes=peak,
+        lower_bound_bytes=problem.resident_bytes + bounded.lower,
+        status=OrderingStatus.OPTIMAL if bounded.is_done else OrderingStatus.FEASIBLE,
+        solve_time_s=time.perf_counter() - begin,
+    )
+
+
+@dataclass(slots=True)
+class _Bounded:
+    """The best order known and what no order can undercut, both without resident bytes."""
+
+    order: tuple[int, ...]
+    upper: int
+    lower: int
+
+    @staticmethod
+    def of(problem: Indexed, glued: Glued) -> _Bounded:
+        given = tuple(range(problem.n))
+        lower = int(unavoidable_bytes(problem, glued.before).max(initial=0))
+        bounded = _Bounded(given, problem.peak(given), lower)
+        joined = tuple(i for sequence in glued.sequences for i in sequence)
+        bounded.keep(joined, problem.peak(joined))
+        return bounded
+
+    @property
+    def is_done(self) -> bool:
+        return self.upper <= self.lower
+
+    def keep(self, order: tuple[int, ...], peak: int) -> None:
+        if peak < self.upper:
+            self.order, self.upper = order, peak
+
+
+@dataclass(slots=True)
+class _Work:
+    """What may still be spent."""
+
+    deadline: float
+    states: int
+
+    def is_left(self) -> bool:
+        return self.states > 0 and time.perf_counter() < self.deadline
+
+
+def _close_in(problem: Indexed, blocks: Blocks, bounded: _Bounded, width: int, work: _Work) -> None:
+    """Try the lower bound and raise it while that is proven; then halve up to the best known."""
+    budget = low = bounded.lower
+    raises = 0
+    while not bounded.is_done and work.is_left():
+        search = Search(blocks, budget, width, work.states // 4, work.deadline)
+        found = search.run()
+        work.states -= found.states
+        if found.order is not None:
+            order = blocks.expand(found.order)
+            bounded.keep(order, problem.peak(order))
+        elif found.proven:
+            bounded.lower = max(bounded.lower, found.next_budget)
+        if found.proven and raises < _RAISES:
+            raises += 1
+            budget = low = bounded.lower
+            continue
+        if found.order is None:
+            low = max(bounded.lower, found.next_budget, budget + 1)
+        if bounded.upper - low < max(1, bounded.upper // _PRECISION):
+            return
+        budget = (low + bounded.upper - 1) // 2

@@ -1,0 +1,172 @@
+"""The ordering problem: ops, the tensors between them, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from poetfw.errors import PlanError, ProblemError
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOp:
+    """One op.
+
+    Attributes:
+        name: unique in its problem.
+        inputs: names of the tensors it reads.
+        outputs: names of the tensors it produces.
+        workspace_bytes: bytes it needs besides its inputs and outputs while it runs.
+        after: names of the ops it must follow although it reads nothing of theirs (control edges).
+    """
+
+    name: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    workspace_bytes: int = 0
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OrderingProblem:
+    """Ops in a legal order, which an answer may change.
+
+    While an op runs, its inputs, outputs and workspace are live. A tensor is live from its producer
+    to the last op that reads it; one that nobody reads only while its producer runs.
+
+    Attributes:
+        ops: each after the producers of its inputs and after the ops it names in `after`.
+        sizes: bytes of each tensor, by name.
+        resident_bytes: bytes that are live all the time (parameters, what the caller holds).
+
+    Raises:
+        ProblemError: a name is used twice or unknown, an op comes too early, or a size is negative.
+    """
+
+    ops: tuple[OrderOp, ...]
+    sizes: Mapping[str, int]
+    resident_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        produced: set[str] = set()
+        seen: set[str] = set()
+        for op in self.ops:
+            if op.name in seen:
+                raise ProblemError(f"op {op.name!r} appears twice: names must be unique")
+            for name in op.inputs:
+                if name not in produced:
+                    raise ProblemError(f"op {op.name!r} reads {name!r} before it is produced")
+            for name in op.after:
+                if name not in seen:
+                    raise ProblemError(f"op {op.name!r} must follow {name!r}, which is not earlier")
+            for name in op.outputs:
+                if name in produced:
+                    raise ProblemError(f"tensor {name!r} is produced twice")
+                if self.sizes.get(name, -1) < 0:
+                    raise ProblemError(f"tensor {name!r} has no size of 0 or more bytes")
+                produced.add(name)
+            if op.workspace_bytes < 0:
+                raise ProblemError(f"op {op.name!r} has a workspace of less than 0 bytes")
+            seen.add(op.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The ops' names, in the problem's order."""
+        return tuple(op.name for op in self.ops)
+
+
+class OrderingStatus(StrEnum):
+    """What is known about an order."""
+
+    OPTIMAL = "optimal"
+    """Its peak equals the lower bound."""
+    FEASIBLE = "feasible"
+    """It is legal; a better one may exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """An order of the ops.
+
+    Attributes:
+        order: the ops' names.
+        peak_bytes: largest number of live bytes while any op runs.
+        lower_bound_bytes: no order has a smaller peak.
+        status: what is known about it.
+        solve_time_s: seconds the search took.
+    """
+
+    order: tuple[str, ...]
+    peak_bytes: int
+    lower_bound_bytes: int
+    status: OrderingStatus
+    solve_time_s: float
+
+    @property
+    def gap(self) -> float:
+        """(peak - bound) / peak, 0 for an empty problem."""
+        missing = self.peak_bytes - self.lower_bound_bytes
+        return missing / self.peak_bytes if self.peak_bytes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """When a tensor is live under an order: [lower, upper) in positions of ops."""
+
+    tensor: str
+    lower: int
+    upper: int
+
+
+def lifetimes(problem: OrderingProblem, order: Sequence[str] | None = None) -> tuple[Lifetime, ...]:
+    """When each tensor is live under an order (the problem's own if None).
+
+    Written from the meaning alone, independent of the searches: the judge of their answers.
+
+    Raises:
+        PlanError: the order is not one of exactly the problem's ops, or not legal.
+    """
+    ops = {op.name: op for op in problem.ops}
+    sequence = problem.names if order is None else tuple(order)
+    if len(sequence) != len(ops) or set(sequence) != set(ops):
+        raise PlanError("an order must name each op of the problem exactly once")
+    position = {name: at for at, name in enumerate(sequence)}
+    begins: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    for at, name in enumerate(sequence):
+        op = ops[name]
+        for tensor in op.inputs:
+            if tensor not in begins:
+                raise PlanError(f"op {name!r} reads {tensor!r} before it is produced")
+            ends[tensor] = at + 1
+        for other in op.after:
+            if position[other] > at:
+                raise PlanError(f"op {name!r} must follow {other!r}")
+        for tensor in op.outputs:
+            begins[tensor] = at
+            ends[tensor] = at + 1
+    return tuple(Lifetime(tensor, lower, ends[tensor]) for tensor, lower in begins.items())
+
+
+def peak_bytes(problem: OrderingProblem, order: Sequence[str] | None = None) -> int:
+    """The largest number of live bytes while any op runs, `resident_bytes` included.
+
+    Raises:
+        PlanError: the order is not legal.
+    """
+    changes = [0] * (len(problem.ops) + 1)
+    for life in lifetimes(problem, order):
+        changes[life.lower] += problem.sizes[life.tensor]
+        changes[life.upper] -= problem.sizes[life.tensor]
+    workspace = {op.name: op.workspace_bytes for op in problem.ops}
+    live = peak = 0
+    for name, change in zip(problem.names if order is None else order, changes, strict=False):
+        live += change
+        peak = max(peak, live + workspace[name])
+    return problem.resident_bytes + peak
+
+
+def without_duplicates(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, each once, in order of first appearance."""
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,209 @@
+"""Search for an order whose peak stays within a number of bytes.
+
+A state is a set of ops that have run, closed under predecessors; the bytes live after it depend on
+the set alone and not on the order. Live bytes are a *submodular* function of the set: a tensor
+counts [producer in D] - [producer and all readers in D], and the second term is supermodular. From
+this follows the rule that makes the search fast:
+
+    If from a state D a set S can be run within the budget, and S leaves no more live bytes than D
+    and any set between them, then running S next is never a mistake: for every later state Y,
+    live(Y + S) ≤ live(Y) + live(S) - live(Y and S) ≤ live(Y).
+
+A smallest S with live(S) ≤ live(D) fulfils it, since the set of least live bytes inside S can be
+reached within the budget if S can. Such sets are taken as soon as they are found; the states that
+remain are searched in order of their number of ops, with equal states merged. As long as no state
+is dropped for lack of room, a search that fails proves that no such order exists.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import NamedTuple
+
+from poetfw.memory.ordering.blocks import Blocks
+
+_DESCENT_STATES = 48
+"""States visited at most while looking for a set that frees what it takes, from one op on."""
+
+_JOINT_STATES = 160
+"""The same, from all ops that can run."""
+
+_Path = tuple[int, "_Path"] | None
+"""The ops that have run, the last one first."""
+
+
+class State(NamedTuple):
+    """What has run.
+
+    Attributes:
+        left: mask of the ops that have not run.
+        live: bytes live.
+        ready: ops that can run next, ascending.
+        path: the ops that have run.
+    """
+
+    left: int
+    live: int
+    ready: tuple[int, ...]
+    path: _Path
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        order: an order within the budget, or None.
+        proven: without an order, whether there is none.
+        next_budget: without an order, the smallest budget with which the search would differ; a
+            lower bound on the peak of any order if proven.
+        states: states visited.
+    """
+
+    order: tuple[int, ...] | None
+    proven: bool
+    next_budget: int
+    states: int
+
+
+class Search:
+    """One search at one budget.
+
+    Args:
+        problem: what to order.
+        budget: bytes that may be live while an op runs.
+        width: states kept of those with equally many ops.
+        states: states to visit at most.
+        deadline: time (`perf_counter`) at which to stop.
+    """
+
+    def __init__(
+        self, problem: Blocks, budget: int, width: int, states: int, deadline: float
+    ) -> None:
+        self._problem = problem
+        self._budget = budget
+        self._width = width
+        self._states = states
+        self._deadline = deadline
+        self._visited = 0
+        self._exceeded: int | None = None
+
+    def run(self) -> Found:
+        """Search."""
+        problem = self._problem
+        everything = (1 << problem.n) - 1
+        ready = tuple(i for i in range(problem.n) if not problem.predecessors[i])
+        levels: dict[int, dict[int, State]] = {}
+        self._keep(levels, self._descend(State(everything, 0, ready, None)))
+        complete = True
+        for ran in range(problem.n):
+            level = levels.pop(ran, None)
+            if not level:
+                continue
+            if self._visited > self._states or time.perf_counter() > self._deadline:
+                return self._result(None, False)
+            states = list(level.values())
+            if len(states) > self._width:
+                complete = False
+                states = nsmallest(self._width, states, key=lambda s: (s.live, s.left))
+            for state in states:
+                for after in self._steps(state, state.ready):
+                    known = levels.get(problem.n - after.left.bit_count())
+                    if known is None or after.left not in known:
+                        self._keep(levels, self._descend(after))
+        final = levels.get(problem.n)
+        return self._result(final[0] if final else None, complete)
+
+    def _result(self, final: State | None, complete: bool) -> Found:
+        next_budget = self._budget + 1 if self._exceeded is None else self._exceeded
+        order = None if final is None else order_of(final.path)
+        return Found(order, final is None and complete, next_budget, self._visited)
+
+    def _keep(self, levels: dict[int, dict[int, State]], state: State) -> None:
+        ran = self._problem.n - state.left.bit_count()
+        levels.setdefault(ran, {})[state.left] = state
+
+    def _steps(self, state: State, ops: tuple[int, ...]) -> Iterator[State]:
+        """The states after each of the ops that fits the budget."""
+        problem = self._problem
+        left, live, ready, path = state
+        for i in ops:
+            during = bytes_after = live
+            for peak, net, frees in problem.parts[i]:
+                during = max(during, bytes_after + peak)
+                bytes_after += net
+                for size, mask in frees:
+                    if not mask & left:
+                        bytes_after -= size
+            if during > self._budget:
+                if self._exceeded is None or during < self._exceeded:
+                    self._exceeded = during
+                continue
+            self._visited += 1
+            after = left & ~(1 << i)
+            woken = [j for j in problem.successors[i] if not problem.predecessors[j] & after]
+            rest = tuple(j for j in ready if j != i)
+            yield State(
+                after, bytes_after, tuple(sorted((*rest, *woken))) if woken else rest, (i, path)
+            )
+
+    def _descend(self, state: State) -> State:
+        """Run whatever sets are never a mistake, as far as they are easily found."""
+        while True:
+            lower = self._one(state) or self._from_one(state) or self._jointly(state)
+            if lower is None:
+                return state
+            state = lower
+
+    def _one(self, state: State) -> State | None:
+        """One op that leaves no more live bytes."""
+        if len(state.ready) == 1:
+            return next(self._steps(state, state.ready), None)
+        return next((s for s in self._steps(state, state.ready) if s.live <= state.live), None)
+
+    def _from_one(self, state: State) -> State | None:
+        """A smallest set that begins with one op and goes on with what can run because of it."""
+        before = set(state.ready)
+        for i in state.ready:
+            found = self._smallest(
+                state, next(self._steps(state, (i,)), None), before, _DESCENT_STATES
+            )
+            if found is not None:
+                return found
+        return None
+
+    def _jointly(self, state: State) -> State | None:
+        """A smallest set of any ops."""
+        return self._smallest(state, state, set(), _JOINT_STATES)
+
+    def _smallest(
+        self, origin: State, first: State | None, excluded: set[int], limit: int
+    ) -> State | None:
+        """The smallest set after `first` that leaves no more live bytes than the origin."""
+        level = {first.left: first} if first is not None else {}
+        while level:
+            following: dict[int, State] = {}
+            for state in level.values():
+                ops = tuple(i for i in state.ready if i not in excluded)
+                for after in self._steps(state, ops):
+                    following[after.left] = after
+                limit -= len(ops)
+                if limit < 0:
+                    return None
+            lowest = min(following.values(), key=lambda s: (s.live, s.left), default=None)
+            if lowest is not None and lowest.live <= origin.live:
+                return lowest
+            level = following
+        return None
+
+
+def order_of(path: _Path) -> tuple[int, ...]:
+    """The ops of a path, the first one first."""
+    order = []
+    while path is not None:
+        i, path = path
+        order.append(i)
+    return tuple(reversed(order))

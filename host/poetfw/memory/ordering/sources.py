@@ -1,0 +1,96 @@
+"""Ordering problems of graphs and of schedule problems, and graphs in a new order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from poetfw.ir import Graph
+from poetfw.memory.ordering.problem import (
+    OrderingProblem,
+    OrderOp,
+    lifetimes,
+    without_duplicates,
+)
+from poetfw.memory.plan import padded
+from poetfw.ops import kind_of
+from poetfw.schedule import ScheduleProblem
+
+
+def from_graph(graph: Graph) -> OrderingProblem:
+    """The ordering problem of a graph, in the bytes its tensors occupy in the arena.
+
+    Control edges keep what is read and written of each persistent tensor in the graph's order:
+    whoever reads a parameter runs before its update.
+    """
+    ops = []
+    for op, after in zip(graph.ops, _hazards(graph), strict=True):
+        ops.append(
+            OrderOp(
+                name=op.name,
+                inputs=without_duplicates(t for t in op.inputs if t in graph.producer),
+                outputs=() if op.output is None else (op.output,),
+                workspace_bytes=padded(kind_of(op).kernel(op, graph).workspace_bytes),
+                after=after,
+            )
+        )
+    sizes = {name: padded(graph.by_name[name].size_bytes) for name in graph.producer}
+    resident = sum(padded(tensor.size_bytes) for tensor in graph.persistent)
+    return OrderingProblem(tuple(ops), sizes, resident)
+
+
+def _hazards(graph: Graph) -> list[tuple[str, ...]]:
+    """Per op, the ops it must follow because of the persistent tensors it reads or updates."""
+    writer: dict[str, str] = {}
+    readers: dict[str, list[str]] = {}
+    hazards = []
+    for op in graph.ops:
+        touched = without_duplicates((*op.inputs, *op.updates))
+        after = [writer[name] for name in touched if name in writer]
+        for name in op.updates:
+            after += readers.pop(name, [])
+            writer[name] = op.name
+        for name in op.inputs:
+            readers.setdefault(name, []).append(op.name)
+        hazards.append(without_duplicates(name for name in after if name != op.name))
+    return hazards
+
+
+def from_schedule_problem(problem: ScheduleProblem) -> OrderingProblem:
+    """The ordering problem of a schedule problem's nodes, each computed once."""
+    size = {node.name: node.output_bytes for node in problem.nodes}
+    after: dict[str, list[str]] = {node.name: [] for node in problem.nodes}
+    for node in problem.nodes:
+        after[node.name] += [name for name in node.inputs if not size[name]]
+        if node.recompute_before is not None:
+            after[node.recompute_before].append(node.name)
+    ops = tuple(
+        OrderOp(
+            name=node.name,
+            inputs=without_duplicates(name for name in node.inputs if size[name]),
+            outputs=(node.name,) if node.output_bytes else (),
+            workspace_bytes=node.workspace_bytes,
+            after=without_duplicates(after[node.name]),
+        )
+        for node in problem.nodes
+    )
+    return OrderingProblem(ops, {name: bytes_ for name, bytes_ in size.items() if bytes_})
+
+
+def reorder(graph: Graph, order: Sequence[str]) -> Graph:
+    """The graph with its ops in another order.
+
+    Args:
+        graph: what to reorder.
+        order: the names of its ops, each once, as `order_ops(from_graph(graph))` gives it.
+
+    Raises:
+        PlanError: the order is not legal: an op would read a tensor before it is produced, or a
+            persistent tensor before or after an update that it followed or preceded.
+    """
+    lifetimes(from_graph(graph), order)
+    ops = {op.name: op for op in graph.ops}
+    moved = tuple(ops[name] for name in order)
+    given = tuple(tensor for tensor in graph.tensors if tensor.name not in graph.producer)
+    produced = tuple(graph.by_name[op.output] for op in moved if op.output is not None)
+    return replace(graph, tensors=(*given, *produced), ops=moved)
