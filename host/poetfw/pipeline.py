@@ -54,7 +54,7 @@ from poetfw.schedule import (
     minimum_budget,
     solve,
 )
-from poetfw.training import Program, Sgd, make_program
+from poetfw.training import Program, Sgd, in_place_input, make_program
 
 DEFAULT_DATA = "digits"
 DEFAULT_LOSS = "softmax_cross_entropy"
@@ -315,6 +315,7 @@ def schedule_problem(
     for op in graph.ops:
         updates = [updated_by[name] for name in op.inputs if name in updated_by]
         size = padded(graph.by_name[op.output].size_bytes) if op.output is not None else 0
+        taken = in_place_input(graph, op)
         nodes.append(
             Node(
                 name=op.name,
@@ -329,6 +330,7 @@ def schedule_problem(
                 page=size > 0,
                 backward=op.backward,
                 recompute_before=min(updates, key=position.__getitem__, default=None),
+                in_place=graph.producer[taken].name if taken is not None else None,
             )
         )
     enough = sum(node.output_bytes + node.workspace_bytes for node in nodes)

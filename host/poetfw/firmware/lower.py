@@ -253,11 +253,15 @@ class _StepLowering:
                 continue
             op = ops[step.node]
             if step.kind is StepKind.COMPUTE:
-                kernel = kind_of(op).kernel(op, graph)
-                if kernel.source:
-                    kernels.add(kernel.source)
-                code = self._compute(op, kernel, graph, stays, index)
                 comment = _compute_comment(op, graph, stays, index)
+                if kind_of(op).view and stays.shares_address(op, index):
+                    code = ""
+                    comment += " (a view: nothing moves)"
+                else:
+                    kernel = kind_of(op).kernel(op, graph)
+                    if kernel.source:
+                        kernels.add(kernel.source)
+                    code = self._compute(op, kernel, graph, stays, index)
                 if op.name in computed:
                     comment += " (again)"
                 computed.add(op.name)
@@ -341,16 +345,22 @@ class _Stays:
         """The macro of a tensor that is in RAM at a plan step."""
         if self._graph.by_name[tensor].role.persistent:
             return self._names.tensor(self._graph.by_name[tensor])
-        return self._find(tensor, False, index)
+        return self._stay(tensor, False, index)[0]
+
+    def shares_address(self, op: Op, index: int) -> bool:
+        """Whether an op's output lies where its first input is."""
+        assert op.output is not None
+        stays = [self._stay(name, False, index) for name in (op.inputs[0], op.output)]
+        return stays[0][1].offset == stays[1][1].offset
 
     def workspace(self, op: str, index: int) -> str:
         """The macro of an op's workspace at a plan step."""
-        return self._find(op, True, index)
+        return self._stay(op, True, index)[0]
 
-    def _find(self, owner: str, workspace: bool, index: int) -> str:
+    def _stay(self, owner: str, workspace: bool, index: int) -> tuple[str, Allocation]:
         for identifier, allocation in self._by_owner[owner, workspace]:
             if allocation.lower <= index < allocation.upper:
-                return identifier
+                return identifier, allocation
         raise AssertionError(f"{owner} is not in RAM at step {index}")
 
     def addresses(self) -> tuple[Define, ...]:

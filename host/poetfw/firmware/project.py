@@ -158,7 +158,8 @@ def check_output_folder(folder: Path) -> None:
     """
     try:
         _check_output_folder(folder)
-    except (OSError, ValueError) as error:  # ValueError: pathlib's, for a NUL in a path
+    except (OSError, ValueError, RuntimeError) as error:
+        # pathlib raises ValueError for a NUL in a path, RuntimeError for a loop of links
         raise OutputError(
             f"{str(folder)!r:.200} cannot be used: {_reason(error)}",
             "choose another folder with --out",
@@ -166,6 +167,11 @@ def check_output_folder(folder: Path) -> None:
 
 
 def _check_output_folder(folder: Path) -> None:
+    if "$" in str(folder.resolve()):  # SCons, within PlatformIO, takes it for a variable
+        raise OutputError(
+            f"{folder} cannot be used: PlatformIO cannot build in a path that holds '$'",
+            "choose another folder with --out",
+        )
     if not folder.exists():
         return
     if not folder.is_dir():

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from poetfw.errors import InfeasibleError
-from poetfw.ir import Graph, Tensor
+from poetfw.ir import Graph, Op, Tensor
 from poetfw.memory.placement import place
 from poetfw.memory.problem import Buffer
 from poetfw.memory.validator import validate_placement
 from poetfw.ops import kind_of
-from poetfw.schedule import ExecutionPlan, StepKind
+from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.training import in_place_input
 
 ALIGNMENT = 8
 """Every allocation starts at, and is padded to, a multiple of this many bytes."""
@@ -110,26 +111,20 @@ def plan_memory(
     heights, peaks, placed = [], [], []
     for graph, plan in (training, evaluation):
         buffers = _buffers(graph, plan)
-        placement = place([stay.buffer for stay in buffers], capacity)
+        placement = place([shared.buffer for shared in buffers], capacity)
         if len(placement.offsets) < len(buffers):
             raise InfeasibleError(
                 f"{graph.name}: no placement of {len(buffers)} buffers within "
                 f"{capacity:,} bytes was found; at least {placement.lower_bound_bytes:,} are needed"
             )
-        validate_placement([stay.buffer for stay in buffers], placement, capacity)
+        validate_placement([shared.buffer for shared in buffers], placement, capacity)
         heights.append(placement.height_bytes)
         peaks.append(placement.lower_bound_bytes)
         placed.append(
             tuple(
-                Allocation(
-                    stay.owner,
-                    stay.workspace,
-                    stay.buffer.lower,
-                    stay.buffer.upper,
-                    base + placement.offsets[stay.buffer.id],
-                    stay.buffer.size,
-                )
-                for stay in buffers
+                replace(stay, offset=base + placement.offsets[shared.buffer.id])
+                for shared in buffers
+                for stay in shared.stays
             )
         )
     return MemoryPlan(
@@ -142,35 +137,54 @@ def plan_memory(
     )
 
 
-class _Stay(NamedTuple):
-    """A buffer and whose it is."""
+class _Shared(NamedTuple):
+    """A buffer, and the stays in RAM that follow each other in it; their offsets are to be set."""
 
     buffer: Buffer
-    owner: str
-    workspace: bool
+    stays: tuple[Allocation, ...]
 
 
-def _buffers(graph: Graph, plan: ExecutionPlan) -> list[_Stay]:
-    """The stays in RAM that a plan makes, in order."""
+def _buffers(graph: Graph, plan: ExecutionPlan) -> list[_Shared]:
+    """The buffers that a plan needs, in the order in which they are freed.
+
+    An op whose in-place input is freed in the very next step writes over it: both stays share one
+    buffer.
+    """
     ops = {op.name: op for op in graph.ops}
-    started: dict[str, int] = {}
-    stays: list[_Stay] = []
+    live: dict[str, list[Allocation]] = {}
+    begun: dict[str, int] = {}
+    buffers: list[_Shared] = []
 
-    def add(lower: int, upper: int, size_bytes: int, owner: str, workspace: bool) -> None:
-        buffer = Buffer(f"{len(stays)}", lower, upper, padded(size_bytes), ALIGNMENT)
-        stays.append(_Stay(buffer, owner, workspace))
+    def add(stays: Sequence[Allocation]) -> None:
+        lower, upper = stays[0].lower, stays[-1].upper
+        buffer = Buffer(f"{len(buffers)}", lower, upper, stays[0].size_bytes, ALIGNMENT)
+        buffers.append(_Shared(buffer, tuple(stays)))
 
     for index, step in enumerate(plan):
         op = ops[step.node]
-        if step.kind is StepKind.COMPUTE:
-            workspace_bytes = kind_of(op).workspace_bytes(op, graph)
-            if workspace_bytes:
-                add(index, index + 1, workspace_bytes, op.name, True)
+        workspace_bytes = kind_of(op).workspace_bytes(op, graph)
+        if step.kind is StepKind.COMPUTE and workspace_bytes:
+            add([Allocation(op.name, True, index, index + 1, 0, padded(workspace_bytes))])
         if op.output is None:
             continue
-        if step.kind in (StepKind.COMPUTE, StepKind.PAGE_IN):
-            started[op.output] = index
-        elif step.kind is StepKind.FREE:
-            lower = started.pop(op.output)
-            add(lower, index, graph.by_name[op.output].size_bytes, op.output, False)
-    return stays
+        size_bytes = padded(graph.by_name[op.output].size_bytes)
+        if step.kind is StepKind.FREE:
+            stay = Allocation(op.output, False, begun.pop(op.output), index, 0, size_bytes)
+            sharing = live.pop(op.output)
+            taken_by = _taken_by(graph, ops, plan[index - 1], op.output)
+            if taken_by is None:
+                add([*sharing, stay])
+            else:
+                live[taken_by] = [*sharing, stay]
+        elif step.kind in (StepKind.COMPUTE, StepKind.PAGE_IN):
+            begun[op.output] = index
+            live.setdefault(op.output, [])
+    return buffers
+
+
+def _taken_by(graph: Graph, ops: Mapping[str, Op], before: Step, freed: str) -> str | None:
+    """The tensor that was written over the freed one in the step before, or None."""
+    if before.kind is not StepKind.COMPUTE:
+        return None
+    op = ops[before.node]
+    return op.output if in_place_input(graph, op) == freed else None

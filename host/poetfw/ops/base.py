@@ -97,6 +97,11 @@ class OpKind(ABC):
     """The key that `Op.kind` holds."""
     recomputable: ClassVar[bool] = True
     """Whether running it again in the same training step gives the same bits and no side effect."""
+    in_place: ClassVar[tuple[int, ...]] = ()
+    """Which inputs, by position, its output may be written over: it reads each element of them
+    before it writes the same one, and never again."""
+    view: ClassVar[bool] = False
+    """Whether its output has the bytes of its input, so that in place there is nothing to do."""
     has_kernel: ClassVar[bool] = True
     """Whether a device can run it."""
     fused_update: ClassVar[str | None] = None

@@ -129,6 +129,7 @@ class BatchNorm(_OverImage):
     """
 
     name = "batch_norm"
+    in_place = (0,)
     function = "poet_batch_norm_inference_f32"
     images = (0,)
     pairs = (1, 2)
@@ -253,6 +254,7 @@ class BatchNormNormalize(_OverImage):
     """Inputs x, statistics, affine; attribute `eps`; y as in inference, by batch statistics."""
 
     name = "batch_norm_normalize"
+    in_place = (0,)
     function = "poet_batch_norm_normalize_f32"
     images = (0,)
     pairs = (1, 2)
@@ -314,6 +316,7 @@ class BatchNormBackwardInput(_OverImage):
     """
 
     name = "batch_norm_backward_input"
+    in_place = (0, 4)
     function = "poet_batch_norm_backward_input_f32"
     images = (0, 4)
     pairs = (1, 2, 3)

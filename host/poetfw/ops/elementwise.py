@@ -27,6 +27,7 @@ class Elementwise(OpKind):
     """An op whose inputs and output have one shape and that looks at each element once."""
 
     inputs_count: ClassVar[int]
+    in_place = (0, 1)
     source: ClassVar[str]
     """Kernel file; its struct is `poet_<source>` and holds the number of elements."""
     function: ClassVar[str]
@@ -74,6 +75,7 @@ class Reshape(Elementwise):
     """The same elements in the same order under another shape; attribute `shape`."""
 
     name = "reshape"
+    view = True
     inputs_count = 1
     source = "elementwise"
     function = "poet_copy_f32"

@@ -128,6 +128,7 @@ class LayerNormNormalize(_OverRows):
     """Inputs x, statistics [2, rows], affine [2, H]; attribute `eps`; y as in inference."""
 
     name = "layer_norm_normalize"
+    in_place = (0,)
     others = ("statistics", "affine")
     passes = 2
 

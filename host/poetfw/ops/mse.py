@@ -63,6 +63,7 @@ class MseBackward(OpKind):
     """Inputs prediction, target; dprediction = 2 · (prediction - target) / elements."""
 
     name = "mse_backward"
+    in_place = (0, 1)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)

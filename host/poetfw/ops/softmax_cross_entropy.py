@@ -91,6 +91,7 @@ class SoftmaxCrossEntropyBackward(OpKind):
     """Inputs logits f32 [N,K], labels i32 [N]; dlogits = (softmax(logits) - onehot(labels)) / N."""
 
     name = "softmax_cross_entropy_backward"
+    in_place = (0,)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_classified(op, inputs)

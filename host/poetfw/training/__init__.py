@@ -3,5 +3,6 @@
 from poetfw.training.optimizer import Sgd
 from poetfw.training.program import LOSSES, Program, make_program
 from poetfw.training.reference import Reference
+from poetfw.training.sharing import in_place_input
 
-__all__ = ["LOSSES", "Program", "Reference", "Sgd", "make_program"]
+__all__ = ["LOSSES", "Program", "Reference", "Sgd", "in_place_input", "make_program"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from poetfw.errors import ConfigError
 
 
@@ -28,9 +30,22 @@ class Sgd:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ConfigError(f"the learning rate is {self.learning_rate}: it must be above 0")
-        if not 0 <= self.momentum < 1:
-            raise ConfigError(f"the momentum is {self.momentum}: it must be in [0, 1)")
-        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
-            raise ConfigError(f"the weight decay is {self.weight_decay}: it must be 0 or more")
+        if not 0 < _rounded(self.learning_rate) < math.inf:
+            raise ConfigError(
+                f"the learning rate is {self.learning_rate}: it must be above 0{_F32}"
+            )
+        if not 0 <= _rounded(self.momentum) < 1:
+            raise ConfigError(f"the momentum is {self.momentum}: it must be in [0, 1){_F32}")
+        if not 0 <= _rounded(self.weight_decay) < math.inf:
+            raise ConfigError(
+                f"the weight decay is {self.weight_decay}: it must be 0 or more{_F32}"
+            )
+
+
+_F32 = ", and finite, when rounded to float32"
+
+
+def _rounded(value: float) -> float:
+    """The value that the device calculates with."""
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.float32(value))

@@ -1,23 +1,23 @@
 /* evaluate_step.c: one evaluation step, digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 88327c96). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 7fbe248b). Do not edit: change the plan and build again.
  *
  *   16 steps: 16 compute, 0 of them again; 0 page-outs, 0 page-ins
  *
  *     offset      bytes  tensor     holds                                  steps
  *     20,896      8,192  T0040      conv1                                  2-3
+ *     20,896      8,192  T0041      bn1                                    3-4
  *     20,896      8,192  T0042      relu1                                  4-5
- *     20,896      8,192  T0044      bn2                                    6-7
  *     20,896      4,096  T0047      conv3                                  9-10
+ *     20,896      4,096  T0048      bn3                                    10-11
  *     20,896      4,096  T0049      relu3                                  11-12
- *     20,896      1,024  T0051      flatten                                13-14
- *     20,896         16  T0053      load y                                 15-16
- *     21,920        160  T0052      logits                                 14-16
+ *     20,896        160  T0052      logits                                 14-16
+ *     21,056         16  T0053      load y                                 15-16
  *     24,992      2,048  T0046      pool2                                  8-9
- *     24,992      4,096  T0048      bn3                                    10-11
  *     24,992      1,024  T0050      pool3                                  12-13
+ *     24,992      1,024  T0051      flatten                                13-14
  *     29,088      1,024  T0039      x                                      1-2
- *     29,088      8,192  T0041      bn1                                    3-4
  *     29,088      8,192  T0043      conv2                                  5-6
+ *     29,088      8,192  T0044      bn2                                    6-7
  *     29,088      8,192  T0045      relu2                                  7-8
  */
 #include <stddef.h>
@@ -27,19 +27,19 @@
 
 #define T0039 ((float *)(void *)(poet_arena + 29088u)) /* x [4,1,8,8] */
 #define T0040 ((float *)(void *)(poet_arena + 20896u)) /* conv1 [4,8,8,8] */
-#define T0041 ((float *)(void *)(poet_arena + 29088u)) /* bn1 [4,8,8,8] */
+#define T0041 ((float *)(void *)(poet_arena + 20896u)) /* bn1 [4,8,8,8] */
 #define T0042 ((float *)(void *)(poet_arena + 20896u)) /* relu1 [4,8,8,8] */
 #define T0043 ((float *)(void *)(poet_arena + 29088u)) /* conv2 [4,8,8,8] */
-#define T0044 ((float *)(void *)(poet_arena + 20896u)) /* bn2 [4,8,8,8] */
+#define T0044 ((float *)(void *)(poet_arena + 29088u)) /* bn2 [4,8,8,8] */
 #define T0045 ((float *)(void *)(poet_arena + 29088u)) /* relu2 [4,8,8,8] */
 #define T0046 ((float *)(void *)(poet_arena + 24992u)) /* pool2 [4,8,4,4] */
 #define T0047 ((float *)(void *)(poet_arena + 20896u)) /* conv3 [4,16,4,4] */
-#define T0048 ((float *)(void *)(poet_arena + 24992u)) /* bn3 [4,16,4,4] */
+#define T0048 ((float *)(void *)(poet_arena + 20896u)) /* bn3 [4,16,4,4] */
 #define T0049 ((float *)(void *)(poet_arena + 20896u)) /* relu3 [4,16,4,4] */
 #define T0050 ((float *)(void *)(poet_arena + 24992u)) /* pool3 [4,16,2,2] */
-#define T0051 ((float *)(void *)(poet_arena + 20896u)) /* flatten [4,64] */
-#define T0052 ((float *)(void *)(poet_arena + 21920u)) /* logits [4,10] */
-#define T0053 ((int32_t *)(void *)(poet_arena + 20896u)) /* load y [4] */
+#define T0051 ((float *)(void *)(poet_arena + 24992u)) /* flatten [4,64] */
+#define T0052 ((float *)(void *)(poet_arena + 20896u)) /* logits [4,10] */
+#define T0053 ((int32_t *)(void *)(poet_arena + 21056u)) /* load y [4] */
 
 int poet_evaluate_step(void)
 {
@@ -67,13 +67,12 @@ int poet_evaluate_step(void)
     poet_relu_forward_f32(&OP0011, T0048, T0049);
     /*  12  pool3: max_pool2d T0049[4,16,4,4] -> T0050[4,16,2,2] */
     poet_max_pool2d_forward_f32(&OP0012, T0049, T0050);
-    /*  13  flatten: reshape T0050[4,16,2,2] -> T0051[4,64] */
-    poet_copy_f32(&OP0013, T0050, T0051);
+    /*  13  flatten: reshape T0050[4,16,2,2] -> T0051[4,64] (a view: nothing moves) */
     /*  14  logits: linear T0051[4,64], P0009[10,64], P0010[10] -> T0052[4,10] */
-    poet_linear_forward_f32(&OP0014, T0051, P0009, P0010, T0052);
+    poet_linear_forward_f32(&OP0013, T0051, P0009, P0010, T0052);
     /*  15  load y: load_y T0053[4] */
     POET_TRY(poet_data_load_y(T0053));
     /*  16  metric: correct_count T0052[4,10], T0053[4] -> P0020[1] */
-    poet_correct_count_f32(&OP0024, T0052, T0053, P0020);
+    poet_correct_count_f32(&OP0023, T0052, T0053, P0020);
     return POET_OK;
 }

@@ -1,5 +1,5 @@
 /* ops.c: the kernels' constants of digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 88327c96). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 7fbe248b). Do not edit: change the plan and build again.
  */
 #include "ops.h"
 
@@ -145,32 +145,27 @@ const struct poet_max_pool2d OP0012 = {
     .padding_left = 0,
 };
 
-/* flatten */
-const struct poet_elementwise OP0013 = {
-    .elements = 256,
-};
-
 /* logits */
-const struct poet_linear OP0014 = {
+const struct poet_linear OP0013 = {
     .batch = 4,
     .in_features = 64,
     .out_features = 10,
 };
 
 /* loss */
-const struct poet_softmax_cross_entropy OP0015 = {
+const struct poet_softmax_cross_entropy OP0014 = {
     .batch = 4,
     .classes = 10,
 };
 
 /* logits.backward_bias */
-const struct poet_linear_bias OP0016 = {
+const struct poet_linear_bias OP0015 = {
     .batch = 4,
     .out_features = 10,
 };
 
 /* logits.weight.update */
-const struct poet_sgd OP0017 = {
+const struct poet_sgd OP0016 = {
     .elements = 640,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -178,7 +173,7 @@ const struct poet_sgd OP0017 = {
 };
 
 /* logits.bias.update */
-const struct poet_sgd OP0018 = {
+const struct poet_sgd OP0017 = {
     .elements = 10,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -186,7 +181,7 @@ const struct poet_sgd OP0018 = {
 };
 
 /* bn3.affine.update */
-const struct poet_sgd OP0019 = {
+const struct poet_sgd OP0018 = {
     .elements = 32,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -194,7 +189,7 @@ const struct poet_sgd OP0019 = {
 };
 
 /* conv3.weight.update */
-const struct poet_sgd OP0020 = {
+const struct poet_sgd OP0019 = {
     .elements = 1152,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -202,7 +197,7 @@ const struct poet_sgd OP0020 = {
 };
 
 /* bn2.affine.update */
-const struct poet_sgd OP0021 = {
+const struct poet_sgd OP0020 = {
     .elements = 16,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -210,7 +205,7 @@ const struct poet_sgd OP0021 = {
 };
 
 /* conv2.weight.update */
-const struct poet_sgd OP0022 = {
+const struct poet_sgd OP0021 = {
     .elements = 576,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -218,7 +213,7 @@ const struct poet_sgd OP0022 = {
 };
 
 /* conv1.weight.update */
-const struct poet_sgd OP0023 = {
+const struct poet_sgd OP0022 = {
     .elements = 72,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -226,7 +221,7 @@ const struct poet_sgd OP0023 = {
 };
 
 /* metric */
-const struct poet_correct_count OP0024 = {
+const struct poet_correct_count OP0023 = {
     .batch = 4,
     .classes = 10,
 };

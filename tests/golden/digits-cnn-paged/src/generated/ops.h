@@ -1,5 +1,5 @@
 /* ops.h: the kernels' constants of digits-cnn on nrf52840, batch 4. Ops with the same ones share them.
- * Written by poetfw 0.1.0 (plan 88327c96). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 7fbe248b). Do not edit: change the plan and build again.
  */
 #ifndef POET_OPS_H
 #define POET_OPS_H
@@ -7,7 +7,6 @@
 #include "accuracy.h"
 #include "batch_norm.h"
 #include "conv2d.h"
-#include "elementwise.h"
 #include "linear.h"
 #include "max_pool2d.h"
 #include "relu.h"
@@ -27,17 +26,16 @@ extern const struct poet_batch_norm_running OP0009; /* bn3.update_running */
 extern const struct poet_batch_norm OP0010; /* bn3 */
 extern const struct poet_relu OP0011; /* relu3 */
 extern const struct poet_max_pool2d OP0012; /* pool3 */
-extern const struct poet_elementwise OP0013; /* flatten */
-extern const struct poet_linear OP0014; /* logits */
-extern const struct poet_softmax_cross_entropy OP0015; /* loss */
-extern const struct poet_linear_bias OP0016; /* logits.backward_bias */
-extern const struct poet_sgd OP0017; /* logits.weight.update */
-extern const struct poet_sgd OP0018; /* logits.bias.update */
-extern const struct poet_sgd OP0019; /* bn3.affine.update */
-extern const struct poet_sgd OP0020; /* conv3.weight.update */
-extern const struct poet_sgd OP0021; /* bn2.affine.update */
-extern const struct poet_sgd OP0022; /* conv2.weight.update */
-extern const struct poet_sgd OP0023; /* conv1.weight.update */
-extern const struct poet_correct_count OP0024; /* metric */
+extern const struct poet_linear OP0013; /* logits */
+extern const struct poet_softmax_cross_entropy OP0014; /* loss */
+extern const struct poet_linear_bias OP0015; /* logits.backward_bias */
+extern const struct poet_sgd OP0016; /* logits.weight.update */
+extern const struct poet_sgd OP0017; /* logits.bias.update */
+extern const struct poet_sgd OP0018; /* bn3.affine.update */
+extern const struct poet_sgd OP0019; /* conv3.weight.update */
+extern const struct poet_sgd OP0020; /* bn2.affine.update */
+extern const struct poet_sgd OP0021; /* conv2.weight.update */
+extern const struct poet_sgd OP0022; /* conv1.weight.update */
+extern const struct poet_correct_count OP0023; /* metric */
 
 #endif

@@ -1,5 +1,5 @@
 /* plan.h: the plan of digits-cnn on nrf52840, batch 4: sizes, addresses and slots.
- * Written by poetfw 0.1.0 (plan 88327c96). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 7fbe248b). Do not edit: change the plan and build again.
  */
 #ifndef POET_PLAN_H
 #define POET_PLAN_H
@@ -8,7 +8,7 @@
 
 #include "storage.h"
 
-#define POET_PLAN_ID 0x88327c96u /* names this plan; the storage image must agree */
+#define POET_PLAN_ID 0x7fbe248bu /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"
 #define POET_RAM_BYTES 262144u
 #define POET_FLASH_BYTES 1048576u

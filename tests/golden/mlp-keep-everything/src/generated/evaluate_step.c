@@ -1,16 +1,16 @@
 /* evaluate_step.c: one evaluation step, mlp on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 38bf4346). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 71da6fc8). Do not edit: change the plan and build again.
  *
  *   8 steps: 8 compute, 0 of them again; 0 page-outs, 0 page-ins
  *
  *     offset      bytes  tensor     holds                                  steps
  *     53,088      1,024  T0019      hidden1                                2-3
- *     53,088        512  T0021      hidden2                                4-5
+ *     53,088      1,024  T0020      relu1                                  3-4
  *     53,088        160  T0023      logits                                 6-8
  *     53,248         16  T0024      load y                                 7-8
- *     53,600        512  T0022      relu2                                  5-6
  *     54,112      1,024  T0018      x                                      1-2
- *     54,112      1,024  T0020      relu1                                  3-4
+ *     54,112        512  T0021      hidden2                                4-5
+ *     54,112        512  T0022      relu2                                  5-6
  */
 #include <stddef.h>
 
@@ -19,9 +19,9 @@
 
 #define T0018 ((float *)(void *)(poet_arena + 54112u)) /* x [4,64] */
 #define T0019 ((float *)(void *)(poet_arena + 53088u)) /* hidden1 [4,64] */
-#define T0020 ((float *)(void *)(poet_arena + 54112u)) /* relu1 [4,64] */
-#define T0021 ((float *)(void *)(poet_arena + 53088u)) /* hidden2 [4,32] */
-#define T0022 ((float *)(void *)(poet_arena + 53600u)) /* relu2 [4,32] */
+#define T0020 ((float *)(void *)(poet_arena + 53088u)) /* relu1 [4,64] */
+#define T0021 ((float *)(void *)(poet_arena + 54112u)) /* hidden2 [4,32] */
+#define T0022 ((float *)(void *)(poet_arena + 54112u)) /* relu2 [4,32] */
 #define T0023 ((float *)(void *)(poet_arena + 53088u)) /* logits [4,10] */
 #define T0024 ((int32_t *)(void *)(poet_arena + 53248u)) /* load y [4] */
 

@@ -1,5 +1,5 @@
 /* ops.c: the kernels' constants of mlp on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 38bf4346). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 71da6fc8). Do not edit: change the plan and build again.
  */
 #include "ops.h"
 

@@ -1,25 +1,25 @@
 /* train_step.c: one training step, mlp on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 38bf4346). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 71da6fc8). Do not edit: change the plan and build again.
  *
  *   25 steps: 25 compute, 0 of them again; 0 page-outs, 0 page-ins
  *
  *     offset      bytes  tensor     holds                                  steps
- *     53,088      1,024  T0001      hidden1                                2-3
- *     53,088        512  T0003      hidden2                                4-5
- *     53,088        160  T0005      logits                                 6-9
+ *     53,088         16  T0006      load y                                 7-9
  *     53,088      1,280  T0009      logits.backward_weight                 11-13
  *     53,088      8,192  T0013      hidden2.backward_weight                17-19
  *     53,088     16,384  T0017      hidden1.backward_weight                23-24
- *     53,248         16  T0006      load y                                 7-9
+ *     54,368        512  T0003      hidden2                                4-5
  *     54,368        512  T0004      relu2                                  5-15
- *     54,880        512  T0010      logits.backward_input                  12-15
- *     55,392        160  T0007      loss.backward                          9-12
- *     55,552         40  T0008      logits.backward_bias                   10-14
+ *     54,880        160  T0005      logits                                 6-9
+ *     54,880        160  T0007      loss.backward                          9-12
+ *     55,040         40  T0008      logits.backward_bias                   10-14
+ *     61,280      1,024  T0001      hidden1                                2-3
  *     61,280      1,024  T0002      relu1                                  3-21
- *     62,304      1,024  T0014      hidden2.backward_input                 18-21
- *     63,328        512  T0011      relu2.backward                         15-18
- *     63,840        128  T0012      hidden2.backward_bias                  16-20
+ *     62,304        512  T0010      logits.backward_input                  12-15
+ *     62,304        512  T0011      relu2.backward                         15-18
+ *     62,816        128  T0012      hidden2.backward_bias                  16-20
  *     69,472      1,024  T0000      x                                      1-23
+ *     70,496      1,024  T0014      hidden2.backward_input                 18-21
  *     70,496      1,024  T0015      relu1.backward                         21-23
  *     71,520        256  T0016      hidden1.backward_bias                  22-25
  */
@@ -29,20 +29,20 @@
 #include "poet.h"
 
 #define T0000 ((float *)(void *)(poet_arena + 69472u)) /* x [4,64] */
-#define T0001 ((float *)(void *)(poet_arena + 53088u)) /* hidden1 [4,64] */
+#define T0001 ((float *)(void *)(poet_arena + 61280u)) /* hidden1 [4,64] */
 #define T0002 ((float *)(void *)(poet_arena + 61280u)) /* relu1 [4,64] */
-#define T0003 ((float *)(void *)(poet_arena + 53088u)) /* hidden2 [4,32] */
+#define T0003 ((float *)(void *)(poet_arena + 54368u)) /* hidden2 [4,32] */
 #define T0004 ((float *)(void *)(poet_arena + 54368u)) /* relu2 [4,32] */
-#define T0005 ((float *)(void *)(poet_arena + 53088u)) /* logits [4,10] */
-#define T0006 ((int32_t *)(void *)(poet_arena + 53248u)) /* load y [4] */
-#define T0007 ((float *)(void *)(poet_arena + 55392u)) /* loss.backward [4,10] */
-#define T0008 ((float *)(void *)(poet_arena + 55552u)) /* logits.backward_bias [10] */
+#define T0005 ((float *)(void *)(poet_arena + 54880u)) /* logits [4,10] */
+#define T0006 ((int32_t *)(void *)(poet_arena + 53088u)) /* load y [4] */
+#define T0007 ((float *)(void *)(poet_arena + 54880u)) /* loss.backward [4,10] */
+#define T0008 ((float *)(void *)(poet_arena + 55040u)) /* logits.backward_bias [10] */
 #define T0009 ((float *)(void *)(poet_arena + 53088u)) /* logits.backward_weight [10,32] */
-#define T0010 ((float *)(void *)(poet_arena + 54880u)) /* logits.backward_input [4,32] */
-#define T0011 ((float *)(void *)(poet_arena + 63328u)) /* relu2.backward [4,32] */
-#define T0012 ((float *)(void *)(poet_arena + 63840u)) /* hidden2.backward_bias [32] */
+#define T0010 ((float *)(void *)(poet_arena + 62304u)) /* logits.backward_input [4,32] */
+#define T0011 ((float *)(void *)(poet_arena + 62304u)) /* relu2.backward [4,32] */
+#define T0012 ((float *)(void *)(poet_arena + 62816u)) /* hidden2.backward_bias [32] */
 #define T0013 ((float *)(void *)(poet_arena + 53088u)) /* hidden2.backward_weight [32,64] */
-#define T0014 ((float *)(void *)(poet_arena + 62304u)) /* hidden2.backward_input [4,64] */
+#define T0014 ((float *)(void *)(poet_arena + 70496u)) /* hidden2.backward_input [4,64] */
 #define T0015 ((float *)(void *)(poet_arena + 70496u)) /* relu1.backward [4,64] */
 #define T0016 ((float *)(void *)(poet_arena + 71520u)) /* hidden1.backward_bias [64] */
 #define T0017 ((float *)(void *)(poet_arena + 53088u)) /* hidden1.backward_weight [64,64] */
