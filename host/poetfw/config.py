@@ -58,7 +58,10 @@ def _text(path: Path, key: str, value: object) -> str:
         raise ConfigError(
             f"{path}: {key} must be a text, a number or true or false, not {value!r:.80}"
         )
-    return str(value)
+    text = str(value)
+    if "\0" in text:  # which no flag can hold either
+        raise ConfigError(f"{path}: {key} holds a NUL character: {text!r:.80}")
+    return text
 
 
 def _unknown(path: Path, key: str, known: frozenset[str]) -> ConfigError:

@@ -9,7 +9,7 @@ import click
 
 from poetfw.boards import load_board
 from poetfw.cli import output
-from poetfw.cli.options import board_option, json_option, option, out_folder, out_option
+from poetfw.cli.options import Positive, board_option, json_option, option, out_folder, out_option
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.models import DEFAULT_MODEL
@@ -81,7 +81,7 @@ from poetfw.training import LOSSES
 )
 @option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Positive(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

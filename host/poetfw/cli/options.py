@@ -13,6 +13,25 @@ from poetfw.boards import Board
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+class Positive(click.ParamType):
+    """A number above 0. Unlike click's own range, it has no room for NaN."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number.
+
+        Raises:
+            BadParameter: it is none, or not above 0.
+        """
+        number = float(click.FLOAT.convert(value, param, ctx))
+        if not number > 0:
+            self.fail(f"{value} is not above 0.", param, ctx)
+        return number
+
+
 def option(flag: str, *more: str, **settings: Any) -> Callable[[_Command], _Command]:
     """A click option that may also be set by an environment variable: POETFW_BOARD for --board."""
     variable = "POETFW_" + flag.lstrip("-").replace("-", "_").upper()

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from poetfw.cli import output
-from poetfw.cli.options import json_option, option
+from poetfw.cli.options import Positive, json_option, option
 from poetfw.errors import InfeasibleError
 
 _EPILOG = "Example:  poetfw place buffers.csv --capacity 1048576 --out placed.csv"
@@ -23,7 +23,7 @@ _EPILOG = "Example:  poetfw place buffers.csv --capacity 1048576 --out placed.cs
 )
 @option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Positive(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -8,7 +8,7 @@ import click
 
 from poetfw.boards import load_board
 from poetfw.cli import output
-from poetfw.cli.options import board_option, json_option, option, out_folder, out_option
+from poetfw.cli.options import Positive, board_option, json_option, option, out_folder, out_option
 from poetfw.devices import Event
 from poetfw.report import RunReport
 from poetfw.running import RunSettings, make_request, open_project, run_project
@@ -32,7 +32,7 @@ from poetfw.running import RunSettings, make_request, open_project, run_project
 )
 @option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Positive(),
     default=600.0,
     show_default=True,
     metavar="SECONDS",

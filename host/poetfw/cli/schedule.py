@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.options import json_option, option
+from poetfw.cli.options import Positive, json_option, option
 from poetfw.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ def _read(path: Path) -> bytes:
 @option("--ram", type=click.IntRange(0), metavar="BYTES", help="Budget.  [default: the problem's]")
 @option(
     "--ram-fraction",
-    type=click.FloatRange(0, min_open=True),
+    type=Positive(),
     metavar="F",
     help="Budget as a fraction of the checkpoint-all peak.",
 )
 @option("--deadline", type=float, metavar="SECONDS", help="Upper bound on one training step.")
 @option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Positive(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -97,7 +98,9 @@ def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, P
     for name in environments:
         command += ["-e", name]
     command += ["-j", str(os.cpu_count() or 1)]
-    run_tool(command, folder, BUILD_TIMEOUT_S, _environment(core))
+    with tempfile.TemporaryDirectory(prefix="poetfw-", ignore_cleanup_errors=True) as temporary:
+        environment = {**_environment(core), "TMPDIR": temporary}  # a killed gcc leaves its files
+        run_tool(command, folder, BUILD_TIMEOUT_S, environment)
     elfs = {name: folder / ".pio" / "build" / name / "firmware.elf" for name in environments}
     for name, elf in elfs.items():
         if not elf.is_file():

@@ -13,6 +13,7 @@ from poetfw.devices.elf import elf_size
 from poetfw.devices.platformio import compiler_of, require_compiler
 from poetfw.devices.process import run_tool
 from poetfw.firmware import Project
+from poetfw.interrupts import uninterrupted
 
 _COMPILE_TIMEOUT_S = 60.0
 _MACHINE_FLAGS: Mapping[str, tuple[str, ...]] = {
@@ -36,7 +37,7 @@ def static_ram_bytes(project: Project, board: Board) -> int:
     sources = [p for p in project.files if p.endswith(".c") and p != _ARENA_SOURCE]
     families = [board.hal, *([board.twin.hal] if board.twin else [])]
     shared = [p for p in sources if not p.startswith(tuple(f"src/hal/{f}/" for f in families))]
-    with tempfile.TemporaryDirectory(prefix="poetfw-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="poetfw-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
         for path, content in project.files.items():
             if path.endswith((".c", ".h")):
@@ -47,13 +48,19 @@ def static_ram_bytes(project: Project, board: Board) -> int:
         def compiled_bytes(path: str) -> int:
             target = path.replace("/", "_") + ".o"
             command = [compiler, *flags, "-std=gnu11", "-O1", "-c", *includes, path, "-o", target]
-            run_tool(command, folder, _COMPILE_TIMEOUT_S)
+            run_tool(command, folder, _COMPILE_TIMEOUT_S, {"TMPDIR": temporary})
             return elf_size(folder / target).ram_bytes
 
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            common = sum(pool.map(compiled_bytes, shared))
-            hal = [
-                sum(pool.map(compiled_bytes, (p for p in sources if p.startswith(f"src/hal/{f}/"))))
-                for f in families
-            ]
-    return common + max(hal)
+        pool = ThreadPoolExecutor(os.cpu_count() or 1)
+        try:
+            with uninterrupted():  # a pool forgets the thread that it is just starting
+                common = pool.map(compiled_bytes, shared)
+                hal = [
+                    pool.map(
+                        compiled_bytes, [p for p in sources if p.startswith(f"src/hal/{family}/")]
+                    )
+                    for family in families
+                ]
+            return sum(common) + max(map(sum, hal))
+        finally:
+            pool.shutdown(cancel_futures=True)

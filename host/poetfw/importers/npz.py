@@ -49,9 +49,9 @@ def read_npz(
         DataError: the file cannot be read, is no NPZ file, lacks a required array, or declares
             one that holds objects, is damaged, or is larger than `LARGEST_ARRAY_BYTES`.
     """
-    if not path.is_file():
-        raise DataError(f"{path}: there is no such file")
     try:
+        if not path.is_file():
+            raise DataError(f"{path}: there is no such file")
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             missing = [name for name in required if name not in members]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,12 @@ def render(figure: Figure, kind: str) -> bytes:
     import matplotlib as mpl
 
     buffer = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "poetfw", "svg.fonttype": "none"}):
+    with (
+        mpl.rc_context({"svg.hashsalt": "poetfw", "svg.fonttype": "none"}),
+        warnings.catch_warnings(),
+    ):
+        # A name may hold letters the font lacks; they show as boxes, and nobody can help it.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(buffer, format=kind, dpi=110, metadata=metadata)
     return buffer.getvalue()

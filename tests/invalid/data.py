@@ -1,0 +1,181 @@
+"""Data sets: unknown ones, and NPZ files that are wrong in every way."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from invalid.case import Case
+from invalid.makers import FEATURES, SAMPLES, good_arrays, network, npz, npz_bytes
+
+BUILD = (
+    "build --board linux --model net.onnx --data data.npz --batch 4 --ram 1000000 --generate-only"
+)
+
+
+def set_to(**values: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda arrays: arrays.update(values)
+
+
+def label(value: int) -> Callable[[dict[str, Any]], None]:
+    def change(arrays: dict[str, Any]) -> None:
+        arrays["y"][7] = value
+
+    return change
+
+
+def feature(value: float) -> Callable[[dict[str, Any]], None]:
+    def change(arrays: dict[str, Any]) -> None:
+        arrays["x"] = arrays["x"].astype(np.float64)
+        arrays["x"][7, 1] = value
+
+    return change
+
+
+def bomb(folder: Path) -> None:
+    """A few kilobytes that unpack to 2 GB of zeros."""
+    (folder / "net.onnx").write_bytes(network().SerializeToString())
+    with zipfile.ZipFile(
+        folder / "data.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=9
+    ) as archive:
+        archive.writestr("y.npy", b"")
+        with archive.open("x.npy", "w", force_zip64=True) as stream:
+            for _ in range(1025):
+                stream.write(bytes(1 << 20))
+
+
+def lying_header(folder: Path) -> None:
+    """An array that claims terabytes and has a hundred bytes."""
+    (folder / "net.onnx").write_bytes(network().SerializeToString())
+    stream = io.BytesIO()
+    header = {"descr": "<f4", "fortran_order": False, "shape": (10**11, FEATURES)}
+    np.lib.format.write_array_header_1_0(stream, header)
+    with zipfile.ZipFile(folder / "data.npz", "w") as archive:
+        archive.writestr("x.npy", stream.getvalue() + bytes(100))
+        archive.writestr("y.npy", stream.getvalue() + bytes(100))
+
+
+CASES = (
+    Case(
+        "unknown data set",
+        "build --board linux --data imagenet --generate-only",
+        1,
+        ("no data set is called 'imagenet'", "digits"),
+    ),
+    Case(
+        "data set file is missing",
+        "build --board linux --data none.npz --generate-only",
+        1,
+        ("none.npz: there is no such file",),
+    ),
+    Case(
+        "data set's path is too long",
+        f"build --board linux --data {'n' * 5000}.npz --generate-only",
+        1,
+        ("File name too long",),
+    ),
+    Case(
+        "built-in data do not fit the model",
+        BUILD.replace("data.npz", "digits"),
+        1,
+        ("the digits do not fit model 'net'", "64 features"),
+        npz(set_to()),
+    ),
+    Case("data are empty", BUILD, 1, ("data.npz: not an NPZ file",), npz_bytes(lambda b: b"")),
+    Case(
+        "data are text", BUILD, 1, ("data.npz: not an NPZ file",), npz_bytes(lambda b: b"x,y\n1,2")
+    ),
+    Case(
+        "data are cut short", BUILD, 1, ("data.npz: not an NPZ file",), npz_bytes(lambda b: b[:-99])
+    ),
+    Case(
+        "data are damaged",
+        BUILD,
+        1,
+        ("data.npz: not an NPZ file, or damaged: Bad CRC-32",),
+        npz_bytes(lambda b: b[:300] + bytes([b[300] ^ 1]) + b[301:]),
+    ),
+    Case("no y", BUILD, 1, ("data.npz: there is no array y",), npz(lambda arrays: arrays.pop("y"))),
+    Case("no x", BUILD, 1, ("data.npz: there is no array x",), npz(lambda arrays: arrays.pop("x"))),
+    Case(
+        "x_test without y_test",
+        BUILD,
+        1,
+        ("x_test and y_test must come together",),
+        npz(set_to(x_test=good_arrays()["x"])),
+    ),
+    Case(
+        "pickled objects",
+        BUILD,
+        1,
+        ("array x holds Python objects, which poetfw does not unpickle",),
+        npz(set_to(x=np.array([{}] * SAMPLES, dtype=object))),
+    ),
+    Case(
+        "features are text",
+        BUILD,
+        1,
+        ("x holds <U1, not numbers",),
+        npz(set_to(x=np.full((SAMPLES, FEATURES), "a"))),
+    ),
+    Case("data unpack to 1 GB", BUILD, 1, ("array x declares 1074790400 bytes, more than",), bomb),
+    Case("array claims terabytes", BUILD, 1, ("data.npz:", "do not hold"), lying_header),
+    Case(
+        "features of another shape",
+        BUILD,
+        1,
+        (f"x has shape [{SAMPLES}, 5], but model 'net' needs [samples, {FEATURES}]",),
+        npz(set_to(x=np.ones((SAMPLES, 5), np.float32))),
+    ),
+    Case("features are one number", BUILD, 1, ("x has shape [],",), npz(set_to(x=np.float32(1)))),
+    Case(
+        "features are NaN",
+        BUILD,
+        1,
+        ("x holds NaN, infinity or numbers beyond float32 in sample 7",),
+        npz(feature(np.nan)),
+    ),
+    Case("features beyond float32", BUILD, 1, ("beyond float32 in sample 7",), npz(feature(1e300))),
+    Case("label out of range", BUILD, 1, ("labels from 0 to 3", "classes 0 to 2"), npz(label(3))),
+    Case("label below 0", BUILD, 1, ("labels from -1 to 2", "classes 0 to 2"), npz(label(-1))),
+    Case(
+        "labels are not whole",
+        BUILD,
+        1,
+        ("y holds float64, but class numbers must be integers", "loss mse"),
+        npz(set_to(y=np.linspace(0, 2, SAMPLES))),
+    ),
+    Case(
+        "more labels than samples",
+        BUILD,
+        1,
+        (f"y has shape [{SAMPLES + 1}], but {SAMPLES} samples",),
+        npz(set_to(y=np.zeros(SAMPLES + 1, int))),
+    ),
+    Case(
+        "no samples",
+        BUILD,
+        1,
+        ("x holds no samples",),
+        npz(set_to(x=np.ones((0, FEATURES), np.float32), y=np.zeros(0, int))),
+    ),
+    Case(
+        "fewer samples than a batch",
+        BUILD.replace("--batch 4", "--batch 64"),
+        1,
+        ("there are 32 samples to train with, fewer than the batch of 64",),
+        npz(set_to()),
+    ),
+    Case(
+        "no samples to test with",
+        BUILD,
+        1,
+        ("x_test holds no samples",),
+        npz(set_to(x_test=np.ones((0, FEATURES), np.float32), y_test=np.zeros(0, int))),
+    ),
+)

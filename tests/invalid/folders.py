@@ -1,0 +1,124 @@
+"""Output folders that are not poetfw's, or cannot be written."""
+
+from __future__ import annotations
+
+import json
+
+from invalid.case import Case
+from invalid.makers import both, text
+
+BUILD = "build --board linux --model mlp --batch 8 --ram 1000000 --generate-only"
+
+
+def manifest(*files: str) -> str:
+    return json.dumps({"schema_version": 1, "files": files})
+
+
+def link(name: str, target: str) -> object:
+    return lambda folder: (folder / name).symlink_to(target)
+
+
+CASES = (
+    Case(
+        "foreign files",
+        f"{BUILD} --out out",
+        1,
+        ("out is not empty and holds no project of poetfw", "choose another folder with --out"),
+        text("out/thesis.tex", "years of work"),
+    ),
+    Case(
+        "foreign files in the default folder",
+        BUILD,
+        1,
+        ("build/linux is not empty and holds no project of poetfw",),
+        text("build/linux/notes.txt", "mine"),
+    ),
+    Case(
+        "foreign files beside poetfw's",
+        f"{BUILD} --out out",
+        1,
+        ("out holds files that poetfw did not write: notes.txt, src/mine.c",),
+        both(
+            text("out/poetfw.json", manifest("src/main.c")),
+            text("out/src/main.c", ""),
+            text("out/src/mine.c", ""),
+            text("out/notes.txt", ""),
+        ),
+    ),
+    Case(
+        "foreign link beside poetfw's files",
+        f"{BUILD} --out out",
+        1,
+        ("out holds files that poetfw did not write: link",),
+        both(text("out/poetfw.json", manifest()), link("out/link", "nowhere")),
+    ),
+    Case(
+        "damaged list of files",
+        f"{BUILD} --out out",
+        1,
+        ("holds no project of poetfw (no readable poetfw.json)",),
+        text("out/poetfw.json", '{"files": 7}'),
+    ),
+    Case(
+        "list of files nested beyond measure",
+        f"{BUILD} --out out",
+        1,
+        ("holds no project of poetfw (no readable poetfw.json)",),
+        text("out/poetfw.json", "[" * 100_000),
+    ),
+    Case(
+        "output is a file",
+        f"{BUILD} --out out",
+        2,
+        ("Invalid value for '--out': Directory 'out' is a file.",),
+        text("out", ""),
+    ),
+    Case(
+        "parent is a file",
+        f"{BUILD} --out out/project",
+        1,
+        ("cannot write out/project", "choose another folder with --out"),
+        text("out", ""),
+    ),
+    Case(
+        "output cannot be made",
+        f"{BUILD} --out /proc/poetfw/project",
+        1,
+        ("cannot write /proc/poetfw/project",),
+    ),
+    Case(
+        "name with a dollar sign",
+        f"{BUILD} --out 'a$HOME'",
+        1,
+        ("a$HOME cannot be used: PlatformIO cannot build in a path that holds '$'",),
+    ),
+    Case("name too long", f"{BUILD} --out {'n' * 300}", 1, ("cannot be used: File name too long",)),
+    Case(
+        "name with NUL",
+        BUILD,
+        1,
+        ("poetfw.toml: out holds a NUL character",),
+        text("poetfw.toml", 'out = "a\\u0000b"\n'),
+    ),
+    Case(
+        "output is the current folder",
+        f"{BUILD} --out .",
+        1,
+        ("is the folder you are in, or one above it",),
+    ),
+    Case("output is above", f"{BUILD} --out ..", 1, ("is the folder you are in, or one above it",)),
+    Case(
+        "output is a loop of links",
+        f"{BUILD} --out a",
+        1,
+        ("'a' cannot be used",),
+        both(link("a", "b"), link("b", "a")),
+    ),
+    Case(
+        "link to a foreign folder",
+        f"{BUILD} --out out",
+        1,
+        ("out is not empty and holds no project of poetfw",),
+        both(text("other/thesis.tex", ""), link("out", "other")),
+    ),
+)

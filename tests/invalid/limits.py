@@ -1,0 +1,56 @@
+"""Budgets, deadlines and sizes that nothing fits into."""
+
+from __future__ import annotations
+
+from invalid.case import Case
+
+MLP = "build --board linux --model mlp --batch 8 --generate-only"
+CNN = "build --board linux --batch 8 --generate-only"
+
+CASES = (
+    Case(
+        "budget too small for the parameters",
+        f"{MLP} --ram 100",
+        5,
+        ("the budget of 100 bytes is too small", "needs at least", "Op '", "never free"),
+    ),
+    Case(
+        "budget too small for one op",
+        f"{CNN} --ram 30000",
+        5,
+        ("the budget of 30,000 bytes is too small", "needs at least", "Op '"),
+    ),
+    Case(
+        "budget too small for keeping everything",
+        f"{CNN} --ram 90000 --scheduler checkpoint-all",
+        5,
+        ("checkpoint-all has no schedule", "it needs", "bytes or more"),
+    ),
+    Case(
+        "deadline that nothing meets",
+        f"{MLP} --ram 1000000 --deadline 1e-9",
+        5,
+        ("takes 1e-09 s or less", "the shortest possible time"),
+    ),
+    Case("negative deadline", f"{MLP} --ram 1000000 --deadline -1", 1, ("deadline", "-1")),
+    Case("deadline is NaN", f"{MLP} --ram 1000000 --deadline nan", 1, ("deadline", "nan")),
+    Case(
+        "model larger than the board",
+        "build --board nrf52840 --model resnet8 --batch 1 --ram 257000 --generate-only",
+        5,
+        ("parameters",),
+    ),
+    Case(
+        "a billion samples in a batch",
+        "build --board linux --batch 1000000000 --ram 1000000 --generate-only",
+        1,
+        ("the batch is 1000000000: it must be between 1 and 65536",),
+    ),
+    Case(
+        "batch of 31 digits",
+        "build --board linux --batch 1000000000000000000000000000000 --ram 9999 --generate-only",
+        1,
+        ("it must be between 1 and 65536",),
+    ),
+    Case("models at a batch of 31 digits", f"models --batch 1{'0' * 30}", 1, ("batch",)),
+)

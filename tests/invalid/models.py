@@ -1,0 +1,209 @@
+"""Models: unknown ones, and ONNX files of every kind of malice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from invalid.case import Case
+from invalid.makers import FEATURES, good_data, network, onnx_file, text
+
+BUILD = (
+    "build --board linux --model net.onnx --data data.npz --batch 4 --ram 1000000 --generate-only"
+)
+
+
+def unsupported(model: onnx.ModelProto) -> None:
+    graph = model.graph
+    graph.node[1].op_type = "Erf"
+    graph.node[2].input[0] = "sharpened"
+    graph.node.insert(
+        2, helper.make_node("Mish", [graph.node[1].output[0]], ["sharpened"], "sharpen")
+    )
+    model.opset_import[0].version = 18
+
+
+def cyclic(model: onnx.ModelProto) -> None:
+    model.graph.node[0].input[0] = model.graph.node[1].output[0]
+
+
+def missing_weights(model: onnx.ModelProto) -> None:
+    del model.graph.initializer[0]
+
+
+def nan_weights(model: onnx.ModelProto) -> None:
+    replace_weights(model, np.full((FEATURES, 6), np.nan, np.float32))
+
+
+def short_weights(model: onnx.ModelProto) -> None:
+    weights = model.graph.initializer[0]
+    weights.raw_data = weights.raw_data[:-4]
+
+
+def other_shape(model: onnx.ModelProto) -> None:
+    replace_weights(model, np.ones((FEATURES + 1, 6), np.float32))
+
+
+def replace_weights(model: onnx.ModelProto, values: np.ndarray) -> None:
+    name = model.graph.initializer[0].name
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, name))
+
+
+def external(location: str, **entries: str) -> object:
+    def change(model: onnx.ModelProto) -> None:
+        weights = model.graph.initializer[0]
+        weights.ClearField("raw_data")
+        weights.data_location = TensorProto.EXTERNAL
+        for key, value in {"location": location, **entries}.items():
+            weights.external_data.add(key=key, value=value)
+
+    return change
+
+
+def opset(version: int) -> object:
+    def change(model: onnx.ModelProto) -> None:
+        model.opset_import[0].version = version
+
+    return change
+
+
+def second_input(model: onnx.ModelProto) -> None:
+    more = helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", FEATURES])
+    model.graph.input.append(more)
+
+
+def no_output(model: onnx.ModelProto) -> None:
+    del model.graph.output[:]
+
+
+def open_features(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "features"
+
+
+def in_halves(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+
+
+def no_weights(folder: Path) -> None:
+    model = network()
+    del model.graph.node[:]
+    model.graph.node.append(helper.make_node("Relu", ["x"], ["y"]))
+    del model.graph.initializer[:]
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = FEATURES
+    (folder / "net.onnx").write_bytes(model.SerializeToString())
+    good_data(folder)
+
+
+def truncated(folder: Path) -> None:
+    (folder / "net.onnx").write_bytes(network().SerializeToString()[:-37])
+
+
+def linked_weights(folder: Path) -> None:
+    """The weights' file is a link that leads out of the folder."""
+    outside = folder.parent / "secret"
+    outside.write_bytes(bytes(4 * FEATURES * 6))
+    (folder / "w.bin").symlink_to(outside)
+    onnx_file(external("w.bin"))(folder)
+
+
+CASES = (
+    Case(
+        "unknown model",
+        "build --board linux --model alexnet --generate-only",
+        1,
+        ("no model is called 'alexnet'", "digits-cnn"),
+    ),
+    Case("model file is missing", BUILD, 1, ("net.onnx: there is no such file",)),
+    Case(
+        "model is a folder",
+        BUILD,
+        1,
+        ("net.onnx: there is no such file",),
+        lambda folder: (folder / "net.onnx").mkdir(),
+    ),
+    Case(
+        "model's path is too long",
+        f"build --board linux --model {'n' * 5000}.onnx",
+        1,
+        ("cannot be read: File name too long",),
+    ),
+    Case("model is empty", BUILD, 1, ("net.onnx: not an ONNX model",), text("net.onnx", "")),
+    Case(
+        "model is text",
+        BUILD,
+        1,
+        ("net.onnx: not an ONNX model",),
+        text("net.onnx", "import torch"),
+    ),
+    Case("model is cut short", BUILD, 1, ("net.onnx: not an ONNX model, or damaged",), truncated),
+    Case(
+        "unknown operators",
+        BUILD,
+        1,
+        ("cannot train 2 nodes of the model", "'relu' (Erf)", "'sharpen' (Mish)", "networks of"),
+        onnx_file(unsupported),
+    ),
+    Case("cyclic model", BUILD, 1, ("net.onnx: not a valid ONNX model",), onnx_file(cyclic)),
+    Case(
+        "model lacks weights",
+        BUILD,
+        1,
+        ("net.onnx: not a valid ONNX model", "dense 1 w"),
+        onnx_file(missing_weights),
+    ),
+    Case("weights are NaN", BUILD, 1, ("net.onnx:", "dense 1 w", "NaN"), onnx_file(nan_weights)),
+    Case(
+        "weights are too few bytes", BUILD, 1, ("net.onnx:", "dense 1 w"), onnx_file(short_weights)
+    ),
+    Case("weights of another shape", BUILD, 1, ("net.onnx:", "dense 1"), onnx_file(other_shape)),
+    Case(
+        "weights outside the folder",
+        BUILD,
+        1,
+        ("said to be in '../secret'; poetfw reads only files in the model's own folder",),
+        onnx_file(external("../secret")),
+    ),
+    Case(
+        "weights at an absolute path",
+        BUILD,
+        1,
+        ("said to be in '/etc/passwd'; poetfw reads only files in the model's own folder",),
+        onnx_file(external("/etc/passwd")),
+    ),
+    Case(
+        "weights behind a link out of the folder",
+        BUILD,
+        1,
+        ("said to be in 'w.bin'; poetfw reads only files in the model's own folder",),
+        linked_weights,
+    ),
+    Case(
+        "weights beyond the end of their file",
+        BUILD,
+        1,
+        ("the weights 'dense 1 w' are bytes 1000000 to 1000096 of 'data.npz'",),
+        onnx_file(external("data.npz", offset="1000000", length="96")),
+    ),
+    Case(
+        "opset too old", BUILD, 1, ("uses opset 11; poetfw reads 13 to 21",), onnx_file(opset(11))
+    ),
+    Case(
+        "opset too new", BUILD, 1, ("uses opset 99; poetfw reads 13 to 21",), onnx_file(opset(99))
+    ),
+    Case(
+        "two inputs", BUILD, 1, ("the model has 2 inputs and 1 outputs",), onnx_file(second_input)
+    ),
+    Case("no output", BUILD, 1, ("net.onnx:",), onnx_file(no_output)),
+    Case(
+        "features left open",
+        BUILD,
+        1,
+        ("the model's input 'x' has the shape [0, 0]", "only the batch left open"),
+        onnx_file(open_features),
+    ),
+    Case("input in float16", BUILD, 1, ("net.onnx:", "float"), onnx_file(in_halves)),
+    Case("nothing to train", BUILD, 1, ("has no parameters to train",), no_weights),
+)

@@ -1,0 +1,125 @@
+"""Ctrl-C and SIGTERM end every phase at once, and leave neither children nor halves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from invalid.case import Sandbox, only_document
+from invalid.makers import firmware
+from poetfw.interrupts import uninterrupted
+
+HARD = "build --board linux --model resnet8 --ram 9000000"
+EASY = "build --board linux --model mlp --batch 8 --ram 1000000"
+
+
+@contextmanager
+def poetfw(sandbox: Sandbox, command: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "poetfw.cli.main", *command.split()],
+        cwd=sandbox.work,
+        env={**os.environ, "TMPDIR": str(sandbox.root / "tmp"), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def interrupt(
+    sandbox: Sandbox, command: str, said: str, delay_s: float = 0.3, number: int = signal.SIGINT
+) -> None:
+    """Send a signal some time after a command has said something; check how it ends."""
+    with poetfw(sandbox, f"{command} --json") as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if said in line:
+                break
+        else:
+            pytest.fail(f"never said {said!r}")
+        time.sleep(delay_s)
+        assert process.poll() is None, "it ended before it was interrupted"
+        sent = time.monotonic()
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=20)
+        took_s = time.monotonic() - sent
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr, stderr
+    assert only_document(stdout)["error"]["exit_code"] == 130
+    assert took_s < 5
+    assert sandbox.processes() == []
+    assert list((sandbox.root / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_static_data_is_measured(sandbox: Sandbox, number: int) -> None:
+    interrupt(sandbox, "build --board linux --model mlp", "static data", 0.1, number)
+    assert list(sandbox.work.iterdir()) == []
+
+
+def test_while_solving(sandbox: Sandbox) -> None:
+    interrupt(sandbox, HARD, "solving", delay_s=2)
+    assert list(sandbox.work.iterdir()) == []
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.7])
+def test_while_compiling(
+    sandbox: Sandbox, delay_s: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt(sandbox, EASY, "compiling", delay_s)
+    assert [path.name for path in (sandbox.work / "build").iterdir()] == ["linux"]
+    refused = sandbox.run("run --board linux", capsys)
+    assert refused.code == 1
+    assert "was generated but not compiled" in refused.stderr
+    assert sandbox.run(EASY, capsys).code == 0
+    assert sandbox.run("run --board linux --steps 2", capsys).code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_running(sandbox: Sandbox, built: Path, number: int) -> None:
+    before = sandbox.tree()
+    firmware("sleep 60 & sleep 60")(sandbox.work)
+    during = sandbox.tree()
+    interrupt(sandbox, "run --board linux", "training", number=number)
+    assert sandbox.tree() == during != before
+
+
+def test_a_block_may_end_before_the_interrupt_does() -> None:
+    ended = False
+
+    def block() -> None:
+        nonlocal ended
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            ended = True
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    assert ended
+
+
+def test_other_threads_are_never_interrupted() -> None:
+    done = []
+
+    def work() -> None:
+        with uninterrupted():
+            done.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [True]
