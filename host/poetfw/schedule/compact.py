@@ -65,7 +65,8 @@ class Timing(Enum):
     """Page-outs right after the first computation, page-ins where the stage needs them."""
     PAPER = auto()
     """As Algorithm 1 has it: both between stages, so that what is paged out stays in RAM during
-    the next stage, and what is paged in is there during the whole stage that uses it."""
+    the next stage, and what is paged in is there during the whole stage that uses it, nor can it
+    have been freed in the stage before."""
 
 
 @dataclass(frozen=True)
@@ -358,6 +359,9 @@ class _Builder:
                 frees.append((free, 1))
             if kept is not None and kept != self.stay[t, i]:
                 self.program.at_most([(kept, 1), *frees, *absent], 0)
+            if frees and self.timing is Timing.PAPER and (t + 1, i) in self.page_in:
+                # FREE does not ask why the tensor is in RAM in the next stage.
+                self.program.at_most([(self.page_in[t + 1, i], 1), *frees], 1)
         return freed
 
     def limit_memory(self, t: int) -> None:

@@ -1,0 +1,129 @@
+"""What holds of every scheduler's plan for any problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from poetfw.errors import InfeasibleError, PlanError
+from poetfw.schedule import (
+    Schedule,
+    ScheduleProblem,
+    SolveOptions,
+    Status,
+    Step,
+    StepKind,
+    minimum_budget,
+    simulate,
+    solve,
+)
+from poetfw.schedule.examples import random_problem
+from poetfw.schedule.search import without_small_tensors
+from poetfw.schedule.solve import without_paging
+
+EXACT = SolveOptions(gap=0.0)
+OURS = ("checkpoint-all", "poet", "poet-paging-off", "poet-remat-off", "poet-algorithm-1")
+SEEDS = range(2000, 2020)
+
+
+def attempt(problem: ScheduleProblem, scheduler: str) -> Schedule | None:
+    try:
+        return solve(problem, scheduler, EXACT)
+    except InfeasibleError:
+        return None
+
+
+def random_problems(seed: int) -> list[ScheduleProblem]:
+    """One graph under rising budgets."""
+    slacks = (0.0, 0.25, 0.5, 0.75, 1.0)
+    return [random_problem(seed, 7 + seed % 6, slack, plain=seed % 2 == 0) for slack in slacks]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_plans_are_legal_and_poet_is_best(seed: int) -> None:
+    for problem in random_problems(seed):
+        schedules = {name: attempt(problem, name) for name in OURS}
+        poet = schedules["poet"]
+        for name, schedule in schedules.items():
+            if schedule is None:
+                continue
+            simulation = simulate(problem, schedule.plan)
+            assert simulation.peak_bytes == schedule.peak_bytes <= problem.ram_bytes, name
+            assert simulation.energy_j == schedule.energy_j
+            assert simulation.compute_energy_j + simulation.paging_energy_j == schedule.energy_j
+            assert schedule.status is Status.OPTIMAL
+            assert schedule.bound_j is not None
+            # Solved to the optimum, so this is the program's objective too.
+            assert schedule.energy_j == pytest.approx(schedule.bound_j, rel=1e-6)
+            assert poet is not None, name
+            assert poet.energy_j <= schedule.energy_j * (1 + 1e-6), name
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_more_ram_is_never_worse(seed: int) -> None:
+    for scheduler in ("poet", "poet-paging-off", "poet-remat-off"):
+        known: float | None = None
+        for problem in random_problems(seed):
+            schedule = attempt(problem, scheduler)
+            if known is not None:
+                assert schedule is not None
+                assert schedule.energy_j <= known * (1 + 1e-6)
+            known = None if schedule is None else schedule.energy_j
+        assert known is not None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_minimum_budget_is_feasible_and_least(seed: int) -> None:
+    problem = random_problem(seed, 7 + seed % 5)
+    if seed % 3 == 0:
+        problem = without_paging(problem)
+    if seed % 4 == 0:
+        deadline_s = 1.2 * sum(node.time_s for node in problem.nodes)
+        problem = replace(problem, deadline_s=deadline_s)
+    minimum = minimum_budget(problem)
+    assert minimum.exact
+    schedule = solve(replace(problem, ram_bytes=minimum.bytes), "poet", EXACT)
+    assert schedule.peak_bytes <= minimum.bytes
+    with pytest.raises(InfeasibleError, match=f"{minimum.bytes:,} bytes") as caught:
+        solve(replace(problem, ram_bytes=minimum.bytes - 1), "poet", EXACT)
+    assert caught.value.minimum_budget_bytes == minimum.bytes
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_leaving_small_tensors_out_first_changes_nothing(seed: int) -> None:
+    problem = random_problem(seed, 8, 0.4)
+    options = replace(EXACT, small_share=0.3)
+    assert without_small_tensors(problem, options.small_share) != problem
+    known = attempt(problem, "poet")
+    if known is None:
+        with pytest.raises(InfeasibleError):
+            solve(problem, "poet", options)
+    else:
+        assert solve(problem, "poet", options).energy_j == pytest.approx(known.energy_j)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_simulator_refuses_damaged_plans(seed: int) -> None:
+    problem = random_problem(seed, 9, 0.2, plain=True)
+    plan = solve(problem, "poet", EXACT).plan
+    energy_j = simulate(problem, plan).energy_j
+    for i, step in enumerate(plan):
+        with pytest.raises(PlanError):
+            simulate(problem, plan[:i] + plan[i + 1 :])
+        twice = plan[: i + 1] + plan[i:]
+        if step.kind is StepKind.PAGE_OUT:
+            # Legal, but a waste.
+            assert simulate(problem, twice).energy_j > energy_j
+        else:
+            with pytest.raises(PlanError):
+                simulate(problem, twice)
+        swapped = (*plan[:i], *reversed(plan[i : i + 2]), *plan[i + 2 :])
+        try:
+            assert simulate(problem, swapped).energy_j == pytest.approx(energy_j)
+        except PlanError as error:
+            assert f"step {i}" in str(error) or f"step {i + 1}" in str(error)
+    with pytest.raises(PlanError, match="there is no such node"):
+        simulate(problem, (*plan, Step(StepKind.FREE, "nobody")))
+    with pytest.raises(PlanError, match="of a budget of"):
+        simulate(replace(problem, ram_bytes=simulate(problem, plan).peak_bytes - 1), plan)
