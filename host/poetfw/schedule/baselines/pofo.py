@@ -88,24 +88,38 @@ def _overlapped_time_s(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[f
 
 
 def _shortened(chain: Chain) -> Chain:
-    """The chain with neighbours joined until it has few enough segments."""
-    segments = list(chain.segments)
+    """The chain with neighbours joined until it is short enough.
+
+    A segment whose output the backward pass does not read, such as a batch norm before its ReLU,
+    is joined with the next in any case: keeping that output would gain nothing.
+    """
+    segments: list[Segment] = []
+    for segment in chain.segments:
+        if segments and not _read_backward(chain, segments[-1].output):
+            segment = _joined(segments.pop(), segment, ())
+        segments.append(segment)
     while len(segments) > _LONGEST_CHAIN:
         sizes = [sum(chain.graph.size[i] for i in chain.own(segment)) for segment in segments]
         at = min(range(len(segments) - 1), key=lambda s: sizes[s] + sizes[s + 1])
         first, second = segments[at : at + 2]
-        read = any(j >= chain.forward for j in chain.graph.consumers[first.output or 0])
-        crossing = (first.output,) if first.output is not None and read else ()
-        segments[at : at + 2] = [
-            Segment(
-                range(first.forward[0], second.forward[-1] + 1),
-                range(second.backward.start, first.backward.stop),
-                first.input,
-                second.output,
-                (*first.saved, *crossing, *second.saved),
-            )
-        ]
+        assert first.output is not None
+        segments[at : at + 2] = [_joined(first, second, (first.output,))]
     return replace(chain, segments=tuple(segments))
+
+
+def _read_backward(chain: Chain, i: int | None) -> bool:
+    return i is not None and any(j >= chain.forward for j in chain.graph.consumers[i])
+
+
+def _joined(first: Segment, second: Segment, crossing: tuple[int, ...]) -> Segment:
+    """Two neighbours as one segment, which saves what crosses between them."""
+    return Segment(
+        range(first.forward.start, second.forward.stop),
+        range(second.backward.start, first.backward.stop),
+        first.input,
+        second.output,
+        (*first.saved, *crossing, *second.saved),
+    )
 
 
 class _Choice(NamedTuple):
@@ -151,7 +165,7 @@ class _Program:
         segments = chain.segments
         self.time_s = [self._recompute_s(segment) for segment in segments]
         self.output = [self._bytes(self._output(segment)) for segment in segments]
-        self.all = [self._bytes(self._waits(segment)) for segment in segments]
+        self.all = [self._bytes(self._kept(segment)) for segment in segments]
         self.needs = [self._needs(number, sources) for number in range(self.count)]
         self.again: dict[tuple[int, int], _Table] = {}
         self.once: dict[int, _Table] = {}
@@ -191,19 +205,16 @@ class _Program:
     def _needs(self, number: int, sources: int) -> int:
         """Bytes that running a segment takes at least, its input left out."""
         segment, kept = self.chain.segments[number], self.kept
-        before = self._bytes(tuple(g for s in self.chain.segments[:number] for g in self._waits(s)))
+        before = self._bytes(tuple(g for s in self.chain.segments[:number] for g in self._kept(s)))
         own = self._bytes(segment.saved)
         source_bytes = sources if segment.forward[0] else 0
         forward = max(kept[i] for i in segment.forward) - before - source_bytes
         backward = max((kept[i] for i in segment.backward), default=0) - before - source_bytes
         return max(0, forward, backward, own)
 
-    def _waits(self, segment: Segment) -> tuple[int, ...]:
+    def _kept(self, segment: Segment) -> tuple[int, ...]:
         """What a segment leaves in RAM for the backward pass, if nothing is given up."""
-        tensors = (*segment.saved, *self._output(segment))
-        return tuple(
-            i for i in tensors if any(j >= self.chain.forward for j in self.graph.consumers[i])
-        )
+        return (*segment.saved, *self._output(segment))
 
     def _transfer_s(self, tensors: tuple[int, ...]) -> float:
         storage = self.graph.problem.storage
@@ -237,7 +248,7 @@ class _Program:
         rest = _after(self.once[i + 1].value, self._slots(self.all[i]))
         offers = [(rest, _Choice(i + 1, True, False))]
         if price is not None:
-            moved = price * self._transfer_s(self._waits(segment))
+            moved = price * self._transfer_s(self._kept(segment))
             value = moved + self._beside_paged_input(i + 1)
             offers.append((value, _Choice(i + 1, True, True)))
         for k in range(i + 1, self.count):
