@@ -38,7 +38,6 @@ from poetfw.firmware import (
     write_project,
 )
 from poetfw.importers import DataSet, load_data
-from poetfw.importers.onnx import import_onnx
 from poetfw.ir import Graph
 from poetfw.memory import MemoryPlan, padded, plan_memory, resident_bytes
 from poetfw.models import DEFAULT_MODEL, Model, build_model
@@ -259,6 +258,8 @@ def load_model(settings: BuildSettings) -> Model:
     if settings.batch < 1:
         raise ConfigError(f"the batch is {settings.batch}: it must be 1 or more")
     if settings.model.endswith(".onnx"):
+        from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
+
         return import_onnx(Path(settings.model), settings.batch, settings.loss or DEFAULT_LOSS)
     model = build_model(settings.model, settings.batch, settings.seed)
     return model if settings.loss is None else replace(model, loss=settings.loss)

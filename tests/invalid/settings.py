@@ -27,9 +27,9 @@ CASES = (
     Case("negative seed", f"{GENERATE} --seed -1", 2, ("-1 is not in the range",)),
     Case("seed beyond 32 bits", f"{GENERATE} --seed 4294967296", 2, ("not in the range",)),
     Case("no steps", "run --board linux --steps 0", 2, ("0 is not in the range x>=1",)),
-    Case("no time", "run --board linux --timeout 0", 2, ("0 is not above 0",)),
-    Case("time is NaN", "run --board linux --timeout nan", 2, ("nan is not above 0",)),
-    Case("time limit is NaN", f"{GENERATE} --time-limit nan", 2, ("nan is not above 0",)),
+    Case("no time", "run --board linux --timeout 0", 2, ("not in the range x>0",)),
+    Case("time is NaN", "run --board linux --timeout nan", 2, ("nan is not a number",)),
+    Case("time limit is NaN", f"{GENERATE} --time-limit nan", 2, ("nan is not a number",)),
     Case(
         "learning rate is NaN", f"{GENERATE} --learning-rate nan", 1, ("the learning rate is nan",)
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,10 +14,11 @@ from poetfw.boards import Board
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-class Positive(click.ParamType):
-    """A number above 0. Unlike click's own range, it has no room for NaN."""
+class Positive(click.FloatRange):
+    """A number above 0. In click's own range there is room for NaN."""
 
-    name = "number"
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -26,9 +28,9 @@ class Positive(click.ParamType):
         Raises:
             BadParameter: it is none, or not above 0.
         """
-        number = float(click.FLOAT.convert(value, param, ctx))
-        if not number > 0:
-            self.fail(f"{value} is not above 0.", param, ctx)
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value} is not a number.", param, ctx)
         return number
 
 
