@@ -34,6 +34,8 @@ class Row:
         network, batch, ops: what was ordered.
         pytorch_peak_bytes: live bytes at most, in PyTorch's order.
         pytorch_reserved_bytes: what the model of its caching allocator reserves for it.
+        pytorch1_peak_bytes, pytorch1_reserved_bytes: the same before PyTorch 2.0, whose optimizers
+            kept every gradient, zeroed, from step to step unless told not to.
         peak_bytes: live bytes at most, in our order.
         lower_bound_bytes: no order has a smaller peak.
         arena_bytes: what our order takes when placed at fixed addresses.
@@ -45,6 +47,8 @@ class Row:
     ops: int
     pytorch_peak_bytes: int
     pytorch_reserved_bytes: int
+    pytorch1_peak_bytes: int
+    pytorch1_reserved_bytes: int
     peak_bytes: int
     lower_bound_bytes: int
     arena_bytes: int
@@ -55,6 +59,16 @@ class Row:
     def ordering_reduction(self) -> float:
         """Share of PyTorch's peak that ordering saves."""
         return 1 - self.peak_bytes / self.pytorch_peak_bytes
+
+    @property
+    def ordering_reduction_1(self) -> float:
+        """Share of the peak before PyTorch 2.0 that ordering and freeing gradients save."""
+        return 1 - self.peak_bytes / self.pytorch1_peak_bytes
+
+    @property
+    def total_reduction_1(self) -> float:
+        """Share of what PyTorch before 2.0 reserves that is saved in all."""
+        return 1 - self.arena_bytes / self.pytorch1_reserved_bytes
 
     @property
     def fragmentation(self) -> float:
@@ -76,6 +90,7 @@ def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
     """Order and place one network."""
     step = NETWORKS[network](batch)
     problem = step.problem
+    kept = step.with_kept_gradients()
     ordering = order_ops(problem, time_limit_s)
     begin = time.perf_counter()
     buffers = [
@@ -90,6 +105,8 @@ def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
         ops=len(problem.ops),
         pytorch_peak_bytes=peak_bytes(problem),
         pytorch_reserved_bytes=reserved_bytes(problem, step.resident),
+        pytorch1_peak_bytes=peak_bytes(kept.problem),
+        pytorch1_reserved_bytes=reserved_bytes(kept.problem, kept.resident),
         peak_bytes=ordering.peak_bytes,
         lower_bound_bytes=ordering.lower_bound_bytes,
         arena_bytes=problem.resident_bytes + placement.height_bytes,
@@ -101,7 +118,7 @@ def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
 _HEADER = (
     f"{'network':16} {'batch':>5} {'ops':>5} {'PyTorch MB':>10} {'ours MB':>9} {'ordering':>9} "
     f"{'gap':>7} {'seconds':>8} {'reserved MB':>11} {'frag.':>7} {'arena MB':>9} {'total':>7} "
-    f"{'seconds':>8}"
+    f"{'seconds':>8} {'PyTorch 1 MB':>12} {'ordering':>9} {'total':>7}"
 )
 
 
@@ -113,7 +130,9 @@ def format_row(row: Row) -> str:
         f"{row.peak_bytes / 1e6:9.1f} {-row.ordering_reduction:9.1%} {gap:7.2%} "
         f"{row.ordering_time_s:8.2f} {row.pytorch_reserved_bytes / 1e6:11.1f} "
         f"{row.pytorch_fragmentation:7.1%} {row.arena_bytes / 1e6:9.1f} "
-        f"{-row.total_reduction:7.1%} {row.placement_time_s:8.2f}"
+        f"{-row.total_reduction:7.1%} {row.placement_time_s:8.2f} "
+        f"{row.pytorch1_peak_bytes / 1e6:12.1f} {-row.ordering_reduction_1:9.1%} "
+        f"{-row.total_reduction_1:7.1%}"
     )
 
 
@@ -125,6 +144,8 @@ def summarize(rows: Sequence[Row], batch: int) -> dict[str, float]:
         "batch": batch,
         "mean_ordering_reduction": mean(r.ordering_reduction for r in of_batch),
         "mean_total_reduction": mean(r.total_reduction for r in of_batch),
+        "mean_ordering_reduction_from_pytorch_1": mean(r.ordering_reduction_1 for r in of_batch),
+        "mean_total_reduction_from_pytorch_1": mean(r.total_reduction_1 for r in of_batch),
         "mean_pytorch_fragmentation": mean(r.pytorch_fragmentation for r in of_batch),
         "mean_fragmentation": mean(r.fragmentation for r in of_batch),
         "median_ordering_time_s": median(r.ordering_time_s for r in of_batch),
@@ -155,7 +176,7 @@ def run(
         print(f"\nbatch {summary.pop('batch'):.0f}")
         for name, value in summary.items():
             unit = f"{value:.2f} s" if name.endswith("_s") else f"{value:.1%}"
-            print(f"  {name.removesuffix('_s').replace('_', ' '):32} {unit}")
+            print(f"  {name.removesuffix('_s').replace('_', ' '):40} {unit}")
     if json_path is not None:
         document = {
             "rows": [asdict(row) for row in rows],

@@ -8,7 +8,7 @@ in-place ops share the memory of what they view or overwrite, and gradients that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from poetfw.memory.ordering import OrderingProblem, OrderOp
@@ -53,6 +53,26 @@ class TrainingStep:
 
     problem: OrderingProblem
     resident: tuple[int, ...]
+
+    def with_kept_gradients(self) -> TrainingStep:
+        """The step if gradients are zeroed and not freed (the default before PyTorch 2.0).
+
+        Each parameter's gradient is resident; the backward pass adds to it as soon as it can.
+        """
+        sizes = self.problem.sizes
+        updates = {op.inputs[0]: op for op in self.problem.ops if op.name.endswith(" sgd")}
+        ops: list[OrderOp] = []
+        for op in self.problem.ops:
+            if op.name.endswith(" sgd"):
+                ops.append(replace(op, inputs=(), after=(*op.after, f"{op.name} accumulate")))
+                continue
+            ops.append(op)
+            for gradient in op.outputs:
+                if gradient in updates:
+                    ops.append(OrderOp(f"{updates[gradient].name} accumulate", (gradient,)))
+        kept = tuple(sizes[gradient] for gradient in updates)
+        resident = (*self.resident, *kept)
+        return TrainingStep(OrderingProblem(tuple(ops), sizes, sum(resident)), resident)
 
 
 Gradients = Sequence[tuple[Value, Value]]
