@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import random
 from dataclasses import replace
 
 import pytest
 
-from poetfw.schedule import ScheduleProblem
+from poetfw.errors import InfeasibleError
+from poetfw.schedule import Node, ScheduleProblem, Status, minimum_budget, solve
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.compact import Timing, formulate
 from poetfw.schedule.examples import random_problem
@@ -117,9 +119,13 @@ def least_energy(problem: ScheduleProblem, in_order: bool) -> float | None:
             during = size(ram) + node.output_bytes + node.workspace_bytes
             allowed = i == t or (node.recompute and t <= before[i])
             after = ram | {i} if node.output_bytes else ram
+            following = (t + 1, -1) if i == t else (t, i)
             if allowed and inputs[i] <= ram and during <= problem.ram_bytes:
-                following = (t + 1, -1) if i == t else (t, i)
                 reach(cost + node.energy_j, (*following, after, aux))
+            taken = None if node.in_place is None else position[node.in_place]
+            if allowed and inputs[i] <= ram and taken in ram and node.output_bytes:
+                if during - node.output_bytes <= problem.ram_bytes:
+                    reach(cost + node.energy_j, (*following, after - {taken}, aux))
             if i in aux:
                 assert storage is not None
                 reach(cost + storage.page_in_energy_j(node.output_bytes), (t, i, after, aux))
@@ -129,6 +135,21 @@ def least_energy(problem: ScheduleProblem, in_order: bool) -> float | None:
                 page_out_j = storage.page_out_energy_j(nodes[i].output_bytes)
                 reach(cost + page_out_j, (t, slot, ram, aux | {i}))
     return None
+
+
+def with_in_place(problem: ScheduleProblem, seed: int) -> ScheduleProblem:
+    """The problem with some nodes as large as an input of theirs, which they may take over."""
+    rng = random.Random(seed)
+    made: dict[str, Node] = {}
+    for node in problem.nodes:
+        sized = [name for name in node.inputs if made[name].output_bytes]
+        if sized and node.output_bytes and rng.random() < 0.6:
+            taken = rng.choice(sized)
+            node = replace(node, in_place=taken, output_bytes=made[taken].output_bytes)
+        made[node.name] = node
+    resized = replace(problem, nodes=tuple(made.values()))
+    floor = max(map(Indexed.of(resized).working_set, range(len(made))))
+    return replace(resized, ram_bytes=max(resized.ram_bytes, floor))
 
 
 def assert_equals_brute_force(seed: int, sizes: tuple[int, ...]) -> None:
@@ -146,6 +167,26 @@ def assert_equals_brute_force(seed: int, sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("seed", range(1000, 1030))
 def test_compact_formulation_equals_brute_force(seed: int) -> None:
     assert_equals_brute_force(seed, sizes=(4, 5))
+
+
+@pytest.mark.parametrize("seed", range(2000, 2030))
+def test_taking_over_an_input_equals_brute_force(seed: int) -> None:
+    for problem in problems(seed, sizes=(4, 5)):
+        problem = with_in_place(replace(problem, deadline_s=None), seed)
+        found = optimum(formulate(Indexed.of(problem)).program)
+        assert found == pytest.approx(least_energy(problem, in_order=True))
+
+
+@pytest.mark.parametrize("seed", range(2030, 2060))
+def test_plans_that_take_over_inputs_are_accepted(seed: int) -> None:
+    for problem in problems(seed, sizes=(6, 8, 10)):
+        problem = with_in_place(replace(problem, deadline_s=None), seed)
+        needed = minimum_budget(problem)
+        solved = solve(replace(problem, ram_bytes=max(problem.ram_bytes, needed.bytes)))
+        assert solved.status is Status.OPTIMAL
+        if needed.exact:
+            with pytest.raises(InfeasibleError):
+                solve(replace(problem, ram_bytes=needed.bytes - 1))
 
 
 @pytest.mark.slow
