@@ -32,8 +32,8 @@ def save(folder: Path, **arrays: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", list(MODELS))
-def test_the_digits_fit_every_built_in_model(name: str):
+@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("bert")])
+def test_the_digits_fit_every_built_in_model_of_images(name: str):
     model = build_model(name, batch=4)
     data = load_data("digits", model)
     assert data.x_train.shape == (1437, *model.input.shape[1:])

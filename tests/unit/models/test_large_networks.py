@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poetfw.boards import load_board
+from poetfw.costs import analytic_costs
 from poetfw.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Role
 from poetfw.models import MODELS, DrawnWeights, GraphBuilder, Model, build_model
@@ -61,6 +63,12 @@ def test_resnet18_adds_up_gradients_at_each_of_its_eight_joins():
     forward = 3 + 20 + 3 * 20 + 17 + 8 + 3  # loads, loss; conv, batch norm, ReLU, add; the head
     backward = 1 + 5 + 17 + 2 * 20 + (2 * 20 - 1) + 8  # loss, head, ReLU, batch norm, conv, joins
     assert len(graph.ops) == forward + backward + len(model.graph.with_role(Role.PARAMETER))
+
+
+def test_vgg16_costs_about_what_poets_does_on_the_nrf52840():
+    """3.44 J with POET's chip table, for a larger head and without batch norm and optimizer."""
+    costs = analytic_costs(program_of(build_model("vgg16", 1)).training, load_board("nrf52840"))
+    assert sum(cost.energy_j for cost in costs.ops.values()) == pytest.approx(3.44, rel=0.03)
 
 
 def test_vgg16_is_a_chain_of_thirteen_convolutions():
