@@ -121,7 +121,8 @@ class _Runtime:
         """Run node i, whose inputs are in RAM and locked; unlock them."""
         if len(self.computations) >= _THRASHING * self.graph.n:
             raise UnsuitableError("dtr", f"it thrashes: {len(self.computations):,} computations")
-        self.make_room(i)
+        replaced = self.replaced(i, first=first)
+        self.make_room(i, self.graph.size[i] if replaced is None else 0)
         node = self.nodes[i]
         self.computations.append((i, first))
         self.clock_s += node.time_s
@@ -129,14 +130,23 @@ class _Runtime:
             self.accessed_s[j] = self.clock_s
         for u in self.graph.inputs[i]:
             self.locks[u] -= 1
+        if replaced is not None:
+            self.evict(replaced)
         if self.graph.size[i]:
             self.resident.add(i)
             self.live_bytes += self.graph.size[i]
             self.forget_neighbourhood(i)
 
-    def make_room(self, i: int) -> None:
+    def replaced(self, i: int, *, first: bool) -> int | None:
+        """The input whose RAM node i's output takes over: nothing else is going to read it."""
+        u = self.graph.in_place[i]
+        if u is None or self.unread[u] > first or self.locks[u] > 1:
+            return None
+        return u if self.recoverable()[u] or u not in self.wanted() else None
+
+    def make_room(self, i: int, output_bytes: int) -> None:
         """Evict until node i's output and workspace fit."""
-        needed = self.graph.size[i] + self.graph.workspace[i]
+        needed = output_bytes + self.graph.workspace[i]
         while self.live_bytes + needed > self.graph.problem.ram_bytes:
             again = self.recoverable()
             candidates = [j for j in self.resident if not self.locks[j] and again[j]]
@@ -199,6 +209,13 @@ class _Runtime:
         dead = [i for i in self.resident if not self.unread[i]]
         if not dead:
             return
+        wanted = self.wanted()
+        for i in sorted(dead):
+            if i not in wanted or self.recoverable()[i]:
+                self.evict(i)
+
+    def wanted(self) -> set[int]:
+        """What it takes to have those evicted tensors again that the program still reads."""
         wanted: set[int] = set()
         stack = [i for i in range(self.graph.n) if self.unread[i] and self.evicted(i)]
         while stack:
@@ -207,6 +224,4 @@ class _Runtime:
                     wanted.add(u)
                     if u not in self.resident:
                         stack.append(u)
-        for i in sorted(dead):
-            if i not in wanted or self.recoverable()[i]:
-                self.evict(i)
+        return wanted
