@@ -120,9 +120,10 @@ def test_simulator_refuses_damaged_plans(seed: int) -> None:
                 simulate(problem, twice)
         swapped = (*plan[:i], *reversed(plan[i : i + 2]), *plan[i + 2 :])
         try:
-            assert simulate(problem, swapped).energy_j == pytest.approx(energy_j)
-        except PlanError as error:
-            assert f"step {i}" in str(error) or f"step {i + 1}" in str(error)
+            simulation = simulate(problem, swapped)
+        except PlanError:
+            continue  # the order mattered
+        assert simulation.energy_j == pytest.approx(energy_j)
     with pytest.raises(PlanError, match="there is no such node"):
         simulate(problem, (*plan, Step(StepKind.FREE, "nobody")))
     with pytest.raises(PlanError, match="of a budget of"):

@@ -178,7 +178,7 @@ def solve_program(
             f"{', '.join(cp.installed_solvers())}",
             "pip install highspy",
         )
-    scale = OBJECTIVE_SCALE / (program.offset or max(program.costs) or 1.0)
+    scale = OBJECTIVE_SCALE / (program.offset or max(map(abs, program.costs)) or 1.0)
     costs = np.array(program.costs) * scale
     x = cp.Variable(
         program.columns,
@@ -197,12 +197,14 @@ def solve_program(
         outcome, values, bound = _run_highs(problem, program, scale, options, start)
     else:
         outcome, values, bound = _run_other(problem, x, options)
+    negative = sum(c * u for c, u in zip(program.costs, program.upper, strict=True) if c < 0)
+    bound = program.offset + max(negative, bound / scale)
     if values is None:
-        return Solution(outcome, None, math.inf, program.offset + bound / scale)
+        return Solution(outcome, None, math.inf, bound)
     values = np.clip(values, 0.0, program.upper)
     values[program.integer] = np.round(values[program.integer])
     objective = program.offset + float(np.dot(program.costs, values))
-    return Solution(outcome, values, objective, min(objective, program.offset + bound / scale))
+    return Solution(outcome, values, objective, min(objective, bound))
 
 
 def _run_highs(

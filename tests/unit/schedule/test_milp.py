@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from poetfw.errors import ToolError
+from poetfw.schedule.compact import formulate
+from poetfw.schedule.examples import training_chain, with_ram_fraction
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import (
+    Outcome,
+    Program,
+    SolverOptions,
+    run_interruptibly,
+    solve_program,
+)
+
+
+def knapsack() -> Program:
+    """Take what is worth 10, 13 and 7 and weighs 5, 6 and 4 into a bag of 10: the value left."""
+    program = Program(offset=30.0)
+    values = [program.binary(-value) for value in (10.0, 13.0, 7.0)]
+    program.at_most(zip(values, (5.0, 6.0, 4.0), strict=True), 10.0)
+    return program
+
+
+@pytest.mark.parametrize("solver", ["HIGHS", "SCIPY"])
+def test_finds_the_optimum(solver: str) -> None:
+    solution = solve_program(knapsack(), SolverOptions(solver=solver, gap=0.0))
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.values is not None
+    assert solution.values.tolist() == [0.0, 1.0, 1.0]
+    assert solution.objective == pytest.approx(10.0)
+    assert solution.bound == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("solver", ["HIGHS", "SCIPY"])
+def test_proves_that_there_is_none(solver: str) -> None:
+    program = knapsack()
+    program.equal([(0, 1.0), (1, 1.0)], 2.0)
+    solution = solve_program(program, SolverOptions(solver=solver))
+    assert solution.outcome is Outcome.INFEASIBLE
+    assert solution.values is None
+    assert solution.bound == float("inf")
+
+
+def test_a_program_without_columns_is_solved() -> None:
+    solution = solve_program(Program(offset=3.0), SolverOptions())
+    assert (solution.outcome, solution.objective) == (Outcome.OPTIMAL, 3.0)
+
+
+def test_a_missing_solver_is_named() -> None:
+    with pytest.raises(ToolError, match=r"^solver 'ABACUS' is not installed: cvxpy finds .*HIGHS"):
+        solve_program(knapsack(), SolverOptions(solver="ABACUS"))
+
+
+def test_stopped_early_it_returns_its_start_and_a_bound() -> None:
+    problem = with_ram_fraction(training_chain(5), 0.5)
+    graph = Indexed.of(problem)
+    compact = formulate(graph)
+    full = solve_program(compact.program, SolverOptions(gap=0.02))
+    assert full.values is not None
+    start = full.values.copy()
+    start[[not integer for integer in compact.program.integer]] = 0.0
+    stopped = solve_program(compact.program, SolverOptions(gap=0.0, max_nodes=1), start)
+    assert stopped.outcome is Outcome.FEASIBLE
+    assert stopped.objective <= full.objective + 1e-12
+    assert compact.program.offset < stopped.bound < stopped.objective
+
+
+def test_stopped_at_once_it_still_knows_a_bound() -> None:
+    program = formulate(Indexed.of(with_ram_fraction(training_chain(5), 0.5))).program
+    stopped = solve_program(program, SolverOptions(max_nodes=0))
+    assert stopped.outcome is Outcome.UNKNOWN
+    assert stopped.bound == program.offset
+    assert solve_program(knapsack(), SolverOptions(max_nodes=0)).bound >= 0.0
+
+
+def test_solving_is_repeatable() -> None:
+    program = formulate(Indexed.of(with_ram_fraction(training_chain(3), 0.5))).program
+    first, second = (solve_program(program, SolverOptions()) for _ in range(2))
+    assert first.values is not None
+    assert second.values is not None
+    assert (first.values == second.values).all()
+
+
+def test_ctrl_c_ends_the_wait_at_once() -> None:
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began_s = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptibly(lambda: time.sleep(5))
+    assert time.perf_counter() - began_s < 3
+
+
+def test_errors_reach_the_caller() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_interruptibly(lambda: 1 // 0)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from schedule_problems import chain, plan
+
+from poetfw.errors import ConfigError, InfeasibleError
+from poetfw.schedule import (
+    Interrupted,
+    SolveOptions,
+    Status,
+    minimum_budget,
+    search,
+    shortest_time,
+    solve,
+)
+from poetfw.schedule.examples import training_chain, with_ram_fraction
+
+
+def test_keeping_everything_is_optimal_where_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_solver(*_: Any) -> None:
+        raise AssertionError("there is nothing to solve")
+
+    monkeypatch.setattr(search, "solve_program", no_solver)
+    for scheduler in ("checkpoint-all", "poet", "poet-paging-off", "poet-remat-off"):
+        schedule = solve(chain(650), scheduler)
+        assert schedule.plan == plan("a b c /b d /a /c e /d")
+        assert (schedule.status, schedule.gap) == (Status.OPTIMAL, 0.0)
+        assert schedule.bound_is_global
+        assert schedule.bound_j == schedule.energy_j == 15.0
+        assert schedule.scheduler == scheduler
+
+
+def test_poet_takes_the_cheaper_of_both_ways() -> None:
+    recomputed = solve(chain(550), "poet")
+    assert (recomputed.recomputes, recomputed.page_ins) == (1, 0)
+    assert recomputed.energy_j == 16.0
+    paged = solve(chain(550), "poet-remat-off")
+    assert (paged.recomputes, paged.page_ins, paged.page_outs) == (0, 1, 1)
+    dear = replace(chain(550).nodes[0], energy_j=10.0)
+    problem = replace(chain(550), nodes=(dear, *chain().nodes[1:]))
+    assert solve(problem, "poet").page_ins == 1
+    assert solve(problem, "poet-paging-off").energy_j == 34.0
+
+
+def test_without_storage_poet_only_recomputes() -> None:
+    schedule = solve(chain(550, storage=None), "poet")
+    assert (schedule.recomputes, schedule.page_ins) == (1, 0)
+    assert schedule.bound_is_global
+
+
+def test_a_bound_on_fewer_ways_is_not_global() -> None:
+    assert solve(chain(550), "poet").bound_is_global
+    assert not solve(chain(550), "poet-paging-off").bound_is_global
+    assert not solve(chain(550), "poet-remat-off").bound_is_global
+
+
+def test_the_deadline_decides_between_ways() -> None:
+    page_time_s = 15 + 0.5 + 0.128 + 1 + 0.256
+    dear = replace(chain().nodes[0], energy_j=0.1, time_s=3.0)
+    problem = replace(chain(550), nodes=(dear, *chain().nodes[1:]))
+    assert solve(problem).recomputes == 1
+    hurried = replace(problem, deadline_s=page_time_s + 2)
+    assert solve(hurried).page_ins == 1
+    with pytest.raises(InfeasibleError, match=r"the shortest possible time is 18\.884 s"):
+        solve(replace(hurried, deadline_s=18.5))
+    assert shortest_time(hurried).time_s == pytest.approx(18.884)
+
+
+def test_an_impossible_deadline_names_the_shortest_time() -> None:
+    with pytest.raises(InfeasibleError, match=r"once takes 15 s, the shortest possible time"):
+        solve(replace(chain(), deadline_s=14.0))
+
+
+@pytest.mark.parametrize("scheduler", ["poet", "poet-paging-off", "poet-remat-off"])
+def test_a_small_budget_names_the_smallest_and_who_needs_it(scheduler: str) -> None:
+    with pytest.raises(InfeasibleError) as caught:
+        solve(chain(549), scheduler)
+    assert str(caught.value) == (
+        f"{scheduler} has no schedule of 'chain' in 549 bytes: "
+        "the smallest feasible budget is 550 bytes, for node 'c'"
+    )
+    assert caught.value.minimum_budget_bytes == 550
+    assert caught.value.exit_code == 5
+
+
+def test_checkpoint_all_names_what_it_needs() -> None:
+    with pytest.raises(InfeasibleError, match="it needs 650 bytes, for node 'c'") as caught:
+        solve(chain(600), "checkpoint-all")
+    assert caught.value.minimum_budget_bytes == 650
+
+
+def test_minimum_budget_counts_what_must_stay() -> None:
+    assert minimum_budget(chain()) == (550, "c", True)
+    first = replace(chain().nodes[0], page=False, recompute=False)
+    assert minimum_budget(replace(chain(), nodes=(first, *chain().nodes[1:]))) == (650, "c", True)
+
+
+def test_unknown_schedulers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="there is no scheduler 'magic': known are"):
+        solve(chain(), "magic")
+
+
+def test_interrupted_it_keeps_the_best_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "solve_program", interrupt)
+    with pytest.raises(Interrupted) as caught:
+        solve(chain(550))
+    schedule = caught.value.schedule
+    assert schedule.status is Status.INTERRUPTED
+    assert schedule.page_ins == 1
+    assert schedule.bound_j == 15.0
+    with pytest.raises(KeyboardInterrupt) as bare:
+        solve(chain(550, storage=None))
+    assert not isinstance(bare.value, Interrupted)
+
+
+def test_out_of_nodes_it_says_how_far_it_is() -> None:
+    problem = with_ram_fraction(training_chain(5), 0.5)
+    schedule = solve(problem, "poet", SolveOptions(gap=0.0, max_nodes=0))
+    assert schedule.status is Status.FEASIBLE
+    assert schedule.bound_j is not None
+    assert schedule.gap is not None
+    assert schedule.gap == pytest.approx(1 - schedule.bound_j / schedule.energy_j)
+    assert schedule.gap > 0
+
+
+@pytest.mark.parametrize("fraction", [0.6, 0.5])
+def test_a_training_step_of_a_small_cnn_is_solved_in_seconds(fraction: float) -> None:
+    problem = with_ram_fraction(training_chain(4), fraction)
+    began_s = time.perf_counter()
+    schedule = solve(problem, "poet", SolveOptions(gap=1e-3))
+    assert schedule.status is Status.OPTIMAL
+    assert schedule.bound_is_global
+    assert time.perf_counter() - began_s < 20  # about 1 s of one core's undivided time
