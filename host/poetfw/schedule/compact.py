@@ -414,18 +414,21 @@ class _Builder:
         if deadline_s is None:
             return
         times = Costs.time(self.graph)
-        spare_s = deadline_s - math.fsum(times.compute)
         unit = deadline_s or 1.0
-        terms = [
-            (column, cost[key[1]] / unit)
-            for columns, cost in (
-                (self.recompute, times.compute),
-                (self.page_in, times.page_in),
-                (self.page_out, times.page_out),
-            )
-            for key, column in columns.items()
-        ]
-        self.program.at_most(terms, spare_s / unit)
+
+        def spent(columns: dict[Key, int], time_s: tuple[float, ...]) -> list[Term]:
+            return [(column, time_s[key[1]] / unit) for key, column in columns.items()]
+
+        computing = spent(self.recompute, times.compute)
+        moving = spent(self.page_in, times.page_in) + spent(self.page_out, times.page_out)
+        spare = (deadline_s - math.fsum(times.compute)) / unit
+        storage = self.graph.problem.storage
+        if storage is not None and storage.overlap:
+            # What must hold of core and channel each; the planner finds out how well they overlap.
+            self.program.at_most(computing, spare)
+            self.program.at_most(moving, deadline_s / unit)
+        else:
+            self.program.at_most(computing + moving, spare)
 
 
 def _windows(graph: Indexed, window: int | None) -> list[range]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
@@ -16,6 +16,7 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, SolverOptions, Vector, solve_program
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+from poetfw.schedule.transfers import plan_transfers
 
 _TIGHTENINGS = 3
 
@@ -60,6 +61,7 @@ class Found:
 
     def or_better(self, problem: ScheduleProblem, plan: ExecutionPlan | None) -> Found:
         """With this plan instead, if the simulator accepts it and it takes less energy."""
+        plan = None if plan is None else plan_transfers(problem, plan)
         simulation = accepts(problem, plan) if plan is not None else None
         if simulation is None or simulation.energy_j >= self.energy_j:
             return self
@@ -67,18 +69,24 @@ class Found:
         return replace(self, plan=plan, energy_j=simulation.energy_j, bound_j=bound_j)
 
 
-def search_checkpoint_all(problem: ScheduleProblem, options: SolveOptions) -> Found:
+def best_known(problem: ScheduleProblem, plans: Iterable[ExecutionPlan]) -> Found:
+    """The best of some plans. No plan takes less energy than computing each node once."""
+    found = Found(None, math.inf, math.fsum(node.energy_j for node in problem.nodes))
+    for plan in plans:
+        found = found.or_better(problem, plan)
+    return found
+
+
+def search_checkpoint_all(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
     """The plan that keeps everything, if it fits: then nothing is better."""
-    bound_j = math.fsum(node.energy_j for node in problem.nodes)
-    nothing = Found(None, math.inf, bound_j)
-    return nothing.or_better(problem, checkpoint_all(Indexed.of(problem)))
+    return best_known(problem, [checkpoint_all(Indexed.of(problem))])
 
 
-def search_compact(problem: ScheduleProblem, options: SolveOptions) -> Found:
+def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
     """The best plan that the compact formulation finds, and never a worse than its start."""
-    found = search_checkpoint_all(problem, options)
     graph = Indexed.of(problem)
-    if found.plan is not None:
+    found = known.or_better(problem, checkpoint_all(graph))
+    if found.gap <= 0:
         return found
     if max(map(graph.working_set, range(graph.n))) > problem.ram_bytes:
         return replace(found, bound_j=math.inf)
@@ -130,10 +138,10 @@ def without_small_tensors(problem: ScheduleProblem, share: float) -> SchedulePro
     return replace(problem, nodes=tuple(nodes))
 
 
-def search_algorithm_1(problem: ScheduleProblem, options: SolveOptions) -> Found:
+def search_algorithm_1(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
     """The best plan that Algorithm 1 finds."""
-    found = search_checkpoint_all(problem, options)
-    if found.plan is not None:
+    found = known.or_better(problem, checkpoint_all(Indexed.of(problem)))
+    if found.gap <= 0:
         return found
 
     def write(problem: ScheduleProblem) -> _Written:
@@ -193,7 +201,7 @@ def _run(
             found = replace(found, bound_j=max(found.bound_j, solution.bound))
         if solution.values is None:
             break
-        plan = lower(graph, written.stages(solution.values))
+        plan = plan_transfers(problem, lower(graph, written.stages(solution.values)))
         if accepts(problem, plan):
             return found.or_better(problem, plan)
         overrun = unlimited(problem, plan)

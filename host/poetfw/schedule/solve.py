@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -18,10 +17,11 @@ from poetfw.schedule.bounds import (
     unlimited,
 )
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.problem import Schedule, ScheduleProblem, Status
+from poetfw.schedule.problem import ExecutionPlan, Schedule, ScheduleProblem, Status
 from poetfw.schedule.search import (
     Found,
     SolveOptions,
+    best_known,
     search_algorithm_1,
     search_checkpoint_all,
     search_compact,
@@ -50,13 +50,13 @@ class Scheduler:
 
     Attributes:
         description: what it does, in a few words.
-        search: finds a plan.
+        search: finds a plan, starting from what is known.
         restrict: takes away from a problem what this scheduler does not use.
         complete: whether its bound holds for every plan of the problem it searches.
     """
 
     description: str
-    search: Callable[[ScheduleProblem, SolveOptions], Found]
+    search: Callable[[ScheduleProblem, SolveOptions, Found], Found]
     restrict: Callable[[ScheduleProblem], ScheduleProblem] = lambda problem: problem
     complete: bool = True
 
@@ -74,9 +74,8 @@ def without_recompute(problem: ScheduleProblem) -> ScheduleProblem:
 def _published(baseline: Baseline) -> Scheduler:
     """A baseline as a scheduler: it has a plan or says why not, and proves nothing."""
 
-    def search(problem: ScheduleProblem, options: SolveOptions) -> Found:
-        nothing = Found(None, math.inf, math.fsum(node.energy_j for node in problem.nodes))
-        return nothing.or_better(problem, baseline.plan(problem))
+    def search(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
+        return known.or_better(problem, baseline.plan(problem))
 
     return Scheduler(baseline.description, search)
 
@@ -100,7 +99,10 @@ SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
 
 
 def solve(
-    problem: ScheduleProblem, scheduler: str = "poet", options: SolveOptions | None = None
+    problem: ScheduleProblem,
+    scheduler: str = "poet",
+    options: SolveOptions | None = None,
+    known: Iterable[ExecutionPlan] = (),
 ) -> Schedule:
     """Find a schedule that meets the budget and the deadline.
 
@@ -110,6 +112,8 @@ def solve(
         problem: what to schedule.
         scheduler: a key of `SCHEDULERS`.
         options: limits of the search.
+        known: plans to start from, where this scheduler could have found them; the answer is
+            never worse than the best of those that meet the budget and the deadline.
 
     Raises:
         ProblemError: the problem is malformed.
@@ -128,7 +132,7 @@ def solve(
     options = options or SolveOptions()
     method = SCHEDULERS[scheduler]
     restricted = method.restrict(problem)
-    found = method.search(restricted, options)
+    found = method.search(restricted, options, best_known(restricted, known))
     if found.plan is None:
         raise _infeasible(restricted, scheduler, found, options)
     schedule = _schedule(problem, scheduler, restricted, found, options)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from poetfw.errors import PlanError
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, Step, StepKind
 from poetfw.schedule.simulator import Simulation, simulate
 
@@ -21,12 +22,16 @@ def plan_transfers(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPl
     """The same steps in an order in which the core waits less; the plan itself if there is none.
 
     Args:
-        problem: says what transfers take and whether they overlap with computing.
-        plan: a legal plan, but for the deadline.
+        problem: says what transfers take and whether they overlap with computing. Its deadline is
+            not looked at.
+        plan: a plan; one that the simulator does not accept is left as it is.
     """
     if problem.storage is None or not problem.storage.overlap:
         return plan
-    planner = _Planner(problem, list(plan))
+    try:
+        planner = _Planner(replace(problem, deadline_s=None), list(plan))
+    except PlanError:
+        return plan
     planner.delay_frees()
     planner.hasten_page_ins()
     return tuple(planner.steps)
@@ -37,6 +42,7 @@ class _Planner:
 
     def __init__(self, problem: ScheduleProblem, steps: list[Step]) -> None:
         self._problem = problem
+        self._taken = {node.name: node.in_place for node in problem.nodes}
         self._size = {node.name: node.output_bytes for node in problem.nodes}
         self.steps = steps
         self._now = self._simulate(steps)
@@ -46,9 +52,11 @@ class _Planner:
         leaving = {step.node for step in self.steps if step.kind is StepKind.PAGE_OUT}
         for step in [s for s in self.steps if s.kind is StepKind.FREE and s.node in leaving]:
             index = self.steps.index(step)
-            while self._waits_before(index) and self._move_is_legal(index, index + 1):
-                self._swap(index)
-                index += 1
+            while not self._takes_over(index - 1) and self._waits_before(index):
+                to = index + 2 if self._takes_over(index + 1) else index + 1
+                if not self._move(index, to):
+                    break
+                index = to
 
     def hasten_page_ins(self) -> None:
         """Begin page-ins earlier, where an op would wait for them."""
@@ -57,9 +65,11 @@ class _Planner:
                 continue
             index, best = number, list(self.steps)
             shortest_s = self._now.time_s
-            while self._reader_waits(index) and self._move_is_legal(index, index - 1):
-                self._swap(index - 1)
-                index -= 1
+            while self._reader_waits(index):
+                to = index - 2 if self._takes_over(index - 2) else index - 1
+                if not self._move(index, to):
+                    break
+                index = to
                 if self._now.time_s < shortest_s:
                     shortest_s, best = self._now.time_s, list(self.steps)
             if best != self.steps:
@@ -85,22 +95,31 @@ class _Planner:
                 return self._waits_before(later)
         return False
 
-    def _move_is_legal(self, index: int, to: int) -> bool:
-        """Whether a page-in may begin one step earlier, or a free happen one step later."""
+    def _move(self, index: int, to: int) -> bool:
+        """Have a page-in begin earlier, or a free happen later; returns whether that is legal."""
         if not 0 <= to < len(self.steps):
             return False
-        moving, other = self.steps[index], self.steps[to]
-        if other.node == moving.node or (
-            moving.kind is StepKind.PAGE_IN and other.kind is StepKind.PAGE_IN
-        ):
-            return False
-        during = self._now.during_bytes[to] + self._size[moving.node]
-        return during <= self._problem.ram_bytes
-
-    def _swap(self, index: int) -> None:
+        moving = self.steps[index]
+        passed = range(min(index + 1, to), max(index, to + 1))
+        for other in passed:
+            step = self.steps[other]
+            if step.node == moving.node or step.kind is moving.kind is StepKind.PAGE_IN:
+                return False
+            during = self._now.during_bytes[other] + self._size[moving.node]
+            if during > self._problem.ram_bytes:
+                return False
         steps = list(self.steps)
-        steps[index], steps[index + 1] = steps[index + 1], steps[index]
+        steps.insert(to, steps.pop(index))
         self.steps, self._now = steps, self._simulate(steps)
+        return True
+
+    def _takes_over(self, index: int) -> bool:
+        """Whether the step is an op that takes over what the next step frees."""
+        if not 0 <= index < len(self.steps) - 1:
+            return False
+        step, following = self.steps[index : index + 2]
+        taken = self._taken.get(step.node)
+        return step.kind is StepKind.COMPUTE and following == Step(StepKind.FREE, taken or "")
 
     def _simulate(self, steps: Sequence[Step]) -> Simulation:
-        return simulate(replace(self._problem, deadline_s=None), tuple(steps))
+        return simulate(self._problem, tuple(steps))
