@@ -17,12 +17,21 @@ from poetfw.memory.ordering.problem import (
     OrderingStatus,
     peak_bytes,
 )
-from poetfw.memory.ordering.search import Search
+from poetfw.memory.ordering.search import Effort, Search
 
-_WIDTHS = (4, 32, 256)
-"""States of equally many ops kept in each round."""
+_ROUNDS = (
+    (Effort(4), 0.6),
+    (Effort(2, 0, 0), 0.3),
+    (Effort(16, 0, 0), 0.5),
+    (Effort(32), 0.7),
+    (Effort(256), 1.0),
+)
+"""How hard to search in each round, and the share of the work left it may use.
 
-_STATES_PER_SECOND = 100_000
+The first one solves what networks give; two without looking ahead serve all other graphs.
+"""
+
+_STATES_PER_SECOND = 150_000
 """Search states granted for each second of the time limit: what a slow computer visits."""
 
 _RAISES = 64
@@ -56,10 +65,13 @@ def order_ops(
     bounded = _Bounded.of(indexed, glued)
     blocks = Blocks.of(indexed, glued)
     work = _Work(begin + time_limit_s, int(time_limit_s * _STATES_PER_SECOND))
-    for width in _WIDTHS:
+    for effort, share in _ROUNDS:
         if bounded.is_done or not work.is_left():
             break
-        _close_in(indexed, blocks, bounded, width, work)
+        part = _Work(work.deadline, int(work.states * share))
+        work.states -= part.states
+        _close_in(indexed, blocks, bounded, effort, part)
+        work.states += part.states
     if ilp and not bounded.is_done:
         left_s = begin + time_limit_s - time.perf_counter()
         answer = solve_ilp(indexed, glued, bounded.order, bounded.lower, left_s)
@@ -115,12 +127,14 @@ class _Work:
         return self.states > 0 and time.perf_counter() < self.deadline
 
 
-def _close_in(problem: Indexed, blocks: Blocks, bounded: _Bounded, width: int, work: _Work) -> None:
+def _close_in(
+    problem: Indexed, blocks: Blocks, bounded: _Bounded, effort: Effort, work: _Work
+) -> None:
     """Try the lower bound and raise it while that is proven; then halve up to the best known."""
     budget = low = bounded.lower
     raises = 0
     while not bounded.is_done and work.is_left():
-        search = Search(blocks, budget, width, work.states // 4, work.deadline)
+        search = Search(blocks, budget, effort, work.states // 2, work.deadline)
         found = search.run()
         work.states -= found.states
         if found.order is not None:

@@ -25,14 +25,23 @@ from typing import NamedTuple
 
 from poetfw.memory.ordering.blocks import Blocks
 
-_DESCENT_STATES = 48
-"""States visited at most while looking for a set that frees what it takes, from one op on."""
-
-_JOINT_STATES = 160
-"""The same, from all ops that can run."""
-
 _Path = tuple[int, "_Path"] | None
 """The ops that have run, the last one first."""
+
+
+class Effort(NamedTuple):
+    """How hard to search.
+
+    Attributes:
+        width: states kept of those with equally many ops.
+        descent: states visited at most while looking, from one op on, for a set that frees what it
+            takes.
+        joint: the same, from all ops that can run.
+    """
+
+    width: int
+    descent: int = 48
+    joint: int = 160
 
 
 class State(NamedTuple):
@@ -75,17 +84,17 @@ class Search:
     Args:
         problem: what to order.
         budget: bytes that may be live while an op runs.
-        width: states kept of those with equally many ops.
+        effort: how hard to search.
         states: states to visit at most.
         deadline: time (`perf_counter`) at which to stop.
     """
 
     def __init__(
-        self, problem: Blocks, budget: int, width: int, states: int, deadline: float
+        self, problem: Blocks, budget: int, effort: Effort, states: int, deadline: float
     ) -> None:
         self._problem = problem
         self._budget = budget
-        self._width = width
+        self._effort = effort
         self._states = states
         self._deadline = deadline
         self._visited = 0
@@ -106,9 +115,9 @@ class Search:
             if self._visited > self._states or time.perf_counter() > self._deadline:
                 return self._result(None, False)
             states = list(level.values())
-            if len(states) > self._width:
+            if len(states) > self._effort.width:
                 complete = False
-                states = nsmallest(self._width, states, key=lambda s: (s.live, s.left))
+                states = nsmallest(self._effort.width, states, key=lambda s: (s.live, s.left))
             for state in states:
                 for after in self._steps(state, state.ready):
                     known = levels.get(problem.n - after.left.bit_count())
@@ -169,7 +178,7 @@ class Search:
         before = set(state.ready)
         for i in state.ready:
             found = self._smallest(
-                state, next(self._steps(state, (i,)), None), before, _DESCENT_STATES
+                state, next(self._steps(state, (i,)), None), before, self._effort.descent
             )
             if found is not None:
                 return found
@@ -177,7 +186,7 @@ class Search:
 
     def _jointly(self, state: State) -> State | None:
         """A smallest set of any ops."""
-        return self._smallest(state, state, set(), _JOINT_STATES)
+        return self._smallest(state, state, set(), self._effort.joint)
 
     def _smallest(
         self, origin: State, first: State | None, excluded: set[int], limit: int
