@@ -53,7 +53,7 @@ from poetfw.schedule import (
     minimum_budget,
     solve,
 )
-from poetfw.training import Program, Sgd, in_place_input, make_program
+from poetfw.training import Program, Sgd, in_place_input, make_program, matching_parameters
 
 DEFAULT_DATA = "digits"
 DEFAULT_LOSS = "softmax_cross_entropy"
@@ -83,7 +83,8 @@ class BuildSettings:
         deadline_s: upper bound on one training step, in seconds.
         scheduler: how to schedule, one of `poetfw.schedule.SCHEDULERS`.
         loss: one of `poetfw.training.LOSSES`.
-        learning_rate, momentum, weight_decay: the optimizer.
+        learning_rate, momentum, weight_decay, clip_norm: the optimizer.
+        freeze: patterns of the names of parameters that are not trained.
         seed: decides the initial weights and the order of samples.
         time_limit_s: safety limit on the solver, in seconds.
     """
@@ -99,6 +100,8 @@ class BuildSettings:
     learning_rate: float | None = None
     momentum: float | None = None
     weight_decay: float | None = None
+    clip_norm: float | None = None
+    freeze: tuple[str, ...] = ()
     seed: int = 0
     time_limit_s: float = 60.0
 
@@ -123,6 +126,7 @@ class Build:
         program: its training and evaluation step.
         costs: what the training step's ops cost.
         budget_bytes: what the arena may occupy.
+        minimum_budget_bytes: the smallest budget for which a schedule is known.
         checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
         plan: the plan that the firmware follows.
         plan_id: names the plan.
@@ -135,6 +139,7 @@ class Build:
     program: Program
     costs: CostTable
     budget_bytes: int
+    minimum_budget_bytes: int
     checkpoint_all: Plan
     plan: Plan
     plan_id: str
@@ -154,7 +159,7 @@ def plan_build(settings: BuildSettings, progress: Progress) -> Build:
     model = load_model(settings)
     check_kernels(model)
     data = load_data(settings.data, model)
-    program = make_program(model.graph, model.loss, choose_optimizer(settings, model))
+    program = derive_program(settings, model)
     costs = analytic_costs(program.training, board)
     unlimited = plan_unscheduled(program, board, costs)
 
@@ -163,7 +168,7 @@ def plan_build(settings: BuildSettings, progress: Progress) -> Build:
         progress("asking the compiler for the size of static data")
         budget = arena_budget(program, board, unlimited)
     progress("solving for the schedule")
-    plan = plan_within(program, board, costs, budget, settings)
+    plan, minimum = plan_within(program, board, costs, budget, settings)
 
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan)
@@ -188,8 +193,19 @@ def plan_build(settings: BuildSettings, progress: Progress) -> Build:
             **draw_pictures(program, plan.training, plan.memory, budget, board.name),
         }
     )
-    plan_id = lowering.view.plan_id
-    return Build(board, model, data, program, costs, budget, unlimited, plan, plan_id, project)
+    return Build(
+        board=board,
+        model=model,
+        data=data,
+        program=program,
+        costs=costs,
+        budget_bytes=budget,
+        minimum_budget_bytes=minimum,
+        checkpoint_all=unlimited,
+        plan=plan,
+        plan_id=lowering.view.plan_id,
+        project=project,
+    )
 
 
 def write_build(build: Build, folder: Path) -> BuildReport:
@@ -203,6 +219,7 @@ def write_build(build: Build, folder: Path) -> BuildReport:
         model=build.model.name,
         batch=build.model.batch,
         budget_bytes=build.budget_bytes,
+        minimum_budget_bytes=build.minimum_budget_bytes,
         peak_bytes=build.plan.memory.peak_bytes,
         checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
         arena_bytes=build.plan.memory.arena_bytes,
@@ -284,10 +301,21 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
     """The model's optimizer, with what the user set instead."""
     chosen = {
         name: value
-        for name in ("learning_rate", "momentum", "weight_decay")
+        for name in ("learning_rate", "momentum", "weight_decay", "clip_norm")
         if (value := getattr(settings, name)) is not None
     }
     return replace(model.optimizer, **chosen)
+
+
+def derive_program(settings: BuildSettings, model: Model) -> Program:
+    """The training and evaluation step of a model, as the user wants it trained.
+
+    Raises:
+        ConfigError: a setting of the optimizer is out of range, or nothing is there to freeze.
+        ModelError: nothing is left to train, or the model cannot be trained.
+    """
+    frozen = matching_parameters(model.graph, settings.freeze)
+    return make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
 
 
 def schedule_problem(
@@ -351,7 +379,7 @@ def load_schedule_problem(settings: BuildSettings) -> ScheduleProblem:
     """
     board = load_board(settings.board)
     model = load_model(settings)
-    program = make_program(model.graph, model.loss, choose_optimizer(settings, model))
+    program = derive_program(settings, model)
     costs = analytic_costs(program.training, board)
     taken = board.reserved_ram_bytes + board.stack_bytes
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
@@ -411,8 +439,8 @@ def lower_plan(program: Program, board: Board, plan: Plan, slots: Sequence[Slot]
 
 def plan_within(
     program: Program, board: Board, costs: CostTable, budget_bytes: int, settings: BuildSettings
-) -> Plan:
-    """The best schedule that fits the budget, placed.
+) -> tuple[Plan, int]:
+    """The best schedule that fits the budget, placed; and the smallest budget there could be.
 
     Raises:
         InfeasibleError: there is none; the message names the smallest feasible budget.
@@ -421,14 +449,14 @@ def plan_within(
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     options = SolveOptions(time_limit_s=settings.time_limit_s)
     problem = schedule_problem(program.training, board, costs, None, settings.deadline_s)
-    check_budget(program, problem, evaluation, budget_bytes, resident)
+    minimum = check_budget(program, problem, evaluation, budget_bytes, resident)
     available = budget_bytes - resident
     for _ in range(_PLACEMENT_ATTEMPTS):
         training = solve(replace(problem, ram_bytes=available), settings.scheduler, options)
         memory = place_plan(program, training, evaluation, None)
         excess = memory.arena_bytes - budget_bytes
         if excess <= 0:
-            return Plan(training, evaluation, memory)
+            return Plan(training, evaluation, memory), minimum
         available -= excess
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
@@ -442,8 +470,8 @@ def check_budget(
     evaluation: Schedule,
     budget_bytes: int,
     resident: int,
-) -> None:
-    """Check that some schedule fits the budget.
+) -> int:
+    """Check that some schedule fits the budget; returns the smallest one for which that holds.
 
     Raises:
         InfeasibleError: none does; the message says what is in the way.
@@ -452,7 +480,7 @@ def check_budget(
     if evaluation.peak_bytes > needed:
         needed, op = evaluation.peak_bytes, f"{evaluation.scheduler} evaluation"
     if resident + needed <= budget_bytes:
-        return
+        return resident + needed
     parameters = sum(tensor.size_bytes for tensor in program.persistent)
     raise InfeasibleError(
         f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} needs at "
@@ -461,6 +489,7 @@ def check_budget(
         f"running statistics, which are not paged)",
         "choose a smaller --batch",
         "set --momentum 0, which keeps no optimizer state",
+        "freeze layers with --freeze: they need no gradient and no optimizer state",
         "choose a smaller model or a board with more RAM (`poetfw boards`)",
         minimum_budget_bytes=resident + needed,
     )

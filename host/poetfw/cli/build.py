@@ -9,7 +9,15 @@ import click
 
 from poetfw.boards import load_board
 from poetfw.cli import output
-from poetfw.cli.options import Positive, board_option, json_option, option, out_folder, out_option
+from poetfw.cli.options import (
+    Positive,
+    board_option,
+    json_option,
+    option,
+    out_folder,
+    out_option,
+    split_at_commas,
+)
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.models import DEFAULT_MODEL
@@ -73,6 +81,19 @@ from poetfw.training import LOSSES
 @option("--momentum", type=float, help="Momentum, in [0, 1).  [default: the model's]")
 @option("--weight-decay", type=float, help="L2 penalty.  [default: the model's]")
 @option(
+    "--clip-norm",
+    type=float,
+    metavar="NORM",
+    help="Scale the gradients down where their global norm is larger.  [default: never]",
+)
+@option(
+    "--freeze",
+    multiple=True,
+    callback=split_at_commas,
+    metavar="PATTERN,...",
+    help="Do not train the parameters of these names, e.g. 'conv1*'. May be given repeatedly.",
+)
+@option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
@@ -110,6 +131,8 @@ def build(
     learning_rate: float | None,
     momentum: float | None,
     weight_decay: float | None,
+    clip_norm: float | None,
+    freeze: tuple[str, ...],
     seed: int,
     time_limit: float,
     toolchain: str,
@@ -135,6 +158,8 @@ def build(
         learning_rate=learning_rate,
         momentum=momentum,
         weight_decay=weight_decay,
+        clip_norm=clip_norm,
+        freeze=freeze,
         seed=seed,
         time_limit_s=time_limit,
     )
@@ -157,6 +182,7 @@ def _print(report: BuildReport, board: str, is_default_folder: bool) -> None:
     rows = [
         ("model", f"{report.model}, batch {report.batch}"),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
+        ("smallest possible", output.size(report.minimum_budget_bytes)),
         ("budget", output.size(report.budget_bytes)),
         ("peak", output.size(report.peak_bytes)),
         ("arena", output.size(report.arena_bytes)),

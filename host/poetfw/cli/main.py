@@ -49,7 +49,7 @@ def cli(context: click.Context) -> None:
     settings = read_config(Path(), options)
     context.default_map = {
         name: {
-            parameter.name: values[key]
+            parameter.name: (values[key],) if parameter.multiple else values[key]
             for parameter in cli.commands[name].params
             for key in (option.lstrip("-") for option in parameter.opts)
             if parameter.name is not None and key in values

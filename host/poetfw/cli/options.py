@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +32,13 @@ class Positive(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value} is not a number.", param, ctx)
         return number
+
+
+def split_at_commas(
+    context: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> tuple[str, ...]:
+    """Callback of an option that may be given repeatedly, each time with one value or several."""
+    return tuple(part.strip() for value in values for part in value.split(","))
 
 
 def option(flag: str, *more: str, **settings: Any) -> Callable[[_Command], _Command]:

@@ -14,6 +14,7 @@ from poetfw.ops.base import (
     bytes_of,
     expect_floats,
     expect_number,
+    expect_shape,
     register,
 )
 
@@ -50,36 +51,41 @@ def descend(op: Op, gradient: Array, updates: Sequence[Array]) -> None:
 
 @register
 class Sgd(OpKind):
-    """Input gradient g; updates parameter w and, unless attribute `momentum` is 0, momentum v.
+    """Inputs gradient g and optionally factor f [1]; updates parameter w and momentum v.
 
-    g ← g + weight_decay·w;  v ← momentum·v + g;  w ← w - learning_rate·v (without momentum, g for
-    v). v starts at 0, so that the first step has v = g, as in PyTorch. Attributes `learning_rate`,
-    `momentum`, `weight_decay`.
+    g ← f·g + weight_decay·w;  v ← momentum·v + g;  w ← w - learning_rate·v. Without a factor, f
+    is 1. Where attribute `momentum` is 0, there is no v and g takes its place; else v starts at 0,
+    so that the first step has v = g, as in PyTorch. Attributes `learning_rate`, `momentum`,
+    `weight_decay`.
     """
 
     name = "sgd"
     recomputable = False
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
-        expect_floats(op, inputs, 1)
+        expect_floats(op, inputs, 1, 2)
+        for factor in inputs[1:]:
+            expect_shape(op, factor, (1,))
         expect_sgd(op)
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
-        descend(op, inputs[0], updates)
+        gradient, *factor = inputs
+        descend(op, factor[0] * gradient if factor else gradient, updates)
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        (gradient,) = inputs
+        gradient = inputs[0]
         return Work(
-            macs=(1 + len(op.updates)) * gradient.elements,
-            bytes_moved=(1 + 2 * len(op.updates)) * bytes_of(gradient),
+            macs=(len(inputs) + len(op.updates)) * gradient.elements,
+            bytes_moved=bytes_of(*inputs) + 2 * len(op.updates) * bytes_of(gradient),
         )
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
+        read: tuple[str | None, ...] = (*op.inputs, None)[:2]
         updated: tuple[str | None, ...] = (*op.updates, None)[:2]
         return Kernel(
             source="sgd",
             function="poet_sgd_update_f32",
-            arguments=(*op.inputs, *updated),
+            arguments=(*read, *updated),
             struct="poet_sgd",
             fields=(
                 ("elements", graph.by_name[op.inputs[0]].elements),

@@ -51,6 +51,7 @@ class BuildReport:
         model: name of the model.
         batch: samples in a batch.
         budget_bytes: what the arena may occupy.
+        minimum_budget_bytes: the smallest budget for which a schedule is known.
         peak_bytes: most bytes live at any step.
         checkpoint_all_peak_bytes: the same, if everything were kept.
         arena_bytes: bytes of the arena.
@@ -71,6 +72,7 @@ class BuildReport:
     model: str
     batch: PositiveInt
     budget_bytes: int
+    minimum_budget_bytes: int
     peak_bytes: int
     checkpoint_all_peak_bytes: int
     arena_bytes: int

@@ -1,8 +1,17 @@
 """From a model to its training step, and the reference that runs it on this computer."""
 
+from poetfw.training.freezing import matching_parameters
 from poetfw.training.optimizer import Sgd
 from poetfw.training.program import LOSSES, Program, make_program
 from poetfw.training.reference import Reference
 from poetfw.training.sharing import in_place_input
 
-__all__ = ["LOSSES", "Program", "Reference", "Sgd", "in_place_input", "make_program"]
+__all__ = [
+    "LOSSES",
+    "Program",
+    "Reference",
+    "Sgd",
+    "in_place_input",
+    "make_program",
+    "matching_parameters",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -60,7 +60,7 @@ class Program:
 
     @cached_property
     def parameter_gradients(self) -> Mapping[str, str]:
-        """The complete gradient of each trained parameter, by the parameter's name.
+        """The complete gradient of each trained parameter, by the parameter's name, not clipped.
 
         Those that are applied without being stored have none.
         """
@@ -96,16 +96,21 @@ class Program:
             raise ModelError(f"the program's JSON is malformed: {error!r}") from error
 
 
-def make_program(model: Graph, loss: str, optimizer: Sgd) -> Program:
+def make_program(model: Graph, loss: str, optimizer: Sgd, frozen: Collection[str] = ()) -> Program:
     """Derive the training and the evaluation step of a model.
 
     Gradients are applied as soon as they are complete: a parameter's update follows the last op
-    of the backward pass that reads the parameter or adds to its gradient.
+    of the backward pass that reads the parameter or adds to its gradient. Where gradients are
+    clipped, they wait for the norm of all, and the updates end the step.
+
+    A frozen parameter has no gradient and no momentum; what only its gradient would read is not
+    kept, and below the lowest trained parameter nothing is propagated back.
 
     Args:
         model: inference graph with one `INPUT` tensor.
         loss: a key of `LOSSES`.
         optimizer: what updates the parameters.
+        frozen: names of the parameters that are not trained.
 
     Raises:
         ModelError: the model has no parameter to train, an operator without a gradient, or an
@@ -113,9 +118,15 @@ def make_program(model: Graph, loss: str, optimizer: Sgd) -> Program:
     """
     if loss not in LOSSES:
         raise ModelError(f"{loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES))
-    if not model.with_role(Role.PARAMETER):
+    parameters = model.with_role(Role.PARAMETER)
+    if not parameters:
         raise ModelError(f"model {model.name!r} has no parameters to train")
-    training = _Builder(model)
+    if all(tensor.name in frozen for tensor in parameters):
+        raise ModelError(
+            f"all parameters of model {model.name!r} are frozen: there is nothing to train",
+            "freeze fewer of them",
+        )
+    training = _Builder(model, frozen)
     loss_tensor = training.add_state("loss")
     for op in model.ops:
         kind_of(op).training_form(op, training)
@@ -138,7 +149,7 @@ def make_program(model: Graph, loss: str, optimizer: Sgd) -> Program:
 class _Builder:
     """The graph being built; implements `poetfw.ops.Tape`."""
 
-    def __init__(self, model: Graph) -> None:
+    def __init__(self, model: Graph, frozen: Collection[str] = ()) -> None:
         self._model = model
         self._tensors: dict[str, Tensor] = {}
         self._ops: list[Op] = []
@@ -148,7 +159,7 @@ class _Builder:
         self._trained: set[str] = set()
         for tensor in model.persistent:
             self._tensors[tensor.name] = tensor
-            if tensor.role is Role.PARAMETER:
+            if tensor.role is Role.PARAMETER and tensor.name not in frozen:
                 self._trained.add(tensor.name)
         (source,) = model.with_role(Role.INPUT)
         attributes: dict[str, Attribute] = {"shape": source.shape}
@@ -231,6 +242,24 @@ class _Builder:
         self.emit(kind, result.name, (prediction, label), updates=(result.name,))
 
     def backward(self, optimizer: Sgd) -> None:
+        if optimizer.clip_norm is None:
+            for parameter in self._propagate():
+                self._update(parameter, optimizer)
+            return
+        complete: list[str] = []
+        totals: list[str] = []
+        for parameter in self._propagate():
+            complete.append(parameter)
+            inputs = (self._gradients[parameter], *totals[-1:])
+            totals.append(self.emit("square_sum", f"{parameter}.square_sum", inputs))
+        if totals:
+            attributes = {"max_norm": optimizer.clip_norm}
+            factor = self.emit("clip_factor", "clip factor", totals[-1:], attributes)
+            for parameter in complete:
+                self._update(parameter, optimizer, factor)
+
+    def _propagate(self) -> Iterator[str]:
+        """Append the backward pass; yield each trained parameter once its gradient is complete."""
         forward = tuple(self._ops)
         self._backward = True
         readers = {
@@ -247,9 +276,9 @@ class _Builder:
                 if name in readers:
                     readers[name] -= 1
                     if readers[name] == 0 and name in self._gradients:
-                        self._update(name, optimizer)
+                        yield name
 
-    def _update(self, parameter: str, optimizer: Sgd) -> None:
+    def _update(self, parameter: str, optimizer: Sgd, factor: str | None = None) -> None:
         updates = [parameter]
         if optimizer.momentum > 0:
             momentum = self._fresh(f"{parameter}.momentum", self._tensors)
@@ -265,7 +294,9 @@ class _Builder:
         inputs: tuple[str, ...] = (self._gradients[parameter],)
         last = self._ops[-1]
         fused = kind_of(last).fused_update
-        if fused is not None and (last.output,) == inputs:
+        if factor is not None:
+            inputs = (*inputs, factor)
+        elif fused is not None and (last.output,) == inputs:
             self._withdraw(last)
             kind, inputs = fused, last.inputs
             attributes.update(last.attributes)

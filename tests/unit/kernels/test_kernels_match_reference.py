@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -286,17 +287,73 @@ def test_correct_count(run_kernel: Run, batch: int, classes: int, seed: int) -> 
 
 
 @few
-@given(st.integers(1, 40), st.sampled_from([0.0, 0.9]), st.sampled_from([0.0, 1e-2]), seeds)
-def test_sgd(run_kernel: Run, elements: int, momentum: float, decay: float, seed: int) -> None:
-    gradient, *updates = normal(seed, (elements,), (elements,), (elements,))
+@given(
+    st.integers(1, 40),
+    st.sampled_from([0.0, 0.9]),
+    st.sampled_from([0.0, 1e-2]),
+    st.booleans(),
+    seeds,
+)
+def test_sgd(
+    run_kernel: Run, elements: int, momentum: float, decay: float, clipped: bool, seed: int
+) -> None:
+    gradient, factor, *updates = normal(seed, (elements,), (1,), (elements,), (elements,))
     attributes: dict[str, Attribute] = {
         "learning_rate": 0.05,
         "momentum": momentum,
         "weight_decay": decay,
     }
-    ran = run_kernel("sgd", [gradient], attributes, updates if momentum else updates[:1])
+    inputs = [gradient, factor] if clipped else [gradient]
+    ran = run_kernel("sgd", inputs, attributes, updates if momentum else updates[:1])
     for actual, expected in zip(ran.updates, ran.expected_updates, strict=True):
         assert_close(actual, expected, max(1.0, float(np.abs(expected).max())))
+
+
+def test_sgd_with_a_factor_of_1_gives_the_bits_of_sgd_without(run_kernel: Run) -> None:
+    gradient, parameter = normal(3, (100,), (100,))
+    attributes: dict[str, Attribute] = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0}
+    ones = np.ones(1, np.float32)
+    (clipped,) = run_kernel("sgd", [gradient, ones], attributes, [parameter]).updates
+    (plain,) = run_kernel("sgd", [gradient], attributes, [parameter]).updates
+    assert clipped.tobytes() == plain.tobytes()
+
+
+@few
+@given(st.integers(1, 600), st.booleans(), seeds)
+def test_square_sum(run_kernel: Run, elements: int, first: bool, seed: int) -> None:
+    gradient, before = normal(seed, (elements,), (1,))
+    ran = run_kernel("square_sum", [gradient] if first else [gradient, np.abs(before)])
+    assert_close(ran.output, ran.expected_output)
+
+
+@few
+@given(st.floats(0, 1e6, width=32), st.floats(2.0**-20, 1e6, width=32))
+def test_clip_factor(run_kernel: Run, total: float, max_norm: float) -> None:
+    inputs = [np.array([total], np.float32)]
+    ran = run_kernel("clip_factor", inputs, {"max_norm": max_norm})
+    assert_close(ran.output, ran.expected_output)
+    assert 0 < ran.output[0] <= 1
+
+
+def test_a_gradient_that_is_no_number_stays_one(run_kernel: Run) -> None:
+    total = run_kernel("square_sum", [np.array([1, np.nan], np.float32)])
+    assert np.isnan(total.output)
+    assert np.isnan(total.expected_output)
+    factor = run_kernel("clip_factor", [total.output], {"max_norm": 1.0})
+    assert np.isnan(factor.output)
+    assert np.isnan(factor.expected_output)
+
+
+def test_the_norm_of_a_million_elements_stays_accurate(run_kernel: Run) -> None:
+    """Adding their squares one by one would be off by a thousand times as much."""
+    gradient = np.full(1_000_000, 0.3, np.float32)
+    ran = run_kernel("square_sum", [gradient])
+    assert ran.output == pytest.approx(ran.expected_output, rel=1e-6)
+
+
+def test_a_norm_beyond_float32_clips_to_nothing(run_kernel: Run) -> None:
+    total = run_kernel("square_sum", [np.full(2000, 1e30, np.float32)]).output
+    assert run_kernel("clip_factor", [total], {"max_norm": 1.0}).output == 0
 
 
 def test_sums_over_large_images_stay_accurate(run_kernel: Run) -> None:

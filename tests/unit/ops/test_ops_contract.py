@@ -368,6 +368,11 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
     ),
     "softmax_backward: shapes": ("softmax_backward", tensors((2, 3), (3, 2)), {}, "[2, 3], not"),
     "gelu: integers": ("gelu", tensors((2,), integer=(0,)), {}, "to be f32, not i32"),
+    "sgd: three inputs": ("sgd", tensors((2,), (1,), (1,)), SGD, "has 3 inputs, not 1 or 2"),
+    "sgd: factor": ("sgd", tensors((2,), (2,)), SGD, "needs 'in1' to have shape [1], not [2]"),
+    "square_sum: before": ("square_sum", tensors((2,), (2,)), {}, "to have shape [1], not [2]"),
+    "clip_factor: sum": ("clip_factor", tensors((2,)), {"max_norm": 1.0}, "to have shape [1]"),
+    "clip_factor: max_norm": ("clip_factor", tensors((1,)), {}, "'max_norm' to be a finite number"),
     "tanh: two inputs": ("tanh", tensors((2,), (2,)), {}, "has 2 inputs, not 1"),
     "load_x: an input": ("load_x", tensors((2,)), {"shape": (2,)}, "has 1 inputs, not 0"),
     "load_y: integer": ("load_y", [], {"shape": (2,)}, "'integer' to be an int in [0, 1]"),
@@ -515,7 +520,7 @@ def test_sgd_without_momentum_gets_a_null_pointer() -> None:
     gradient, parameter = Tensor("in0", (3,)), Tensor("w", (3,), role=Role.PARAMETER)
     op = op_on("sgd", [gradient], SGD, updates=("w",))
     kernel = kind_of(op).kernel(op, Graph("one", (gradient, parameter), (op,), "w"))
-    assert kernel.arguments == ("in0", "w", None)
+    assert kernel.arguments == ("in0", None, "w", None)
     assert [name for name, value in kernel.fields if isinstance(value, float)] == [
         "learning_rate",
         "momentum",

@@ -8,7 +8,7 @@ import pytest
 from poetfw.errors import ConfigError, ModelError
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.models import build_model
-from poetfw.training import Program, Reference, Sgd, make_program
+from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters
 
 
 def tiny(names: Sequence[str] = ("x", "w", "y")) -> Graph:
@@ -109,6 +109,11 @@ def test_nothing_to_train_is_refused() -> None:
         {"learning_rate": float("nan")},
         {"momentum": 1.0},
         {"weight_decay": -1},
+        {"clip_norm": 0.0},
+        {"clip_norm": -1.0},
+        {"clip_norm": float("inf")},
+        {"clip_norm": float("nan")},
+        {"clip_norm": 1e-60},
     ],
 )
 def test_optimizer_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
@@ -116,14 +121,29 @@ def test_optimizer_settings_out_of_range_are_refused(settings: dict[str, float])
         Sgd(**settings)
 
 
-@pytest.mark.parametrize("model", ["digits-cnn", "resnet8", "lenet5", "mlp"])
-def test_ten_steps_agree_with_pytorch(model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "clip_norm", "freeze"),
+    [
+        ("digits-cnn", None, ()),
+        ("resnet8", None, ()),
+        ("lenet5", None, ()),
+        ("mlp", None, ()),
+        ("digits-cnn", 0.5, ()),
+        ("mlp", 2.0, ()),
+        ("digits-cnn", None, ("conv1*", "bn1*", "bn2*")),
+        ("lenet5", 1.0, ("c3*",)),
+    ],
+)
+def test_ten_steps_agree_with_pytorch(
+    model: str, clip_norm: float | None, freeze: tuple[str, ...]
+) -> None:
     torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
     from unit.training.torch_model import torch_step
 
     built = build_model(model, 8, 0)
-    sgd = Sgd(learning_rate=0.01, momentum=0.9, weight_decay=1e-3)
-    program = make_program(built.graph, built.loss, sgd)
+    sgd = Sgd(learning_rate=0.01, momentum=0.9, weight_decay=1e-3, clip_norm=clip_norm)
+    frozen = matching_parameters(built.graph, freeze)
+    program = make_program(built.graph, built.loss, sgd, frozen)
     reference = Reference(program, built.weights)
     theirs = {
         name: torch.tensor(np.asarray(value, np.float64)) for name, value in built.weights.items()
@@ -134,7 +154,8 @@ def test_ten_steps_agree_with_pytorch(model: str) -> None:
         x = random.normal(size=program.input.shape)
         y = random.integers(0, 10, program.batch)
         ours = reference.step(x, y)
-        loss, gradients = torch_step(built.graph, theirs, momenta, sgd, x, y)
+        loss, gradients = torch_step(built.graph, theirs, momenta, sgd, x, y, frozen)
+        assert gradients.keys() == reference.gradients.keys()
         assert ours == pytest.approx(loss, rel=1e-5)
         for name, gradient in gradients.items():
             scale = max(np.abs(gradient).max(), 1e-6)

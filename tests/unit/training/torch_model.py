@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -12,10 +13,16 @@ from poetfw.training import Sgd
 
 
 def torch_step(
-    graph: Graph, values: dict[str, Any], momenta: dict[str, Any], sgd: Sgd, x: Any, y: Any
+    graph: Graph,
+    values: dict[str, Any],
+    momenta: dict[str, Any],
+    sgd: Sgd,
+    x: Any,
+    y: Any,
+    frozen: Collection[str] = (),
 ) -> tuple[float, dict[str, Any]]:
-    """One training step; updates `values` and `momenta`. Returns loss and gradients."""
-    trained = [tensor.name for tensor in graph.with_role(Role.PARAMETER)]
+    """One training step; updates `values` and `momenta`. Returns loss and gradients, unclipped."""
+    trained = [t.name for t in graph.with_role(Role.PARAMETER) if t.name not in frozen]
     for name in trained:
         values[name] = values[name].detach().requires_grad_()
     live = dict(values)
@@ -25,9 +32,11 @@ def torch_step(
     loss = functional.cross_entropy(live[graph.output], torch.tensor(y))
     loss.backward()
     gradients = {name: values[name].grad.clone() for name in trained}
+    if sgd.clip_norm is not None:
+        torch.nn.utils.clip_grad_norm_([values[name] for name in trained], sgd.clip_norm)
     with torch.no_grad():
         for name in trained:
-            step = gradients[name] + sgd.weight_decay * values[name]
+            step = values[name].grad + sgd.weight_decay * values[name]
             momenta[name] = sgd.momentum * momenta.get(name, 0) + step
             values[name] = values[name] - sgd.learning_rate * momenta[name]
     return float(loss.detach()), {name: value.numpy() for name, value in gradients.items()}

@@ -156,10 +156,10 @@ int poet_train_step(void)
     poet_linear_backward_input_f32(&OP0013, P0009, T0018, T0021);
     /*  31  logits.weight.update: sgd T0020[10,64] -> P0009[10,64], P0012[10,64] */
     POET_TRY(poet_capture(CAPTURE_P0009, T0020, 2560u));
-    poet_sgd_update_f32(&OP0016, T0020, P0009, P0012);
+    poet_sgd_update_f32(&OP0016, T0020, NULL, P0009, P0012);
     /*  32  logits.bias.update: sgd T0019[10] -> P0010[10], P0013[10] */
     POET_TRY(poet_capture(CAPTURE_P0010, T0019, 40u));
-    poet_sgd_update_f32(&OP0017, T0019, P0010, P0013);
+    poet_sgd_update_f32(&OP0017, T0019, NULL, P0010, P0013);
     /*  33  flatten.backward: reshape T0021[4,64] -> T0022[4,16,2,2] (a view: nothing moves) */
     /*  34  pool3.backward: max_pool2d_backward T0013[4,16,4,4], T0022[4,16,2,2] -> T0023[4,16,4,4] */
     poet_max_pool2d_backward_f32(&OP0012, T0013, T0022, T0023);
@@ -171,14 +171,14 @@ int poet_train_step(void)
     poet_batch_norm_backward_input_f32(&OP0010, T0010, T0011, P0007, T0025, T0024, T0026);
     /*  38  bn3.affine.update: sgd T0025[2,16] -> P0007[2,16], P0014[2,16] */
     POET_TRY(poet_capture(CAPTURE_P0007, T0025, 128u));
-    poet_sgd_update_f32(&OP0018, T0025, P0007, P0014);
+    poet_sgd_update_f32(&OP0018, T0025, NULL, P0007, P0014);
     /*  39  conv3.backward_weight: conv2d_backward_weight T0009[4,8,4,4], T0026[4,16,4,4] -> T0027[16,8,3,3] */
     poet_conv2d_backward_weight_f32(&OP0007, T0009, T0026, T0027);
     /*  40  conv3.backward_input: conv2d_backward_input P0006[16,8,3,3], T0026[4,16,4,4] -> T0028[4,8,4,4] */
     poet_conv2d_backward_input_f32(&OP0007, P0006, T0026, T0028);
     /*  41  conv3.weight.update: sgd T0027[16,8,3,3] -> P0006[16,8,3,3], P0015[16,8,3,3] */
     POET_TRY(poet_capture(CAPTURE_P0006, T0027, 4608u));
-    poet_sgd_update_f32(&OP0019, T0027, P0006, P0015);
+    poet_sgd_update_f32(&OP0019, T0027, NULL, P0006, P0015);
     /*  42  pool2.backward: max_pool2d_backward T0008[4,8,8,8], T0028[4,8,4,4] -> T0029[4,8,8,8] */
     poet_max_pool2d_backward_f32(&OP0006, T0008, T0028, T0029);
     /*  43  relu2.backward: relu_backward T0008[4,8,8,8], T0029[4,8,8,8] -> T0030[4,8,8,8] */
@@ -191,7 +191,7 @@ int poet_train_step(void)
     poet_batch_norm_backward_input_f32(&OP0003, T0005, T0006, P0004, T0031, T0030, T0032);
     /*  47  bn2.affine.update: sgd T0031[2,8] -> P0004[2,8], P0016[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0004, T0031, 64u));
-    poet_sgd_update_f32(&OP0020, T0031, P0004, P0016);
+    poet_sgd_update_f32(&OP0020, T0031, NULL, P0004, P0016);
     /*  48  page in relu1 */
     POET_TRY(poet_page_in(SLOT_T0004, T0004_2, 8192u));
     /*  49  conv2.backward_weight: conv2d_backward_weight T0004_2[4,8,8,8], T0032[4,8,8,8] -> T0033[8,8,3,3] */
@@ -200,7 +200,7 @@ int poet_train_step(void)
     poet_conv2d_backward_input_f32(&OP0005, P0003, T0032, T0034);
     /*  51  conv2.weight.update: sgd T0033[8,8,3,3] -> P0003[8,8,3,3], P0017[8,8,3,3] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0033, 2304u));
-    poet_sgd_update_f32(&OP0021, T0033, P0003, P0017);
+    poet_sgd_update_f32(&OP0021, T0033, NULL, P0003, P0017);
     /*  52  relu1.backward: relu_backward T0004_2[4,8,8,8], T0034[4,8,8,8] -> T0035[4,8,8,8] */
     poet_relu_backward_f32(&OP0004, T0004_2, T0034, T0035);
     /*  53  page in conv1 */
@@ -211,13 +211,13 @@ int poet_train_step(void)
     poet_batch_norm_backward_input_f32(&OP0003, T0001, T0002, P0001, T0036, T0035, T0037);
     /*  56  bn1.affine.update: sgd T0036[2,8] -> P0001[2,8], P0018[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0036, 64u));
-    poet_sgd_update_f32(&OP0020, T0036, P0001, P0018);
+    poet_sgd_update_f32(&OP0020, T0036, NULL, P0001, P0018);
     /*  57  page in x */
     POET_TRY(poet_page_in(SLOT_T0000, T0000_2, 1024u));
     /*  58  conv1.backward_weight: conv2d_backward_weight T0000_2[4,1,8,8], T0037[4,8,8,8] -> T0038[8,1,3,3] */
     poet_conv2d_backward_weight_f32(&OP0000, T0000_2, T0037, T0038);
     /*  59  conv1.weight.update: sgd T0038[8,1,3,3] -> P0000[8,1,3,3], P0019[8,1,3,3] */
     POET_TRY(poet_capture(CAPTURE_P0000, T0038, 288u));
-    poet_sgd_update_f32(&OP0022, T0038, P0000, P0019);
+    poet_sgd_update_f32(&OP0022, T0038, NULL, P0000, P0019);
     return POET_OK;
 }

@@ -75,10 +75,10 @@ int poet_train_step(void)
     poet_linear_backward_input_f32(&OP0004, P0004, T0007, T0010);
     /*  13  logits.weight.update: sgd T0009[10,32] -> P0004[10,32], P0007[10,32] */
     POET_TRY(poet_capture(CAPTURE_P0004, T0009, 1280u));
-    poet_sgd_update_f32(&OP0007, T0009, P0004, P0007);
+    poet_sgd_update_f32(&OP0007, T0009, NULL, P0004, P0007);
     /*  14  logits.bias.update: sgd T0008[10] -> P0005[10], P0008[10] */
     POET_TRY(poet_capture(CAPTURE_P0005, T0008, 40u));
-    poet_sgd_update_f32(&OP0008, T0008, P0005, P0008);
+    poet_sgd_update_f32(&OP0008, T0008, NULL, P0005, P0008);
     /*  15  relu2.backward: relu_backward T0004[4,32], T0010[4,32] -> T0011[4,32] */
     poet_relu_backward_f32(&OP0003, T0004, T0010, T0011);
     /*  16  hidden2.backward_bias: linear_backward_bias T0011[4,32] -> T0012[32] */
@@ -89,10 +89,10 @@ int poet_train_step(void)
     poet_linear_backward_input_f32(&OP0002, P0002, T0011, T0014);
     /*  19  hidden2.weight.update: sgd T0013[32,64] -> P0002[32,64], P0009[32,64] */
     POET_TRY(poet_capture(CAPTURE_P0002, T0013, 8192u));
-    poet_sgd_update_f32(&OP0010, T0013, P0002, P0009);
+    poet_sgd_update_f32(&OP0010, T0013, NULL, P0002, P0009);
     /*  20  hidden2.bias.update: sgd T0012[32] -> P0003[32], P0010[32] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0012, 128u));
-    poet_sgd_update_f32(&OP0011, T0012, P0003, P0010);
+    poet_sgd_update_f32(&OP0011, T0012, NULL, P0003, P0010);
     /*  21  relu1.backward: relu_backward T0002[4,64], T0014[4,64] -> T0015[4,64] */
     poet_relu_backward_f32(&OP0001, T0002, T0014, T0015);
     /*  22  hidden1.backward_bias: linear_backward_bias T0015[4,64] -> T0016[64] */
@@ -101,9 +101,9 @@ int poet_train_step(void)
     poet_linear_backward_weight_f32(&OP0000, T0000, T0015, T0017);
     /*  24  hidden1.weight.update: sgd T0017[64,64] -> P0000[64,64], P0011[64,64] */
     POET_TRY(poet_capture(CAPTURE_P0000, T0017, 16384u));
-    poet_sgd_update_f32(&OP0013, T0017, P0000, P0011);
+    poet_sgd_update_f32(&OP0013, T0017, NULL, P0000, P0011);
     /*  25  hidden1.bias.update: sgd T0016[64] -> P0001[64], P0012[64] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0016, 256u));
-    poet_sgd_update_f32(&OP0014, T0016, P0001, P0012);
+    poet_sgd_update_f32(&OP0014, T0016, NULL, P0001, P0012);
     return POET_OK;
 }
