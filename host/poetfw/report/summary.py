@@ -33,6 +33,7 @@ class ScheduleSummary:
     recomputes: int
     page_ins: int
     page_outs: int
+    window_gap: float | None
 
     @staticmethod
     def of(schedule: Schedule) -> ScheduleSummary:
@@ -122,7 +123,8 @@ class Verification:
         reference: precision of the NumPy reference: float64, or float32 where rounding made
             float64 decide a ReLU or a maximum differently.
         max_rel_error_loss: losses of all steps, against the NumPy reference.
-        max_rel_error_gradients: the last step's gradients, against the same.
+        max_rel_error_gradients: the last step's gradients, as far as they are stored, and the
+            momenta that all of them were added to, against the same; None where there are neither.
         max_rel_error_weights: parameters and running statistics after the last step, likewise.
         bit_identical_to_unscheduled: whether weights, optimizer state and losses have the bits of
             a run of the same model that recomputes and pages nothing.
@@ -130,7 +132,7 @@ class Verification:
 
     reference: str
     max_rel_error_loss: float
-    max_rel_error_gradients: float
+    max_rel_error_gradients: float | None
     max_rel_error_weights: float
     bit_identical_to_unscheduled: bool
 

@@ -12,7 +12,7 @@ class Transfer:
     """What moving bytes between RAM and storage costs, in one direction.
 
     A transfer of n bytes (whole blocks) takes `latency_s + n / bandwidth_bytes_per_s` seconds and
-    `energy_j + n * energy_j_per_byte` joules.
+    `energy_j + n * energy_j_per_byte` joules. With infinite bandwidth, bytes take no time.
     """
 
     bandwidth_bytes_per_s: float
@@ -169,6 +169,8 @@ class Schedule:
         bound_is_global: whether the bound holds for every schedule, not for a restricted set.
         solve_time_s: seconds the solve took.
         recomputes, page_ins, page_outs: counts of such steps in the plan.
+        window_gap: the gap to the best plan that computes again only near what is differentiated:
+            certified, but not global; None where nothing was proven about it.
     """
 
     scheduler: str
@@ -186,3 +188,4 @@ class Schedule:
     recomputes: int
     page_ins: int
     page_outs: int
+    window_gap: float | None = None

@@ -156,6 +156,7 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
         "recomputes": schedule.recomputes,
         "page_ins": schedule.page_ins,
         "page_outs": schedule.page_outs,
+        "window_gap": schedule.window_gap,
         "plan": plan_to_json(schedule.plan),
     }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from poetfw.errors import UnsuitableError
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
+from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.bounds import accepts, unlimited
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.indexed import Indexed
@@ -19,6 +21,7 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.transfers import plan_transfers
 
 _TIGHTENINGS = 3
+_WINDOW_TIME_SHARE = 0.6  # plans come from the window, global bounds from what follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,15 @@ class Found:
         plan: the best plan, which the simulator accepts; None without one.
         energy_j: its energy; infinite without one.
         bound_j: no plan that the formulation can express takes less; infinite if there is none.
+        window_bound_j: no plan takes less that computes again only within the window, in a budget
+            that leaves room for the smallest tensors; None where that was not asked.
         interrupted: whether the user ended the search.
     """
 
     plan: ExecutionPlan | None
     energy_j: float
     bound_j: float
+    window_bound_j: float | None = None
     interrupted: bool = False
 
     @property
@@ -59,14 +65,27 @@ class Found:
             return 1.0
         return (self.energy_j - self.bound_j) / self.energy_j if self.energy_j else 0.0
 
+    def with_bound(self, bound_j: float, is_global: bool) -> Found:
+        """With a further bound."""
+        if not is_global:
+            return replace(self, window_bound_j=min(bound_j, self.energy_j))
+        return replace(self, bound_j=max(self.bound_j, bound_j))
+
     def or_better(self, problem: ScheduleProblem, plan: ExecutionPlan | None) -> Found:
         """With this plan instead, if the simulator accepts it and it takes less energy."""
         plan = None if plan is None else plan_transfers(problem, plan)
         simulation = accepts(problem, plan) if plan is not None else None
         if simulation is None or simulation.energy_j >= self.energy_j:
             return self
-        bound_j = min(self.bound_j, simulation.energy_j)
-        return replace(self, plan=plan, energy_j=simulation.energy_j, bound_j=bound_j)
+        energy_j = simulation.energy_j
+        within = None if self.window_bound_j is None else min(self.window_bound_j, energy_j)
+        return replace(
+            self,
+            plan=plan,
+            energy_j=energy_j,
+            bound_j=min(self.bound_j, energy_j),
+            window_bound_j=within,
+        )
 
 
 def best_known(problem: ScheduleProblem, plans: Iterable[ExecutionPlan]) -> Found:
@@ -83,22 +102,27 @@ def search_checkpoint_all(problem: ScheduleProblem, options: SolveOptions, known
 
 
 def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
-    """The best plan that the compact formulation finds, and never a worse than its start."""
+    """The best plan that the compact formulation finds, and never a worse than its start.
+
+    It starts from the best of the published methods. A first program, restricted to a window and
+    to a budget that leaves room for the smallest tensors, finds a good plan quickly; the following
+    ones are unrestricted, so their bounds are global.
+    """
     graph = Indexed.of(problem)
     found = known.or_better(problem, checkpoint_all(graph))
     if found.gap <= 0:
         return found
     if max(map(graph.working_set, range(graph.n))) > problem.ram_bytes:
         return replace(found, bound_j=math.inf)
-    found = found.or_better(problem, furthest_use(graph))
-    passes = _passes(problem, options)
     ends_s = time.perf_counter() + options.time_limit_s
     try:
-        for number, (reduced, window) in enumerate(passes, start=1):
+        found = found.or_better(problem, furthest_use(graph))
+        for plan in _published_plans(problem):
+            found = found.or_better(problem, plan)
+        for attempt in _passes(problem, options):
             left_s = max(0.0, ends_s - time.perf_counter())
-            limit_s = left_s if number == len(passes) else left_s / 2
-            limits = replace(options, time_limit_s=limit_s)
-            found = _improve(problem, found, limits, reduced, window)
+            limit_s = left_s if attempt.window is None else left_s * _WINDOW_TIME_SHARE
+            found = _improve(problem, found, replace(options, time_limit_s=limit_s), attempt)
             if found.gap <= options.gap:
                 break
     except KeyboardInterrupt:
@@ -108,17 +132,45 @@ def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found
     return found
 
 
-def _passes(
-    problem: ScheduleProblem, options: SolveOptions
-) -> list[tuple[ScheduleProblem, int | None]]:
-    """Programs to solve one after the other, each starting from the plan of the one before."""
+def _published_plans(problem: ScheduleProblem) -> Iterator[ExecutionPlan]:
+    """What the published methods find."""
+    for baseline in BASELINES.values():
+        try:
+            yield baseline.plan(problem)
+        except UnsuitableError:
+            continue
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A program to solve, starting from the plan of the one before.
+
+    Attributes:
+        problem: what it schedules, in place of the problem itself.
+        window: where it may compute again; None for anywhere.
+    """
+
+    problem: ScheduleProblem
+    window: int | None
+
+    def bounds(self, problem: ScheduleProblem) -> bool:
+        """Whether its bound holds for every plan of the problem."""
+        return self.window is None and self.problem.ram_bytes >= problem.ram_bytes
+
+
+def _passes(problem: ScheduleProblem, options: SolveOptions) -> list[_Pass]:
     reduced = without_small_tensors(problem, options.small_share)
-    passes: list[tuple[ScheduleProblem, int | None]] = []
+    passes = []
     if options.window is not None and any(node.backward for node in problem.nodes):
-        passes.append((reduced, options.window))
+        left_out = sum(
+            node.output_bytes - less.output_bytes
+            for node, less in zip(problem.nodes, reduced.nodes, strict=True)
+        )
+        ram_bytes = max(0, problem.ram_bytes - left_out)
+        passes.append(_Pass(replace(reduced, ram_bytes=ram_bytes), options.window))
     if reduced != problem:
-        passes.append((reduced, None))
-    return [*passes, (problem, None)]
+        passes.append(_Pass(reduced, None))
+    return [*passes, _Pass(problem, None)]
 
 
 def without_small_tensors(problem: ScheduleProblem, share: float) -> ScheduleProblem:
@@ -148,7 +200,7 @@ def search_algorithm_1(problem: ScheduleProblem, options: SolveOptions, known: F
         formulation = formulate_algorithm_1(Indexed.of(problem))
         return _Written(formulation.program, formulation.stages)
 
-    return _run(problem, found, options, problem, write)
+    return _run(problem, found, options, _Pass(problem, None), write)
 
 
 @dataclass(frozen=True)
@@ -161,44 +213,42 @@ class _Written:
 
 
 def _improve(
-    problem: ScheduleProblem,
-    found: Found,
-    options: SolveOptions,
-    reduced: ScheduleProblem,
-    window: int | None,
+    problem: ScheduleProblem, found: Found, options: SolveOptions, attempt: _Pass
 ) -> Found:
-    """Solve the compact formulation of the reduced problem, starting from what is known."""
+    """Solve the compact formulation of a pass, starting from what is known."""
 
     def write(problem: ScheduleProblem) -> _Written:
         graph = Indexed.of(problem)
-        compact = formulate(graph, window=window)
+        compact = formulate(graph, window=attempt.window)
         start = compact.start(graph, found.plan) if found.plan else None
         return _Written(compact.program, compact.stages, start)
 
-    improved = _run(problem, found, options, reduced, write)
-    # A bound within the window bounds nothing else.
-    return improved if window is None else replace(improved, bound_j=found.bound_j)
+    return _run(problem, found, options, attempt, write)
 
 
 def _run(
     problem: ScheduleProblem,
     found: Found,
     options: SolveOptions,
-    relaxed: ScheduleProblem,
+    attempt: _Pass,
     write: Callable[[ScheduleProblem], _Written],
 ) -> Found:
-    """Solve the program of a relaxation until the simulator accepts its plan for the problem.
+    """Solve the program of a pass until the simulator accepts its plan for the problem.
 
-    The plan may overrun the budget or the deadline, by what the relaxation leaves out or by a
+    The plan may overrun the budget or the deadline, by what a relaxation leaves out or by a
     solver's tolerance; then the program is solved again with that much less of it.
     """
     graph = Indexed.of(problem)
-    tightened = relaxed
+    tightened = attempt.problem
+    ends_s = time.perf_counter() + options.time_limit_s
     for _ in range(_TIGHTENINGS):
         written = write(tightened)
-        solution = solve_program(written.program, options, written.start)
-        if tightened is relaxed:
-            found = replace(found, bound_j=max(found.bound_j, solution.bound))
+        left_s = max(0.0, ends_s - time.perf_counter())
+        solution = solve_program(
+            written.program, replace(options, time_limit_s=left_s), written.start
+        )
+        if tightened is attempt.problem:
+            found = found.with_bound(solution.bound, attempt.bounds(problem))
         if solution.values is None:
             break
         plan = plan_transfers(problem, lower(graph, written.stages(solution.values)))

@@ -142,6 +142,16 @@ def solve(
     return schedule
 
 
+def checkpoint_all_schedule(problem: ScheduleProblem) -> Schedule:
+    """The schedule that keeps everything, with RAM and time enough for it.
+
+    Raises:
+        ProblemError: the problem is malformed.
+    """
+    enough = sum(node.output_bytes + node.workspace_bytes for node in problem.nodes)
+    return solve(replace(problem, ram_bytes=enough, deadline_s=None), "checkpoint-all")
+
+
 def _schedule(
     problem: ScheduleProblem,
     scheduler: str,
@@ -174,7 +184,14 @@ def _schedule(
         recomputes=simulation.recomputes,
         page_ins=simulation.page_ins,
         page_outs=simulation.page_outs,
+        window_gap=_gap(found.energy_j, found.window_bound_j),
     )
+
+
+def _gap(energy_j: float, bound_j: float | None) -> float | None:
+    if bound_j is None:
+        return None
+    return max(0.0, (energy_j - bound_j) / energy_j) if energy_j else 0.0
 
 
 def _infeasible(
