@@ -40,6 +40,7 @@ from poetfw.firmware import (
 from poetfw.importers import DataSet, load_data
 from poetfw.ir import Graph
 from poetfw.memory import MemoryPlan, padded, plan_memory, resident_bytes
+from poetfw.memory.ordering import from_graph, order_ops, reorder, reorder_plan
 from poetfw.models import DEFAULT_MODEL, Model, build_model
 from poetfw.ops import Array, kind_of, kinds_without_kernel
 from poetfw.report import BuildReport, ScheduleSummary, draw_pictures, json_bytes, stage_files
@@ -51,6 +52,7 @@ from poetfw.schedule import (
     Storage,
     Transfer,
     minimum_budget,
+    simulate,
     solve,
 )
 from poetfw.training import Program, Sgd, in_place_input, make_program, matching_parameters
@@ -65,6 +67,7 @@ REPORT = "build.json"
 """The build report's name in a project."""
 
 _PLACEMENT_ATTEMPTS = 5
+_ORDERING_TIME_S = 5.0
 
 Progress = Callable[[str], None]
 """Called with what begins now."""
@@ -159,7 +162,7 @@ def plan_build(settings: BuildSettings, progress: Progress) -> Build:
     model = load_model(settings)
     check_kernels(model)
     data = load_data(settings.data, model)
-    program = derive_program(settings, model)
+    program = derive_program(settings, model, board)
     costs = analytic_costs(program.training, board)
     unlimited = plan_unscheduled(program, board, costs)
 
@@ -307,7 +310,7 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
     return replace(model.optimizer, **chosen)
 
 
-def derive_program(settings: BuildSettings, model: Model) -> Program:
+def derive_program(settings: BuildSettings, model: Model, board: Board) -> Program:
     """The training and evaluation step of a model, as the user wants it trained.
 
     Raises:
@@ -315,7 +318,21 @@ def derive_program(settings: BuildSettings, model: Model) -> Program:
         ModelError: nothing is left to train, or the model cannot be trained.
     """
     frozen = matching_parameters(model.graph, settings.freeze)
-    return make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
+    program = make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
+    return order_program(program, board)
+
+
+def order_program(program: Program, board: Board) -> Program:
+    """The program with its training step's ops in an order of lower peak, where there is one."""
+    ordering = order_ops(from_graph(program.training), _ORDERING_TIME_S)
+    ordered = replace(program, training=reorder(program.training, ordering.order))
+
+    def peak_bytes(candidate: Program) -> int:
+        costs = analytic_costs(candidate.training, board)
+        problem = schedule_problem(candidate.training, board, costs, None)
+        return solve(problem, "checkpoint-all").peak_bytes
+
+    return min((program, ordered), key=peak_bytes)
 
 
 def schedule_problem(
@@ -379,7 +396,7 @@ def load_schedule_problem(settings: BuildSettings) -> ScheduleProblem:
     """
     board = load_board(settings.board)
     model = load_model(settings)
-    program = derive_program(settings, model)
+    program = derive_program(settings, model, board)
     costs = analytic_costs(program.training, board)
     taken = board.reserved_ram_bytes + board.stack_bytes
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
@@ -396,7 +413,7 @@ def plan_unscheduled(program: Program, board: Board, costs: CostTable) -> Plan:
 
 def unscheduled_peak_bytes(model: Model, board: Board) -> int:
     """Bytes of RAM that training takes if everything is computed once and kept."""
-    program = make_program(model.graph, model.loss, model.optimizer)
+    program = order_program(make_program(model.graph, model.loss, model.optimizer), board)
     return plan_unscheduled(
         program, board, analytic_costs(program.training, board)
     ).memory.peak_bytes
@@ -452,7 +469,8 @@ def plan_within(
     minimum = check_budget(program, problem, evaluation, budget_bytes, resident)
     available = budget_bytes - resident
     for _ in range(_PLACEMENT_ATTEMPTS):
-        training = solve(replace(problem, ram_bytes=available), settings.scheduler, options)
+        limited = replace(problem, ram_bytes=available)
+        training = with_lower_peak(limited, solve(limited, settings.scheduler, options))
         memory = place_plan(program, training, evaluation, None)
         excess = memory.arena_bytes - budget_bytes
         if excess <= 0:
@@ -462,6 +480,13 @@ def plan_within(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
         "raise --ram, or choose a smaller --batch",
     )
+
+
+def with_lower_peak(problem: ScheduleProblem, schedule: Schedule) -> Schedule:
+    """The schedule with its steps in an order of lower peak, where there is one."""
+    plan = reorder_plan(problem, schedule.plan, _ORDERING_TIME_S)
+    simulation = simulate(problem, plan)
+    return replace(schedule, plan=plan, peak_bytes=simulation.peak_bytes, time_s=simulation.time_s)
 
 
 def check_budget(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from poetfw.errors import PlanError
 from poetfw.memory.ordering.order import order_ops
 from poetfw.memory.ordering.problem import OrderingProblem, OrderOp, without_duplicates
 from poetfw.schedule import ExecutionPlan, ScheduleProblem, Step, StepKind, simulate
@@ -31,8 +32,12 @@ def reorder_plan(
     steps = _steps(problem, plan)
     ordering = order_ops(steps, time_limit_s)
     kinds = {op.name: step for op, step in zip(steps.ops, _lasting(plan), strict=True)}
-    improved = _with_frees(steps, ordering.order, kinds)
-    after = simulate(problem, improved)
+    in_place = {node.name: node.in_place for node in problem.nodes}
+    improved = _with_frees(steps, ordering.order, kinds, in_place)
+    try:
+        after = simulate(problem, improved)
+    except PlanError:  # the search does not see which tensors take over others' RAM
+        return plan
     return improved if after.peak_bytes < before.peak_bytes else plan
 
 
@@ -99,19 +104,24 @@ def _steps(problem: ScheduleProblem, plan: ExecutionPlan) -> OrderingProblem:
 
 
 def _with_frees(
-    steps: OrderingProblem, order: Sequence[str], kinds: dict[str, Step]
+    steps: OrderingProblem,
+    order: Sequence[str],
+    kinds: Mapping[str, Step],
+    in_place: Mapping[str, str | None],
 ) -> ExecutionPlan:
-    """The plan of an order, every stay freed right after its last step."""
+    """The plan of an order, every stay freed right after its last step.
+
+    What a step may take over is freed first, so that it does.
+    """
     ops = {op.name: op for op in steps.ops}
     last = {stay: name for name in order for stay in (*ops[name].outputs, *ops[name].inputs)}
     plan: list[Step] = []
     for name in order:
         plan.append(kinds[name])
-        plan += [
-            _free(kinds[stay])
-            for stay in (*ops[name].inputs, *ops[name].outputs)
-            if last[stay] == name
-        ]
+        taken = in_place[kinds[name].node] if kinds[name].kind is StepKind.COMPUTE else None
+        ended = [stay for stay in (*ops[name].inputs, *ops[name].outputs) if last[stay] == name]
+        ended.sort(key=lambda stay: kinds[stay].node != taken)
+        plan += [_free(kinds[stay]) for stay in ended]
     return tuple(plan)
 
 

@@ -21,17 +21,20 @@ def from_graph(graph: Graph) -> OrderingProblem:
     """The ordering problem of a graph, in the bytes its tensors occupy in the arena.
 
     Control edges keep what is read and written of each persistent tensor in the graph's order:
-    whoever reads a parameter runs before its update.
+    whoever reads a parameter runs before its update. And the backward pass begins after the whole
+    forward pass, as schedulers expect.
     """
     ops = []
+    forward = tuple(op.name for op in graph.ops if not op.backward)
+    backward = next((op.name for op in graph.ops if op.backward), None)
     for op, after in zip(graph.ops, _hazards(graph), strict=True):
         ops.append(
             OrderOp(
                 name=op.name,
                 inputs=without_duplicates(t for t in op.inputs if t in graph.producer),
                 outputs=() if op.output is None else (op.output,),
-                workspace_bytes=padded(kind_of(op).kernel(op, graph).workspace_bytes),
-                after=after,
+                workspace_bytes=padded(kind_of(op).workspace_bytes(op, graph)),
+                after=without_duplicates((*after, *(forward if op.name == backward else ()))),
             )
         )
     sizes = {name: padded(graph.by_name[name].size_bytes) for name in graph.producer}
