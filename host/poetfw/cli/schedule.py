@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,7 +16,20 @@ from poetfw.errors import ProblemError
 if TYPE_CHECKING:
     from poetfw.schedule import Schedule, ScheduleProblem, Simulation
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
 _EPILOG = "Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json"
+
+
+def model_as_option(command: _Command) -> _Command:
+    """--model-as."""
+    return option(
+        "--model-as",
+        type=click.Choice(["device", "poet"]),
+        default="device",
+        show_default=True,
+        help="What counts: all that the device does, or only what POET's paper models.",
+    )(command)
 
 
 def _read(path: Path) -> bytes:
@@ -54,6 +68,7 @@ def _read(path: Path) -> bytes:
     metavar="ANSWER.json",
     help="Do not solve: run the simulator on the plan of this answer.",
 )
+@model_as_option
 @json_option
 def schedule(
     problem: Path | None,
@@ -67,6 +82,7 @@ def schedule(
     time_limit: float,
     solver: str,
     replay: Path | None,
+    model_as: str,
     as_json: bool,
 ) -> int:
     """Find the schedule of a problem, or of a model on a board.
@@ -76,6 +92,7 @@ def schedule(
     """
     from poetfw.pipeline import BuildSettings, load_schedule_problem
     from poetfw.schedule import (
+        MODELS_AS,
         Interrupted,
         SolveOptions,
         plan_from_json,
@@ -95,7 +112,7 @@ def schedule(
         assert board is not None
         assert model is not None
         task = load_schedule_problem(BuildSettings(board=board, model=model, batch=batch))
-    task = _limited(task, ram, ram_fraction, deadline)
+    task = _limited(MODELS_AS[model_as](task), ram, ram_fraction, deadline)
     if replay is not None:
         simulation = simulate(task, plan_from_json(_read(replay), str(replay)))
         _print_simulation(task, simulation, as_json)
@@ -122,12 +139,10 @@ def _limited(
     deadline_s: float | None,
 ) -> ScheduleProblem:
     """The problem with the budget and deadline that were asked for."""
-    from poetfw.schedule import solve
+    from poetfw.schedule import checkpoint_all_schedule
 
     if ram_fraction is not None:
-        enough = sum(node.output_bytes + node.workspace_bytes for node in problem.nodes)
-        everything = solve(replace(problem, ram_bytes=enough, deadline_s=None), "checkpoint-all")
-        ram_bytes = int(everything.peak_bytes * ram_fraction)
+        ram_bytes = int(checkpoint_all_schedule(problem).peak_bytes * ram_fraction)
     if ram_bytes is not None:
         problem = replace(problem, ram_bytes=ram_bytes)
     return problem if deadline_s is None else replace(problem, deadline_s=deadline_s)

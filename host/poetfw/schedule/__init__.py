@@ -1,6 +1,7 @@
 """When to compute, recompute and page: the schedule that trains within the budget."""
 
 from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time
+from poetfw.schedule.paper_model import MODELS_AS, as_published
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -21,10 +22,11 @@ from poetfw.schedule.problem_json import (
 )
 from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.simulator import Simulation, simulate
-from poetfw.schedule.solve import SCHEDULERS, Interrupted, Scheduler, solve
+from poetfw.schedule.solve import SCHEDULERS, Interrupted, Scheduler, checkpoint_all_schedule, solve
 from poetfw.schedule.validation import validate
 
 __all__ = [
+    "MODELS_AS",
     "SCHEDULERS",
     "ExecutionPlan",
     "Interrupted",
@@ -41,6 +43,8 @@ __all__ = [
     "StepKind",
     "Storage",
     "Transfer",
+    "as_published",
+    "checkpoint_all_schedule",
     "minimum_budget",
     "plan_from_json",
     "plan_to_json",

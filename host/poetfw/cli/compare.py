@@ -1,0 +1,218 @@
+"""`poetfw compare`: all schedulers side by side, one board, one model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from poetfw.cli import output
+from poetfw.cli.options import Positive, board_option, json_option, option
+from poetfw.cli.schedule import model_as_option
+from poetfw.models import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from poetfw.comparison import Cell, Comparison
+
+_EPILOG = "Example:  poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7"
+
+
+def parse_names(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
+    """Callback of an option that takes names with commas between them."""
+    return None if value is None else tuple(part.strip() for part in value.split(","))
+
+
+def parse_numbers(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[float, ...] | None:
+    """Callback of an option that takes numbers above 0 with commas between them.
+
+    Raises:
+        BadParameter: one of them is none, or not above 0.
+    """
+    parts = parse_names(context, parameter, value)
+    if parts is None:
+        return None
+    return tuple(Positive().convert(part, parameter, context) for part in parts)
+
+
+class PictureFile(click.Path):
+    """The path of an SVG or PNG file to write."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path.
+
+        Raises:
+            BadParameter: its name ends in neither `.svg` nor `.png`.
+        """
+        path = Path(str(super().convert(value, param, ctx)))
+        if path.suffix not in (".svg", ".png"):
+            self.fail(f"{path} ends in neither .svg nor .png.", param, ctx)
+        return path
+
+
+@click.command(epilog=_EPILOG)
+@board_option
+@option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|FILE.onnx")
+@option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
+@option(
+    "--fractions",
+    callback=parse_numbers,
+    metavar="F,...",
+    help="Budgets as fractions of the checkpoint-all peak.  [default: 0.2 to 0.9]",
+)
+@option(
+    "--schedulers",
+    callback=parse_names,
+    metavar="NAME,...",
+    help="Which schedulers.  [default: all but poet-algorithm-1]",
+)
+@option(
+    "--deadline-factor",
+    type=Positive(),
+    metavar="F",
+    help="Deadline as a multiple of checkpoint-all's time.  [default: none]",
+)
+@option(
+    "--time-limit",
+    type=Positive(),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a scheduler may search at each budget.",
+)
+@option("--solver", default="HIGHS", show_default=True, help="A solver that cvxpy finds installed.")
+@option(
+    "--csv",
+    "csv_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.csv",
+    help="Write every figure of every cell to this file.",
+)
+@option(
+    "--plot", type=PictureFile(), metavar="FILE.svg|FILE.png", help="Draw energy over RAM here."
+)
+@model_as_option
+@json_option
+def compare(
+    board: str,
+    model: str,
+    batch: int,
+    fractions: tuple[float, ...] | None,
+    schedulers: tuple[str, ...] | None,
+    deadline_factor: float | None,
+    time_limit: float,
+    solver: str,
+    csv_file: Path | None,
+    plot: Path | None,
+    model_as: str,
+    as_json: bool,
+) -> int:
+    """Compare schedulers: what training within less RAM costs with each, in energy.
+
+    Figures are overheads over the energy of keeping everything, by the analytic cost model. Ctrl-C
+    keeps the cells that are done.
+    """
+    from poetfw.comparison import (
+        COMPARED,
+        FRACTIONS,
+        Comparison,
+        Task,
+        check_schedulers,
+        energy_lines,
+        settle,
+        to_csv,
+    )
+    from poetfw.firmware import replace_file
+    from poetfw.report import Panel, draw_panels
+    from poetfw.schedule import SolveOptions
+
+    names = tuple(dict.fromkeys(schedulers or COMPARED))
+    budgets = tuple(dict.fromkeys(fractions or FRACTIONS))
+    check_schedulers(names)
+    comparison = Comparison.of(Task(board, model, batch, model_as), deadline_factor)
+    options = SolveOptions(solver=solver, time_limit_s=time_limit)
+    cells: list[Cell] = []
+    interrupted = False
+    total = len(names) * len(budgets)
+    with output.progress_bar() as progress:
+        progress(0, total, f"{model} on {board}")
+        try:
+            for cell in comparison.cells(budgets, names, options):
+                cells.append(cell)
+                progress(len(cells), total, f"{cell.scheduler} at {cell.ram_fraction:g}")
+        except KeyboardInterrupt:
+            interrupted = True
+    settled = settle(cells)
+    if csv_file is not None:
+        replace_file(csv_file, to_csv(settled).encode())
+    if plot is not None:
+        panel = Panel(f"{model} on {board}, batch {batch}", energy_lines(settled))
+        picture = draw_panels(
+            [panel], "budget / checkpoint-all peak", "energy overhead (%)", plot.suffix[1:]
+        )
+        replace_file(plot, picture)
+    if as_json:
+        everything = comparison.everything
+        output.print_json(
+            {
+                "schema_version": 1,
+                "board": board,
+                "model": model,
+                "batch": batch,
+                "model_as": model_as,
+                "costs": "analytic",
+                "deadline_s": comparison.problem.deadline_s,
+                "interrupted": interrupted,
+                "checkpoint_all": {
+                    "energy_j": everything.energy_j,
+                    "time_s": everything.time_s,
+                    "peak_bytes": everything.peak_bytes,
+                },
+                "cells": [cell.to_json() for cell in settled],
+            }
+        )
+    else:
+        _print(comparison, settled)
+    if interrupted:
+        output.messages.print(f"interrupted after {len(cells)} of {total} cells")
+        return 130
+    return 0
+
+
+def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
+    task, everything = comparison.task, comparison.everything
+    title = (
+        f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all\n"
+        f"(100% is {output.size(everything.peak_bytes)} and {everything.energy_j:.6g} J, "
+        f"{everything.time_s:.6g} s; costs are analytic)"
+    )
+    fractions = list(dict.fromkeys(cell.ram_fraction for cell in cells))
+    by_scheduler: dict[str, dict[float, Cell]] = {}
+    for cell in cells:
+        by_scheduler.setdefault(cell.scheduler, {})[cell.ram_fraction] = cell
+    rows = [
+        [name, *(_overhead(row.get(fraction)) for fraction in fractions)]
+        for name, row in by_scheduler.items()
+    ]
+    columns = ["scheduler", *(f"{fraction:.4g} of peak" for fraction in fractions)]
+    output.results.print(output.table(title, columns, rows))
+    for line in _reasons(cells):
+        output.results.print(output.escaped(line))
+
+
+def _overhead(cell: Cell | None) -> str:
+    return "-" if cell is None or cell.overhead is None else f"{100 * cell.overhead:.3f}%"
+
+
+def _reasons(cells: Iterable[Cell]) -> list[str]:
+    """Why schedulers have no plan, that of the largest budget each."""
+    reasons = {cell.scheduler: cell for cell in cells if cell.reason}
+    return [f"-  {name} at {cell.ram_fraction:g}: {cell.reason}" for name, cell in reasons.items()]

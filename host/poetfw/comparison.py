@@ -1,0 +1,310 @@
+"""Schedulers side by side: one model on one board, over budgets.
+
+`Comparison.cells` solves; `settle` sees to it that more RAM is never worse and POET never worse
+than another scheduler, whatever time the solver had.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from poetfw.errors import ConfigError, InfeasibleError, UnsuitableError
+from poetfw.pipeline import BuildSettings, load_schedule_problem
+from poetfw.report import Line
+from poetfw.schedule import (
+    MODELS_AS,
+    SCHEDULERS,
+    ExecutionPlan,
+    Interrupted,
+    Schedule,
+    ScheduleProblem,
+    SolveOptions,
+    Status,
+    checkpoint_all_schedule,
+    solve,
+)
+
+FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Budgets that are compared by default, as fractions of the checkpoint-all peak."""
+
+COMPARED = tuple(name for name in SCHEDULERS if name != "poet-algorithm-1")
+"""Schedulers that are compared by default: all but the one for small problems only."""
+
+UNSUITABLE = "unsuitable"
+"""Status of a cell whose scheduler's method does not apply, or does not get within the budget."""
+
+_FIGURES = (
+    "energy_j",
+    "compute_energy_j",
+    "paging_energy_j",
+    "time_s",
+    "peak_bytes",
+    "recomputes",
+    "page_ins",
+    "page_outs",
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is scheduled.
+
+    Attributes:
+        board, model: as `poetfw build` takes them.
+        batch: samples in a batch.
+        model_as: a key of `poetfw.schedule.MODELS_AS`.
+    """
+
+    board: str
+    model: str
+    batch: int = 1
+    model_as: str = "device"
+
+    def problem(self) -> ScheduleProblem:
+        """Its schedule problem.
+
+        Raises:
+            PoetfwError: the board or the model is unknown or malformed.
+        """
+        settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
+        return MODELS_AS[self.model_as](load_schedule_problem(settings))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scheduler at one budget and deadline. Costs are those of the analytic model.
+
+    Attributes:
+        board, model, batch, model_as: what is scheduled.
+        deadline_s: upper bound on a step's time, or None.
+        ram_fraction: the budget as a fraction of the checkpoint-all peak.
+        ram_bytes: the budget.
+        scheduler: which scheduler.
+        status: optimal, feasible or interrupted with a plan; infeasible or unsuitable without.
+        reason: why there is no plan; empty where there is one.
+        energy_j, compute_energy_j, paging_energy_j, time_s, peak_bytes: the plan's, by the
+            simulator; None without a plan.
+        overhead: energy over that of checkpoint-all, minus 1.
+        bound_j, gap, bound_is_global: what is proven about the energy.
+        solve_time_s: seconds that the scheduler took.
+        recomputes, page_ins, page_outs: counts of such steps.
+    """
+
+    board: str
+    model: str
+    batch: int
+    model_as: str
+    deadline_s: float | None
+    ram_fraction: float
+    ram_bytes: int
+    scheduler: str
+    status: str
+    reason: str = ""
+    energy_j: float | None = None
+    compute_energy_j: float | None = None
+    paging_energy_j: float | None = None
+    time_s: float | None = None
+    peak_bytes: int | None = None
+    overhead: float | None = None
+    bound_j: float | None = None
+    gap: float | None = None
+    bound_is_global: bool | None = None
+    solve_time_s: float | None = None
+    recomputes: int | None = None
+    page_ins: int | None = None
+    page_outs: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields by name."""
+        return asdict(self)
+
+
+_STARTS_FROM: Mapping[str, Callable[[Cell], bool]] = {
+    "poet-paging-off": lambda cell: not cell.page_outs,
+    "poet-remat-off": lambda cell: not cell.recomputes,
+    "poet": lambda cell: True,
+}
+"""Schedulers that start from what the others found, and which of their plans are theirs as well."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What schedulers are compared on.
+
+    Attributes:
+        task: what is scheduled.
+        problem: its problem, with the deadline; budgets are set for each cell.
+        everything: the schedule that keeps everything, to which others are compared.
+    """
+
+    task: Task
+    problem: ScheduleProblem
+    everything: Schedule
+
+    @staticmethod
+    def of(task: Task, deadline_factor: float | None = None) -> Comparison:
+        """Prepare a comparison.
+
+        Args:
+            task: what is scheduled.
+            deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
+
+        Raises:
+            PoetfwError: the board or the model is unknown or malformed.
+        """
+        problem = task.problem()
+        everything = checkpoint_all_schedule(problem)
+        deadline_s = None if deadline_factor is None else deadline_factor * everything.time_s
+        return Comparison(task, replace(problem, deadline_s=deadline_s), everything)
+
+    def cells(
+        self, fractions: Sequence[float], schedulers: Sequence[str], options: SolveOptions
+    ) -> Iterator[Cell]:
+        """Every scheduler at every budget, smallest budget first, as each is known.
+
+        POET and its variants start from what the others found. When the user interrupts a solve
+        that knew a plan, its cell comes last, before KeyboardInterrupt.
+
+        Args:
+            fractions: budgets, as fractions of the checkpoint-all peak.
+            schedulers: keys of `poetfw.schedule.SCHEDULERS`.
+            options: limits of each solve.
+
+        Raises:
+            ConfigError: there is no such scheduler.
+            ToolError: the solver is missing or failed.
+        """
+        check_schedulers(schedulers)
+        plans: dict[str, ExecutionPlan] = {}
+        for fraction in sorted(set(fractions)):
+            problem = replace(self.problem, ram_bytes=int(fraction * self.everything.peak_bytes))
+            for name in sorted(dict.fromkeys(schedulers), key=_turn):
+                cell = self._blank(problem, fraction, name)
+                known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]
+                try:
+                    schedule = solve(problem, name, options, known)
+                except UnsuitableError as error:
+                    yield replace(cell, status=UNSUITABLE, reason=error.reason)
+                except InfeasibleError as error:
+                    yield replace(cell, reason=error.message)
+                except Interrupted as stop:
+                    yield self._filled(cell, stop.schedule)
+                    raise
+                else:
+                    plans[name] = schedule.plan
+                    yield self._filled(cell, schedule)
+
+    def _blank(self, problem: ScheduleProblem, fraction: float, scheduler: str) -> Cell:
+        return Cell(
+            **asdict(self.task),
+            deadline_s=problem.deadline_s,
+            ram_fraction=fraction,
+            ram_bytes=problem.ram_bytes,
+            scheduler=scheduler,
+            status=Status.INFEASIBLE,
+        )
+
+    def _filled(self, cell: Cell, schedule: Schedule) -> Cell:
+        energy_j = self.everything.energy_j
+        return replace(
+            cell,
+            **{name: getattr(schedule, name) for name in _FIGURES},
+            status=schedule.status,
+            overhead=schedule.energy_j / energy_j - 1 if energy_j else None,
+            bound_j=schedule.bound_j,
+            gap=schedule.gap,
+            bound_is_global=schedule.bound_is_global,
+            solve_time_s=schedule.solve_time_s,
+        )
+
+
+def check_schedulers(names: Sequence[str]) -> None:
+    """Check that schedulers exist.
+
+    Raises:
+        ConfigError: one does not.
+    """
+    for name in names:
+        if name not in SCHEDULERS:
+            raise ConfigError(
+                f"there is no scheduler {name!r}: known are {', '.join(SCHEDULERS)}",
+            )
+
+
+def settle(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The same cells, each with the best plan that any of them has for it.
+
+    A plan serves every budget that it fits in, and a plan that another found serves POET; so of
+    what its scheduler may use, each cell gets the plan that takes the least energy, and of those
+    the one with the lowest peak. Then energy falls and the peak rises with the budget, and no
+    scheduler is better than POET. A plan's figures do not depend on the budget; what is proven
+    about a cell stays its own.
+
+    Args:
+        cells: of any boards, models, budgets and deadlines.
+    """
+    groups: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in cells:
+        if cell.energy_j is not None:
+            groups.setdefault(_group(cell), []).append(cell)
+    return tuple(_settled(cell, groups.get(_group(cell), [])) for cell in cells)
+
+
+def _group(cell: Cell) -> tuple[object, ...]:
+    """What cells have in common whose plans serve each other."""
+    return cell.board, cell.model, cell.batch, cell.model_as, cell.deadline_s
+
+
+def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:
+    def serves(other: Cell) -> bool:
+        assert other.peak_bytes is not None
+        usable = _STARTS_FROM.get(cell.scheduler)
+        theirs = other.scheduler == cell.scheduler or (usable is not None and usable(other))
+        return theirs and other.peak_bytes <= cell.ram_bytes
+
+    def rank(other: Cell) -> tuple[float, int]:
+        assert other.energy_j is not None
+        assert other.peak_bytes is not None
+        return other.energy_j, other.peak_bytes
+
+    best = min(filter(serves, group), key=rank, default=None)
+    if best is None or (cell.energy_j is not None and rank(cell) <= rank(best)):
+        return cell
+    assert best.energy_j is not None
+    gap = None
+    if cell.bound_j is not None:
+        gap = max(0.0, 1 - cell.bound_j / best.energy_j) if best.energy_j else 0.0
+    return replace(
+        cell,
+        **{name: getattr(best, name) for name in (*_FIGURES, "overhead")},
+        status=cell.status if cell.energy_j is not None else Status.FEASIBLE,
+        reason="",
+        gap=gap,
+    )
+
+
+def _turn(scheduler: str) -> int:
+    """Those that start from what others found come last, POET at the very end."""
+    return [*_STARTS_FROM].index(scheduler) + 1 if scheduler in _STARTS_FROM else 0
+
+
+def to_csv(cells: Sequence[Cell]) -> str:
+    """Cells as a table, one a line; what is unknown stays empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(Cell)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(cell.to_json() for cell in cells)
+    return text.getvalue()
+
+
+def energy_lines(cells: Sequence[Cell]) -> tuple[Line, ...]:
+    """Energy over RAM, a line per scheduler, in the order of the cells."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for cell in cells:
+        if cell.overhead is not None:
+            lines.setdefault(cell.scheduler, []).append((cell.ram_fraction, 100 * cell.overhead))
+    return tuple(Line(name, tuple(sorted(points))) for name, points in lines.items())

@@ -1,0 +1,104 @@
+"""`poetfw compare` and `poetfw sweep` as a user runs them."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from system.commands import poetfw, succeed
+
+SMALL = ("--board", "nrf52840", "--model", "mlp", "--batch", "8", "--time-limit", "1")
+
+
+def test_compare_says_what_each_scheduler_costs(tmp_path: Path) -> None:
+    files = ("--csv", "cells.csv", "--plot", "plot.svg")
+    found = succeed("compare", *SMALL, "--fractions", "0.9,0.7", *files, cwd=tmp_path)
+    assert (found["costs"], found["interrupted"], found["deadline_s"]) == ("analytic", False, None)
+    cells = {(cell["scheduler"], cell["ram_fraction"]): cell for cell in found["cells"]}
+    assert {fraction for _, fraction in cells} == {0.7, 0.9}
+    assert ("poet", 0.7) in cells
+    assert ("griewank", 0.7) in cells
+    assert ("poet-algorithm-1", 0.7) not in cells
+    for cell in cells.values():
+        assert (cell["energy_j"] is None) == bool(cell["reason"])
+        assert cell["ram_bytes"] == int(
+            cell["ram_fraction"] * found["checkpoint_all"]["peak_bytes"]
+        )
+    with (tmp_path / "cells.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(cells)
+    assert float(rows[-1]["energy_j"]) == cells["poet", 0.9]["energy_j"]
+    assert ET.parse(tmp_path / "plot.svg").getroot().tag.endswith("svg")
+
+
+def test_compare_prints_a_table_with_reasons(tmp_path: Path) -> None:
+    only = ("--schedulers", "checkpoint-all,poet", "--fractions", "0.8")
+    result = poetfw("compare", *SMALL, *only, cwd=tmp_path)
+    assert result.code == 0, result.stderr
+    assert "0.8 of peak" in result.stdout
+    assert "costs are analytic" in result.stdout
+    assert "checkpoint-all at 0.8: " in result.stdout
+
+
+def test_the_papers_model_can_be_asked_for(tmp_path: Path) -> None:
+    only = ("--schedulers", "poet", "--fractions", "0.8")
+    device, paper = (
+        succeed("compare", *SMALL, *only, "--model-as", name, cwd=tmp_path)
+        for name in ("device", "poet")
+    )
+    assert paper["model_as"] == "poet"
+    assert paper["checkpoint_all"]["peak_bytes"] != device["checkpoint_all"]["peak_bytes"]
+    assert paper["checkpoint_all"]["energy_j"] == device["checkpoint_all"]["energy_j"]
+    alone = succeed(
+        *("schedule", *SMALL, "--ram-fraction", "0.8", "--model-as", "poet"), cwd=tmp_path
+    )
+    assert alone["energy_j"] == paper["cells"][0]["energy_j"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--schedulers", "poet,magic"), 1, "there is no scheduler 'magic'"),
+        (("--fractions", "0.5,none"), 2, "'none' is not a valid float"),
+        (("--fractions", "0.5,-1"), 2, "-1.0 is not in the range x>0"),
+        (("--plot", "plot.gif"), 2, "ends in neither .svg nor .png"),
+        (("--solver", "MAGIC", "--schedulers", "poet", "--fractions", "0.8"), 3, "not installed"),
+    ],
+)
+def test_compare_refuses(
+    arguments: tuple[str, ...], code: int, message: str, tmp_path: Path
+) -> None:
+    result = poetfw("compare", *SMALL, *arguments, cwd=tmp_path)
+    assert result.code == code
+    assert message in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
+    task = ("--board", "rpi4", "--model", "resnet18", "--fractions", "0.5", "--time-limit", "120")
+    command = ("compare", *task, "--schedulers", "tflms,poet", "--csv", "cells.csv")
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "poetfw.cli.main", *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("tflms"):
+            break
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "interrupted after" in errors
+    with (tmp_path / "cells.csv").open() as file:
+        assert next(csv.DictReader(file))["scheduler"] == "tflms"

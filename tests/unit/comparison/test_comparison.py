@@ -1,0 +1,207 @@
+"""Side by side: POET is never worse than another method, and more RAM is never worse."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from poetfw import comparison as module
+from poetfw.comparison import (
+    COMPARED,
+    Cell,
+    Comparison,
+    Task,
+    energy_lines,
+    settle,
+    to_csv,
+)
+from poetfw.errors import ConfigError
+from poetfw.schedule import Interrupted, SolveOptions, Status, simulate, solve
+
+QUICK = SolveOptions(time_limit_s=0.5)
+CASES = [
+    (Task("nrf52840", "digits-cnn", 8), None),
+    (Task("nrf52840", "digits-cnn", 8, "poet"), 1.2),
+    (Task("rpi4", "lenet5", 4), 1.5),
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0].model}-{case[1]}")
+def settled(request: pytest.FixtureRequest) -> tuple[Comparison, tuple[Cell, ...]]:
+    task, deadline_factor = request.param
+    comparison = Comparison.of(task, deadline_factor)
+    cells = comparison.cells((0.9, 0.45, 0.7), COMPARED, QUICK)
+    return comparison, settle(list(cells))
+
+
+def test_every_cell_is_there_once(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+    _, cells = settled
+    found = [(cell.ram_fraction, cell.scheduler) for cell in cells]
+    assert sorted(found) == sorted((f, s) for f in (0.45, 0.7, 0.9) for s in COMPARED)
+    assert [cell.ram_fraction for cell in cells] == sorted(cell.ram_fraction for cell in cells)
+
+
+def test_a_cell_has_a_plan_or_a_reason(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+    for cell in settled[1]:
+        without = cell.status in (Status.INFEASIBLE, "unsuitable")
+        assert without == (cell.energy_j is None) == bool(cell.reason), cell
+
+
+def test_poet_is_never_worse(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+    _, cells = settled
+    poet = {cell.ram_fraction: cell for cell in cells if cell.scheduler == "poet"}
+    compared = 0
+    for cell in cells:
+        if cell.energy_j is not None:
+            ours = poet[cell.ram_fraction].energy_j
+            assert ours is not None
+            assert ours <= cell.energy_j, cell.scheduler
+            compared += cell.scheduler != "poet"
+    assert compared >= 6
+
+
+def test_limits_hold(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+    comparison, cells = settled
+    for cell in cells:
+        if cell.energy_j is None:
+            continue
+        assert cell.peak_bytes is not None
+        assert cell.time_s is not None
+        assert cell.overhead == cell.energy_j / comparison.everything.energy_j - 1
+        assert cell.peak_bytes <= cell.ram_bytes
+        assert cell.deadline_s is None or cell.time_s <= cell.deadline_s * (1 + 1e-9)
+        assert cell.bound_j is None or cell.bound_j <= cell.energy_j
+
+
+def test_more_ram_never_takes_more_energy(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+    for name in COMPARED:
+        row = [cell for cell in settled[1] if cell.scheduler == name]
+        for less, more in pairwise(row):
+            if less.energy_j is not None:
+                assert less.peak_bytes is not None
+                assert more.energy_j is not None, name
+                assert more.peak_bytes is not None
+                assert more.energy_j <= less.energy_j, name
+                assert more.peak_bytes >= less.peak_bytes, name
+
+
+def test_figures_are_the_simulators() -> None:
+    comparison = Comparison.of(Task("nrf52840", "mlp", 4))
+    (cell,) = comparison.cells((0.8,), ("dtr",), QUICK)
+    problem = replace(comparison.problem, ram_bytes=cell.ram_bytes)
+    simulation = simulate(problem, solve(problem, "dtr").plan)
+    assert cell.energy_j == simulation.energy_j
+    assert (cell.peak_bytes, cell.time_s) == (simulation.peak_bytes, simulation.time_s)
+
+
+# settle, on cells made up ------------------------------------------------------------------------
+
+
+def made(
+    scheduler: str, fraction: float, energy_j: float | None, peak: int = 0, **more: Any
+) -> Cell:
+    cell = Cell(
+        "b", "m", 1, "device", None, fraction, int(100 * fraction), scheduler, "infeasible", "why"
+    )
+    if energy_j is None:
+        return replace(cell, **more)
+    figures: dict[str, Any] = {
+        "status": Status.OPTIMAL,
+        "reason": "",
+        "energy_j": energy_j,
+        "overhead": energy_j - 1,
+        "peak_bytes": peak,
+        "page_outs": 0,
+        "recomputes": 0,
+    }
+    return replace(cell, **{**figures, **more})
+
+
+def energies(cells: Sequence[Cell]) -> list[float | None]:
+    return [cell.energy_j for cell in settle(cells)]
+
+
+def test_a_plan_serves_larger_budgets() -> None:
+    assert energies([made("dtr", 0.5, 2.0, 50), made("dtr", 0.7, 3.0, 70)]) == [2.0, 2.0]
+
+
+def test_a_plan_serves_smaller_budgets_that_it_fits_in() -> None:
+    assert energies([made("dtr", 0.5, 4.0, 50), made("dtr", 0.7, 3.0, 45)]) == [3.0, 3.0]
+    assert energies([made("dtr", 0.5, 4.0, 50), made("dtr", 0.7, 3.0, 51)]) == [4.0, 3.0]
+
+
+def test_of_equal_plans_the_lower_peak_serves() -> None:
+    first, second = settle([made("dtr", 0.5, 2.0, 40), made("dtr", 0.7, 2.0, 60)])
+    assert (first.peak_bytes, second.peak_bytes) == (40, 40)
+
+
+def test_without_a_plan_that_fits_there_is_none() -> None:
+    cell = settle([made("dtr", 0.5, None), made("dtr", 0.7, 3.0, 60)])[0]
+    assert (cell.energy_j, cell.status, cell.reason) == (None, "infeasible", "why")
+
+
+def test_a_cell_without_a_plan_gets_one() -> None:
+    cell = settle([made("dtr", 0.5, 3.0, 50), made("dtr", 0.7, None, bound_j=1.5)])[1]
+    assert (cell.energy_j, cell.status, cell.reason) == (3.0, Status.FEASIBLE, "")
+    assert cell.gap == 0.5
+
+
+def test_poet_takes_what_others_found_and_others_take_nothing_of_its() -> None:
+    cells = [made("dtr", 0.5, 2.0, 50), made("poet", 0.5, 3.0, 50), made("griewank", 0.5, 4.0, 50)]
+    assert energies(cells) == [2.0, 2.0, 4.0]
+
+
+def test_variants_of_poet_take_what_they_could_have_found() -> None:
+    pages = made("capuchin", 0.5, 1.0, 50, page_outs=1)
+    repeats = made("dtr", 0.5, 2.0, 50, recomputes=1)
+    rest = [made(f"poet-{name}-off", 0.5, 9.0, 50) for name in ("paging", "remat")]
+    assert energies([pages, repeats, *rest]) == [1.0, 2.0, 2.0, 1.0]
+
+
+def test_nothing_serves_another_board_or_deadline() -> None:
+    cheap = made("dtr", 0.5, 1.0, 10)
+    for other in ({"board": "c"}, {"model": "n"}, {"batch": 2}, {"deadline_s": 1.0}):
+        assert energies([cheap, replace(made("dtr", 0.5, 2.0, 10), **other)]) == [1.0, 2.0]
+
+
+# Interrupted, refused, written -------------------------------------------------------------------
+
+
+def test_interrupted_it_gives_the_cell_it_has_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparison = Comparison.of(Task("nrf52840", "mlp", 4))
+    done = solve(replace(comparison.problem, ram_bytes=10**9), "checkpoint-all")
+
+    def interrupt(*_: Any) -> None:
+        raise Interrupted(replace(done, status=Status.INTERRUPTED))
+
+    monkeypatch.setattr(module, "solve", interrupt)
+    cells: Iterator[Cell] = comparison.cells((0.8,), ("poet",), QUICK)
+    assert next(cells).status == "interrupted"
+    with pytest.raises(KeyboardInterrupt):
+        next(cells)
+
+
+def test_unknown_schedulers_are_refused_at_once() -> None:
+    comparison = Comparison.of(Task("nrf52840", "mlp", 4))
+    with pytest.raises(ConfigError, match="no scheduler 'magic'"):
+        next(comparison.cells((0.8,), ("dtr", "magic"), QUICK))
+
+
+def test_cells_as_csv() -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv([made("dtr", 0.5, 2.0, 50)]))))
+    assert rows[0]["scheduler"] == "dtr"
+    assert rows[0]["energy_j"] == "2.0"
+    assert rows[0]["bound_j"] == ""
+
+
+def test_lines_leave_out_what_is_not_feasible() -> None:
+    cells = [made("dtr", 0.7, 1.25, 50), made("dtr", 0.5, 1.5, 50), made("poet", 0.5, None)]
+    (line,) = energy_lines(cells)
+    assert line.name == "dtr"
+    assert line.points == ((0.5, 50.0), (0.7, 25.0))
