@@ -9,10 +9,10 @@ BIN    := $(VENV)/bin
 PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm gcc:gcc
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev python3-venv
 
-.PHONY: help demo test test-all lint setup setup-dev system clean
+.PHONY: help demo test test-all bench bench-schedule lint setup setup-dev system clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: setup ## Train digits-cnn inside an emulated nRF52840
 	$(BIN)/poetfw build --board nrf52840
@@ -23,6 +23,11 @@ test: lint ## Run every check that fits in a quarter of an hour
 
 test-all: lint ## Run every check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+
+bench: bench-schedule ## Measure everything, beside the papers' figures
+
+bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (25 minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedule.py
 
 lint: setup-dev ## Check style, types and layers
 	$(BIN)/ruff check .

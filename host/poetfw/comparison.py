@@ -89,7 +89,7 @@ class Cell:
         energy_j, compute_energy_j, paging_energy_j, time_s, peak_bytes: the plan's, by the
             simulator; None without a plan.
         overhead: energy over that of checkpoint-all, minus 1.
-        bound_j, gap, bound_is_global: what is proven about the energy.
+        bound_j, gap, bound_is_global, window_gap: what is proven about the energy; see `Schedule`.
         solve_time_s: seconds that the scheduler took.
         recomputes, page_ins, page_outs: counts of such steps.
     """
@@ -113,6 +113,7 @@ class Cell:
     bound_j: float | None = None
     gap: float | None = None
     bound_is_global: bool | None = None
+    window_gap: float | None = None
     solve_time_s: float | None = None
     recomputes: int | None = None
     page_ins: int | None = None
@@ -218,6 +219,7 @@ class Comparison:
             bound_j=schedule.bound_j,
             gap=schedule.gap,
             bound_is_global=schedule.bound_is_global,
+            window_gap=schedule.window_gap,
             solve_time_s=schedule.solve_time_s,
         )
 
@@ -284,6 +286,7 @@ def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:
         status=cell.status if cell.energy_j is not None else Status.FEASIBLE,
         reason="",
         gap=gap,
+        window_gap=None,
     )
 
 

@@ -39,8 +39,9 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.training import make_program
 
 PAGING_ONLY = ("greedy", "dynprog", "vdnn", "autoswap", "tflms")
-FIXED = ("chen-sqrt", "griewank")
-"""Methods that compute again whether or not RAM is short."""
+SWAP = ("swap-on-demand", "swap-reduced", "swap-proactive")
+FIXED = ("chen-sqrt", "griewank", "swap-on-demand", "swap-proactive")
+"""Methods that compute again, or page, whether or not RAM is short."""
 
 CHANNEL = Storage(1, Transfer(1000.0, 0.0, 1e-3), Transfer(1000.0, 0.0, 1e-3))
 
@@ -90,7 +91,7 @@ def baseline_time_s(problem: ScheduleProblem) -> float:
 
 
 def test_every_method_is_a_scheduler() -> None:
-    names = set("chen-sqrt chen-greedy griewank dtr capuchin pofo".split()) | set(PAGING_ONLY)
+    names = set("chen-sqrt chen-greedy griewank dtr capuchin pofo".split()) | {*PAGING_ONLY, *SWAP}
     assert set(BASELINES) == names
     assert names | {"checkmate"} <= set(SCHEDULERS)
 
@@ -129,7 +130,7 @@ def test_plans_of_real_models(model: str) -> None:
         found = {name: replayed(tight, name) for name in BASELINES}
         for name in ("dtr", "capuchin", "pofo", "greedy", "dynprog", "autoswap", "tflms"):
             assert found[name] is not None, (name, fraction)
-        for name in PAGING_ONLY:
+        for name in (*PAGING_ONLY, *SWAP):
             plan = found[name]
             assert plan is None or plan.recomputes == 0
 
@@ -164,7 +165,7 @@ def test_without_a_backward_pass_they_refuse(name: str) -> None:
         BASELINES[name].plan(problem)
 
 
-@pytest.mark.parametrize("name", PAGING_ONLY)
+@pytest.mark.parametrize("name", [*PAGING_ONLY, *SWAP])
 def test_without_storage_there_is_no_paging(name: str) -> None:
     with pytest.raises(UnsuitableError, match="there is no storage"):
         BASELINES[name].plan(plain_chain([8] * 4, storage=None))

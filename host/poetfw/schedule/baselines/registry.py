@@ -14,6 +14,11 @@ from poetfw.schedule.baselines.dtr import dtr
 from poetfw.schedule.baselines.dynprog import dynprog
 from poetfw.schedule.baselines.greedy import greedy
 from poetfw.schedule.baselines.griewank import griewank
+from poetfw.schedule.baselines.nntrainer_swap import (
+    swap_on_demand,
+    swap_proactive,
+    swap_reduced,
+)
 from poetfw.schedule.baselines.pofo import pofo
 from poetfw.schedule.baselines.tflms import tflms
 from poetfw.schedule.baselines.vdnn import vdnn
@@ -45,6 +50,9 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "dynprog": Baseline("page what delays least (Beaumont et al. 2020)", dynprog),
         "vdnn": Baseline("page what convolutions read (Rhu et al. 2016)", vdnn),
         "autoswap": Baseline("page by priority (Zhang et al. 2019)", autoswap),
+        "swap-on-demand": Baseline("page between all uses (Moon et al. 2024)", swap_on_demand),
+        "swap-reduced": Baseline("page between uses as needed (Moon et al. 2024)", swap_reduced),
+        "swap-proactive": Baseline("page in one op ahead (Moon et al. 2024)", swap_proactive),
         "tflms": Baseline("page the longest edges (Le et al. 2018)", tflms),
     }
 )

@@ -1,0 +1,324 @@
+"""Schedules: how good they are proven to be, in what time, and beside the papers' figures.
+
+    python benchmarks/schedule.py           all, in about 25 minutes
+    python benchmarks/schedule.py --quick   shorter limits and fewer cases, in about 2 minutes
+
+Each solve runs in a process of its own, so that its peak memory is known. Every cost (seconds,
+joules) is that of the analytic model of a board; nothing here was measured on hardware.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from poetfw.comparison import Cell, Comparison, Task, settle
+from poetfw.errors import InfeasibleError, UnsuitableError
+from poetfw.schedule import Schedule, SolveOptions, solve
+
+PUBLISHED = Path(__file__).parent / "published"
+CVXPY_LIMIT_S = 2.0
+MEMORY_LIMIT_BYTES = 2 * 2**30
+
+
+@dataclass(frozen=True)
+class Case:
+    """A schedule to find, and how well: the target gap within the time limit."""
+
+    model: str
+    batch: int
+    fraction: float
+    time_limit_s: float
+    target_gap: float
+    board: str = "nrf52840"
+    model_as: str = "device"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a case.
+
+    Attributes:
+        case: the case.
+        nodes: size of the problem.
+        reason: why there is no plan; empty with one.
+        objective, bound: energy in percent of checkpoint-all's.
+        gap: proven distance of the two; see `Schedule`.
+        bound_is_global: whether the bound holds for every schedule.
+        window_gap: the gap within the window; see `Schedule`.
+        solve_time_s: seconds in all.
+        cvxpy_time_s: of these, in the solution of programs but not in HiGHS itself.
+        memory_bytes: most that the process had in RAM.
+    """
+
+    case: Case
+    nodes: int
+    reason: str = ""
+    objective: float = 0.0
+    bound: float = 0.0
+    gap: float = 1.0
+    bound_is_global: bool = False
+    window_gap: float | None = None
+    solve_time_s: float = 0.0
+    cvxpy_time_s: float = 0.0
+    memory_bytes: int = 0
+
+    @property
+    def met(self) -> bool:
+        """Whether gap, time, cvxpy's share and memory are within their limits."""
+        return (
+            not self.reason
+            and self.gap <= self.case.target_gap
+            and self.solve_time_s <= 1.05 * self.case.time_limit_s
+            and self.cvxpy_time_s <= CVXPY_LIMIT_S
+            and self.memory_bytes <= MEMORY_LIMIT_BYTES
+        )
+
+
+def certified_cases(quick: bool) -> Iterator[Case]:
+    """What must be solved, and how well."""
+    limit_s = 8.0 if quick else 60.0
+    models_as = ("device",) if quick else ("device", "poet")
+    fractions = (0.5,) if quick else (0.3, 0.4, 0.5, 0.7)
+    for model_as in models_as:
+        for model in ("resnet18", "vgg16"):
+            for fraction in fractions:
+                yield Case(model, 1, fraction, limit_s, 0.005, model_as=model_as)
+    yield Case("digits-cnn", 32, 0.5, limit_s, 0.005)
+    for fraction in (0.5,) if quick else (0.3, 0.5):
+        yield Case("bert-base", 1, fraction, 15.0 if quick else 120.0, 0.01)
+
+
+@contextmanager
+def clocked(target: Any, name: str, total: list[float]) -> Iterator[None]:
+    """Add the seconds spent in a function to a total, as long as this block runs."""
+    original: Callable[..., Any] = getattr(target, name)
+
+    def timed(*arguments: Any, **settings: Any) -> Any:
+        began_s = time.perf_counter()
+        try:
+            return original(*arguments, **settings)
+        finally:
+            total[0] += time.perf_counter() - began_s
+
+    setattr(target, name, timed)
+    try:
+        yield
+    finally:
+        setattr(target, name, original)
+
+
+def run_case(case: Case) -> Answer:
+    import highspy
+
+    from poetfw.schedule import search
+
+    comparison = Comparison.of(Task(case.board, case.model, case.batch, case.model_as))
+    everything = comparison.everything
+    problem = replace(comparison.problem, ram_bytes=int(case.fraction * everything.peak_bytes))
+    answer = Answer(case, len(problem.nodes))
+    options = SolveOptions(time_limit_s=case.time_limit_s)
+    programs_s, highs_s = [0.0], [0.0]
+    began_s = time.perf_counter()
+    with (
+        clocked(search, "solve_program", programs_s),
+        clocked(highspy.Highs, "run", highs_s),
+    ):
+        try:
+            schedule = solve(problem, "poet", options)
+        except InfeasibleError as error:
+            return replace(answer, reason=error.message)
+    assert schedule.bound_j is not None
+    assert schedule.gap is not None
+    return replace(
+        answer,
+        objective=100 * schedule.energy_j / everything.energy_j,
+        bound=100 * schedule.bound_j / everything.energy_j,
+        gap=schedule.gap,
+        bound_is_global=schedule.bound_is_global,
+        window_gap=schedule.window_gap,
+        solve_time_s=time.perf_counter() - began_s,
+        cvxpy_time_s=programs_s[0] - highs_s[0],
+        memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+def apart(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns, called in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def print_certified(quick: bool) -> list[Answer]:
+    print("Certified schedules. nrf52840, POET; 100 is the energy of checkpoint-all.")
+    print(
+        f"{'model':<11}{'as':<7}{'nodes':>6}{'RAM':>6}{'energy':>10}{'bound':>10}{'gap':>9}"
+        f"{'window':>9}  {'bound is':<10}{'time':>7}{'cvxpy':>7}{'memory':>9}   target"
+    )
+    answers = []
+    for case in certified_cases(quick):
+        answer = apart(run_case, case)
+        answers.append(answer)
+        head = f"{case.model:<11}{case.model_as:<7}{answer.nodes:>6}{case.fraction:>6.0%}"
+        if answer.reason:
+            print(f"{head}  {answer.reason}", flush=True)
+            continue
+        window = "-" if answer.window_gap is None else f"{answer.window_gap:.3%}"
+        verdict = "met" if answer.met else "missed"
+        print(
+            f"{head}{answer.objective:>10.4f}{answer.bound:>10.4f}{answer.gap:>9.3%}{window:>9}  "
+            f"{'global' if answer.bound_is_global else 'restricted':<10}"
+            f"{answer.solve_time_s:>6.1f}s{answer.cvxpy_time_s:>6.1f}s"
+            f"{answer.memory_bytes / 2**20:>6.0f}MiB   {case.target_gap:.1%} in "
+            f"{case.time_limit_s:.0f} s: {verdict}",
+            flush=True,
+        )
+    return answers
+
+
+def found(comparison: Comparison, ram_bytes: int, scheduler: str, **limits: Any) -> Schedule | None:
+    """A schedule within a budget in bytes; None without one."""
+    deadline_s = limits.pop("deadline_s", None)
+    problem = replace(comparison.problem, ram_bytes=ram_bytes, deadline_s=deadline_s)
+    try:
+        return solve(problem, scheduler, SolveOptions(**limits))
+    except (UnsuitableError, InfeasibleError):
+        return None
+
+
+def table_3(quick: bool) -> list[dict[str, Any]]:
+    """ResNet-18 on TX2: POFO at each budget, and POET in the published share of POFO's memory.
+
+    POET minimises energy; that it takes no longer than POFO is its deadline.
+    """
+    published = read_published("poet_2022")["table3"]
+    share = published["poet"]["memory_kb"] / published["pofo"]["memory_kb"]
+    comparison = Comparison.of(Task("tx2", "resnet18"))
+    rows = []
+    for fraction in (0.5,) if quick else (0.4, 0.5, 0.6, 0.7):
+        pofo = found(comparison, int(fraction * comparison.everything.peak_bytes), "pofo")
+        if pofo is None:
+            rows.append({"ram_fraction": fraction, "pofo": None, "poet": None})
+            continue
+        poet = found(
+            comparison,
+            int(share * pofo.peak_bytes),
+            "poet",
+            deadline_s=pofo.time_s,
+            time_limit_s=8.0 if quick else 30.0,
+        )
+        rows.append({"ram_fraction": fraction, "pofo": figures(pofo), "poet": figures(poet)})
+    return rows
+
+
+def figures(schedule: Schedule | None) -> dict[str, float] | None:
+    if schedule is None:
+        return None
+    names = ("peak_bytes", "time_s", "energy_j")
+    return {name: getattr(schedule, name) for name in names}
+
+
+def print_table_3(quick: bool) -> list[dict[str, Any]]:
+    published = read_published("poet_2022")["table3"]
+    poet, pofo = published["poet"], published["pofo"]
+    memory = poet["memory_kb"] / pofo["memory_kb"]
+    print("\nTable 3: a training step of ResNet-18 on TX2, batch 1; POET in that share of memory.")
+    print(f"{'':<26}{'POET':>24}{'POFO':>24}{'memory':>9}{'time':>8}{'energy':>8}")
+    print(
+        f"{'published, measured':<26}{poet['memory_kb']:>13,} kB{poet['runtime_ms']:>5.0f} ms"
+        f"{pofo['memory_kb']:>13,} kB{pofo['runtime_ms']:>5.0f} ms"
+        f"{memory:>9.3f}{poet['runtime_ms'] / pofo['runtime_ms']:>8.3f}{'-':>8}"
+    )
+    rows: list[dict[str, Any]] = apart(table_3, quick)
+    for row in rows:
+        label = f"ours, analytic, at {row['ram_fraction']:.0%}"
+        theirs, ours = row["pofo"], row["poet"]
+        if theirs is None or ours is None:
+            who = "POFO" if theirs is None else "POET"
+            print(f"{label:<26}no plan of {who} within the budget and the deadline")
+            continue
+        ratios = [ours[key] / theirs[key] for key in ("peak_bytes", "time_s", "energy_j")]
+        print(
+            f"{label:<26}{ours['peak_bytes'] / 1024:>13,.0f} kB{1e3 * ours['time_s']:>5.0f} ms"
+            f"{theirs['peak_bytes'] / 1024:>13,.0f} kB{1e3 * theirs['time_s']:>5.0f} ms"
+            f"{ratios[0]:>9.3f}{ratios[1]:>8.3f}{ratios[2]:>8.3f}",
+            flush=True,
+        )
+    print("  Published memory is all that the process has; ours are the tensors of the step.")
+    return rows
+
+
+def figure_5(quick: bool, model_as: str) -> tuple[Cell, ...]:
+    """ResNet-18 on a Cortex-A72: Capuchin and POET at falling budgets."""
+    comparison = Comparison.of(Task("rpi4", "resnet18", 1, model_as))
+    fractions = (0.4, 0.7) if quick else (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    options = SolveOptions(time_limit_s=6.0 if quick else 15.0)
+    return settle(list(comparison.cells(fractions, ("capuchin", "poet"), options)))
+
+
+def print_figure_5(quick: bool) -> list[Cell]:
+    published = read_published("poet_2022")["figures"]
+    low, high = published["fig5_resnet18_a72_capuchin_energy_overhead"]
+    ours = published["fig5_resnet18_a72_poet_energy_overhead_max"]
+    print("\nFigure 5: ResNet-18 on rpi4, batch 1: energy over that of checkpoint-all.")
+    print(f"{'':<26}{'Capuchin':>16}{'POET':>12}")
+    print(f"{'published, measured':<26}{f'{low:.0%} to {high:.0%}':>16}{f'up to {ours:.0%}':>12}")
+    cells = []
+    for model_as in ("device", "poet"):
+        row: dict[tuple[float, str], Cell] = {}
+        for cell in apart(figure_5, quick, model_as):
+            cells.append(cell)
+            row[cell.ram_fraction, cell.scheduler] = cell
+        for fraction in sorted({cell.ram_fraction for cell in row.values()}, reverse=True):
+            overheads = [row[fraction, name].overhead for name in ("capuchin", "poet")]
+            shown = ["-" if value is None else f"{value:.3%}" for value in overheads]
+            label = f"analytic, as {model_as}, {fraction:.0%}"
+            print(f"{label:<26}{shown[0]:>16}{shown[1]:>12}", flush=True)
+    print(
+        "  Capuchin here pages what costs least time in the analytic model, whose storage takes\n"
+        "  little energy per byte; the published Capuchin was measured with its own runtime."
+    )
+    return cells
+
+
+def read_published(name: str) -> dict[str, Any]:
+    return tomllib.loads((PUBLISHED / f"{name}.toml").read_text())
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="about 2 minutes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
+    options = parser.parse_args(arguments)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    began_s = time.perf_counter()
+    answers = print_certified(options.quick)
+    rows = print_table_3(options.quick)
+    cells = print_figure_5(options.quick)
+    print(f"\nAll costs are analytic. {time.perf_counter() - began_s:.0f} s in all.")
+    if options.json is not None:
+        document = {
+            "costs": "analytic",
+            "certified": [{**asdict(answer), "met": answer.met} for answer in answers],
+            "table_3": rows,
+            "figure_5": [cell.to_json() for cell in cells],
+        }
+        options.json.write_text(json.dumps(document, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

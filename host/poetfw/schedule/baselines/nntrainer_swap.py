@@ -1,0 +1,126 @@
+"""NNTrainer's swap modes: page between uses, by the order of execution alone.
+
+J. J. Moon et al., "A New Frontier of AI: On-Device AI Training and Personalization", ICSE-SEIP
+2024, on swapping: training runs in a fixed order, so when a tensor is used is known in advance.
+
+    on demand   after each use a tensor is swapped out, and swapped in right before the next
+    proactive   swapping in begins some ops ahead, so that it runs while those compute
+    reduced     on demand, but only where the budget asks for it
+
+A tensor waits between two uses if at least one other op runs in between. Nothing is computed again,
+and gradients are swapped as activations are. The paper writes a tensor whenever it leaves; here it
+is written once, as tensors do not change. It does not say which tensors its reduced mode leaves in
+memory; here those that wait at the peak leave by what they take times how many ops they wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from itertools import pairwise
+from typing import NamedTuple
+
+from poetfw.errors import UnsuitableError
+from poetfw.schedule.baselines.emitter import Emitter, emit
+from poetfw.schedule.baselines.passes import require, shortfall
+from poetfw.schedule.bounds import unlimited
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
+
+LOOK_AHEAD = 1
+"""How many ops ahead proactive swapping begins by default."""
+
+
+class Wait(NamedTuple):
+    """Where a tensor is not used.
+
+    Attributes:
+        tensor: the node that makes it.
+        start: a node that uses it, or makes it.
+        end: the node that uses it next.
+    """
+
+    tensor: int
+    start: int
+    end: int
+
+
+def swap_on_demand(problem: ScheduleProblem) -> ExecutionPlan:
+    """The plan that swaps every tensor wherever it waits, whatever the budget.
+
+    Raises:
+        UnsuitableError: there is no storage, or what ops use at once does not fit.
+    """
+    return swap_proactive(problem, 0, "swap-on-demand")
+
+
+def swap_proactive(
+    problem: ScheduleProblem, look_ahead: int = LOOK_AHEAD, method: str = "swap-proactive"
+) -> ExecutionPlan:
+    """The plan that swaps every tensor in before the op that is `look_ahead` ops ahead of its use.
+
+    Raises:
+        UnsuitableError: there is no storage, or what is in memory at once does not fit.
+    """
+    graph = _graph(problem, method)
+    swapped = {wait for wait in waits(graph) if wait.end - wait.start > look_ahead + 1}
+    return require(graph, swap(graph, swapped, look_ahead), method)
+
+
+def swap_reduced(problem: ScheduleProblem) -> ExecutionPlan:
+    """The plan that swaps on demand, but no more than it takes to fit.
+
+    Raises:
+        UnsuitableError: there is no storage, or swapping everything is not enough.
+    """
+    graph = _graph(problem, "swap-reduced")
+    left = set(waits(graph))
+    swapped: set[Wait] = set()
+    while True:
+        plan = swap(graph, swapped, 0)
+        simulation = unlimited(problem, plan)
+        if simulation.peak_bytes <= problem.ram_bytes:
+            return require(graph, plan, "swap-reduced")
+        at = simulation.during_bytes.index(simulation.peak_bytes)
+        computed = sum(step.kind is StepKind.COMPUTE for step in plan[: at + 1])
+        waiting = [wait for wait in left if wait.start < computed <= wait.end + 1]
+        if not waiting:
+            raise UnsuitableError("swap-reduced", shortfall(graph, simulation))
+        longest = max(waiting, key=lambda w: (graph.size[w.tensor] * (w.end - w.start), w))
+        swapped.add(longest)
+        left.remove(longest)
+
+
+def waits(graph: Indexed) -> tuple[Wait, ...]:
+    """Where tensors that can be paged wait, by tensor and start."""
+    return tuple(
+        Wait(i, start, end)
+        for i in range(graph.n)
+        if graph.pageable[i]
+        for start, end in pairwise((i, *graph.consumers[i]))
+        if end > start + 1
+    )
+
+
+def swap(graph: Indexed, swapped: Set[Wait], look_ahead: int) -> ExecutionPlan:
+    """The plan that swaps tensors where they wait, and in again `look_ahead` ops ahead."""
+    leaving: dict[int, list[int]] = {}
+    for wait in sorted(swapped):
+        leaving.setdefault(wait.start, []).append(wait.tensor)
+
+    def script(emitter: Emitter) -> None:
+        for t in range(graph.n):
+            for used in graph.inputs[t : t + look_ahead + 1]:
+                for i in used:
+                    if i < t:
+                        emitter.ensure(i)
+            emitter.compute(t)
+            for i in leaving.get(t, ()):
+                emitter.page(i)
+
+    return emit(graph, script)
+
+
+def _graph(problem: ScheduleProblem, method: str) -> Indexed:
+    if problem.storage is None:
+        raise UnsuitableError(method, "it only pages, and there is no storage")
+    return Indexed.of(problem)
