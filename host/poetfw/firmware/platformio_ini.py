@@ -24,8 +24,13 @@ def known_environments() -> frozenset[str]:
     )
 
 
-def select_environments(names: Sequence[str]) -> bytes:
-    """A platformio.ini of the named environments, the first the default, and what they extend."""
+def select_environments(names: Sequence[str], defaults: Sequence[str]) -> bytes:
+    """A platformio.ini of the named environments and what they extend.
+
+    Args:
+        names: the environments.
+        defaults: those that a plain `pio run` builds.
+    """
     everything = _read()
     wanted = [*_SHARED]
     for name in names:
@@ -36,7 +41,7 @@ def select_environments(names: Sequence[str]) -> bytes:
     chosen = configparser.RawConfigParser()
     for section in wanted:
         chosen[section] = dict(everything[section])
-    chosen["platformio"]["default_envs"] = names[0]
+    chosen["platformio"]["default_envs"] = ", ".join(defaults)
     text = io.StringIO()
     chosen.write(text)
     lines = (line.replace("\t", "    ").rstrip() for line in text.getvalue().splitlines())

@@ -109,7 +109,9 @@ def render_project(view: ProjectView, board: Board) -> Project:
         if file.is_file() and "__pycache__" not in file.parts:
             path = file.relative_to(templates / "platformio")
             files[f"platforms/{path.as_posix()}"] = file.read_bytes()
-    files["platformio.ini"] = select_environments(_environments(board))
+    files["platformio.ini"] = select_environments(
+        _environments(board), _default_environments(board)
+    )
     return Project(files)
 
 
@@ -147,6 +149,13 @@ def _environments(board: Board) -> list[str]:
             "use one of: " + ", ".join(sorted(known)),
         )
     return [name for name in names if name in known]
+
+
+def _default_environments(board: Board) -> list[str]:
+    """What `poetfw build` builds and a plain `pio run` builds again: the board, and its twin."""
+    system = board.platformio_env + SYSTEM_SUFFIX
+    itself = system if system in known_environments() else board.platformio_env
+    return [itself] if board.twin is None else [itself, board.twin.platformio_env]
 
 
 def check_output_folder(folder: Path) -> None:
