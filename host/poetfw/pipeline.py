@@ -502,14 +502,15 @@ def check_budget(
         InfeasibleError: none does; the message says what is in the way.
     """
     needed, op, _ = minimum_budget(problem)
+    what = f"Op {op!r}"
     if evaluation.peak_bytes > needed:
-        needed, op = evaluation.peak_bytes, f"{evaluation.scheduler} evaluation"
+        needed, what = evaluation.peak_bytes, "Evaluation, which has no schedule to choose,"
     if resident + needed <= budget_bytes:
         return resident + needed
     parameters = sum(tensor.size_bytes for tensor in program.persistent)
     raise InfeasibleError(
         f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} needs at "
-        f"least {resident + needed:,} bytes. Op {op!r} needs {needed:,} at once, beside the "
+        f"least {resident + needed:,} bytes. {what} needs {needed:,} at once, beside the "
         f"{resident:,} that are never free ({parameters:,} of parameters, optimizer state and "
         f"running statistics, which are not paged)",
         "choose a smaller --batch",

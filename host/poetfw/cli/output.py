@@ -23,7 +23,11 @@ from rich.table import Table
 
 from poetfw.errors import InfeasibleError, PoetfwError
 
-results = Console(soft_wrap=True, highlight=False)
+_LOG_WIDTH = 120  # of tables in files and pipes, whose readers would miss the end of a path
+
+results = Console(
+    width=None if sys.stdout.isatty() else _LOG_WIDTH, soft_wrap=True, highlight=False
+)
 messages = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
@@ -62,11 +66,11 @@ def escaped(text: str) -> str:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table for people; columns whose cells start with a digit are set right."""
+    """A table for people; numbers are set right, and never cut."""
     result = Table(title=title, title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(row[index][:1].isdigit() or row[index] == "-" for row in rows)
-        result.add_column(column, justify="right" if numeric else "left")
+        result.add_column(column, justify="right" if numeric else "left", no_wrap=numeric)
     for row in rows:
         result.add_row(*(escaped(cell) for cell in row))
     return result
