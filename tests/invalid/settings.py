@@ -65,6 +65,27 @@ CASES = (
         1,
         ("the weight decay is -1.0: it must be 0 or more",),
     ),
+    Case("clip at 0", f"{GENERATE} --clip-norm 0", 1, ("the norm to clip at is 0.0",)),
+    Case("clip at NaN", f"{GENERATE} --clip-norm nan", 1, ("the norm to clip at is nan",)),
+    Case(
+        "unknown parameter to freeze",
+        f"{GENERATE} --freeze hidden1*,conv*",
+        1,
+        ("no parameter of model 'mlp' is called 'conv*'", "'hidden1.weight'"),
+    ),
+    Case(
+        "everything frozen",
+        f"{GENERATE} --freeze *",
+        1,
+        ("all parameters of model 'mlp' are frozen",),
+    ),
+    Case(
+        "unknown parameter to freeze in the settings",
+        GENERATE,
+        1,
+        ("no parameter of model 'mlp' is called 'conv*'",),
+        text(SETTINGS, 'freeze = "hidden1*, conv*"\n'),
+    ),
     Case(
         "environment variable is no number",
         GENERATE,

@@ -83,6 +83,19 @@ def test_mean_squared_error_trains_and_verifies(tmp_path: Path) -> None:
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 
+def test_a_part_trains_with_clipped_gradients(tmp_path: Path) -> None:
+    part = "--freeze conv1*,bn1* --freeze bn2* --clip-norm 0.5"
+    tight = "--batch 8 --ram 80000 --scheduler poet-remat-off --time-limit 5"
+    build = succeed("build", "--board", "linux", *f"{part} {tight}".split(), cwd=tmp_path)
+    assert build["minimum_budget_bytes"] <= build["peak_bytes"] <= 80000
+    assert build["schedule"]["page_ins"] > 0
+    run = succeed("run", "--board", "linux", "--steps", "3", "--verify", cwd=tmp_path)
+    assert run["high_water_bytes"] == build["peak_bytes"]
+    assert run["verify"]["max_rel_error_gradients"] <= 1e-5
+    assert run["verify"]["max_rel_error_weights"] <= 1e-5
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+
+
 def test_resnet8_does_not_fit_the_nrf52840(tmp_path: Path) -> None:
     arguments = ("--model", "resnet8", "--batch", "1", "--ram", "257000")
     result = poetfw("build", "--board", "nrf52840", *arguments, cwd=tmp_path)

@@ -102,6 +102,9 @@ class OpKind(ABC):
     before it writes the same one, and never again."""
     view: ClassVar[bool] = False
     """Whether its output has the bytes of its input, so that in place there is nothing to do."""
+    pointwise: ClassVar[bool] = False
+    """Whether each element of its output comes from that of its one input at the same place, so
+    that it may as well run on the input under another shape."""
     has_kernel: ClassVar[bool] = True
     """Whether a device can run it."""
     fused_update: ClassVar[str | None] = None

@@ -20,6 +20,7 @@ class _Relu(Elementwise):
 class _Activation(_Relu):
     """The forward op: y = f(x)."""
 
+    pointwise = True
     inputs_count = 1
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:

@@ -16,6 +16,7 @@ class Tanh(GraphOnlyElementwise):
     """y = tanh(x)."""
 
     name = "tanh"
+    pointwise = True
     inputs_count = 1
     passes = 1
 

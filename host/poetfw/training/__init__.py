@@ -5,12 +5,14 @@ from poetfw.training.optimizer import Sgd
 from poetfw.training.program import LOSSES, Program, make_program
 from poetfw.training.reference import Reference
 from poetfw.training.sharing import in_place_input
+from poetfw.training.views import hoist_views
 
 __all__ = [
     "LOSSES",
     "Program",
     "Reference",
     "Sgd",
+    "hoist_views",
     "in_place_input",
     "make_program",
     "matching_parameters",

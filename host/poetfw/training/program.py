@@ -11,6 +11,7 @@ from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops import LossKind, infer_output, kind_of
 from poetfw.training.optimizer import Sgd
+from poetfw.training.views import hoist_views
 
 LOSSES: Mapping[str, str] = {"softmax_cross_entropy": "correct_count", "mse": "mse"}
 """The losses, each with the op that measures it in evaluation."""
@@ -126,6 +127,7 @@ def make_program(model: Graph, loss: str, optimizer: Sgd, frozen: Collection[str
             f"all parameters of model {model.name!r} are frozen: there is nothing to train",
             "freeze fewer of them",
         )
+    model = hoist_views(model)
     training = _Builder(model, frozen)
     loss_tensor = training.add_state("loss")
     for op in model.ops:

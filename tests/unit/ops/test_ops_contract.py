@@ -373,6 +373,7 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
     "square_sum: before": ("square_sum", tensors((2,), (2,)), {}, "to have shape [1], not [2]"),
     "clip_factor: sum": ("clip_factor", tensors((2,)), {"max_norm": 1.0}, "to have shape [1]"),
     "clip_factor: max_norm": ("clip_factor", tensors((1,)), {}, "'max_norm' to be a finite number"),
+    "multiply: shapes": ("multiply", tensors((2,), (3,)), {}, "to have shape [2], not [3]"),
     "tanh: two inputs": ("tanh", tensors((2,), (2,)), {}, "has 2 inputs, not 1"),
     "load_x: an input": ("load_x", tensors((2,)), {"shape": (2,)}, "has 1 inputs, not 0"),
     "load_y: integer": ("load_y", [], {"shape": (2,)}, "'integer' to be an int in [0, 1]"),
@@ -461,7 +462,7 @@ def test_an_operator_with_a_kernel_has_the_workspace_of_its_kernel() -> None:
     assert kinds_without_kernel(graph) == ()
 
 
-def test_only_the_operators_of_transformers_have_no_kernel() -> None:
+def test_only_the_operators_of_transformers_and_gates_have_no_kernel() -> None:
     assert {name for name, kind in KINDS.items() if not kind.has_kernel} == {
         "add_broadcast",
         "embedding",
@@ -475,7 +476,10 @@ def test_only_the_operators_of_transformers_have_no_kernel() -> None:
         "layer_norm_normalize",
         "layer_norm_statistics",
         "matmul",
+        "multiply",
         "scale",
+        "sigmoid",
+        "sigmoid_backward",
         "slice",
         "slice_backward",
         "softmax",

@@ -131,6 +131,8 @@ CASES = {
     "reshape": Case("reshape", ((3, 4, 2, 2),), lambda x: x.flatten(1), {"shape": (3, 16)}),
     "gelu": Case("gelu", ((3, 4, 5),), F.gelu),
     "tanh": Case("tanh", ((3, 4, 5),), torch.tanh),
+    "sigmoid": Case("sigmoid", ((3, 4, 5),), torch.sigmoid),
+    "multiply": Case("multiply", ((3, 4, 5), (3, 4, 5)), torch.mul),
     "scale": Case("scale", ((3, 4, 5),), lambda x: -0.3 * x, {"factor": -0.3}),
     "softmax": Case("softmax", ((2, 3, 4, 7),), lambda x: x.softmax(-1)),
     "softmax of a vector": Case("softmax", ((5,),), lambda x: x.softmax(-1)),
