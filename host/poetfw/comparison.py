@@ -80,7 +80,8 @@ class Cell:
 
     Attributes:
         board, model, batch, model_as: what is scheduled.
-        deadline_s: upper bound on a step's time, or None.
+        deadline_factor: upper bound on a step's time as a multiple of checkpoint-all's, or None.
+        deadline_s: the same in seconds.
         ram_fraction: the budget as a fraction of the checkpoint-all peak.
         ram_bytes: the budget.
         scheduler: which scheduler.
@@ -98,6 +99,7 @@ class Cell:
     model: str
     batch: int
     model_as: str
+    deadline_factor: float | None
     deadline_s: float | None
     ram_fraction: float
     ram_bytes: int
@@ -138,11 +140,13 @@ class Comparison:
 
     Attributes:
         task: what is scheduled.
+        deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
         problem: its problem, with the deadline; budgets are set for each cell.
         everything: the schedule that keeps everything, to which others are compared.
     """
 
     task: Task
+    deadline_factor: float | None
     problem: ScheduleProblem
     everything: Schedule
 
@@ -160,7 +164,8 @@ class Comparison:
         problem = task.problem()
         everything = checkpoint_all_schedule(problem)
         deadline_s = None if deadline_factor is None else deadline_factor * everything.time_s
-        return Comparison(task, replace(problem, deadline_s=deadline_s), everything)
+        problem = replace(problem, deadline_s=deadline_s)
+        return Comparison(task, deadline_factor, problem, everything)
 
     def cells(
         self, fractions: Sequence[float], schedulers: Sequence[str], options: SolveOptions
@@ -202,6 +207,7 @@ class Comparison:
     def _blank(self, problem: ScheduleProblem, fraction: float, scheduler: str) -> Cell:
         return Cell(
             **asdict(self.task),
+            deadline_factor=self.deadline_factor,
             deadline_s=problem.deadline_s,
             ram_fraction=fraction,
             ram_bytes=problem.ram_bytes,
@@ -258,7 +264,7 @@ def settle(cells: Sequence[Cell]) -> tuple[Cell, ...]:
 
 def _group(cell: Cell) -> tuple[object, ...]:
     """What cells have in common whose plans serve each other."""
-    return cell.board, cell.model, cell.batch, cell.model_as, cell.deadline_s
+    return cell.board, cell.model, cell.batch, cell.model_as, cell.deadline_factor
 
 
 def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:

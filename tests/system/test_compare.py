@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -102,3 +103,65 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     assert "interrupted after" in errors
     with (tmp_path / "cells.csv").open() as file:
         assert next(csv.DictReader(file))["scheduler"] == "tflms"
+
+
+# Sweeps -----------------------------------------------------------------------------------------
+
+GRID = ("--boards", "nrf52840,rpi4", "--models", "mlp", "--batch", "8", "--fractions", "0.8")
+QUICK = ("--schedulers", "capuchin,poet", "--deadlines", "1.2,2", "--time-limit", "1")
+
+
+def test_a_sweep_on_processes_and_again_from_its_file(tmp_path: Path) -> None:
+    command = ("sweep", *GRID, *QUICK, "--jobs", "2", "--plots", "plots", "--csv", "cells.csv")
+    found = succeed(*command, cwd=tmp_path)
+    assert (found["points"], found["finished"], found["interrupted"]) == (4, 4, False)
+    assert len(found["cells"]) == 8
+    assert {cell["deadline_factor"] for cell in found["cells"]} == {1.2, 2.0}
+    names = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert names == {"energy.svg", "ablation.svg", "capuchin.svg"}
+    lines = (tmp_path / "sweep.jsonl").read_text().splitlines(keepends=True)
+    assert len(lines) == 5
+    (tmp_path / "sweep.jsonl").write_text("".join(lines[:4]) + lines[4][:40])
+    again = succeed(*command, cwd=tmp_path)
+    assert [cell["energy_j"] for cell in again["cells"]] == [
+        cell["energy_j"] for cell in found["cells"]
+    ]
+
+
+def test_ctrl_c_ends_a_sweep_which_then_goes_on(tmp_path: Path) -> None:
+    grid = ("--boards", "rpi4", "--models", "resnet18", "--fractions", "0.5,0.9", "--jobs", "1")
+    command = ("sweep", *grid, "--schedulers", "poet", "--time-limit", "100", "--deadlines", "none")
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "poetfw.cli.main", *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("points"):
+            break
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert "interrupted after 0 of 2 points; sweep.jsonl keeps them" in errors
+    assert len((tmp_path / "sweep.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--deadlines", "soon"), 2, "'soon' is not a valid float"),
+        (("--schedulers", "magic"), 1, "there is no scheduler 'magic'"),
+        (("--boards", "nowhere"), 1, "nowhere"),
+        (("--jobs", "0"), 2, "0 is not in the range"),
+    ],
+)
+def test_sweep_refuses(arguments: tuple[str, ...], code: int, message: str, tmp_path: Path) -> None:
+    result = poetfw("sweep", *GRID, *QUICK, *arguments, cwd=tmp_path)
+    assert result.code == code
+    assert message in result.stderr
+    assert not list(tmp_path.iterdir())

@@ -189,11 +189,18 @@ def compare(
 
 def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
     task, everything = comparison.task, comparison.everything
-    title = (
+    print_overheads(
         f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all\n"
         f"(100% is {output.size(everything.peak_bytes)} and {everything.energy_j:.6g} J, "
-        f"{everything.time_s:.6g} s; costs are analytic)"
+        f"{everything.time_s:.6g} s; costs are analytic)",
+        cells,
     )
+    for line in _reasons(cells):
+        output.results.print(output.escaped(line))
+
+
+def print_overheads(title: str, cells: Sequence[Cell]) -> None:
+    """Print the energy overhead of each scheduler at each budget, "-" without a plan."""
     fractions = list(dict.fromkeys(cell.ram_fraction for cell in cells))
     by_scheduler: dict[str, dict[float, Cell]] = {}
     for cell in cells:
@@ -204,8 +211,6 @@ def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
     ]
     columns = ["scheduler", *(f"{fraction:.4g} of peak" for fraction in fractions)]
     output.results.print(output.table(title, columns, rows))
-    for line in _reasons(cells):
-        output.results.print(output.escaped(line))
 
 
 def _overhead(cell: Cell | None) -> str:

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from poetfw import __version__
-from poetfw.cli import build, compare, doctor, listing, output, place, run, schedule
+from poetfw.cli import build, compare, doctor, listing, output, place, run, schedule, sweep
 from poetfw.config import FILE, read_config
 from poetfw.errors import ConfigError, PoetfwError
 
@@ -62,6 +62,7 @@ cli.add_command(build.build)
 cli.add_command(run.run)
 cli.add_command(schedule.schedule)
 cli.add_command(compare.compare)
+cli.add_command(sweep.sweep)
 cli.add_command(place.place)
 cli.add_command(listing.boards)
 cli.add_command(listing.models)

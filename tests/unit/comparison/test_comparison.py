@@ -106,9 +106,9 @@ def test_figures_are_the_simulators() -> None:
 def made(
     scheduler: str, fraction: float, energy_j: float | None, peak: int = 0, **more: Any
 ) -> Cell:
-    cell = Cell(
-        "b", "m", 1, "device", None, fraction, int(100 * fraction), scheduler, "infeasible", "why"
-    )
+    task = ("b", "m", 1, "device")
+    ram_bytes = int(100 * fraction)
+    cell = Cell(*task, None, None, fraction, ram_bytes, scheduler, "infeasible", "why")
     if energy_j is None:
         return replace(cell, **more)
     figures: dict[str, Any] = {
@@ -166,7 +166,7 @@ def test_variants_of_poet_take_what_they_could_have_found() -> None:
 
 def test_nothing_serves_another_board_or_deadline() -> None:
     cheap = made("dtr", 0.5, 1.0, 10)
-    for other in ({"board": "c"}, {"model": "n"}, {"batch": 2}, {"deadline_s": 1.0}):
+    for other in ({"board": "c"}, {"model": "n"}, {"batch": 2}, {"deadline_factor": 1.0}):
         assert energies([cheap, replace(made("dtr", 0.5, 2.0, 10), **other)]) == [1.0, 2.0]
 
 

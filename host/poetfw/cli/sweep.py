@@ -1,0 +1,200 @@
+"""`poetfw sweep`: all schedulers over boards x models x deadlines x budgets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from poetfw.cli import output
+from poetfw.cli.compare import parse_names, parse_numbers, print_overheads
+from poetfw.cli.options import Positive, json_option, option
+from poetfw.cli.schedule import model_as_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from poetfw.comparison import Cell
+
+_EPILOG = (
+    "Example:  poetfw sweep --boards nrf52840,rpi4 --models resnet18,vgg16 "
+    "--deadlines none,1.5 --out sweep.jsonl --plots plots"
+)
+
+
+def parse_deadlines(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[float | None, ...]:
+    """Callback of an option that takes numbers above 0, or `none`, with commas between them."""
+    return tuple(
+        None if part == "none" else Positive().convert(part, parameter, context)
+        for part in parse_names(context, parameter, value) or ("none",)
+    )
+
+
+@click.command(epilog=_EPILOG)
+@option("--boards", required=True, callback=parse_names, metavar="NAME,...", help="Which boards.")
+@option("--models", required=True, callback=parse_names, metavar="NAME,...", help="Which models.")
+@option(
+    "--fractions",
+    callback=parse_numbers,
+    metavar="F,...",
+    help="Budgets as fractions of the checkpoint-all peak.  [default: 0.2 to 0.9]",
+)
+@option(
+    "--deadlines",
+    callback=parse_deadlines,
+    metavar="F,...",
+    help="Deadlines as multiples of checkpoint-all's time, or none.  [default: none]",
+)
+@option(
+    "--schedulers",
+    callback=parse_names,
+    metavar="NAME,...",
+    help="Which schedulers.  [default: all but poet-algorithm-1]",
+)
+@option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
+@option(
+    "--time-limit",
+    type=Positive(),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a scheduler may search at each point.",
+)
+@option("--solver", default="HIGHS", show_default=True, help="A solver that cvxpy finds installed.")
+@option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("sweep.jsonl"),
+    show_default=True,
+    metavar="FILE",
+    help="Results, a JSON line per point; what is in it already is not computed again.",
+)
+@option("--jobs", type=click.IntRange(1), help="Processes.  [default: one per processor]")
+@option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead.")
+@option(
+    "--csv",
+    "csv_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.csv",
+    help="Write every figure of every cell to this file.",
+)
+@option(
+    "--plots",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Draw energy over RAM, over deadlines, and against Capuchin's into this folder.",
+)
+@option(
+    "--plot-format",
+    type=click.Choice(["svg", "png"]),
+    default="svg",
+    show_default=True,
+    help="How plots are written.",
+)
+@model_as_option
+@json_option
+def sweep(
+    boards: tuple[str, ...],
+    models: tuple[str, ...],
+    fractions: tuple[float, ...] | None,
+    deadlines: tuple[float | None, ...],
+    schedulers: tuple[str, ...] | None,
+    batch: int,
+    time_limit: float,
+    solver: str,
+    out: Path,
+    jobs: int | None,
+    dask: str | None,
+    csv_file: Path | None,
+    plots: Path | None,
+    plot_format: str,
+    model_as: str,
+    as_json: bool,
+) -> int:
+    """Compare schedulers over a grid of boards, models, deadlines and budgets.
+
+    Points are worked on in parallel. Stopped, by Ctrl-C or by a power cut, the same command goes
+    on where it was. Costs are those of the analytic model.
+    """
+    from poetfw.comparison import COMPARED, FRACTIONS, to_csv
+    from poetfw.errors import OutputError
+    from poetfw.firmware import replace_file
+    from poetfw.sweep import (
+        Grid,
+        Results,
+        dask_cluster,
+        draw_plots,
+        finished,
+        local_processes,
+        run_sweep,
+    )
+
+    grid = Grid(
+        boards=boards,
+        models=models,
+        deadline_factors=deadlines,
+        fractions=tuple(sorted(fractions or FRACTIONS)),
+        schedulers=schedulers or COMPARED,
+        batch=batch,
+        model_as=model_as,
+        solver=solver,
+        time_limit_s=time_limit,
+    )
+    grid.check()
+    results = Results(out, grid)
+    total, done = len(grid.points()), len(results.cells)
+    interrupted = False
+    with output.progress_bar() as progress:
+        progress(done, total, "points")
+        try:
+            if done < total:
+                workers = (
+                    dask_cluster(dask) if dask else local_processes(jobs or os.cpu_count() or 1)
+                )
+                with workers as executor:
+                    for point in run_sweep(grid, results, executor):
+                        done += 1
+                        progress(done, total, f"{point.task.model} on {point.task.board}")
+        except KeyboardInterrupt:
+            interrupted = True
+    cells = finished(grid, results)
+    if csv_file is not None:
+        replace_file(csv_file, to_csv(cells).encode())
+    if plots is not None:
+        try:
+            plots.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{plots} cannot be made: {error.strerror}") from error
+        for name, picture in draw_plots(cells, plot_format).items():
+            replace_file(plots / name, picture)
+    if as_json:
+        output.print_json(
+            {
+                "schema_version": 1,
+                "costs": "analytic",
+                "points": total,
+                "finished": done,
+                "interrupted": interrupted,
+                "cells": [cell.to_json() for cell in cells],
+            }
+        )
+    else:
+        _print(cells)
+    if interrupted:
+        output.messages.print(f"interrupted after {done} of {total} points; {out} keeps them")
+        return 130
+    return 0
+
+
+def _print(cells: Sequence[Cell]) -> None:
+    groups: dict[tuple[str, str, float | None], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.board, cell.model, cell.deadline_factor), []).append(cell)
+    for (board, model, factor), group in groups.items():
+        within = "" if factor is None else f", within {factor:g} x the time"
+        title = f"{model} on {board}: energy over that of checkpoint-all{within} (analytic)"
+        print_overheads(title, group)
