@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "gradient_sink.h"
+
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
  * over channels and the kernel's taps that meet the source. They differ in how the two are walked.
  *
@@ -427,9 +429,11 @@ static void sum_tap_4(const struct poet_conv2d *op, int32_t rows, int32_t column
     totals[3] = total3;
 }
 
-/* dw of one tap from one input channel for all output channels of a group, `next` weights apart. */
+/* dw of one tap from one input channel for all output channels of a group: from weight `first` on,
+ * `next` apart. */
 static void sum_tap_channels(const struct poet_conv2d *op, int32_t rows, int32_t columns,
-                             const float *x, const float *dy, float *dw, int32_t next)
+                             const float *x, const float *dy,
+                             const struct poet_gradient_sink *dw, int32_t first, int32_t next)
 {
     const int32_t dy_plane = op->out_height * op->out_width;
     const int32_t count = op->out_channels / op->groups;
@@ -438,16 +442,17 @@ static void sum_tap_channels(const struct poet_conv2d *op, int32_t rows, int32_t
         float totals[4];
         sum_tap_4(op, rows, columns, x, dy + channel * dy_plane, totals);
         for (int32_t lane = 0; lane < 4; lane++) {
-            dw[(channel + lane) * next] = totals[lane];
+            poet_gradient_sink_put_f32(dw, first + (channel + lane) * next, totals[lane]);
         }
     }
     for (; channel < count; channel++) {
-        dw[channel * next] = sum_tap(op, rows, columns, x, dy + channel * dy_plane);
+        poet_gradient_sink_put_f32(dw, first + channel * next,
+                                   sum_tap(op, rows, columns, x, dy + channel * dy_plane));
     }
 }
 
-void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *x, const float *dy,
-                                     float *dw)
+static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
+                     const struct poet_gradient_sink *dw)
 {
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
@@ -462,18 +467,33 @@ void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *
                                                               op->in_width, op->out_width);
             const float *source = x + rows.source * op->in_width + columns.source;
             const float *gradient = dy + rows.output * op->out_width + columns.output;
-            float *result = dw + u * op->kernel_width + v;
+            int32_t weight = u * op->kernel_width + v;
             for (int32_t group = 0; group < op->groups; group++) {
                 for (int32_t c = 0; c < group_in; c++) {
-                    sum_tap_channels(op, rows.count, columns.count, source, gradient,
-                                     result + c * kernel, group_in * kernel);
+                    sum_tap_channels(op, rows.count, columns.count, source, gradient, dw,
+                                     weight + c * kernel, group_in * kernel);
                     source += in_plane;
                 }
                 gradient += group_out * out_plane;
-                result += group_out * group_in * kernel;
+                weight += group_out * group_in * kernel;
             }
         }
     }
+}
+
+void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *x, const float *dy,
+                                     float *dw)
+{
+    const struct poet_gradient_sink sink = {.gradient = dw};
+    sum_taps(op, x, dy, &sink);
+}
+
+void poet_conv2d_backward_weight_sgd_f32(const struct poet_conv2d_sgd *op, const float *x,
+                                         const float *dy, float *w, float *momentum)
+{
+    const struct poet_gradient_sink sink = {
+        .sgd = &op->sgd, .parameter = w, .momentum = momentum};
+    sum_taps(&op->conv2d, x, dy, &sink);
 }
 
 void poet_conv2d_backward_bias_f32(const struct poet_conv2d_bias *op, const float *dy, float *db)

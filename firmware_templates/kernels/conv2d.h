@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#include "sgd.h"
+
 struct poet_conv2d {
     int32_t batch;
     int32_t groups;
@@ -28,6 +30,11 @@ struct poet_conv2d {
     int32_t stride_width;
     int32_t padding_top;
     int32_t padding_left;
+};
+
+struct poet_conv2d_sgd {
+    struct poet_conv2d conv2d;
+    struct poet_sgd sgd;
 };
 
 struct poet_conv2d_bias {
@@ -50,6 +57,11 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
 /* dw[o][c][u][v] = sum over samples and positions of dy * the x that w was multiplied with */
 void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *x, const float *dy,
                                      float *dw);
+
+/* The same and poet_sgd_update_f32 of w in one, to the same bits, without storing dw. momentum is of
+ * w's shape, or NULL. */
+void poet_conv2d_backward_weight_sgd_f32(const struct poet_conv2d_sgd *op, const float *x,
+                                         const float *dy, float *w, float *momentum);
 
 /* db[o] = sum of dy over samples and positions */
 void poet_conv2d_backward_bias_f32(const struct poet_conv2d_bias *op, const float *dy, float *db);

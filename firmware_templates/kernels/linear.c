@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "gradient_sink.h"
+
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
 
@@ -77,9 +79,9 @@ void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const
     }
 }
 
-/* result[f] = sum over k of factors[k * step] * rows[k][f], for rows of `width` elements */
+/* result[first + f] = sum over k of factors[k * step] * rows[k][f], for rows of `width` elements */
 static void combine_rows(const float *factors, int32_t step, const float *rows, int32_t count,
-                         int32_t width, float *result)
+                         int32_t width, const struct poet_gradient_sink *result, int32_t first)
 {
     int32_t f = 0;
     for (; f + 4 <= width; f += 4) {
@@ -98,10 +100,10 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
             factor += step;
             row += width;
         }
-        result[f] = sum0;
-        result[f + 1] = sum1;
-        result[f + 2] = sum2;
-        result[f + 3] = sum3;
+        poet_gradient_sink_put_f32(result, first + f, sum0);
+        poet_gradient_sink_put_f32(result, first + f + 1, sum1);
+        poet_gradient_sink_put_f32(result, first + f + 2, sum2);
+        poet_gradient_sink_put_f32(result, first + f + 3, sum3);
     }
     for (; f < width; f++) {
         const float *factor = factors;
@@ -112,26 +114,42 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
             factor += step;
             row += width;
         }
-        result[f] = sum;
+        poet_gradient_sink_put_f32(result, first + f, sum);
     }
 }
 
 void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w, const float *dy,
                                     float *dx)
 {
+    const struct poet_gradient_sink sink = {.gradient = dx};
     for (int32_t n = 0; n < op->batch; n++) {
-        combine_rows(dy + n * op->out_features, 1, w, op->out_features, op->in_features,
-                     dx + n * op->in_features);
+        combine_rows(dy + n * op->out_features, 1, w, op->out_features, op->in_features, &sink,
+                     n * op->in_features);
+    }
+}
+
+static void combine_samples(const struct poet_linear *op, const float *x, const float *dy,
+                            const struct poet_gradient_sink *dw)
+{
+    for (int32_t o = 0; o < op->out_features; o++) {
+        combine_rows(dy + o, op->out_features, x, op->batch, op->in_features, dw,
+                     o * op->in_features);
     }
 }
 
 void poet_linear_backward_weight_f32(const struct poet_linear *op, const float *x, const float *dy,
                                      float *dw)
 {
-    for (int32_t o = 0; o < op->out_features; o++) {
-        combine_rows(dy + o, op->out_features, x, op->batch, op->in_features,
-                     dw + o * op->in_features);
-    }
+    const struct poet_gradient_sink sink = {.gradient = dw};
+    combine_samples(op, x, dy, &sink);
+}
+
+void poet_linear_backward_weight_sgd_f32(const struct poet_linear_sgd *op, const float *x,
+                                         const float *dy, float *w, float *momentum)
+{
+    const struct poet_gradient_sink sink = {
+        .sgd = &op->sgd, .parameter = w, .momentum = momentum};
+    combine_samples(&op->linear, x, dy, &sink);
 }
 
 void poet_linear_backward_bias_f32(const struct poet_linear_bias *op, const float *dy, float *db)

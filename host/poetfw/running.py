@@ -195,12 +195,7 @@ def verify(
         for (name, purpose), value in values.items()
         if purpose is SlotPurpose.PERSISTENT and name != project.stages.program.metric.name
     }
-    momenta = {
-        name
-        for op in project.stages.program.training.ops
-        if op.kind == "sgd"
-        for name in op.updates[1:]
-    }
+    momenta = {name: persistent[name] for name in project.stages.program.momenta.values()}
     trained = {name: value for name, value in persistent.items() if name not in momenta}
     gradients = {
         name: value for (name, purpose), value in values.items() if purpose is SlotPurpose.CAPTURE
@@ -223,7 +218,17 @@ def verify(
                     abs(ours - theirs) / abs(theirs)
                     for ours, theirs in zip(log.losses, losses, strict=True)
                 ),
-                max_rel_error_gradients=relative_error(gradients, reference.gradients),
+                max_rel_error_gradients=max(
+                    (
+                        relative_error(ours, theirs)
+                        for ours, theirs in (
+                            (gradients, reference.gradients),
+                            (momenta, reference.persistent),
+                        )
+                        if ours
+                    ),
+                    default=None,
+                ),
                 max_rel_error_weights=relative_error(trained, reference.persistent),
                 bit_identical_to_unscheduled=same_bits,
             )

@@ -96,6 +96,21 @@ def test_a_part_trains_with_clipped_gradients(tmp_path: Path) -> None:
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 
+def test_a_model_without_stored_gradients_verifies(tmp_path: Path) -> None:
+    """Its weights' gradients are applied element by element, and its biases are frozen."""
+    arguments = ("--model", "mlp", "--batch", "1", "--freeze", "*.bias")
+    for momentum, compared in (("0.9", True), ("0", False)):
+        succeed("build", "--board", "linux", *arguments, "--momentum", momentum, cwd=tmp_path)
+        run = succeed("run", "--board", "linux", "--steps", "3", "--verify", cwd=tmp_path)
+        error = run["verify"]["max_rel_error_gradients"]
+        assert error is not None and error <= 1e-5 if compared else error is None
+        assert run["verify"]["max_rel_error_weights"] <= 1e-5
+        assert run["verify"]["bit_identical_to_unscheduled"] is True
+    text = poetfw("run", "--board", "linux", "--steps", "1", "--verify", cwd=tmp_path)
+    assert text.code == 0
+    assert "none stored" in text.stdout
+
+
 def test_resnet8_does_not_fit_the_nrf52840(tmp_path: Path) -> None:
     arguments = ("--model", "resnet8", "--batch", "1", "--ram", "257000")
     result = poetfw("build", "--board", "nrf52840", *arguments, cwd=tmp_path)

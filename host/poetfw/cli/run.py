@@ -93,9 +93,10 @@ def _print(report: RunReport) -> None:
     ]
     if report.verify is not None:
         identical = "yes" if report.verify.bit_identical_to_unscheduled else "NO"
+        gradients = report.verify.max_rel_error_gradients
         rows += [
             ("largest relative error of losses", f"{report.verify.max_rel_error_loss:.2e}"),
-            ("… of gradients", f"{report.verify.max_rel_error_gradients:.2e}"),
+            ("… of gradients", "none stored" if gradients is None else f"{gradients:.2e}"),
             ("… of weights", f"{report.verify.max_rel_error_weights:.2e}"),
             ("same bits as without schedule", identical),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -85,11 +86,8 @@ def render_project(view: ProjectView, board: Board) -> Project:
             step=getattr(view, step) if step else None,
         )
         files[target] = text.encode()
-    for kernel in view.kernels:
-        for ending in (".c", ".h"):
-            files[f"src/kernels/{kernel}{ending}"] = (
-                templates / f"kernels/{kernel}{ending}"
-            ).read_bytes()
+    for file in _kernel_files(templates / "kernels", view.kernels):
+        files[f"src/kernels/{file.name}"] = file.read_bytes()
     families = _hal_families(board)
     for folder in ("runtime", "storage", "hal"):
         for file in sorted((templates / folder).rglob("*.[ch]")):
@@ -113,6 +111,19 @@ def render_project(view: ProjectView, board: Board) -> Project:
         _environments(board), _default_environments(board)
     )
     return Project(files)
+
+
+def _kernel_files(folder: Path, kernels: Sequence[str]) -> tuple[Path, ...]:
+    """The sources of kernels, and the headers that they include from their folder, once each."""
+    files: list[Path] = []
+    waiting = [folder / f"{kernel}{ending}" for kernel in kernels for ending in (".c", ".h")]
+    while waiting:
+        file = waiting.pop(0)
+        if file not in files:
+            files.append(file)
+            included = re.findall(r'^#include "([^"/]+)"$', file.read_text(), re.MULTILINE)
+            waiting += [folder / name for name in included if (folder / name).is_file()]
+    return tuple(sorted(files))
 
 
 def _hal_families(board: Board) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ over the C/groups input channels of o's group, of which c₀ is the first.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.sgd import descend, expect_sgd, fused_kernel, fused_work
 from poetfw.ops.windows import Window
 
 
@@ -229,28 +231,74 @@ class Conv2dBackwardInput(_Conv2d):
         return geometry.from_columns(weights @ geometry.output_rows(dy))
 
 
-@register
-class Conv2dBackwardWeight(_Conv2d):
-    """Inputs x, dy; dw of the shape in attribute `weight_shape`; others as for the forward op."""
+class _WeightGradient(_Conv2d):
+    """Inputs x, dy; dw has the shape in attribute `weight_shape`; others as for the forward op."""
 
-    name = "conv2d_backward_weight"
     function = "poet_conv2d_backward_weight_f32"
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
 
-    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+    def checked(self, op: Op, inputs: Sequence[Tensor]) -> _Geometry:
+        """The extents of inputs that fit.
+
+        Raises:
+            ModelError: they do not.
+        """
         expect_floats(op, inputs, 2)
         expect_rank(op, inputs[0], 4)
         geometry = self.geometry(op, [tensor.shape for tensor in inputs])
         expect_shape(op, inputs[1], geometry.y)
-        return geometry.w, Dtype.F32
+        return geometry
 
-    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+    def weight_gradient(self, op: Op, inputs: Sequence[Array]) -> Array:
+        """The gradient of the weight."""
         x, dy = inputs
         geometry = self.geometry(op, [x.shape, dy.shape])
         dw = geometry.output_rows(dy) @ geometry.columns(x).transpose(0, 2, 1)
         return dw.reshape(geometry.w)
+
+
+@register
+class Conv2dBackwardWeight(_WeightGradient):
+    """Inputs x, dy; dw of the shape in attribute `weight_shape`; others as for the forward op."""
+
+    name = "conv2d_backward_weight"
+    fused_update = "conv2d_backward_weight_sgd"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        return self.checked(op, inputs).w, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        return self.weight_gradient(op, inputs)
+
+
+@register
+class Conv2dBackwardWeightSgd(_WeightGradient):
+    """`conv2d_backward_weight` and `sgd` in one, to the same bits.
+
+    Inputs x, dy; updates w and, unless attribute `momentum` is 0, its momentum; attributes those of
+    both.
+    """
+
+    name = "conv2d_backward_weight_sgd"
+    recomputable = False
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
+        self.checked(op, inputs)
+        expect_sgd(op)
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
+        descend(op, self.weight_gradient(op, inputs), updates)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return fused_work(super().work(op, inputs, None), op, self._elements(op))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return fused_kernel(super().kernel(op, graph), op, self._elements(op))
+
+    def _elements(self, op: Op) -> int:
+        return math.prod(expect_integers(op, "weight_shape", 1, 4))
 
 
 @register

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from poetfw.errors import ModelError
-from poetfw.ir import Graph, Op, Tensor
+from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
     Kernel,
@@ -49,6 +49,45 @@ def descend(op: Op, gradient: Array, updates: Sequence[Array]) -> None:
     parameter[...] = parameter - learning_rate * step
 
 
+def descent_fields(op: Op, elements: int) -> tuple[tuple[str, int | float], ...]:
+    """The constants of `struct poet_sgd`, for a parameter of so many elements."""
+    return (
+        ("elements", elements),
+        ("learning_rate", op.number("learning_rate")),
+        ("momentum", op.number("momentum")),
+        ("weight_decay", op.number("weight_decay")),
+    )
+
+
+def fused_kernel(gradient: Kernel, op: Op, elements: int) -> Kernel:
+    """The call that applies what `gradient`, a call of kernel and struct, would have stored.
+
+    Its function and struct are named `_sgd` after those of `gradient`; the struct holds that one
+    and `struct poet_sgd`.
+    """
+    assert gradient.struct is not None
+    inner = gradient.struct.removeprefix("poet_")
+    return Kernel(
+        source=gradient.source,
+        function=gradient.function.removesuffix("_f32") + "_sgd_f32",
+        arguments=(*op.inputs, *op.updates, None)[: len(op.inputs) + 2],
+        struct=f"{gradient.struct}_sgd",
+        fields=(
+            *((f"{inner}.{name}", value) for name, value in gradient.fields),
+            *((f"sgd.{name}", value) for name, value in descent_fields(op, elements)),
+        ),
+    )
+
+
+def fused_work(gradient: Work, op: Op, elements: int) -> Work:
+    """What calculating and applying costs; `gradient` is the former without storing the result."""
+    updated = len(op.updates)
+    return Work(
+        macs=gradient.macs + (1 + updated) * elements,
+        bytes_moved=gradient.bytes_moved + 2 * updated * elements * Dtype.F32.size_bytes,
+    )
+
+
 @register
 class Sgd(OpKind):
     """Inputs gradient g and optionally factor f [1]; updates parameter w and momentum v.
@@ -87,10 +126,5 @@ class Sgd(OpKind):
             function="poet_sgd_update_f32",
             arguments=(*read, *updated),
             struct="poet_sgd",
-            fields=(
-                ("elements", graph.by_name[op.inputs[0]].elements),
-                ("learning_rate", op.number("learning_rate")),
-                ("momentum", op.number("momentum")),
-                ("weight_decay", op.number("weight_decay")),
-            ),
+            fields=descent_fields(op, graph.by_name[op.inputs[0]].elements),
         )

@@ -67,6 +67,16 @@ class Program:
         """
         return {op.updates[0]: op.inputs[0] for op in self.training.ops if op.kind == "sgd"}
 
+    @cached_property
+    def momenta(self) -> Mapping[str, str]:
+        """The momentum of each trained parameter that has one, by the parameter's name."""
+        parameters = {tensor.name for tensor in self.training.with_role(Role.PARAMETER)}
+        return {
+            op.updates[0]: op.updates[1]
+            for op in self.training.ops
+            if len(op.updates) > 1 and op.updates[0] in parameters
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The program as plain JSON values."""
         return {
@@ -97,12 +107,25 @@ class Program:
             raise ModelError(f"the program's JSON is malformed: {error!r}") from error
 
 
-def make_program(model: Graph, loss: str, optimizer: Sgd, frozen: Collection[str] = ()) -> Program:
+def make_program(
+    model: Graph,
+    loss: str,
+    optimizer: Sgd,
+    frozen: Collection[str] = (),
+    *,
+    fuse_updates: bool = True,
+) -> Program:
     """Derive the training and the evaluation step of a model.
 
     Gradients are applied as soon as they are complete: a parameter's update follows the last op
     of the backward pass that reads the parameter or adds to its gradient. Where gradients are
     clipped, they wait for the norm of all, and the updates end the step.
+
+    Some gradients are applied element by element and never stored, by the op's `fused_update`. That
+    op comes last of its layer's, since it changes the weight that the input's gradient is made
+    from, and so the layer's input has to stay until then. It is chosen where the weight's gradient
+    is larger than that input, or where nothing has to wait (the first layer), and where gradients
+    are not clipped.
 
     A frozen parameter has no gradient and no momentum; what only its gradient would read is not
     kept, and below the lowest trained parameter nothing is propagated back.
@@ -112,6 +135,7 @@ def make_program(model: Graph, loss: str, optimizer: Sgd, frozen: Collection[str
         loss: a key of `LOSSES`.
         optimizer: what updates the parameters.
         frozen: names of the parameters that are not trained.
+        fuse_updates: whether gradients may be applied without being stored.
 
     Raises:
         ModelError: the model has no parameter to train, an operator without a gradient, or an
@@ -133,7 +157,7 @@ def make_program(model: Graph, loss: str, optimizer: Sgd, frozen: Collection[str
     for op in model.ops:
         kind_of(op).training_form(op, training)
     training.emit_loss(loss, model.output, loss_tensor)
-    training.backward(optimizer)
+    training.backward(optimizer, fuse_updates)
 
     evaluation = _Builder(model)
     metric = evaluation.add_state("metric")
@@ -243,10 +267,10 @@ class _Builder:
         )
         self.emit(kind, result.name, (prediction, label), updates=(result.name,))
 
-    def backward(self, optimizer: Sgd) -> None:
+    def backward(self, optimizer: Sgd, fuse_updates: bool) -> None:
         if optimizer.clip_norm is None:
             for parameter in self._propagate():
-                self._update(parameter, optimizer)
+                self._update(parameter, optimizer, fuse=fuse_updates)
             return
         complete: list[str] = []
         totals: list[str] = []
@@ -280,7 +304,9 @@ class _Builder:
                     if readers[name] == 0 and name in self._gradients:
                         yield name
 
-    def _update(self, parameter: str, optimizer: Sgd, factor: str | None = None) -> None:
+    def _update(
+        self, parameter: str, optimizer: Sgd, factor: str | None = None, *, fuse: bool = False
+    ) -> None:
         updates = [parameter]
         if optimizer.momentum > 0:
             momentum = self._fresh(f"{parameter}.momentum", self._tensors)
@@ -292,26 +318,41 @@ class _Builder:
             "momentum": optimizer.momentum,
             "weight_decay": optimizer.weight_decay,
         }
+        gradient = self._gradients[parameter]
         kind = "sgd"
-        inputs: tuple[str, ...] = (self._gradients[parameter],)
-        last = self._ops[-1]
-        fused = kind_of(last).fused_update
-        if factor is not None:
-            inputs = (*inputs, factor)
-        elif fused is not None and (last.output,) == inputs:
-            self._withdraw(last)
-            kind, inputs = fused, last.inputs
-            attributes.update(last.attributes)
+        inputs: tuple[str, ...] = (gradient,) if factor is None else (gradient, factor)
+        if fuse:
+            position = next(i for i, op in enumerate(self._ops) if op.output == gradient)
+            fused = kind_of(self._ops[position]).fused_update
+            if fused is not None and self._is_better_fused(position):
+                op = self._withdraw(position)
+                kind, inputs = fused, op.inputs
+                attributes.update(op.attributes)
         self.emit(kind, f"{parameter}.update", inputs, attributes, updates=updates)
 
-    def _withdraw(self, op: Op) -> None:
-        """Take back the last op, whose output nobody has read yet."""
-        assert op is self._ops[-1]
+    def _is_better_fused(self, position: int) -> bool:
+        """Whether the op that calculates a parameter's gradient shall apply it, as the last one.
+
+        It cannot where that is another tensor's gradient too; and it is not worth it where what
+        would have to wait for it, of all that it reads, is as large as the gradient.
+        """
+        op, later = self._ops[position], self._ops[position + 1 :]
         assert op.output is not None
-        self._ops.pop()
+        if list(self._gradients.values()).count(op.output) > 1:
+            return False
+        waiting = set(op.inputs).difference(*(other.inputs for other in later)) if later else ()
+        waiting_bytes = sum(self._tensors[name].size_bytes for name in waiting)
+        return self._tensors[op.output].size_bytes > waiting_bytes
+
+    def _withdraw(self, position: int) -> Op:
+        """Take back an op whose output nobody has read yet."""
+        op = self._ops.pop(position)
+        assert op.output is not None
+        assert not any(op.output in other.inputs for other in self._ops[position:])
         self._op_names.remove(op.name)
         self._trained.discard(op.output)
         del self._tensors[op.output]
+        return op
 
     def _role(self, kind: str) -> Role:
         if kind == "load_x":

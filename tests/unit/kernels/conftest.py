@@ -120,14 +120,25 @@ def _graph_of_one(
 def _check_against_header(kernel: Kernel) -> None:
     """A binding must list its struct's fields in order, and as many arguments as the C function."""
     header = (KERNELS / f"{kernel.source}.h").read_text()
-    struct = re.search(rf"struct {kernel.struct} {{(.*?)}};", header, re.DOTALL)
-    assert struct is not None, kernel.struct
-    declared = re.findall(r"(int32_t|float) (\w+);", struct[1])
+    assert f"struct {kernel.struct} {{" in header
+    declared = _members(str(kernel.struct))
     bound = [("float" if isinstance(v, float) else "int32_t", name) for name, v in kernel.fields]
     assert declared == bound, kernel.struct
     prototype = re.search(rf"void {kernel.function}\((.*?)\);", header, re.DOTALL)
     assert prototype is not None, kernel.function
     assert len(prototype[1].split(",")) == 1 + len(kernel.arguments)
+
+
+def _members(struct: str) -> list[tuple[str, str]]:
+    """Type and name of each number in a struct, those of the structs it holds included."""
+    headers = "".join(path.read_text() for path in sorted(KERNELS.glob("*.h")))
+    body = re.search(rf"struct {struct} {{(.*?)}};", headers, re.DOTALL)
+    assert body is not None, struct
+    members = []
+    for inner, plain, name in re.findall(r"(?:struct (\w+)|(int32_t|float)) (\w+);", body[1]):
+        within = [(kind, f"{name}.{part}") for kind, part in _members(inner)] if inner else []
+        members += within or [(plain, name)]
+    return members
 
 
 class _Buffer:

@@ -309,6 +309,64 @@ def test_sgd(
         assert_close(actual, expected, max(1.0, float(np.abs(expected).max())))
 
 
+def assert_fused_as_apart(
+    run: Run,
+    kind: str,
+    inputs: Sequence[Array],
+    attributes: dict[str, Attribute],
+    descent: dict[str, Attribute],
+    updates: Sequence[Array],
+) -> None:
+    """The weight and its momentum get the bits that the gradient and `sgd` give them."""
+    updates = updates if descent["momentum"] else updates[:1]
+    gradient = run(kind, inputs, attributes).output
+    apart = run("sgd", [gradient], descent, updates)
+    fused = run(f"{kind}_sgd", inputs, {**attributes, **descent}, updates)
+    assert len(fused.updates) == len(updates)
+    scale = max(1.0, magnitude(run, kind, inputs, attributes))
+    for actual, same, expected in zip(
+        fused.updates, apart.updates, fused.expected_updates, strict=True
+    ):
+        assert actual.tobytes() == same.tobytes()
+        assert_close(actual, expected, scale)
+
+
+descents = st.fixed_dictionaries(
+    {
+        "learning_rate": st.just(0.05),
+        "momentum": st.sampled_from([0.0, 0.9]),
+        "weight_decay": st.sampled_from([0.0, 1e-2]),
+    }
+)
+
+
+@few
+@given(convolutions(), descents, seeds)
+def test_conv2d_backward_weight_sgd(
+    run_kernel: Run, case: Convolution, descent: dict[str, Attribute], seed: int
+) -> None:
+    x, dy, *updates = normal(seed, case.x, case.y, case.w, case.w)
+    attributes = {**case.attributes, "weight_shape": case.w}
+    assert_fused_as_apart(
+        run_kernel, "conv2d_backward_weight", [x, dy], attributes, descent, updates
+    )
+
+
+@few
+@given(small, st.integers(1, 20), st.integers(1, 9), descents, seeds)
+def test_linear_backward_weight_sgd(
+    run_kernel: Run,
+    batch: int,
+    features: int,
+    outputs: int,
+    descent: dict[str, Attribute],
+    seed: int,
+) -> None:
+    w = (outputs, features)
+    x, dy, *updates = normal(seed, (batch, features), (batch, outputs), w, w)
+    assert_fused_as_apart(run_kernel, "linear_backward_weight", [x, dy], {}, descent, updates)
+
+
 def test_sgd_with_a_factor_of_1_gives_the_bits_of_sgd_without(run_kernel: Run) -> None:
     gradient, parameter = normal(3, (100,), (100,))
     attributes: dict[str, Attribute] = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0}

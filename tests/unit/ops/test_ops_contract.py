@@ -108,6 +108,30 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
         {**CONV, "weight_shape": (2, 1, 3, 3)},
         "needs 'in1' to have shape [1, 2, 2, 2], not [1, 2, 3, 3]",
     ),
+    "conv2d_backward_weight_sgd: gradient": (
+        "conv2d_backward_weight_sgd",
+        tensors((1, 1, 4, 4), (1, 2, 3, 3)),
+        {**CONV, **SGD, "weight_shape": (2, 1, 3, 3)},
+        "needs 'in1' to have shape [1, 2, 2, 2], not [1, 2, 3, 3]",
+    ),
+    "conv2d_backward_weight_sgd: no momentum tensor": (
+        "conv2d_backward_weight_sgd",
+        tensors((1, 1, 4, 4), (1, 2, 2, 2)),
+        {**CONV, **SGD, "weight_shape": (2, 1, 3, 3), "momentum": 0.9},
+        "with momentum 0.9 updates 0 tensors, not 2",
+    ),
+    "linear_backward_weight_sgd: gradient": (
+        "linear_backward_weight_sgd",
+        tensors((2, 3), (3, 4)),
+        SGD,
+        "[2, 4]",
+    ),
+    "linear_backward_weight_sgd: learning rate": (
+        "linear_backward_weight_sgd",
+        tensors((2, 3), (2, 4)),
+        {"momentum": 0.0, "weight_decay": 0.0},
+        "'learning_rate' to be a finite number",
+    ),
     "conv2d_backward_bias: rank": (
         "conv2d_backward_bias",
         tensors((2, 2)),
@@ -401,8 +425,10 @@ def test_check_shapes_finds_an_output_of_another_shape() -> None:
 def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
     assert {name for name, kind in KINDS.items() if not kind.recomputable} == {
         "batch_norm_update_running",
+        "conv2d_backward_weight_sgd",
         "correct_count",
         "embedding_sgd",
+        "linear_backward_weight_sgd",
         "mse",
         "sgd",
         "softmax_cross_entropy",
@@ -530,6 +556,44 @@ def test_sgd_without_momentum_gets_a_null_pointer() -> None:
         "momentum",
         "weight_decay",
     ]
+
+
+FUSED: dict[str, tuple[list[Tensor], Shape, Mapping[str, Attribute]]] = {
+    "conv2d_backward_weight": (
+        tensors((2, 4, 8, 8), (2, 6, 6, 6)),
+        (6, 2, 3, 3),
+        {**CONV, "groups": 2, "weight_shape": (6, 2, 3, 3)},
+    ),
+    "linear_backward_weight": (tensors((2, 7), (2, 5)), (5, 7), {}),
+}
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("kind", FUSED)
+def test_applying_a_gradient_unstored_saves_moving_it_twice(kind: str, momentum: float) -> None:
+    inputs, shape, attributes = FUSED[kind]
+    descent = {**SGD, "momentum": momentum}
+    updates = ("w", "v")[: 2 if momentum else 1]
+    gradient = Tensor("out", shape)
+    alone = KINDS[kind].work(op_on(kind, inputs, attributes), inputs, gradient)
+    update = KINDS["sgd"].work(op_on("sgd", [gradient], descent, updates), [gradient], None)
+    fused = KINDS[kind].fused_update
+    assert fused == f"{kind}_sgd"
+    both = KINDS[fused].work(op_on(fused, inputs, {**attributes, **descent}, updates), inputs, None)
+    assert both.macs == alone.macs + update.macs
+    assert both.bytes_moved == alone.bytes_moved + update.bytes_moved - 2 * gradient.size_bytes
+
+
+@pytest.mark.parametrize("kind", FUSED)
+def test_a_fused_update_is_bound_to_the_weight_and_its_momentum(kind: str) -> None:
+    inputs, shape, attributes = FUSED[kind]
+    states = [Tensor("w", shape, role=Role.PARAMETER), Tensor("v", shape, role=Role.STATE)]
+    for momentum, updates in ((0.9, ("w", "v")), (0.0, ("w",))):
+        op = op_on(f"{kind}_sgd", inputs, {**attributes, **SGD, "momentum": momentum}, updates)
+        kernel = kind_of(op).kernel(op, Graph("one", (*inputs, *states), (op,), "w"))
+        assert kernel.arguments == ("in0", "in1", "w", "v" if momentum else None)
+        assert dict(kernel.fields)["sgd.momentum"] == momentum
+        assert dict(kernel.fields)["sgd.elements"] == states[0].elements
 
 
 def test_reference_rounds_float_attributes_as_the_kernel_does() -> None:

@@ -322,6 +322,45 @@ def test_a_table_is_updated_without_its_gradient_to_the_same_bits(momentum: floa
         assert (tape.values[fused] != 1).all()
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("kind", ["conv2d", "linear"])
+def test_a_weight_is_updated_without_its_gradient(
+    kind: str, momentum: float, tape, assert_close
+) -> None:
+    """The bits of the gradient and `sgd` apart, and ten steps of PyTorch's optimizer."""
+    generator = np.random.default_rng(17)
+    shapes = {"conv2d": ((2, 4, 6, 5), (6, 2, 3, 3)), "linear": ((3, 7), (5, 7))}
+    x_shape, w_shape = shapes[kind]
+    convolution = {"stride": (2, 1), "padding": (1, 1, 1, 1), "groups": 2}
+    attributes = {"weight_shape": w_shape, **convolution} if kind == "conv2d" else {}
+    descent = {"learning_rate": 0.05, "momentum": momentum, "weight_decay": 0.01}
+    weight = generator.standard_normal(w_shape).astype(np.float32)
+    leaf = torch.tensor(weight, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.SGD([leaf], 0.05, momentum, weight_decay=0.01)
+    updates = {}
+    for form in ("fused", "apart"):
+        tape.leaf(f"w {form}", weight, state=True)
+        tape.leaf(f"v {form}", np.zeros(w_shape), state=True)
+        updates[form] = (f"w {form}", f"v {form}")[: 2 if momentum else 1]
+    for step in range(10):
+        x = generator.standard_normal(x_shape).astype(np.float32)
+        at = torch.tensor(x, dtype=torch.float64)
+        y = F.conv2d(at, leaf, None, (2, 1), 1, 1, 2) if kind == "conv2d" else F.linear(at, leaf)
+        dy = generator.standard_normal(y.shape).astype(np.float32)
+        optimizer.zero_grad()
+        y.backward(torch.tensor(dy, dtype=torch.float64))
+        optimizer.step()
+
+        read = (tape.leaf(f"x{step}", x), tape.leaf(f"dy{step}", dy))
+        fused = f"{kind}_backward_weight_sgd"
+        tape.emit(fused, "fused", read, {**attributes, **descent}, updates=updates["fused"])
+        dw = tape.emit(f"{kind}_backward_weight", "dw", read, attributes)
+        tape.emit("sgd", "apart", (dw,), descent, updates=updates["apart"])
+        for one, other in zip(updates["fused"], updates["apart"], strict=True):
+            np.testing.assert_array_equal(tape.values[one], tape.values[other])
+        assert_close(tape.values["w fused"], leaf.detach().numpy())
+
+
 def test_softmax_survives_large_inputs(tape) -> None:
     tape.forward("softmax", [tape.leaf("x", np.array([[1e4, 0.0], [-1e4, -1e4]]))])
     np.testing.assert_array_equal(tape.values["y"], [[1, 0], [0.5, 0.5]])

@@ -1,78 +1,78 @@
 /* evaluate_step.c: one evaluation step, digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 7fbe248b). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan d1fc593b). Do not edit: change the plan and build again.
  *
  *   16 steps: 16 compute, 0 of them again; 0 page-outs, 0 page-ins
  *
  *     offset      bytes  tensor     holds                                  steps
- *     20,896      8,192  T0040      conv1                                  2-3
- *     20,896      8,192  T0041      bn1                                    3-4
- *     20,896      8,192  T0042      relu1                                  4-5
- *     20,896      4,096  T0047      conv3                                  9-10
- *     20,896      4,096  T0048      bn3                                    10-11
- *     20,896      4,096  T0049      relu3                                  11-12
- *     20,896        160  T0052      logits                                 14-16
- *     21,056         16  T0053      load y                                 15-16
- *     24,992      2,048  T0046      pool2                                  8-9
- *     24,992      1,024  T0050      pool3                                  12-13
- *     24,992      1,024  T0051      flatten                                13-14
- *     29,088      1,024  T0039      x                                      1-2
- *     29,088      8,192  T0043      conv2                                  5-6
- *     29,088      8,192  T0044      bn2                                    6-7
- *     29,088      8,192  T0045      relu2                                  7-8
+ *     20,896      8,192  T0037      conv1                                  2-3
+ *     20,896      8,192  T0038      bn1                                    3-4
+ *     20,896      8,192  T0039      relu1                                  4-5
+ *     20,896      4,096  T0044      conv3                                  9-10
+ *     20,896      4,096  T0045      bn3                                    10-11
+ *     20,896      4,096  T0046      relu3                                  11-12
+ *     20,896        160  T0049      logits                                 14-16
+ *     21,056         16  T0050      load y                                 15-16
+ *     24,992      2,048  T0043      pool2                                  8-9
+ *     24,992      1,024  T0047      pool3                                  12-13
+ *     24,992      1,024  T0048      flatten                                13-14
+ *     29,088      1,024  T0036      x                                      1-2
+ *     29,088      8,192  T0040      conv2                                  5-6
+ *     29,088      8,192  T0041      bn2                                    6-7
+ *     29,088      8,192  T0042      relu2                                  7-8
  */
 #include <stddef.h>
 
 #include "ops.h"
 #include "poet.h"
 
-#define T0039 ((float *)(void *)(poet_arena + 29088u)) /* x [4,1,8,8] */
-#define T0040 ((float *)(void *)(poet_arena + 20896u)) /* conv1 [4,8,8,8] */
-#define T0041 ((float *)(void *)(poet_arena + 20896u)) /* bn1 [4,8,8,8] */
-#define T0042 ((float *)(void *)(poet_arena + 20896u)) /* relu1 [4,8,8,8] */
-#define T0043 ((float *)(void *)(poet_arena + 29088u)) /* conv2 [4,8,8,8] */
-#define T0044 ((float *)(void *)(poet_arena + 29088u)) /* bn2 [4,8,8,8] */
-#define T0045 ((float *)(void *)(poet_arena + 29088u)) /* relu2 [4,8,8,8] */
-#define T0046 ((float *)(void *)(poet_arena + 24992u)) /* pool2 [4,8,4,4] */
-#define T0047 ((float *)(void *)(poet_arena + 20896u)) /* conv3 [4,16,4,4] */
-#define T0048 ((float *)(void *)(poet_arena + 20896u)) /* bn3 [4,16,4,4] */
-#define T0049 ((float *)(void *)(poet_arena + 20896u)) /* relu3 [4,16,4,4] */
-#define T0050 ((float *)(void *)(poet_arena + 24992u)) /* pool3 [4,16,2,2] */
-#define T0051 ((float *)(void *)(poet_arena + 24992u)) /* flatten [4,64] */
-#define T0052 ((float *)(void *)(poet_arena + 20896u)) /* logits [4,10] */
-#define T0053 ((int32_t *)(void *)(poet_arena + 21056u)) /* load y [4] */
+#define T0036 ((float *)(void *)(poet_arena + 29088u)) /* x [4,1,8,8] */
+#define T0037 ((float *)(void *)(poet_arena + 20896u)) /* conv1 [4,8,8,8] */
+#define T0038 ((float *)(void *)(poet_arena + 20896u)) /* bn1 [4,8,8,8] */
+#define T0039 ((float *)(void *)(poet_arena + 20896u)) /* relu1 [4,8,8,8] */
+#define T0040 ((float *)(void *)(poet_arena + 29088u)) /* conv2 [4,8,8,8] */
+#define T0041 ((float *)(void *)(poet_arena + 29088u)) /* bn2 [4,8,8,8] */
+#define T0042 ((float *)(void *)(poet_arena + 29088u)) /* relu2 [4,8,8,8] */
+#define T0043 ((float *)(void *)(poet_arena + 24992u)) /* pool2 [4,8,4,4] */
+#define T0044 ((float *)(void *)(poet_arena + 20896u)) /* conv3 [4,16,4,4] */
+#define T0045 ((float *)(void *)(poet_arena + 20896u)) /* bn3 [4,16,4,4] */
+#define T0046 ((float *)(void *)(poet_arena + 20896u)) /* relu3 [4,16,4,4] */
+#define T0047 ((float *)(void *)(poet_arena + 24992u)) /* pool3 [4,16,2,2] */
+#define T0048 ((float *)(void *)(poet_arena + 24992u)) /* flatten [4,64] */
+#define T0049 ((float *)(void *)(poet_arena + 20896u)) /* logits [4,10] */
+#define T0050 ((int32_t *)(void *)(poet_arena + 21056u)) /* load y [4] */
 
 int poet_evaluate_step(void)
 {
-    /*   1  load x: load_x T0039[4,1,8,8] */
-    POET_TRY(poet_data_load_x(T0039));
-    /*   2  conv1: conv2d T0039[4,1,8,8], P0000[8,1,3,3] -> T0040[4,8,8,8] */
-    poet_conv2d_forward_f32(&OP0000, T0039, P0000, NULL, T0040);
-    /*   3  bn1: batch_norm T0040[4,8,8,8], P0001[2,8], P0002[2,8] -> T0041[4,8,8,8] */
-    poet_batch_norm_inference_f32(&OP0003, T0040, P0001, P0002, T0041);
-    /*   4  relu1: relu T0041[4,8,8,8] -> T0042[4,8,8,8] */
+    /*   1  load x: load_x T0036[4,1,8,8] */
+    POET_TRY(poet_data_load_x(T0036));
+    /*   2  conv1: conv2d T0036[4,1,8,8], P0000[8,1,3,3] -> T0037[4,8,8,8] */
+    poet_conv2d_forward_f32(&OP0000, T0036, P0000, NULL, T0037);
+    /*   3  bn1: batch_norm T0037[4,8,8,8], P0001[2,8], P0002[2,8] -> T0038[4,8,8,8] */
+    poet_batch_norm_inference_f32(&OP0003, T0037, P0001, P0002, T0038);
+    /*   4  relu1: relu T0038[4,8,8,8] -> T0039[4,8,8,8] */
+    poet_relu_forward_f32(&OP0004, T0038, T0039);
+    /*   5  conv2: conv2d T0039[4,8,8,8], P0003[8,8,3,3] -> T0040[4,8,8,8] */
+    poet_conv2d_forward_f32(&OP0005, T0039, P0003, NULL, T0040);
+    /*   6  bn2: batch_norm T0040[4,8,8,8], P0004[2,8], P0005[2,8] -> T0041[4,8,8,8] */
+    poet_batch_norm_inference_f32(&OP0003, T0040, P0004, P0005, T0041);
+    /*   7  relu2: relu T0041[4,8,8,8] -> T0042[4,8,8,8] */
     poet_relu_forward_f32(&OP0004, T0041, T0042);
-    /*   5  conv2: conv2d T0042[4,8,8,8], P0003[8,8,3,3] -> T0043[4,8,8,8] */
-    poet_conv2d_forward_f32(&OP0005, T0042, P0003, NULL, T0043);
-    /*   6  bn2: batch_norm T0043[4,8,8,8], P0004[2,8], P0005[2,8] -> T0044[4,8,8,8] */
-    poet_batch_norm_inference_f32(&OP0003, T0043, P0004, P0005, T0044);
-    /*   7  relu2: relu T0044[4,8,8,8] -> T0045[4,8,8,8] */
-    poet_relu_forward_f32(&OP0004, T0044, T0045);
-    /*   8  pool2: max_pool2d T0045[4,8,8,8] -> T0046[4,8,4,4] */
-    poet_max_pool2d_forward_f32(&OP0006, T0045, T0046);
-    /*   9  conv3: conv2d T0046[4,8,4,4], P0006[16,8,3,3] -> T0047[4,16,4,4] */
-    poet_conv2d_forward_f32(&OP0007, T0046, P0006, NULL, T0047);
-    /*  10  bn3: batch_norm T0047[4,16,4,4], P0007[2,16], P0008[2,16] -> T0048[4,16,4,4] */
-    poet_batch_norm_inference_f32(&OP0010, T0047, P0007, P0008, T0048);
-    /*  11  relu3: relu T0048[4,16,4,4] -> T0049[4,16,4,4] */
-    poet_relu_forward_f32(&OP0011, T0048, T0049);
-    /*  12  pool3: max_pool2d T0049[4,16,4,4] -> T0050[4,16,2,2] */
-    poet_max_pool2d_forward_f32(&OP0012, T0049, T0050);
-    /*  13  flatten: reshape T0050[4,16,2,2] -> T0051[4,64] (a view: nothing moves) */
-    /*  14  logits: linear T0051[4,64], P0009[10,64], P0010[10] -> T0052[4,10] */
-    poet_linear_forward_f32(&OP0013, T0051, P0009, P0010, T0052);
-    /*  15  load y: load_y T0053[4] */
-    POET_TRY(poet_data_load_y(T0053));
-    /*  16  metric: correct_count T0052[4,10], T0053[4] -> P0020[1] */
-    poet_correct_count_f32(&OP0023, T0052, T0053, P0020);
+    /*   8  pool2: max_pool2d T0042[4,8,8,8] -> T0043[4,8,4,4] */
+    poet_max_pool2d_forward_f32(&OP0006, T0042, T0043);
+    /*   9  conv3: conv2d T0043[4,8,4,4], P0006[16,8,3,3] -> T0044[4,16,4,4] */
+    poet_conv2d_forward_f32(&OP0007, T0043, P0006, NULL, T0044);
+    /*  10  bn3: batch_norm T0044[4,16,4,4], P0007[2,16], P0008[2,16] -> T0045[4,16,4,4] */
+    poet_batch_norm_inference_f32(&OP0010, T0044, P0007, P0008, T0045);
+    /*  11  relu3: relu T0045[4,16,4,4] -> T0046[4,16,4,4] */
+    poet_relu_forward_f32(&OP0011, T0045, T0046);
+    /*  12  pool3: max_pool2d T0046[4,16,4,4] -> T0047[4,16,2,2] */
+    poet_max_pool2d_forward_f32(&OP0012, T0046, T0047);
+    /*  13  flatten: reshape T0047[4,16,2,2] -> T0048[4,64] (a view: nothing moves) */
+    /*  14  logits: linear T0048[4,64], P0009[10,64], P0010[10] -> T0049[4,10] */
+    poet_linear_forward_f32(&OP0013, T0048, P0009, P0010, T0049);
+    /*  15  load y: load_y T0050[4] */
+    POET_TRY(poet_data_load_y(T0050));
+    /*  16  metric: correct_count T0049[4,10], T0050[4] -> P0020[1] */
+    poet_correct_count_f32(&OP0023, T0049, T0050, P0020);
     return POET_OK;
 }

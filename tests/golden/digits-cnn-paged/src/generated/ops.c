@@ -1,5 +1,5 @@
 /* ops.c: the kernels' constants of digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 7fbe248b). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan d1fc593b). Do not edit: change the plan and build again.
  */
 #include "ops.h"
 
@@ -165,11 +165,14 @@ const struct poet_linear_bias OP0015 = {
 };
 
 /* logits.weight.update */
-const struct poet_sgd OP0016 = {
-    .elements = 640,
-    .learning_rate = 0x1.47ae140000000p-6f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
+const struct poet_linear_sgd OP0016 = {
+    .linear.batch = 4,
+    .linear.in_features = 64,
+    .linear.out_features = 10,
+    .sgd.elements = 640,
+    .sgd.learning_rate = 0x1.47ae140000000p-6f,
+    .sgd.momentum = 0x1.cccccc0000000p-1f,
+    .sgd.weight_decay = 0x0.0p+0f,
 };
 
 /* logits.bias.update */
@@ -189,11 +192,25 @@ const struct poet_sgd OP0018 = {
 };
 
 /* conv3.weight.update */
-const struct poet_sgd OP0019 = {
-    .elements = 1152,
-    .learning_rate = 0x1.47ae140000000p-6f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
+const struct poet_conv2d_sgd OP0019 = {
+    .conv2d.batch = 4,
+    .conv2d.groups = 1,
+    .conv2d.in_channels = 8,
+    .conv2d.in_height = 4,
+    .conv2d.in_width = 4,
+    .conv2d.out_channels = 16,
+    .conv2d.out_height = 4,
+    .conv2d.out_width = 4,
+    .conv2d.kernel_height = 3,
+    .conv2d.kernel_width = 3,
+    .conv2d.stride_height = 1,
+    .conv2d.stride_width = 1,
+    .conv2d.padding_top = 1,
+    .conv2d.padding_left = 1,
+    .sgd.elements = 1152,
+    .sgd.learning_rate = 0x1.47ae140000000p-6f,
+    .sgd.momentum = 0x1.cccccc0000000p-1f,
+    .sgd.weight_decay = 0x0.0p+0f,
 };
 
 /* bn2.affine.update */
@@ -213,11 +230,25 @@ const struct poet_sgd OP0021 = {
 };
 
 /* conv1.weight.update */
-const struct poet_sgd OP0022 = {
-    .elements = 72,
-    .learning_rate = 0x1.47ae140000000p-6f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
+const struct poet_conv2d_sgd OP0022 = {
+    .conv2d.batch = 4,
+    .conv2d.groups = 1,
+    .conv2d.in_channels = 1,
+    .conv2d.in_height = 8,
+    .conv2d.in_width = 8,
+    .conv2d.out_channels = 8,
+    .conv2d.out_height = 8,
+    .conv2d.out_width = 8,
+    .conv2d.kernel_height = 3,
+    .conv2d.kernel_width = 3,
+    .conv2d.stride_height = 1,
+    .conv2d.stride_width = 1,
+    .conv2d.padding_top = 1,
+    .conv2d.padding_left = 1,
+    .sgd.elements = 72,
+    .sgd.learning_rate = 0x1.47ae140000000p-6f,
+    .sgd.momentum = 0x1.cccccc0000000p-1f,
+    .sgd.weight_decay = 0x0.0p+0f,
 };
 
 /* metric */

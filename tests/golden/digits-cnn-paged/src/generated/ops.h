@@ -1,5 +1,5 @@
 /* ops.h: the kernels' constants of digits-cnn on nrf52840, batch 4. Ops with the same ones share them.
- * Written by poetfw 0.1.0 (plan 7fbe248b). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan d1fc593b). Do not edit: change the plan and build again.
  */
 #ifndef POET_OPS_H
 #define POET_OPS_H
@@ -29,13 +29,13 @@ extern const struct poet_max_pool2d OP0012; /* pool3 */
 extern const struct poet_linear OP0013; /* logits */
 extern const struct poet_softmax_cross_entropy OP0014; /* loss */
 extern const struct poet_linear_bias OP0015; /* logits.backward_bias */
-extern const struct poet_sgd OP0016; /* logits.weight.update */
+extern const struct poet_linear_sgd OP0016; /* logits.weight.update */
 extern const struct poet_sgd OP0017; /* logits.bias.update */
 extern const struct poet_sgd OP0018; /* bn3.affine.update */
-extern const struct poet_sgd OP0019; /* conv3.weight.update */
+extern const struct poet_conv2d_sgd OP0019; /* conv3.weight.update */
 extern const struct poet_sgd OP0020; /* bn2.affine.update */
 extern const struct poet_sgd OP0021; /* conv2.weight.update */
-extern const struct poet_sgd OP0022; /* conv1.weight.update */
+extern const struct poet_conv2d_sgd OP0022; /* conv1.weight.update */
 extern const struct poet_correct_count OP0023; /* metric */
 
 #endif

@@ -1,5 +1,5 @@
 /* plan.h: the plan of digits-cnn on nrf52840, batch 4: sizes, addresses and slots.
- * Written by poetfw 0.1.0 (plan 7fbe248b). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan d1fc593b). Do not edit: change the plan and build again.
  */
 #ifndef POET_PLAN_H
 #define POET_PLAN_H
@@ -8,7 +8,7 @@
 
 #include "storage.h"
 
-#define POET_PLAN_ID 0x7fbe248bu /* names this plan; the storage image must agree */
+#define POET_PLAN_ID 0xd1fc593bu /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"
 #define POET_RAM_BYTES 262144u
 #define POET_FLASH_BYTES 1048576u
@@ -73,16 +73,14 @@ extern uint8_t poet_arena[POET_ARENA_BYTES];
 #define SLOT_T0000 21u /* page: x */
 #define SLOT_T0001 22u /* page: conv1 */
 #define SLOT_T0004 23u /* page: relu1 */
-#define SLOT_T0005 24u /* page: conv2 */
-#define CAPTURE_P0009 25u /* capture: logits.weight */
+#define SLOT_T0009 24u /* page: pool2 */
+#define SLOT_T0010 25u /* page: conv3 */
 #define CAPTURE_P0010 26u /* capture: logits.bias */
 #define CAPTURE_P0007 27u /* capture: bn3.affine */
-#define CAPTURE_P0006 28u /* capture: conv3.weight */
-#define CAPTURE_P0004 29u /* capture: bn2.affine */
-#define CAPTURE_P0003 30u /* capture: conv2.weight */
-#define CAPTURE_P0001 31u /* capture: bn1.affine */
-#define CAPTURE_P0000 32u /* capture: conv1.weight */
-#define POET_SLOTS 33u
+#define CAPTURE_P0004 28u /* capture: bn2.affine */
+#define CAPTURE_P0003 29u /* capture: conv2.weight */
+#define CAPTURE_P0001 30u /* capture: bn1.affine */
+#define POET_SLOTS 31u
 extern const struct poet_slot poet_slots[POET_SLOTS];
 
 /* What is loaded at boot and saved at the end of training. */

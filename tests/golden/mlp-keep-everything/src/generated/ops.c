@@ -1,5 +1,5 @@
 /* ops.c: the kernels' constants of mlp on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 71da6fc8). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 7afa2985). Do not edit: change the plan and build again.
  */
 #include "ops.h"
 
@@ -47,11 +47,14 @@ const struct poet_linear_bias OP0006 = {
 };
 
 /* logits.weight.update */
-const struct poet_sgd OP0007 = {
-    .elements = 320,
-    .learning_rate = 0x1.99999a0000000p-5f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
+const struct poet_linear_sgd OP0007 = {
+    .linear.batch = 4,
+    .linear.in_features = 32,
+    .linear.out_features = 10,
+    .sgd.elements = 320,
+    .sgd.learning_rate = 0x1.99999a0000000p-5f,
+    .sgd.momentum = 0x1.cccccc0000000p-1f,
+    .sgd.weight_decay = 0x0.0p+0f,
 };
 
 /* logits.bias.update */
@@ -69,11 +72,14 @@ const struct poet_linear_bias OP0009 = {
 };
 
 /* hidden2.weight.update */
-const struct poet_sgd OP0010 = {
-    .elements = 2048,
-    .learning_rate = 0x1.99999a0000000p-5f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
+const struct poet_linear_sgd OP0010 = {
+    .linear.batch = 4,
+    .linear.in_features = 64,
+    .linear.out_features = 32,
+    .sgd.elements = 2048,
+    .sgd.learning_rate = 0x1.99999a0000000p-5f,
+    .sgd.momentum = 0x1.cccccc0000000p-1f,
+    .sgd.weight_decay = 0x0.0p+0f,
 };
 
 /* hidden2.bias.update */
@@ -91,11 +97,14 @@ const struct poet_linear_bias OP0012 = {
 };
 
 /* hidden1.weight.update */
-const struct poet_sgd OP0013 = {
-    .elements = 4096,
-    .learning_rate = 0x1.99999a0000000p-5f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
+const struct poet_linear_sgd OP0013 = {
+    .linear.batch = 4,
+    .linear.in_features = 64,
+    .linear.out_features = 64,
+    .sgd.elements = 4096,
+    .sgd.learning_rate = 0x1.99999a0000000p-5f,
+    .sgd.momentum = 0x1.cccccc0000000p-1f,
+    .sgd.weight_decay = 0x0.0p+0f,
 };
 
 /* hidden1.bias.update */

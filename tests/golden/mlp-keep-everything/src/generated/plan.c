@@ -1,5 +1,5 @@
 /* plan.c: the arena and the tables of mlp on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 71da6fc8). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 7afa2985). Do not edit: change the plan and build again.
  */
 #include "poet.h"
 
@@ -25,12 +25,9 @@ const struct poet_slot poet_slots[POET_SLOTS] = {
     [SLOT_P0011] = {79u, 16384u}, /* persistent: hidden1.weight.momentum */
     [SLOT_P0012] = {112u, 256u}, /* persistent: hidden1.bias.momentum */
     [SLOT_P0013] = {113u, 4u}, /* persistent: metric */
-    [CAPTURE_P0004] = {114u, 1280u}, /* capture: logits.weight */
-    [CAPTURE_P0005] = {117u, 40u}, /* capture: logits.bias */
-    [CAPTURE_P0002] = {118u, 8192u}, /* capture: hidden2.weight */
-    [CAPTURE_P0003] = {135u, 128u}, /* capture: hidden2.bias */
-    [CAPTURE_P0000] = {136u, 16384u}, /* capture: hidden1.weight */
-    [CAPTURE_P0001] = {169u, 256u}, /* capture: hidden1.bias */
+    [CAPTURE_P0005] = {114u, 40u}, /* capture: logits.bias */
+    [CAPTURE_P0003] = {115u, 128u}, /* capture: hidden2.bias */
+    [CAPTURE_P0001] = {116u, 256u}, /* capture: hidden1.bias */
 };
 
 /* slot, offset in the arena */

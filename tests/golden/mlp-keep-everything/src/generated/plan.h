@@ -1,5 +1,5 @@
 /* plan.h: the plan of mlp on nrf52840, batch 4: sizes, addresses and slots.
- * Written by poetfw 0.1.0 (plan 71da6fc8). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 7afa2985). Do not edit: change the plan and build again.
  */
 #ifndef POET_PLAN_H
 #define POET_PLAN_H
@@ -8,12 +8,12 @@
 
 #include "storage.h"
 
-#define POET_PLAN_ID 0x71da6fc8u /* names this plan; the storage image must agree */
+#define POET_PLAN_ID 0x7afa2985u /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"
 #define POET_RAM_BYTES 262144u
 #define POET_FLASH_BYTES 1048576u
 #define POET_STACK_BYTES 4096u
-#define POET_ARENA_BYTES 71776u
+#define POET_ARENA_BYTES 56800u
 #define POET_ARENA_ALIGNMENT 8u
 #define POET_BLOCK_BYTES 512u /* one storage block */
 #define POET_PAGE_BUFFER 52576u /* its offset in the arena */
@@ -56,13 +56,10 @@ extern uint8_t poet_arena[POET_ARENA_BYTES];
 #define SLOT_P0011 11u /* persistent: hidden1.weight.momentum */
 #define SLOT_P0012 12u /* persistent: hidden1.bias.momentum */
 #define SLOT_P0013 13u /* persistent: metric */
-#define CAPTURE_P0004 14u /* capture: logits.weight */
-#define CAPTURE_P0005 15u /* capture: logits.bias */
-#define CAPTURE_P0002 16u /* capture: hidden2.weight */
-#define CAPTURE_P0003 17u /* capture: hidden2.bias */
-#define CAPTURE_P0000 18u /* capture: hidden1.weight */
-#define CAPTURE_P0001 19u /* capture: hidden1.bias */
-#define POET_SLOTS 20u
+#define CAPTURE_P0005 14u /* capture: logits.bias */
+#define CAPTURE_P0003 15u /* capture: hidden2.bias */
+#define CAPTURE_P0001 16u /* capture: hidden1.bias */
+#define POET_SLOTS 17u
 extern const struct poet_slot poet_slots[POET_SLOTS];
 
 /* What is loaded at boot and saved at the end of training. */
