@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from system.commands import needs_twin, poetfw, succeed
 pytestmark = [pytest.mark.emulator, needs_twin]
 
 BOARD_RAM_BYTES = 262_144
+README = Path(__file__).parent.parent.parent / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +46,35 @@ def test_schedule_is_certified(build: Any) -> None:
     assert schedule["recomputes"] + schedule["page_ins"] > 0
 
 
-def test_network_learns_inside_the_twin(folder: Path, build: Any) -> None:
-    run = succeed("run", "--board", "nrf52840", cwd=folder)
+@pytest.fixture(scope="module")
+def run(folder: Path, build: Any) -> Any:
+    return succeed("run", "--board", "nrf52840", cwd=folder)
+
+
+def test_network_learns_inside_the_twin(build: Any, run: Any) -> None:
     assert run["emulated"]
     assert run["accuracy"] >= 0.90
     assert run["loss"][-1] < run["loss"][0] / 4
     assert run["high_water_bytes"] == build["peak_bytes"]
     assert run["instructions"] > 0
     assert run["stack_high_water_bytes"] < 4096
+
+
+def test_readme_shows_the_figures_of_the_demo(build: Any, run: Any) -> None:
+    schedule = build["schedule"]
+    text = README.read_text()
+    for name, figure in {
+        "keeping everything": f"{build['checkpoint_all_peak_bytes']:,} B",
+        "budget": f"{build['budget_bytes']:,} B",
+        "peak": f"{build['peak_bytes']:,} B",
+        "schedule": f"{schedule['scheduler']}: {schedule['recomputes']} recomputes, "
+        f"{schedule['page_outs']} page-outs, {schedule['page_ins']} page-ins",
+        "solver": f"{schedule['status']}, gap {schedule['gap']:.3%}",
+        "loss": f"{run['loss'][0]:.4f} → {run['loss'][-1]:.4f}",
+        "held-out accuracy": f"{run['accuracy']:.2%}",
+        "arena high-water mark": f"{run['high_water_bytes']:,} B",
+    }.items():
+        assert re.search(rf"^ +{name} +{re.escape(figure)}", text, re.MULTILINE), (name, figure)
 
 
 def test_run_agrees_with_the_references(folder: Path, build: Any) -> None:
