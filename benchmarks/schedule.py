@@ -218,7 +218,7 @@ def table_3(quick: bool) -> list[dict[str, Any]]:
             int(share * pofo.peak_bytes),
             "poet",
             deadline_s=pofo.time_s,
-            time_limit_s=8.0 if quick else 30.0,
+            time_limit_s=8.0 if quick else 20.0,
         )
         rows.append({"ram_fraction": fraction, "pofo": figures(pofo), "poet": figures(poet)})
     return rows
@@ -265,7 +265,7 @@ def figure_5(quick: bool, model_as: str) -> tuple[Cell, ...]:
     """ResNet-18 on a Cortex-A72: Capuchin and POET at falling budgets."""
     comparison = Comparison.of(Task("rpi4", "resnet18", 1, model_as))
     fractions = (0.4, 0.7) if quick else (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    options = SolveOptions(time_limit_s=6.0 if quick else 15.0)
+    options = SolveOptions(time_limit_s=6.0 if quick else 10.0)
     return settle(list(comparison.cells(fractions, ("capuchin", "poet"), options)))
 
 

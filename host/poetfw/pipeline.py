@@ -22,7 +22,13 @@ import numpy as np
 
 from poetfw.boards import Board, TransferCost, load_board
 from poetfw.costs import CostTable, analytic_costs
-from poetfw.devices import build_environments, choose_environment, elf_size, static_ram_bytes
+from poetfw.devices import (
+    build_environments,
+    choose_environment,
+    elf_size,
+    static_ram_bytes,
+    step_bytes,
+)
 from poetfw.errors import ConfigError, InfeasibleError, ModelError
 from poetfw.firmware import (
     BLOCK_BYTES,
@@ -228,6 +234,7 @@ def write_build(build: Build, folder: Path) -> BuildReport:
         arena_bytes=build.plan.memory.arena_bytes,
         flash_bytes=None,
         ram_bytes=None,
+        schedule_bytes=None,
         elf=None,
         twin_elf=None,
         out_dir=str(folder),
@@ -243,13 +250,14 @@ def write_build(build: Build, folder: Path) -> BuildReport:
 
 
 def compile_build(
-    report: BuildReport, board: Board, folder: Path, toolchain: str = "auto"
+    build: Build, report: BuildReport, folder: Path, toolchain: str = "auto"
 ) -> BuildReport:
     """Compile a written project for the board and its twin; report what came out.
 
     Raises:
         ToolError: the compiler or PlatformIO is missing or fails.
     """
+    board = build.board
     twin = board.twin.platformio_env if board.twin is not None else None
     itself = choose_environment(board, toolchain)
     elfs = build_environments(folder, [itself, *([twin] if twin else [])])
@@ -259,11 +267,24 @@ def compile_build(
         report,
         flash_bytes=size.flash_bytes,
         ram_bytes=size.ram_bytes,
+        schedule_bytes=schedule_bytes(build),
         elf=str(elf),
         twin_elf=str(elfs[twin]) if twin else None,
     )
     replace_file(folder / REPORT, json_bytes(report.to_json()))
     return report
+
+
+def schedule_bytes(build: Build) -> int:
+    """Bytes of flash that the schedule adds to the training step that keeps everything.
+
+    Raises:
+        ToolError: the compiler is missing or fails.
+    """
+    board, plan = build.board, build.checkpoint_all
+    slots = assign_slots(build.program, plan.training.plan)
+    unscheduled = render_project(lower_plan(build.program, board, plan, slots).view, board)
+    return step_bytes(build.project, board) - step_bytes(unscheduled, board)
 
 
 # The stages ------------------------------------------------------------------------------------

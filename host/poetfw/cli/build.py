@@ -168,7 +168,7 @@ def build(
         report = write_build(planned, folder)
         if not generate_only:
             progress("compiling with PlatformIO")
-            report = compile_build(report, planned.board, folder, toolchain)
+            report = compile_build(planned, report, folder, toolchain)
     if as_json:
         output.print_json(report.to_json())
     else:
@@ -198,6 +198,7 @@ def _print(report: BuildReport, board: str, is_default_folder: bool) -> None:
     if report.flash_bytes is not None and report.ram_bytes is not None:
         rows += [
             ("flash used", output.size(report.flash_bytes)),
+            ("… of it added by the schedule", output.size(report.schedule_bytes or 0)),
             ("RAM used, stack included", output.size(report.ram_bytes)),
             ("firmware", str(report.elf)),
         ]

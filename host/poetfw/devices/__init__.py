@@ -5,6 +5,7 @@ from poetfw.devices.elf import ElfSize, elf_size
 from poetfw.devices.platformio import build_environments, choose_environment
 from poetfw.devices.runner import RunLog, emulator_command, run_firmware
 from poetfw.devices.static_ram import static_ram_bytes
+from poetfw.devices.step_size import step_bytes
 
 __all__ = [
     "ElfSize",
@@ -16,4 +17,5 @@ __all__ = [
     "emulator_command",
     "run_firmware",
     "static_ram_bytes",
+    "step_bytes",
 ]

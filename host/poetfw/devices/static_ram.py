@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from poetfw.boards import Board
-from poetfw.devices.elf import elf_size
-from poetfw.devices.platformio import compiler_of, require_compiler
-from poetfw.devices.process import run_tool
+from poetfw.devices.objects import Sources
 from poetfw.firmware import Project
 from poetfw.interrupts import uninterrupted
 
-_COMPILE_TIMEOUT_S = 60.0
-_MACHINE_FLAGS: Mapping[str, tuple[str, ...]] = {
-    "Cortex-M4F": ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
-}
 _ARENA_SOURCE = "src/generated/plan.c"
 
 
@@ -31,25 +22,13 @@ def static_ram_bytes(project: Project, board: Board) -> int:
     Raises:
         ToolError: the compiler is missing or fails.
     """
-    compiler = compiler_of(board)
-    require_compiler(compiler)
-    flags = _MACHINE_FLAGS.get(board.core, ())
-    sources = [p for p in project.files if p.endswith(".c") and p != _ARENA_SOURCE]
+    paths = [p for p in project.files if p.endswith(".c") and p != _ARENA_SOURCE]
     families = [board.hal, *([board.twin.hal] if board.twin else [])]
-    shared = [p for p in sources if not p.startswith(tuple(f"src/hal/{f}/" for f in families))]
-    with tempfile.TemporaryDirectory(prefix="poetfw-", ignore_cleanup_errors=True) as temporary:
-        folder = Path(temporary)
-        for path, content in project.files.items():
-            if path.endswith((".c", ".h")):
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                (folder / path).write_bytes(content)
-        includes = [f"-I{p}" for p in sorted({str(Path(p).parent) for p in project.files})]
+    shared = [p for p in paths if not p.startswith(tuple(f"src/hal/{f}/" for f in families))]
+    with Sources.of(project, board) as sources:
 
         def compiled_bytes(path: str) -> int:
-            target = path.replace("/", "_") + ".o"
-            command = [compiler, *flags, "-std=gnu11", "-O1", "-c", *includes, path, "-o", target]
-            run_tool(command, folder, _COMPILE_TIMEOUT_S, {"TMPDIR": temporary})
-            return elf_size(folder / target).ram_bytes
+            return sources.compiled_size(path, "-std=gnu11", "-O1").ram_bytes
 
         pool = ThreadPoolExecutor(os.cpu_count() or 1)
         try:
@@ -57,7 +36,7 @@ def static_ram_bytes(project: Project, board: Board) -> int:
                 common = pool.map(compiled_bytes, shared)
                 hal = [
                     pool.map(
-                        compiled_bytes, [p for p in sources if p.startswith(f"src/hal/{family}/")]
+                        compiled_bytes, [p for p in paths if p.startswith(f"src/hal/{family}/")]
                     )
                     for family in families
                 ]

@@ -58,6 +58,8 @@ class BuildReport:
         arena_bytes: bytes of the arena.
         flash_bytes: code and constants of the board's ELF; None before it is compiled.
         ram_bytes: arena, stack and static data of the board's ELF; None before it is compiled.
+        schedule_bytes: code and constants that the schedule adds to the training step that keeps
+            everything; None before it is compiled.
         elf: path of the board's ELF; None before it is compiled.
         twin_elf: path of the twin's ELF; None where there is no twin.
         out_dir: the project's folder.
@@ -79,6 +81,7 @@ class BuildReport:
     arena_bytes: int
     flash_bytes: int | None
     ram_bytes: int | None
+    schedule_bytes: int | None
     elf: str | None
     twin_elf: str | None
     out_dir: str

@@ -1,0 +1,58 @@
+"""Single sources of a project, compiled to see what they come to."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from poetfw.boards import Board
+from poetfw.devices.elf import ElfSize, elf_size
+from poetfw.devices.platformio import compiler_of, require_compiler
+from poetfw.devices.process import run_tool
+from poetfw.firmware import Project
+
+_COMPILE_TIMEOUT_S = 60.0
+_MACHINE_FLAGS: Mapping[str, tuple[str, ...]] = {
+    "Cortex-M4F": ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
+}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The C files of a project in a folder of their own, and the compiler of its board."""
+
+    folder: Path
+    command: tuple[str, ...]
+
+    @staticmethod
+    @contextmanager
+    def of(project: Project, board: Board) -> Iterator[Sources]:
+        """Write them to a temporary folder, as long as the block runs.
+
+        Raises:
+            ToolError: the board's compiler is missing.
+        """
+        compiler = compiler_of(board)
+        require_compiler(compiler)
+        with tempfile.TemporaryDirectory(prefix="poetfw-", ignore_cleanup_errors=True) as temporary:
+            folder = Path(temporary)
+            for path, content in project.files.items():
+                if path.endswith((".c", ".h")):
+                    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                    (folder / path).write_bytes(content)
+            includes = [f"-I{p}" for p in sorted({str(Path(p).parent) for p in project.files})]
+            yield Sources(folder, (compiler, *_MACHINE_FLAGS.get(board.core, ()), *includes))
+
+    def compiled_size(self, path: str, *flags: str) -> ElfSize:
+        """What the object of one source occupies.
+
+        Raises:
+            ToolError: the compiler fails.
+        """
+        target = path.replace("/", "_") + ".o"
+        command = [*self.command, *flags, "-c", path, "-o", target]
+        run_tool(command, self.folder, _COMPILE_TIMEOUT_S, {"TMPDIR": str(self.folder)})
+        return elf_size(self.folder / target)

@@ -1,0 +1,39 @@
+"""What a schedule adds to the firmware: the calls of what is computed again or paged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from system.commands import succeed
+
+SMALL = ("--model", "mlp", "--batch", "8")
+
+
+def schedule_bytes(folder: Path, *arguments: str) -> int:
+    build = succeed("build", "--board", "linux", *SMALL, *arguments, cwd=folder)
+    written = json.loads((folder / "build/linux/build.json").read_text())
+    assert written["schedule_bytes"] == build["schedule_bytes"]
+    assert isinstance(build["schedule_bytes"], int)
+    return build["schedule_bytes"]
+
+
+def test_keeping_everything_adds_nothing(tmp_path: Path) -> None:
+    assert schedule_bytes(tmp_path, "--scheduler", "checkpoint-all") == 0
+
+
+def test_swapping_adds_its_calls_and_more_calls_add_more(tmp_path: Path) -> None:
+    all_swapped = schedule_bytes(tmp_path, "--scheduler", "swap-on-demand")
+    build = json.loads((tmp_path / "build/linux/build.json").read_text())
+    calls = build["schedule"]["page_outs"] + build["schedule"]["page_ins"]
+    assert calls > 0
+    assert 4 * calls <= all_swapped <= 100 * calls
+
+
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc")
+def test_on_the_nrf52840_it_is_a_few_hundred_bytes(tmp_path: Path) -> None:
+    build = succeed("build", "--board", "nrf52840", cwd=tmp_path)
+    assert 0 < build["schedule_bytes"] < 1000
