@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm gcc:gcc
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev python3-venv
 
-.PHONY: help demo test test-all bench bench-schedule lint setup setup-dev system clean
+.PHONY: help demo test test-all bench bench-schedule bench-memory lint setup setup-dev system clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,10 +24,13 @@ test: lint ## Run every check that fits in a quarter of an hour
 test-all: lint ## Run every check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
-bench: bench-schedule ## Measure everything, beside the papers' figures
+bench: bench-schedule bench-memory ## Measure everything, beside the papers' figures
 
 bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (25 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedule.py
+
+bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (5 minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/memory.py
 
 lint: setup-dev ## Check style, types and layers
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
-"""OLLA's networks: peak memory of a training step in PyTorch's order and in ours, then placed.
+"""OLLA's networks: memory of a training step in PyTorch's order and in ours, shared and placed.
 
-Peaks count everything: parameters, the batch, activations, gradients. Run it with
+Run it with
 
     python benchmarks/ordering.py --batches 1 32
 """
@@ -12,18 +12,56 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from caching_allocator import reserved_bytes
 from networks import NETWORKS
+from networks.sharing import with_sharing
 
-from poetfw.memory import Buffer, place
-from poetfw.memory.ordering import lifetimes, order_ops, peak_bytes
+from poetfw.memory import Buffer, place, validate_placement
+from poetfw.memory.ordering import OrderingProblem, lifetimes, order_ops, peak_bytes
 
-PUBLISHED = {1: (0.225, 0.304), 32: (0.101, 0.361)}
-"""OLLA's mean reductions by batch: by ordering alone, and with placement (Steiner et al., 2022)."""
+PUBLISHED: Mapping[int, Mapping[str, float]] = {
+    1: {
+        "mean_ordering_reduction": 0.225,
+        "mean_pytorch_fragmentation": 0.079,
+        "mean_total_reduction": 0.304,
+    },
+    32: {
+        "mean_ordering_reduction": 0.101,
+        "mean_pytorch_fragmentation": 0.261,
+        "mean_total_reduction": 0.361,
+    },
+}
+"""OLLA's means by batch (Steiner et al., 2022)."""
+
+PUBLISHED_ALWAYS = {
+    "mean_fragmentation": 0.0,
+    "median_ordering_time_s": 1.4,
+    "median_placement_time_s": 5.7,
+}
+"""OLLA's figures for both batches together."""
+
+COLUMNS = """\
+All bytes count everything: parameters, the batch, activations, gradients. The columns:
+
+    PyTorch    live bytes at most in PyTorch's own order, with its in-place ReLUs and sums, and
+               with gradients freed after each step (the default since PyTorch 2.0)
+    ordered    live bytes at most in our order; nothing but the order differs
+    shared     live bytes at most if ops also write over inputs that die with them, ordered once
+               more for that
+    reserved   what a model of PyTorch's caching allocator reserves for PyTorch's order
+    frag.      the share of reserved that is never live at once
+    arena      what shared takes at fixed addresses
+    total      what the arena saves of reserved
+    total 1    what it saves of the same before PyTorch 2.0, whose optimizers kept every gradient,
+               zeroed, from step to step unless told not to (OLLA was published before)
+    limit      what would be saved of reserved if nothing were live at the peak but what every
+               order keeps from the forward for the backward pass: beyond it, only recomputing
+               or paging helps
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +72,15 @@ class Row:
         network, batch, ops: what was ordered.
         pytorch_peak_bytes: live bytes at most, in PyTorch's order.
         pytorch_reserved_bytes: what the model of its caching allocator reserves for it.
-        pytorch1_peak_bytes, pytorch1_reserved_bytes: the same before PyTorch 2.0, whose optimizers
-            kept every gradient, zeroed, from step to step unless told not to.
-        peak_bytes: live bytes at most, in our order.
-        lower_bound_bytes: no order has a smaller peak.
-        arena_bytes: what our order takes when placed at fixed addresses.
-        ordering_time_s, placement_time_s: seconds for each.
+        pytorch1_peak_bytes, pytorch1_reserved_bytes: the same before PyTorch 2.0.
+        peak_bytes: live bytes at most, in our order, without sharing.
+        lower_bound_bytes: no order has a smaller peak without sharing.
+        shared_peak_bytes: live bytes at most with sharing, in the order that was found for it.
+        arena_bytes: what that takes when placed at fixed addresses.
+        kept_bytes: what every order holds between the forward and the backward pass.
+        shared_tensors: tensors that are written over another one, besides PyTorch's own.
+        ordering_time_s, sharing_time_s, placement_time_s: seconds for each; sharing includes the
+            second ordering.
     """
 
     network: str
@@ -51,9 +92,18 @@ class Row:
     pytorch1_reserved_bytes: int
     peak_bytes: int
     lower_bound_bytes: int
+    shared_peak_bytes: int
     arena_bytes: int
+    kept_bytes: int
+    shared_tensors: int
     ordering_time_s: float
+    sharing_time_s: float
     placement_time_s: float
+
+    @property
+    def gap(self) -> float:
+        """Share of the ordered peak that another order might still save."""
+        return 1 - self.lower_bound_bytes / self.peak_bytes
 
     @property
     def ordering_reduction(self) -> float:
@@ -66,14 +116,14 @@ class Row:
         return 1 - self.peak_bytes / self.pytorch1_peak_bytes
 
     @property
-    def total_reduction_1(self) -> float:
-        """Share of what PyTorch before 2.0 reserves that is saved in all."""
-        return 1 - self.arena_bytes / self.pytorch1_reserved_bytes
+    def sharing_reduction(self) -> float:
+        """Share of the ordered peak that sharing saves."""
+        return 1 - self.shared_peak_bytes / self.peak_bytes
 
     @property
     def fragmentation(self) -> float:
         """Share of our arena that is never needed at once."""
-        return 1 - self.peak_bytes / self.arena_bytes
+        return 1 - self.shared_peak_bytes / self.arena_bytes
 
     @property
     def pytorch_fragmentation(self) -> float:
@@ -82,23 +132,70 @@ class Row:
 
     @property
     def total_reduction(self) -> float:
-        """Share of what PyTorch reserves that ordering and placement save."""
+        """Share of what PyTorch reserves that ordering, sharing and placement save."""
         return 1 - self.arena_bytes / self.pytorch_reserved_bytes
+
+    @property
+    def total_reduction_1(self) -> float:
+        """Share of what PyTorch before 2.0 reserves that is saved in all."""
+        return 1 - self.arena_bytes / self.pytorch1_reserved_bytes
+
+    @property
+    def reduction_limit(self) -> float:
+        """Share of what PyTorch reserves that no order, sharing or placement saves more than."""
+        return 1 - self.kept_bytes / self.pytorch_reserved_bytes
+
+
+def kept_bytes(problem: OrderingProblem) -> int:
+    """Bytes that are live in every order where a backward pass begins, resident ones included.
+
+    A tensor that some op before it in every order produces and another one after it in every order
+    reads is live then, whatever is shared: lifetimes that meet do not share.
+    """
+    producer = {tensor: op.name for op in problem.ops for tensor in op.outputs}
+    before = {
+        op.name: {*op.after, *(producer[tensor] for tensor in op.inputs)} for op in problem.ops
+    }
+    most = 0
+    for begin in (op.name for op in problem.ops if op.name.endswith(" ones_like")):
+        earlier: set[str] = set()
+        pending = [begin]
+        while pending:
+            fresh = before[pending.pop()] - earlier
+            earlier |= fresh
+            pending.extend(fresh)
+        later = {begin}
+        kept: set[str] = set()
+        for op in problem.ops:
+            if op.name not in later and later.isdisjoint(before[op.name]):
+                continue
+            later.add(op.name)
+            if op.name != begin:
+                kept.update(tensor for tensor in op.inputs if producer[tensor] in earlier)
+        most = max(most, sum(problem.sizes[tensor] for tensor in kept))
+    return problem.resident_bytes + most
 
 
 def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
-    """Order and place one network."""
+    """Order, share and place one network; each search may take the time given."""
     step = NETWORKS[network](batch)
     problem = step.problem
     kept = step.with_kept_gradients()
     ordering = order_ops(problem, time_limit_s)
+
+    begin = time.perf_counter()
+    shared = with_sharing(step, ordering.order)
+    again = order_ops(shared, time_limit_s)
+    sharing_time_s = time.perf_counter() - begin
+
     begin = time.perf_counter()
     buffers = [
-        Buffer(life.tensor, life.lower, life.upper, problem.sizes[life.tensor])
-        for life in lifetimes(problem, ordering.order)
+        Buffer(life.tensor, life.lower, life.upper, shared.sizes[life.tensor])
+        for life in lifetimes(shared, again.order)
     ]
     placement = place(buffers, time_limit_s=time_limit_s)
     placement_time_s = time.perf_counter() - begin
+    validate_placement(buffers, placement)
     return Row(
         network=network,
         batch=batch,
@@ -107,85 +204,119 @@ def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
         pytorch_reserved_bytes=reserved_bytes(problem, step.resident),
         pytorch1_peak_bytes=peak_bytes(kept.problem),
         pytorch1_reserved_bytes=reserved_bytes(kept.problem, kept.resident),
-        peak_bytes=ordering.peak_bytes,
+        peak_bytes=peak_bytes(problem, ordering.order),
         lower_bound_bytes=ordering.lower_bound_bytes,
+        shared_peak_bytes=peak_bytes(shared, again.order),
         arena_bytes=problem.resident_bytes + placement.height_bytes,
+        kept_bytes=kept_bytes(problem),
+        shared_tensors=len(problem.sizes) - len(buffers),
         ordering_time_s=ordering.solve_time_s,
+        sharing_time_s=sharing_time_s,
         placement_time_s=placement_time_s,
     )
 
 
 _HEADER = (
-    f"{'network':16} {'batch':>5} {'ops':>5} {'PyTorch MB':>10} {'ours MB':>9} {'ordering':>9} "
-    f"{'gap':>7} {'seconds':>8} {'reserved MB':>11} {'frag.':>7} {'arena MB':>9} {'total':>7} "
-    f"{'seconds':>8} {'PyTorch 1 MB':>12} {'ordering':>9} {'total':>7}"
+    f"{'network':15} {'batch':>5} {'ops':>5} {'PyTorch MB':>10} {'ordered':>8} {'saves':>6} "
+    f"{'gap':>6} {'s':>5} {'shared':>8} {'saves':>6} {'s':>5} {'reserved':>8} {'frag.':>6} "
+    f"{'arena':>8} {'frag.':>6} {'s':>6} {'total':>6} {'total 1':>7} {'limit':>6}"
 )
 
 
 def format_row(row: Row) -> str:
-    """A line of the table."""
-    gap = 1 - row.lower_bound_bytes / row.peak_bytes
+    """A line of the table; bytes in MB."""
     return (
-        f"{row.network:16} {row.batch:5} {row.ops:5} {row.pytorch_peak_bytes / 1e6:10.1f} "
-        f"{row.peak_bytes / 1e6:9.1f} {-row.ordering_reduction:9.1%} {gap:7.2%} "
-        f"{row.ordering_time_s:8.2f} {row.pytorch_reserved_bytes / 1e6:11.1f} "
-        f"{row.pytorch_fragmentation:7.1%} {row.arena_bytes / 1e6:9.1f} "
-        f"{-row.total_reduction:7.1%} {row.placement_time_s:8.2f} "
-        f"{row.pytorch1_peak_bytes / 1e6:12.1f} {-row.ordering_reduction_1:9.1%} "
-        f"{-row.total_reduction_1:7.1%}"
+        f"{row.network:15} {row.batch:5} {row.ops:5} {row.pytorch_peak_bytes / 1e6:10.1f} "
+        f"{row.peak_bytes / 1e6:8.1f} {row.ordering_reduction:6.1%} {row.gap:6.2%} "
+        f"{row.ordering_time_s:5.2f} {row.shared_peak_bytes / 1e6:8.1f} "
+        f"{row.sharing_reduction:6.2%} {row.sharing_time_s:5.2f} "
+        f"{row.pytorch_reserved_bytes / 1e6:8.1f} {row.pytorch_fragmentation:6.1%} "
+        f"{row.arena_bytes / 1e6:8.1f} {row.fragmentation:6.2%} {row.placement_time_s:6.2f} "
+        f"{row.total_reduction:6.1%} {row.total_reduction_1:7.1%} "
+        f"{row.reduction_limit:6.1%}"
     )
 
 
-def summarize(rows: Sequence[Row], batch: int) -> dict[str, float]:
-    """Means and medians over the networks at one batch, beside the published ones if known."""
-    of_batch = [row for row in rows if row.batch == batch]
+def summarize(rows: Sequence[Row]) -> dict[str, float]:
+    """Means and medians over the networks at one batch."""
     mean, median = statistics.mean, statistics.median
-    summary = {
-        "batch": batch,
-        "mean_ordering_reduction": mean(r.ordering_reduction for r in of_batch),
-        "mean_total_reduction": mean(r.total_reduction for r in of_batch),
-        "mean_ordering_reduction_from_pytorch_1": mean(r.ordering_reduction_1 for r in of_batch),
-        "mean_total_reduction_from_pytorch_1": mean(r.total_reduction_1 for r in of_batch),
-        "mean_pytorch_fragmentation": mean(r.pytorch_fragmentation for r in of_batch),
-        "mean_fragmentation": mean(r.fragmentation for r in of_batch),
-        "median_ordering_time_s": median(r.ordering_time_s for r in of_batch),
-        "median_placement_time_s": median(r.placement_time_s for r in of_batch),
-        "largest_gap": max(1 - r.lower_bound_bytes / r.peak_bytes for r in of_batch),
+    return {
+        "mean_ordering_reduction": mean(r.ordering_reduction for r in rows),
+        "mean_ordering_reduction_from_pytorch_1": mean(r.ordering_reduction_1 for r in rows),
+        "mean_sharing_reduction": mean(r.sharing_reduction for r in rows),
+        "mean_pytorch_fragmentation": mean(r.pytorch_fragmentation for r in rows),
+        "mean_fragmentation": mean(r.fragmentation for r in rows),
+        "mean_total_reduction": mean(r.total_reduction for r in rows),
+        "mean_total_reduction_limit": mean(r.reduction_limit for r in rows),
+        "median_total_reduction": median(r.total_reduction for r in rows),
+        "mean_total_reduction_from_pytorch_1": mean(r.total_reduction_1 for r in rows),
+        "median_ordering_time_s": median(r.ordering_time_s for r in rows),
+        "median_sharing_time_s": median(r.sharing_time_s for r in rows),
+        "median_placement_time_s": median(r.placement_time_s for r in rows),
+        "largest_ordering_gap": max(r.gap for r in rows),
     }
-    if batch in PUBLISHED:
-        summary["published_ordering_reduction"] = PUBLISHED[batch][0]
-        summary["published_total_reduction"] = PUBLISHED[batch][1]
-    return summary
+
+
+def published(batch: int) -> dict[str, float]:
+    """OLLA's figures for a batch, named as in `summarize`."""
+    return {**PUBLISHED.get(batch, {}), **PUBLISHED_ALWAYS} if batch in PUBLISHED else {}
+
+
+def print_summary(batch: int, summary: Mapping[str, float]) -> None:
+    """The means and medians, with OLLA's beside them."""
+
+    def figure(name: str, value: float | None) -> str:
+        if value is None:
+            return ""
+        return f"{value:.2f} s" if name.endswith("_s") else f"{value:.1%}"
+
+    theirs = published(batch)
+    print(f"\n{f'batch {batch}':42} {'ours':>8} {'OLLA':>8}")
+    for name, value in summary.items():
+        label = name.removesuffix("_s").replace("_", " ").replace("pytorch", "PyTorch")
+        print(f"  {label:40} {figure(name, value):>8} {figure(name, theirs.get(name)):>8}")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was measured.
+
+    Attributes:
+        rows: one for each network and batch.
+        summaries: means and medians by batch.
+    """
+
+    rows: tuple[Row, ...]
+    summaries: Mapping[int, Mapping[str, float]]
+
+    def to_json(self) -> dict[str, object]:
+        """The report as plain JSON values, OLLA's figures beside it."""
+        return {
+            "rows": [asdict(row) for row in self.rows],
+            "summaries": [
+                {"batch": batch, "ours": dict(summary), "olla": published(batch)}
+                for batch, summary in self.summaries.items()
+            ],
+        }
 
 
 def run(
     networks: Iterable[str] = NETWORKS,
     batches: Sequence[int] = (1, 32),
     time_limit_s: float = 60.0,
-    json_path: Path | None = None,
-) -> list[Row]:
-    """Measure the networks, print the table as it grows, write it as JSON if a path is given."""
-    rows = []
+) -> Report:
+    """Measure the networks and print the table as it grows."""
+    chosen = tuple(networks)
+    rows: list[Row] = []
     print(_HEADER)
     for batch in batches:
-        for network in networks:
+        for network in chosen:
             rows.append(measure(network, batch, time_limit_s))
             print(format_row(rows[-1]), flush=True)
-    summaries = [summarize(rows, batch) for batch in batches]
-    for summary in summaries:
-        print(f"\nbatch {summary.pop('batch'):.0f}")
-        for name, value in summary.items():
-            unit = f"{value:.2f} s" if name.endswith("_s") else f"{value:.1%}"
-            print(f"  {name.removesuffix('_s').replace('_', ' '):40} {unit}")
-    if json_path is not None:
-        document = {
-            "rows": [asdict(row) for row in rows],
-            "summaries": [
-                {"batch": b, **summary} for b, summary in zip(batches, summaries, strict=True)
-            ],
-        }
-        json_path.write_text(json.dumps(document, indent=2) + "\n")
-    return rows
+    summaries = {b: summarize([row for row in rows if row.batch == b]) for b in batches}
+    for batch, summary in summaries.items():
+        print_summary(batch, summary)
+    return Report(tuple(rows), summaries)
 
 
 def main() -> int:
@@ -195,7 +326,9 @@ def main() -> int:
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for each stage")
     parser.add_argument("--json", type=Path, help="where to write the table as JSON")
     arguments = parser.parse_args()
-    run(arguments.networks, arguments.batches, arguments.time_limit, arguments.json)
+    report = run(arguments.networks, arguments.batches, arguments.time_limit)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(report.to_json(), indent=2) + "\n")
     return 0
 
 

@@ -12,10 +12,11 @@ import argparse
 import random
 import statistics
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from poetfw.memory import Buffer, lower_bound, place
+from poetfw.memory import Buffer, lower_bound, place, validate_placement
 from poetfw.memory.csv_file import read_buffers
 
 
@@ -85,6 +86,74 @@ def _pinwheel(piece: Piece, rng: random.Random) -> list[Piece]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How one instance was solved.
+
+    Attributes:
+        instance: its name.
+        buffers: how many it has.
+        height_bytes: of our placement.
+        lower_bound_bytes: no placement is lower; for a cut rectangle, its height.
+        time_s: seconds it took.
+    """
+
+    instance: str
+    buffers: int
+    height_bytes: int
+    lower_bound_bytes: int
+    time_s: float
+
+    @property
+    def perfect(self) -> bool:
+        """Whether the placement is as low as the bound."""
+        return self.height_bytes == self.lower_bound_bytes
+
+
+def solve(name: str, buffers: Sequence[Buffer], time_limit_s: float) -> Packing:
+    """Place the buffers of one instance.
+
+    Raises:
+        PlanError: the placement is not valid.
+    """
+    placement = place(buffers, time_limit_s=time_limit_s)
+    validate_placement(buffers, placement)
+    return Packing(
+        name, len(buffers), placement.height_bytes, lower_bound(buffers), placement.solve_time_s
+    )
+
+
+def run(problems: Iterable[tuple[str, Sequence[Buffer]]], time_limit_s: float) -> list[Packing]:
+    """Solve the named instances and print a line for each as it is done."""
+    packings = []
+    for name, buffers in problems:
+        packings.append(solve(name, buffers, time_limit_s))
+        packing = packings[-1]
+        over = packing.height_bytes / packing.lower_bound_bytes - 1
+        print(
+            f"{name:44} {packing.height_bytes:>14,} bytes {over:6.2%} over the bound "
+            f"{packing.time_s:7.2f} s",
+            flush=True,
+        )
+    solved = sum(packing.perfect for packing in packings)
+    median = statistics.median(packing.time_s for packing in packings)
+    print(f"{solved} of {len(packings)} at the lower bound, median {median:.2f} s")
+    return packings
+
+
+def cut_rectangles(
+    counts: Sequence[int], durations: Sequence[int], height: int, seeds: Iterable[int]
+) -> list[tuple[str, list[Buffer]]]:
+    """Named instances of every combination."""
+    chosen = tuple(seeds)
+    return [
+        (f"{n} buffers, {d} moments, seed {seed}", cut_rectangle(n, d, height, seed))
+        for n in counts
+        for d in durations
+        for seed in chosen
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, help="CSV files, in place of random cuts")
@@ -96,28 +165,12 @@ def main() -> int:
     parser.add_argument("--time-limit", type=float, default=60.0)
     arguments = parser.parse_args()
 
-    problems = [(path.name, read_buffers(path)) for path in arguments.files] or [
-        (f"{n} buffers, {d} moments, seed {seed}", cut_rectangle(n, d, arguments.height, seed))
-        for n in arguments.buffers
-        for d in arguments.durations
-        for seed in range(arguments.seed, arguments.seed + arguments.count)
-    ]
-    times = []
-    for name, buffers in problems:
-        placement = place(buffers, time_limit_s=arguments.time_limit)
-        bound = lower_bound(buffers)
-        times.append(placement.solve_time_s)
-        over = 100 * (placement.height_bytes / bound - 1)
-        print(
-            f"{name:44} {placement.status:8} {placement.height_bytes:>14,} bytes "
-            f"{over:6.2f} % over the bound {placement.solve_time_s:7.2f} s",
-            flush=True,
-        )
-        if placement.height_bytes > bound:
-            times[-1] = float("inf")
-    solved = [t for t in times if t != float("inf")]
-    median = statistics.median(times)
-    print(f"{len(solved)} of {len(times)} at the lower bound, median {median:.2f} s")
+    seeds = range(arguments.seed, arguments.seed + arguments.count)
+    files = [(path.name, read_buffers(path)) for path in arguments.files]
+    run(
+        files or cut_rectangles(arguments.buffers, arguments.durations, arguments.height, seeds),
+        arguments.time_limit,
+    )
     return 0
 
 

@@ -55,7 +55,9 @@ class Layers:
         def backward(dy: Value) -> Gradients:
             wanted = [v for v in (x, *parameters) if v.trained]
             shapes = [v.shape for v in wanted]
-            parts = self.tape.op("convolution_backward", [dy, x, weight], *shapes)
+            # The gradient of x is written last, when x itself is not read any more.
+            over = [x] if x.trained else []
+            parts = self.tape.op("convolution_backward", [dy, x, weight], *shapes, over=over)
             return list(zip(wanted, parts, strict=True))
 
         return self.tape.on_backward(y, backward)
@@ -65,11 +67,15 @@ class Layers:
         channels = (x.shape[1],)
         weight, bias = self.tape.parameter(*channels), self.tape.parameter(*channels)
         reads = [x, weight, bias]
-        y, mean, deviation = self.tape.op("batch_norm", reads, x.shape, channels, channels)
+        y, mean, deviation = self.tape.op(
+            "batch_norm", reads, x.shape, channels, channels, over=[x]
+        )
 
         def backward(dy: Value) -> Gradients:
             kept = [dy, x, weight, mean, deviation]
-            parts = self.tape.op("batch_norm_backward", kept, x.shape, channels, channels)
+            parts = self.tape.op(
+                "batch_norm_backward", kept, x.shape, channels, channels, over=[dy, x]
+            )
             return list(zip((x, weight, bias), parts, strict=True))
 
         return self.tape.on_backward(y, backward)
@@ -78,60 +84,75 @@ class Layers:
         """Layer norm over the last axis."""
         width, rows = (x.shape[-1],), x.shape[:-1]
         weight, bias = self.tape.parameter(*width), self.tape.parameter(*width)
-        y, mean, deviation = self.tape.op("layer_norm", [x, weight, bias], x.shape, rows, rows)
+        y, mean, deviation = self.tape.op(
+            "layer_norm", [x, weight, bias], x.shape, rows, rows, over=[x]
+        )
 
         def backward(dy: Value) -> Gradients:
             kept = [dy, x, weight, bias, mean, deviation]
-            parts = self.tape.op("layer_norm_backward", kept, x.shape, width, width)
+            parts = self.tape.op("layer_norm_backward", kept, x.shape, width, width, over=[dy, x])
             return list(zip((x, weight, bias), parts, strict=True))
 
         return self.tape.on_backward(y, backward)
 
     def relu(self, x: Value, *, in_place: bool = True) -> Value:
         """ReLU (or ReLU6): its gradient is found from its output."""
-        y = self.tape.overwrite("relu_", x) if in_place else self.tape.op("relu", [x], x.shape)[0]
+        y = self.tape.overwrite("relu_", x) if in_place else self._elementwise("relu", x)
         return self._elementwise_backward("threshold_backward", x, y, [y])
 
     def silu(self, x: Value) -> Value:
         """SiLU: keeps its input."""
-        (y,) = self.tape.op("silu", [x], x.shape)
+        y = self._elementwise("silu", x)
         return self._elementwise_backward("silu_backward", x, y, [x])
 
     def gelu(self, x: Value) -> Value:
         """GELU: keeps its input."""
-        (y,) = self.tape.op("gelu", [x], x.shape)
+        y = self._elementwise("gelu", x)
         return self._elementwise_backward("gelu_backward", x, y, [x])
 
     def tanh(self, x: Value) -> Value:
         """Tanh: keeps its output."""
-        (y,) = self.tape.op("tanh", [x], x.shape)
+        y = self._elementwise("tanh", x)
         return self._elementwise_backward("tanh_backward", x, y, [y])
 
     def sigmoid(self, x: Value) -> Value:
         """Sigmoid: keeps its output."""
-        (y,) = self.tape.op("sigmoid", [x], x.shape)
+        y = self._elementwise("sigmoid", x)
         return self._elementwise_backward("sigmoid_backward", x, y, [y])
 
     def softmax(self, x: Value) -> Value:
         """Softmax: keeps its output."""
-        (y,) = self.tape.op("_softmax", [x], x.shape)
+        y = self._elementwise("_softmax", x)
         return self._elementwise_backward("_softmax_backward_data", x, y, [y])
 
     def scale(self, x: Value) -> Value:
         """Multiplication by a number."""
-        (y,) = self.tape.op("mul", [x], x.shape)
+        y = self._elementwise("mul", x)
         return self._elementwise_backward("mul", x, y, [])
 
     def dropout(self, x: Value) -> Value:
         """Dropout: keeps its mask, a byte per element."""
         y, mask = self.tape.op(
-            "native_dropout", [x], x.shape, x.shape, item_bytes=[x.item_bytes, BYTE]
+            "native_dropout", [x], x.shape, x.shape, item_bytes=[x.item_bytes, BYTE], over=[x]
         )
         return self._elementwise_backward("native_dropout_backward", x, y, [mask])
 
+    def _elementwise(self, name: str, x: Value) -> Value:
+        return self.tape.op(name, [x], x.shape, over=[x])[0]
+
     def _elementwise_backward(self, name: str, x: Value, y: Value, kept: list[Value]) -> Value:
+        """The gradient's elements, or rows, each depend on those in the same place."""
+
         def backward(dy: Value) -> Gradients:
-            return [(x, self.tape.op(name, [dy, *kept], x.shape)[0])]
+            return [(x, self.tape.op(name, [dy, *kept], x.shape, over=[dy, *kept])[0])]
+
+        return self.tape.on_backward(y, backward)
+
+    def _backward(
+        self, name: str, x: Value, y: Value, kept: Sequence[Value], over: Sequence[Value] = ()
+    ) -> Value:
+        def backward(dy: Value) -> Gradients:
+            return [(x, self.tape.op(name, [dy, *kept], x.shape, over=over)[0])]
 
         return self.tape.on_backward(y, backward)
 
@@ -148,18 +169,19 @@ class Layers:
         y, indices = self.tape.op(
             "max_pool2d_with_indices", [x], shape, shape, item_bytes=[x.item_bytes, INDEX]
         )
-        return self._elementwise_backward("max_pool2d_backward", x, y, [x, indices])
+        # It is told x for the shape alone.
+        return self._backward("max_pool2d_backward", x, y, [x, indices], over=[x])
 
     def average_pool(self, x: Value, size: int) -> Value:
         """Adaptive average pooling to size x size: keeps its input."""
         shape = (*x.shape[:2], *(size,) * (len(x.shape) - 2))
         (y,) = self.tape.op("_adaptive_avg_pool2d", [x], shape)
-        return self._elementwise_backward("_adaptive_avg_pool2d_backward", x, y, [x])
+        return self._backward("_adaptive_avg_pool2d_backward", x, y, [x], over=[x])
 
     def mean_pool(self, x: Value) -> Value:
         """The mean over each channel: keeps nothing."""
         (y,) = self.tape.op("mean", [x], (*x.shape[:2], *(1,) * (len(x.shape) - 2)))
-        return self._elementwise_backward("div", x, y, [])
+        return self._backward("div", x, y, [])
 
     def reshape(self, x: Value, *shape: int) -> Value:
         """A view of x in another shape, or with its axes permuted."""
@@ -173,20 +195,20 @@ class Layers:
     def copy(self, x: Value, *shape: int) -> Value:
         """A contiguous copy of permuted axes."""
         (y,) = self.tape.op("clone", [x], shape)
-        return self._elementwise_backward("clone", x, y, [])
+        return self._backward("clone", x, y, [])
 
     def add(self, x: Value, z: Value, *, in_place: bool = False) -> Value:
         """The sum of two values of one shape; both get its gradient as it is."""
         if in_place:
             y = self.tape.overwrite("add_", x, z)
         else:
-            (y,) = self.tape.op("add", [x, z], x.shape)
+            (y,) = self.tape.op("add", [x, z], x.shape, over=[x, z])
         return self.tape.on_backward(y, lambda dy: [(x, dy), (z, dy)])
 
     def add_parameter(self, x: Value) -> Value:
         """The sum of x and a parameter that all samples share."""
         parameter = self.tape.parameter(*x.shape[1:])
-        (y,) = self.tape.op("add", [x, parameter], x.shape)
+        (y,) = self.tape.op("add", [x, parameter], x.shape, over=[x])
 
         def backward(dy: Value) -> Gradients:
             return [(x, dy), (parameter, self.tape.op("sum", [dy], parameter.shape)[0])]
@@ -195,12 +217,12 @@ class Layers:
 
     def multiply(self, x: Value, z: Value) -> Value:
         """The product of x and z, which has an element per channel of x."""
-        (y,) = self.tape.op("mul", [x, z], x.shape)
+        (y,) = self.tape.op("mul", [x, z], x.shape, over=[x])
 
         def backward(dy: Value) -> Gradients:
-            (full,) = self.tape.op("mul", [dy, x], x.shape)
+            (full,) = self.tape.op("mul", [dy, x], x.shape, over=[dy, x])
             (part,) = self.tape.op("sum", [full], z.shape)
-            return [(z, part), (x, self.tape.op("mul", [dy, z], x.shape)[0])]
+            return [(z, part), (x, self.tape.op("mul", [dy, z], x.shape, over=[dy])[0])]
 
         return self.tape.on_backward(y, backward)
 
@@ -218,7 +240,7 @@ class Layers:
     def first(self, x: Value) -> Value:
         """The first position of each sequence of x, [batch, positions, width]."""
         y = self.tape.view("select", x, (x.shape[0], x.shape[2]))
-        return self._elementwise_backward("select_backward", x, y, [])
+        return self._backward("select_backward", x, y, [])
 
     def linear(self, x: Value, width: int) -> Value:
         """A linear layer over the last axis."""
@@ -258,11 +280,9 @@ class Layers:
     def cross_entropy(self, x: Value) -> Value:
         """The mean loss of logits [rows, classes]: keeps the log-probabilities."""
         labels = self.tape.resident(x.shape[0], item_bytes=INDEX)
-        (log_probability,) = self.tape.op("_log_softmax", [x], x.shape)
+        log_probability = self._elementwise("_log_softmax", x)
         self._elementwise_backward(
             "_log_softmax_backward_data", x, log_probability, [log_probability]
         )
         (loss,) = self.tape.op("nll_loss", [log_probability, labels], ())
-        return self._elementwise_backward(
-            "nll_loss_backward", log_probability, loss, [log_probability, labels]
-        )
+        return self._backward("nll_loss_backward", log_probability, loss, [log_probability, labels])

@@ -7,7 +7,7 @@ in-place ops share the memory of what they view or overwrite, and gradients that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -49,10 +49,13 @@ class TrainingStep:
         problem: the step's ops in PyTorch's order.
         resident: bytes of each parameter and of what the caller holds; their sum is the problem's
             `resident_bytes`.
+        writable: for an op's first output, the tensors among the op's inputs that it may be
+            written over, all of its size; whether one is dead by then depends on the order.
     """
 
     problem: OrderingProblem
     resident: tuple[int, ...]
+    writable: Mapping[str, tuple[str, ...]]
 
     def with_kept_gradients(self) -> TrainingStep:
         """The step if gradients are zeroed and not freed (the default before PyTorch 2.0).
@@ -72,7 +75,8 @@ class TrainingStep:
                     ops.append(OrderOp(f"{updates[gradient].name} accumulate", (gradient,)))
         kept = tuple(sizes[gradient] for gradient in updates)
         resident = (*self.resident, *kept)
-        return TrainingStep(OrderingProblem(tuple(ops), sizes, sum(resident)), resident)
+        problem = OrderingProblem(tuple(ops), sizes, sum(resident))
+        return replace(self, problem=problem, resident=resident)
 
 
 Gradients = Sequence[tuple[Value, Value]]
@@ -88,6 +92,7 @@ class Tape:
         self._sizes: dict[str, int] = {}
         self._readers: dict[str, list[str]] = {}
         self._resident: list[int] = []
+        self._writable: dict[str, tuple[str, ...]] = {}
         self._parameters: list[tuple[Value, list[str]]] = []
         self._backward: list[tuple[Value, Callable[[Value], Gradients]]] = []
         self._gradients: dict[Value, Value] = {}
@@ -111,8 +116,18 @@ class Tape:
         reads: Sequence[Value],
         *shapes: tuple[int, ...],
         item_bytes: Sequence[int] | None = None,
+        over: Sequence[Value] = (),
     ) -> tuple[Value, ...]:
-        """Record an op with an output for each shape."""
+        """Record an op with an output for each shape.
+
+        Args:
+            name: what PyTorch calls it.
+            reads: its inputs.
+            shapes: of its outputs.
+            item_bytes: bytes per element of each output, floats if None.
+            over: inputs that the first output may be written over element by element, or that are
+                not read any more when it is written; those of another size are left out.
+        """
         name = f"{len(self._ops)} {name}"
         trained = any(value.trained for value in reads)
         widths = item_bytes or [FLOAT] * len(shapes)
@@ -124,6 +139,13 @@ class Tape:
             self._producer[memory] = name
             self._readers[memory] = []
             outputs.append(output)
+        first = outputs[0]
+        if first.memory is not None:
+            self._writable[first.memory] = tuple(
+                value.memory
+                for value in over
+                if value.memory is not None and self._sizes[value.memory] == first.size_bytes
+            )
         self._record(name, reads, [v.memory for v in outputs if v.memory is not None])
         return tuple(outputs)
 
@@ -162,12 +184,14 @@ class Tape:
             if gradient is not None:
                 self._record(f"{len(self._ops)} sgd", [gradient], [], readers)
         problem = OrderingProblem(tuple(self._ops), self._sizes, sum(self._resident))
-        return TrainingStep(problem, tuple(self._resident))
+        return TrainingStep(problem, tuple(self._resident), self._writable)
 
     def _accumulate(self, value: Value, gradient: Value) -> None:
         before = self._gradients.get(value)
         if before is not None:
-            (gradient,) = self.op("add", [before, gradient], gradient.shape)
+            (gradient,) = self.op(
+                "add", [before, gradient], gradient.shape, over=[before, gradient]
+            )
         self._gradients[value] = gradient
 
     def _record(

@@ -1,0 +1,103 @@
+"""The memory benchmark: its runner, and what it takes as shareable."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from poetfw.memory.ordering import OrderingProblem, OrderOp, lifetimes, order_ops, peak_bytes
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+import memory
+import ordering
+from networks import NETWORKS
+from networks.sharing import taken_over, with_sharing
+from networks.tape import TrainingStep
+
+
+def test_quick_run_writes_every_figure(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "memory.json"
+    monkeypatch.setattr(sys, "argv", ["memory.py", "--quick", "--json", str(path)])
+    assert memory.main() == 0
+    document = json.loads(path.read_text())
+    assert {case["case"] for case in document["nntrainer"]} >= {"Linear", "LSTM", "FC-FC-FC"}
+    for row in document["olla"]["rows"]:
+        assert row["kept_bytes"] <= row["shared_peak_bytes"] <= row["peak_bytes"]
+        assert row["peak_bytes"] <= row["pytorch_peak_bytes"] <= row["pytorch_reserved_bytes"]
+        assert row["arena_bytes"] == row["shared_peak_bytes"]
+    assert [s["olla"]["mean_total_reduction"] for s in document["olla"]["summaries"]] == [
+        0.304,
+        0.361,
+    ]
+    assert all(p["height_bytes"] == p["lower_bound_bytes"] for p in document["packings"])
+    assert "30.4%" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("network", ["googlenet", "mobilenet_v2", "efficientnet-b0", "transformer"])
+def test_what_is_shared_is_dead_in_the_final_order(network):
+    step = NETWORKS[network](2)
+    problem = step.problem
+    shared = with_sharing(step, problem.names)
+    final = order_ops(shared, 5.0).order
+    taken = taken_over(step, problem.names)
+    assert taken
+
+    position = {name: at for at, name in enumerate(final)}
+    writer = {op.outputs[0]: op.name for op in problem.ops if op.outputs}
+    lives = {life.tensor: life for life in lifetimes(problem, final)}
+    live = [0] * len(final)
+    for tensor, life in lives.items():
+        for at in range(life.lower, life.upper):
+            live[at] += problem.sizes[tensor]
+    for output, tensor in taken.items():
+        at = position[writer[output]]
+        assert lives[tensor].upper == at + 1
+        assert problem.sizes[tensor] == problem.sizes[output]
+        live[at] -= problem.sizes[tensor]
+    assert problem.resident_bytes + max(live) == peak_bytes(shared, final)
+    assert len(set(taken.values())) == len(taken)
+
+
+@pytest.mark.parametrize("network", ["googlenet", "resnet18", "bert-base"])
+def test_only_element_by_element_outputs_are_written_over_gradients(network):
+    step = NETWORKS[network](1)
+    fixed = {"convolution", "addmm", "mm", "bmm", "clone", "cat", "max_pool2d_with_indices"}
+    for op in step.problem.ops:
+        kind = op.name.split(" ")[1]
+        if kind in fixed and op.outputs:
+            assert step.writable[op.outputs[0]] == ()
+        if kind in ("max_pool2d_backward", "convolution_backward"):
+            assert op.inputs[0] not in step.writable[op.outputs[0]]
+
+
+def test_sharing_waits_for_the_last_reader():
+    ops = (
+        OrderOp("make", (), ("x",)),
+        OrderOp("scale", ("x",), ("y",)),
+        OrderOp("read", ("x",)),
+        OrderOp("negate", ("y",), ("z",)),
+    )
+    problem = OrderingProblem(ops, dict.fromkeys("xyz", 4))
+    step = TrainingStep(problem, (), {"x": (), "y": ("x",), "z": ("y",)})
+    assert taken_over(step, problem.names) == {"z": "y"}
+    order = ("make", "read", "scale", "negate")
+    assert taken_over(step, order) == {"y": "x", "z": "y"}
+    shared = with_sharing(step, order)
+    assert peak_bytes(shared) == 4
+    assert "read" in next(op for op in shared.ops if op.name == "scale").after
+
+
+def test_kept_bytes_are_what_spans_the_beginning_of_the_backward_pass():
+    ops = (
+        OrderOp("0 f", (), ("kept", "scratch")),
+        OrderOp("1 g", ("scratch",), ("loss",)),
+        OrderOp("2 ones_like", ("loss",), ("seed",)),
+        OrderOp("3 aside", ("scratch",)),
+        OrderOp("4 backward", ("seed", "kept")),
+    )
+    sizes = {"kept": 100, "scratch": 10, "loss": 1, "seed": 1}
+    assert ordering.kept_bytes(OrderingProblem(ops, sizes, 1000)) == 1100
