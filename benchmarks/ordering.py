@@ -12,37 +12,21 @@ import json
 import statistics
 import sys
 import time
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from caching_allocator import reserved_bytes
 from networks import NETWORKS
-from networks.sharing import with_sharing
+from networks.sharing import with_fused_updates, with_sharing
+from networks.tape import TrainingStep
 
 from poetfw.memory import Buffer, place, validate_placement
-from poetfw.memory.ordering import OrderingProblem, lifetimes, order_ops, peak_bytes
+from poetfw.memory.ordering import Ordering, OrderingProblem, lifetimes, order_ops, peak_bytes
 
-PUBLISHED: Mapping[int, Mapping[str, float]] = {
-    1: {
-        "mean_ordering_reduction": 0.225,
-        "mean_pytorch_fragmentation": 0.079,
-        "mean_total_reduction": 0.304,
-    },
-    32: {
-        "mean_ordering_reduction": 0.101,
-        "mean_pytorch_fragmentation": 0.261,
-        "mean_total_reduction": 0.361,
-    },
-}
-"""OLLA's means by batch (Steiner et al., 2022)."""
-
-PUBLISHED_ALWAYS = {
-    "mean_fragmentation": 0.0,
-    "median_ordering_time_s": 1.4,
-    "median_placement_time_s": 5.7,
-}
-"""OLLA's figures for both batches together."""
+PUBLISHED = Path(__file__).parent / "published" / "olla_2022.toml"
 
 COLUMNS = """\
 All bytes count everything: parameters, the batch, activations, gradients. The columns:
@@ -58,6 +42,8 @@ All bytes count everything: parameters, the batch, activations, gradients. The c
     total      what the arena saves of reserved
     total 1    what it saves of the same before PyTorch 2.0, whose optimizers kept every gradient,
                zeroed, from step to step unless told not to (OLLA was published before)
+    fused      the arena if, besides, gradients of linear layers and embeddings are applied element
+               by element and never stored, and the total it makes; OLLA has nothing like it
     limit      what would be saved of reserved if nothing were live at the peak but what every
                order keeps from the forward for the backward pass: beyond it, only recomputing
                or paging helps
@@ -77,6 +63,7 @@ class Row:
         lower_bound_bytes: no order has a smaller peak without sharing.
         shared_peak_bytes: live bytes at most with sharing, in the order that was found for it.
         arena_bytes: what that takes when placed at fixed addresses.
+        fused_arena_bytes: the same with large weight gradients applied and never stored.
         kept_bytes: what every order holds between the forward and the backward pass.
         shared_tensors: tensors that are written over another one, besides PyTorch's own.
         ordering_time_s, sharing_time_s, placement_time_s: seconds for each; sharing includes the
@@ -94,6 +81,7 @@ class Row:
     lower_bound_bytes: int
     shared_peak_bytes: int
     arena_bytes: int
+    fused_arena_bytes: int
     kept_bytes: int
     shared_tensors: int
     ordering_time_s: float
@@ -136,6 +124,11 @@ class Row:
         return 1 - self.arena_bytes / self.pytorch_reserved_bytes
 
     @property
+    def fused_reduction(self) -> float:
+        """Share of what PyTorch reserves that is saved with fused updates as well."""
+        return 1 - self.fused_arena_bytes / self.pytorch_reserved_bytes
+
+    @property
     def total_reduction_1(self) -> float:
         """Share of what PyTorch before 2.0 reserves that is saved in all."""
         return 1 - self.arena_bytes / self.pytorch1_reserved_bytes
@@ -176,12 +169,19 @@ def kept_bytes(problem: OrderingProblem) -> int:
     return problem.resident_bytes + most
 
 
-def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
-    """Order, share and place one network; each search may take the time given."""
-    step = NETWORKS[network](batch)
-    problem = step.problem
-    kept = step.with_kept_gradients()
-    ordering = order_ops(problem, time_limit_s)
+class _Stages(NamedTuple):
+    """A step ordered, shared and placed; bytes include what is resident."""
+
+    ordering: Ordering
+    shared_peak_bytes: int
+    arena_bytes: int
+    buffers: int
+    sharing_time_s: float
+    placement_time_s: float
+
+
+def _plan(step: TrainingStep, time_limit_s: float) -> _Stages:
+    ordering = order_ops(step.problem, time_limit_s)
 
     begin = time.perf_counter()
     shared = with_sharing(step, ordering.order)
@@ -196,6 +196,23 @@ def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
     placement = place(buffers, time_limit_s=time_limit_s)
     placement_time_s = time.perf_counter() - begin
     validate_placement(buffers, placement)
+    return _Stages(
+        ordering,
+        peak_bytes(shared, again.order),
+        shared.resident_bytes + placement.height_bytes,
+        len(buffers),
+        sharing_time_s,
+        placement_time_s,
+    )
+
+
+def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
+    """Order, share and place one network; each search may take the time given."""
+    step = NETWORKS[network](batch)
+    problem = step.problem
+    kept = step.with_kept_gradients()
+    ours = _plan(step, time_limit_s)
+    fused = _plan(with_fused_updates(step), time_limit_s)
     return Row(
         network=network,
         batch=batch,
@@ -204,22 +221,24 @@ def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
         pytorch_reserved_bytes=reserved_bytes(problem, step.resident),
         pytorch1_peak_bytes=peak_bytes(kept.problem),
         pytorch1_reserved_bytes=reserved_bytes(kept.problem, kept.resident),
-        peak_bytes=peak_bytes(problem, ordering.order),
-        lower_bound_bytes=ordering.lower_bound_bytes,
-        shared_peak_bytes=peak_bytes(shared, again.order),
-        arena_bytes=problem.resident_bytes + placement.height_bytes,
+        peak_bytes=peak_bytes(problem, ours.ordering.order),
+        lower_bound_bytes=ours.ordering.lower_bound_bytes,
+        shared_peak_bytes=ours.shared_peak_bytes,
+        arena_bytes=ours.arena_bytes,
+        fused_arena_bytes=fused.arena_bytes,
         kept_bytes=kept_bytes(problem),
-        shared_tensors=len(problem.sizes) - len(buffers),
-        ordering_time_s=ordering.solve_time_s,
-        sharing_time_s=sharing_time_s,
-        placement_time_s=placement_time_s,
+        shared_tensors=len(problem.sizes) - ours.buffers,
+        ordering_time_s=ours.ordering.solve_time_s,
+        sharing_time_s=ours.sharing_time_s,
+        placement_time_s=ours.placement_time_s,
     )
 
 
 _HEADER = (
     f"{'network':15} {'batch':>5} {'ops':>5} {'PyTorch MB':>10} {'ordered':>8} {'saves':>6} "
     f"{'gap':>6} {'s':>5} {'shared':>8} {'saves':>6} {'s':>5} {'reserved':>8} {'frag.':>6} "
-    f"{'arena':>8} {'frag.':>6} {'s':>6} {'total':>6} {'total 1':>7} {'limit':>6}"
+    f"{'arena':>8} {'frag.':>6} {'s':>6} {'total':>6} {'total 1':>7} {'fused':>8} "
+    f"{'total':>6} {'limit':>6}"
 )
 
 
@@ -233,7 +252,7 @@ def format_row(row: Row) -> str:
         f"{row.pytorch_reserved_bytes / 1e6:8.1f} {row.pytorch_fragmentation:6.1%} "
         f"{row.arena_bytes / 1e6:8.1f} {row.fragmentation:6.2%} {row.placement_time_s:6.2f} "
         f"{row.total_reduction:6.1%} {row.total_reduction_1:7.1%} "
-        f"{row.reduction_limit:6.1%}"
+        f"{row.fused_arena_bytes / 1e6:8.1f} {row.fused_reduction:6.1%} {row.reduction_limit:6.1%}"
     )
 
 
@@ -247,6 +266,7 @@ def summarize(rows: Sequence[Row]) -> dict[str, float]:
         "mean_pytorch_fragmentation": mean(r.pytorch_fragmentation for r in rows),
         "mean_fragmentation": mean(r.fragmentation for r in rows),
         "mean_total_reduction": mean(r.total_reduction for r in rows),
+        "mean_total_reduction_fused": mean(r.fused_reduction for r in rows),
         "mean_total_reduction_limit": mean(r.reduction_limit for r in rows),
         "median_total_reduction": median(r.total_reduction for r in rows),
         "mean_total_reduction_from_pytorch_1": mean(r.total_reduction_1 for r in rows),
@@ -258,8 +278,20 @@ def summarize(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def published(batch: int) -> dict[str, float]:
-    """OLLA's figures for a batch, named as in `summarize`."""
-    return {**PUBLISHED.get(batch, {}), **PUBLISHED_ALWAYS} if batch in PUBLISHED else {}
+    """OLLA's figures for a batch, named as in `summarize`; none for a batch it does not report."""
+    figures = tomllib.loads(PUBLISHED.read_text())
+    ordering, addresses = figures["reordering_only"], figures["address_assignment"]
+    key = f"batch{batch}"
+    if key not in ordering["mean_peak_reduction"]:
+        return {}
+    return {
+        "mean_ordering_reduction": ordering["mean_peak_reduction"][key],
+        "mean_pytorch_fragmentation": addresses["pytorch_fragmentation"][key],
+        "mean_fragmentation": addresses["fragmentation_after"],
+        "mean_total_reduction": figures["total"]["mean_peak_reduction"][key],
+        "median_ordering_time_s": ordering["median_time_s"],
+        "median_placement_time_s": addresses["median_time_s"],
+    }
 
 
 def print_summary(batch: int, summary: Mapping[str, float]) -> None:

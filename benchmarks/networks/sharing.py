@@ -13,6 +13,39 @@ from dataclasses import replace
 from networks.tape import TrainingStep
 from poetfw.memory.ordering import OrderingProblem, lifetimes
 
+_FUSABLE = ("mm", "embedding_dense_backward")
+"""Gradients that `poetfw` can apply element by element instead of storing them."""
+
+
+def with_fused_updates(step: TrainingStep) -> TrainingStep:
+    """The step with weight gradients applied as they are calculated, never stored.
+
+    As `poetfw` does it: where the gradient is larger than what it is calculated from, is that of
+    one use of its weight, and nobody reads the weight later. Convolutions are left as they are:
+    PyTorch calculates all gradients of one in one op.
+    """
+    problem = step.problem
+    position = {op.name: at for at, op in enumerate(problem.ops)}
+    updates = {op.inputs[0]: op for op in problem.ops if op.name.endswith(" sgd")}
+    ops, gone = [], set()
+    for at, op in enumerate(problem.ops):
+        update = updates.get(op.outputs[0]) if len(op.outputs) == 1 else None
+        if op.name in gone:
+            continue
+        if (
+            update is not None
+            and op.name.endswith(tuple(f" {kind}" for kind in _FUSABLE))
+            and problem.sizes[op.outputs[0]] > sum(problem.sizes[tensor] for tensor in op.inputs)
+            and all(position[other] <= at for other in update.after)
+        ):
+            gone.add(update.name)
+            after = dict.fromkeys((*op.after, *update.after))
+            after.pop(op.name, None)
+            op = replace(op, outputs=(), after=tuple(after))
+        ops.append(op)
+    sizes = {tensor: problem.sizes[tensor] for op in ops for tensor in op.outputs}
+    return replace(step, problem=replace(problem, ops=tuple(ops), sizes=sizes))
+
 
 def taken_over(step: TrainingStep, order: Sequence[str]) -> Mapping[str, str]:
     """The input that each output is written over in an order; outputs without one are left out.
