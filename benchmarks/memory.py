@@ -42,7 +42,7 @@ class Extent:
     packing_limit_s: float
 
 
-FULL = Extent(tuple(NETWORKS), (1, 32), 20.0, (150, 300, 500), range(2), 60.0)
+FULL = Extent(tuple(NETWORKS), (1, 32), 45.0, (150, 300, 500), range(2), 60.0)
 QUICK = Extent(("alexnet", "vgg16", "resnet18", "mobilenet_v2"), (1, 32), 5.0, (150,), range(2), 5)
 
 
