@@ -29,18 +29,20 @@ from poetfw.errors import InfeasibleError, UnsuitableError
 from poetfw.schedule import Schedule, SolveOptions, solve
 
 PUBLISHED = Path(__file__).parent / "published"
+SEARCH_SHARE = 0.9
+"""Of the time there is; the rest is for what the search does not count: writing programs."""
 CVXPY_LIMIT_S = 2.0
 MEMORY_LIMIT_BYTES = 2 * 2**30
 
 
 @dataclass(frozen=True)
 class Case:
-    """A schedule to find, and how well: the target gap within the time limit."""
+    """A schedule to find, and how well: the target gap within the limit, all in all."""
 
     model: str
     batch: int
     fraction: float
-    time_limit_s: float
+    limit_s: float
     target_gap: float
     board: str = "nrf52840"
     model_as: str = "device"
@@ -59,7 +61,8 @@ class Answer:
         bound_is_global: whether the bound holds for every schedule.
         window_gap: the gap within the window; see `Schedule`.
         solve_time_s: seconds in all.
-        cvxpy_time_s: of these, in the solution of programs but not in HiGHS itself.
+        cvxpy_time_s: of these, in the solution of programs but not in HiGHS itself: what the
+            processor was busy with, importing cvxpy left out.
         memory_bytes: most that the process had in RAM.
     """
 
@@ -76,15 +79,15 @@ class Answer:
     memory_bytes: int = 0
 
     @property
-    def met(self) -> bool:
-        """Whether gap, time, cvxpy's share and memory are within their limits."""
-        return (
-            not self.reason
-            and self.gap <= self.case.target_gap
-            and self.solve_time_s <= 1.05 * self.case.time_limit_s
-            and self.cvxpy_time_s <= CVXPY_LIMIT_S
-            and self.memory_bytes <= MEMORY_LIMIT_BYTES
-        )
+    def misses(self) -> tuple[str, ...]:
+        """Which limits are missed."""
+        limits = {
+            "gap": self.gap <= self.case.target_gap,
+            "time": self.solve_time_s <= self.case.limit_s,
+            "cvxpy": self.cvxpy_time_s <= CVXPY_LIMIT_S,
+            "memory": self.memory_bytes <= MEMORY_LIMIT_BYTES,
+        }
+        return ("plan",) if self.reason else tuple(n for n, met in limits.items() if not met)
 
 
 def certified_cases(quick: bool) -> Iterator[Case]:
@@ -103,15 +106,15 @@ def certified_cases(quick: bool) -> Iterator[Case]:
 
 @contextmanager
 def clocked(target: Any, name: str, total: list[float]) -> Iterator[None]:
-    """Add the seconds spent in a function to a total, as long as this block runs."""
+    """Add the processor's seconds spent in a function to a total, as long as this block runs."""
     original: Callable[..., Any] = getattr(target, name)
 
     def timed(*arguments: Any, **settings: Any) -> Any:
-        began_s = time.perf_counter()
+        began_s = time.process_time()
         try:
             return original(*arguments, **settings)
         finally:
-            total[0] += time.perf_counter() - began_s
+            total[0] += time.process_time() - began_s
 
     setattr(target, name, timed)
     try:
@@ -121,6 +124,7 @@ def clocked(target: Any, name: str, total: list[float]) -> Iterator[None]:
 
 
 def run_case(case: Case) -> Answer:
+    import cvxpy  # noqa: F401
     import highspy
 
     from poetfw.schedule import search
@@ -129,7 +133,7 @@ def run_case(case: Case) -> Answer:
     everything = comparison.everything
     problem = replace(comparison.problem, ram_bytes=int(case.fraction * everything.peak_bytes))
     answer = Answer(case, len(problem.nodes))
-    options = SolveOptions(time_limit_s=case.time_limit_s)
+    options = SolveOptions(time_limit_s=SEARCH_SHARE * case.limit_s)
     programs_s, highs_s = [0.0], [0.0]
     began_s = time.perf_counter()
     with (
@@ -177,13 +181,13 @@ def print_certified(quick: bool) -> list[Answer]:
             print(f"{head}  {answer.reason}", flush=True)
             continue
         window = "-" if answer.window_gap is None else f"{answer.window_gap:.3%}"
-        verdict = "met" if answer.met else "missed"
+        verdict = f"misses {', '.join(answer.misses)}" if answer.misses else "met"
         print(
             f"{head}{answer.objective:>10.4f}{answer.bound:>10.4f}{answer.gap:>9.3%}{window:>9}  "
             f"{'global' if answer.bound_is_global else 'restricted':<10}"
             f"{answer.solve_time_s:>6.1f}s{answer.cvxpy_time_s:>6.1f}s"
             f"{answer.memory_bytes / 2**20:>6.0f}MiB   {case.target_gap:.1%} in "
-            f"{case.time_limit_s:.0f} s: {verdict}",
+            f"{case.limit_s:.0f} s: {verdict}",
             flush=True,
         )
     return answers
@@ -312,7 +316,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.json is not None:
         document = {
             "costs": "analytic",
-            "certified": [{**asdict(answer), "met": answer.met} for answer in answers],
+            "certified": [{**asdict(answer), "misses": answer.misses} for answer in answers],
             "table_3": rows,
             "figure_5": [cell.to_json() for cell in cells],
         }
