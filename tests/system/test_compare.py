@@ -43,7 +43,7 @@ def test_compare_prints_a_table_with_reasons(tmp_path: Path) -> None:
     only = ("--schedulers", "checkpoint-all,poet", "--fractions", "0.8")
     result = poetfw("compare", *SMALL, *only, cwd=tmp_path)
     assert result.code == 0, result.stderr
-    assert "0.8 of peak" in result.stdout
+    assert " 80% " in result.stdout
     assert "costs are analytic" in result.stdout
     assert "checkpoint-all at 0.8: " in result.stdout
 

@@ -190,7 +190,7 @@ def compare(
 def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
     task, everything = comparison.task, comparison.everything
     print_overheads(
-        f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all\n"
+        f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all, by budget\n"
         f"(100% is {output.size(everything.peak_bytes)} and {everything.energy_j:.6g} J, "
         f"{everything.time_s:.6g} s; costs are analytic)",
         cells,
@@ -209,7 +209,7 @@ def print_overheads(title: str, cells: Sequence[Cell]) -> None:
         [name, *(_overhead(row.get(fraction)) for fraction in fractions)]
         for name, row in by_scheduler.items()
     ]
-    columns = ["scheduler", *(f"{fraction:.4g} of peak" for fraction in fractions)]
+    columns = ["scheduler", *(f"{100 * fraction:.4g}%" for fraction in fractions)]
     output.results.print(output.table(title, columns, rows))
 
 

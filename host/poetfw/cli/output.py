@@ -66,11 +66,13 @@ def escaped(text: str) -> str:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table for people; numbers are set right, and never cut."""
+    """A table for people; numbers are set right; neither they nor the first column are ever cut."""
     result = Table(title=title, title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(row[index][:1].isdigit() or row[index] == "-" for row in rows)
-        result.add_column(column, justify="right" if numeric else "left", no_wrap=numeric)
+        result.add_column(
+            column, justify="right" if numeric else "left", no_wrap=numeric or index == 0
+        )
     for row in rows:
         result.add_row(*(escaped(cell) for cell in row))
     return result
