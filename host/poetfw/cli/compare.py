@@ -190,7 +190,8 @@ def compare(
 def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
     task, everything = comparison.task, comparison.everything
     print_overheads(
-        f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all, by budget\n"
+        f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all, "
+        "by budget\n"
         f"(100% is {output.size(everything.peak_bytes)} and {everything.energy_j:.6g} J, "
         f"{everything.time_s:.6g} s; costs are analytic)",
         cells,
