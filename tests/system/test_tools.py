@@ -67,3 +67,20 @@ def test_place_says_what_is_impossible(tmp_path: Path, as_json: bool) -> None:
     assert "proven impossible within 1,000 bytes" in result.stderr
     if as_json:
         assert result.json["error"]["minimum_budget_bytes"] > 1000
+
+
+@pytest.mark.parametrize("flag", [("--board", "nrf52840"), ("--model", "mlp"), ("--batch", "2")])
+def test_a_problem_and_a_flag_that_it_has_no_use_for_are_refused(
+    tmp_path: Path, flag: tuple[str, str]
+) -> None:
+    result = poetfw("schedule", "--problem", EXAMPLES / "chain.json", *flag, cwd=tmp_path)
+    assert result.code == 2
+    assert f"{flag[0]} says nothing about --problem" in result.stderr
+
+
+def test_settings_for_other_commands_do_not_stand_in_the_way_of_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "poetfw.toml").write_text('board = "nrf52840"\nmodel = "mlp"\n')
+    settings = {"POETFW_MODEL": "lenet5", "POETFW_BATCH": "4"}
+    problem = EXAMPLES / "chain.json"
+    answer = succeed("schedule", "--problem", problem, cwd=tmp_path, **settings)
+    assert {step["node"] for step in answer["plan"]} >= {"forward1", "backward1"}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.options import Positive, json_option, option
@@ -30,6 +31,9 @@ def model_as_option(command: _Command) -> _Command:
         show_default=True,
         help="What counts: all that the device does, or only what POET's paper models.",
     )(command)
+
+
+_ON_COMMAND_LINE = ParameterSource.COMMANDLINE
 
 
 def _read(path: Path) -> bytes:
@@ -102,8 +106,13 @@ def schedule(
         solve,
     )
 
-    if (problem is None) == (board is None or model is None):
+    if problem is None and (board is None or model is None):
         raise click.UsageError("give either --problem, or --board and --model")
+    context = click.get_current_context()
+    for name in ("board", "model", "batch"):
+        # From the environment or poetfw.toml they are meant for other commands as well.
+        if problem is not None and context.get_parameter_source(name) is _ON_COMMAND_LINE:
+            raise click.UsageError(f"--{name} says nothing about --problem: give one of them")
     if ram is not None and ram_fraction is not None:
         raise click.UsageError("--ram and --ram-fraction both set the budget: give one of them")
     if problem is not None:
@@ -128,7 +137,7 @@ def schedule(
     if as_json:
         output.print_json(schedule_to_json(answer))
     else:
-        _print(task, answer)
+        _print(task, answer, analytic=problem is None)
     return code
 
 
@@ -148,16 +157,17 @@ def _limited(
     return problem if deadline_s is None else replace(problem, deadline_s=deadline_s)
 
 
-def _print(problem: ScheduleProblem, answer: Schedule) -> None:
+def _print(problem: ScheduleProblem, answer: Schedule, analytic: bool) -> None:
+    basis = " (analytic)" if analytic else ""
     gap = "unknown" if answer.gap is None else f"{answer.gap:.4%}"
     reach = "of all schedules" if answer.bound_is_global else "of this scheduler's plans"
     rows = [
         ("budget", output.size(problem.ram_bytes)),
         ("peak", output.size(answer.peak_bytes)),
         ("status", answer.status),
-        ("energy", f"{answer.energy_j:.6g} J"),
+        (f"energy{basis}", f"{answer.energy_j:.6g} J"),
         ("… of it paging", f"{answer.paging_energy_j:.6g} J"),
-        ("time", f"{answer.time_s:.6g} s"),
+        (f"time{basis}", f"{answer.time_s:.6g} s"),
         ("gap to the best", f"{gap} {reach}"),
         ("recomputes", f"{answer.recomputes}"),
         ("page-outs, page-ins", f"{answer.page_outs}, {answer.page_ins}"),
@@ -167,18 +177,26 @@ def _print(problem: ScheduleProblem, answer: Schedule) -> None:
 
 
 def _print_simulation(problem: ScheduleProblem, simulation: Simulation, as_json: bool) -> None:
-    figures = {
-        "peak_bytes": simulation.peak_bytes,
-        "energy_j": simulation.energy_j,
-        "compute_energy_j": simulation.compute_energy_j,
-        "paging_energy_j": simulation.paging_energy_j,
-        "time_s": simulation.time_s,
-        "recomputes": simulation.recomputes,
-        "page_ins": simulation.page_ins,
-        "page_outs": simulation.page_outs,
-    }
     if as_json:
+        figures = {
+            "peak_bytes": simulation.peak_bytes,
+            "energy_j": simulation.energy_j,
+            "compute_energy_j": simulation.compute_energy_j,
+            "paging_energy_j": simulation.paging_energy_j,
+            "time_s": simulation.time_s,
+            "recomputes": simulation.recomputes,
+            "page_ins": simulation.page_ins,
+            "page_outs": simulation.page_outs,
+        }
         output.print_json({"schema_version": 1, "legal": True, **figures})
         return
-    rows = [(name.replace("_", " "), f"{value:,}") for name, value in figures.items()]
+    rows = [
+        ("budget", output.size(problem.ram_bytes)),
+        ("peak", output.size(simulation.peak_bytes)),
+        ("energy", f"{simulation.energy_j:.6g} J"),
+        ("… of it paging", f"{simulation.paging_energy_j:.6g} J"),
+        ("time", f"{simulation.time_s:.6g} s"),
+        ("recomputes", f"{simulation.recomputes}"),
+        ("page-outs, page-ins", f"{simulation.page_outs}, {simulation.page_ins}"),
+    ]
     output.results.print(output.facts(f"legal plan of {problem.name}", rows))
