@@ -487,7 +487,7 @@ def plan_within(
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     options = SolveOptions(time_limit_s=settings.time_limit_s)
     problem = schedule_problem(program.training, board, costs, None, settings.deadline_s)
-    minimum = check_budget(program, problem, evaluation, budget_bytes, resident)
+    minimum = check_budget(program, board, problem, evaluation, budget_bytes, resident)
     available = budget_bytes - resident
     for _ in range(_PLACEMENT_ATTEMPTS):
         limited = replace(problem, ram_bytes=available)
@@ -512,6 +512,7 @@ def with_lower_peak(problem: ScheduleProblem, schedule: Schedule) -> Schedule:
 
 def check_budget(
     program: Program,
+    board: Board,
     problem: ScheduleProblem,
     evaluation: Schedule,
     budget_bytes: int,
@@ -525,7 +526,8 @@ def check_budget(
     needed, op, _ = minimum_budget(problem)
     what = f"Op {op!r}"
     if evaluation.peak_bytes > needed:
-        needed, what = evaluation.peak_bytes, "Evaluation, which has no schedule to choose,"
+        needed = evaluation.peak_bytes
+        what = f"Op {_op_at_peak(program.evaluation, board, evaluation)!r} of the evaluation"
     if resident + needed <= budget_bytes:
         return resident + needed
     parameters = sum(tensor.size_bytes for tensor in program.persistent)
@@ -540,6 +542,13 @@ def check_budget(
         "choose a smaller model or a board with more RAM (`poetfw boards`)",
         minimum_budget_bytes=resident + needed,
     )
+
+
+def _op_at_peak(graph: Graph, board: Board, schedule: Schedule) -> str:
+    """The op that runs when most is live."""
+    problem = schedule_problem(graph, board, analytic_costs(graph, board), None)
+    during = simulate(problem, schedule.plan).during_bytes
+    return schedule.plan[during.index(max(during))].node
 
 
 def held_out_batches(data: DataSet, model: Model) -> tuple[Array, Array]:

@@ -84,3 +84,14 @@ def test_settings_for_other_commands_do_not_stand_in_the_way_of_a_problem(tmp_pa
     problem = EXAMPLES / "chain.json"
     answer = succeed("schedule", "--problem", problem, cwd=tmp_path, **settings)
     assert {step["node"] for step in answer["plan"]} >= {"forward1", "backward1"}
+
+
+def test_an_exported_problem_is_the_one_that_was_solved(tmp_path: Path) -> None:
+    model = ("--board", "nrf52840", "--model", "mlp", "--batch", "4", "--ram-fraction", "0.9")
+    result = poetfw("schedule", *model, "--export", "problem.json", cwd=tmp_path)
+    assert result.code == 0
+    assert result.stdout == ""
+    solved = succeed("schedule", *model, cwd=tmp_path)
+    again = succeed("schedule", "--problem", "problem.json", cwd=tmp_path)
+    assert again["energy_j"] == solved["energy_j"]
+    assert again["plan"] == solved["plan"]

@@ -72,6 +72,12 @@ def _read(path: Path) -> bytes:
     metavar="ANSWER.json",
     help="Do not solve: run the simulator on the plan of this answer.",
 )
+@option(
+    "--export",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.json",
+    help="Do not solve: write the problem to this file, for --problem.",
+)
 @model_as_option
 @json_option
 def schedule(
@@ -86,6 +92,7 @@ def schedule(
     time_limit: float,
     solver: str,
     replay: Path | None,
+    export: Path | None,
     model_as: str,
     as_json: bool,
 ) -> int:
@@ -94,13 +101,16 @@ def schedule(
     The answer holds every figure and the execution plan. With --replay the simulator alone judges
     a plan, wherever it comes from.
     """
+    from poetfw.firmware import replace_file
     from poetfw.pipeline import BuildSettings, load_schedule_problem
+    from poetfw.report import json_bytes
     from poetfw.schedule import (
         MODELS_AS,
         Interrupted,
         SolveOptions,
         plan_from_json,
         problem_from_json,
+        problem_to_json,
         schedule_to_json,
         simulate,
         solve,
@@ -115,6 +125,8 @@ def schedule(
             raise click.UsageError(f"--{name} says nothing about --problem: give one of them")
     if ram is not None and ram_fraction is not None:
         raise click.UsageError("--ram and --ram-fraction both set the budget: give one of them")
+    if export is not None and (replay is not None or as_json):
+        raise click.UsageError("--export only writes the problem: leave --replay and --json out")
     if problem is not None:
         task = problem_from_json(_read(problem), str(problem))
     else:
@@ -122,6 +134,10 @@ def schedule(
         assert model is not None
         task = load_schedule_problem(BuildSettings(board=board, model=model, batch=batch))
     task = _limited(MODELS_AS[model_as](task), ram, ram_fraction, deadline)
+    if export is not None:
+        replace_file(export, json_bytes(problem_to_json(task)))
+        output.messages.print(f"wrote {output.escaped(str(export))}")
+        return 0
     if replay is not None:
         simulation = simulate(task, plan_from_json(_read(replay), str(replay)))
         _print_simulation(task, simulation, as_json)
