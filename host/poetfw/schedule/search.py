@@ -121,6 +121,8 @@ def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found
             found = found.or_better(problem, plan)
         for attempt in _passes(problem, options):
             left_s = max(0.0, ends_s - time.perf_counter())
+            if left_s == 0 and found.plan is not None:
+                break
             limit_s = left_s if attempt.window is None else left_s * _WINDOW_TIME_SHARE
             found = _improve(problem, found, replace(options, time_limit_s=limit_s), attempt)
             if found.gap <= options.gap:
