@@ -77,6 +77,10 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # not every terminal knows every letter
     code = _run()
     output.flush()
+    if code == EXIT_INTERRUPTED:
+        # A solver that was left behind is still running in its thread; to end the interpreter
+        # under it would abort the process.
+        os._exit(code)
     sys.exit(code)
 
 
