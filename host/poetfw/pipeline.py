@@ -177,7 +177,7 @@ def plan_build(settings: BuildSettings, progress: Progress) -> Build:
         progress("asking the compiler for the size of static data")
         budget = arena_budget(program, board, unlimited)
     progress("solving for the schedule")
-    plan, minimum = plan_within(program, board, costs, budget, settings)
+    plan, minimum = plan_within(program, board, costs, budget, settings, unlimited.evaluation)
 
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan)
@@ -476,14 +476,18 @@ def lower_plan(program: Program, board: Board, plan: Plan, slots: Sequence[Slot]
 
 
 def plan_within(
-    program: Program, board: Board, costs: CostTable, budget_bytes: int, settings: BuildSettings
+    program: Program,
+    board: Board,
+    costs: CostTable,
+    budget_bytes: int,
+    settings: BuildSettings,
+    evaluation: Schedule,
 ) -> tuple[Plan, int]:
     """The best schedule that fits the budget, placed; and the smallest budget there could be.
 
     Raises:
         InfeasibleError: there is none; the message names the smallest feasible budget.
     """
-    evaluation = plan_evaluation(program, board)
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     options = SolveOptions(time_limit_s=settings.time_limit_s)
     problem = schedule_problem(program.training, board, costs, None, settings.deadline_s)

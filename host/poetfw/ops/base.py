@@ -172,6 +172,15 @@ class GraphOnlyKind(OpKind):
         return 0
 
 
+def gradient_from_output(op: Op, tape: Tape, output_gradient: str) -> None:
+    """The gradient rule of a one-input op whose backward kind reads its output y and dy."""
+    (x,) = op.inputs
+    if tape.needs_gradient(x):
+        assert op.output is not None
+        inputs = (op.output, output_gradient)
+        tape.add_gradient(x, tape.emit(f"{op.kind}_backward", f"{op.name}.backward", inputs))
+
+
 class LossKind(OpKind):
     """An op that turns a prediction and its target into the scalar that training minimises.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from poetfw.ir import Op
-from poetfw.ops.base import Array, Tape, register
+from poetfw.ops.base import Array, Tape, gradient_from_output, register
 from poetfw.ops.elementwise import Elementwise
 
 
@@ -24,13 +24,7 @@ class _Activation(_Relu):
     inputs_count = 1
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
-        (x,) = op.inputs
-        if tape.needs_gradient(x):
-            assert op.output is not None
-            dx = tape.emit(
-                f"{self.name}_backward", f"{op.name}.backward", (op.output, output_gradient)
-            )
-            tape.add_gradient(x, dx)
+        gradient_from_output(op, tape, output_gradient)
 
 
 @register

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from poetfw.ir import Op
-from poetfw.ops.base import Array, Tape, register
+from poetfw.ops.base import Array, Tape, gradient_from_output, register
 from poetfw.ops.graph_only import GraphOnlyElementwise
 
 
@@ -26,11 +26,7 @@ class Softmax(GraphOnlyElementwise):
         return y
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
-        (x,) = op.inputs
-        if tape.needs_gradient(x):
-            assert op.output is not None
-            inputs = (op.output, output_gradient)
-            tape.add_gradient(x, tape.emit("softmax_backward", f"{op.name}.backward", inputs))
+        gradient_from_output(op, tape, output_gradient)
 
 
 @register
