@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poetfw.cli import output
-from poetfw.cli.options import Positive, board_option, json_option, option
-from poetfw.cli.schedule import model_as_option
+from poetfw.cli.options import (
+    Positive,
+    board_option,
+    json_option,
+    model_as_option,
+    option,
+    parse_names,
+    schedulers_option,
+    solver_option,
+)
 from poetfw.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from poetfw.comparison import Cell, Comparison
 
 _EPILOG = "Example:  poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7"
-
-
-def parse_names(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> tuple[str, ...] | None:
-    """Callback of an option that takes names with commas between them."""
-    return None if value is None else tuple(part.strip() for part in value.split(","))
 
 
 def parse_numbers(
@@ -68,12 +69,7 @@ class PictureFile(click.Path):
     metavar="F,...",
     help="Budgets as fractions of the checkpoint-all peak.  [default: 0.2 to 0.9]",
 )
-@option(
-    "--schedulers",
-    callback=parse_names,
-    metavar="NAME,...",
-    help="Which schedulers.  [default: all but poet-algorithm-1]",
-)
+@schedulers_option
 @option(
     "--deadline-factor",
     type=Positive(),
@@ -88,7 +84,7 @@ class PictureFile(click.Path):
     metavar="SECONDS",
     help="How long a scheduler may search at each budget.",
 )
-@option("--solver", default="HIGHS", show_default=True, help="A solver that cvxpy finds installed.")
+@solver_option
 @option(
     "--csv",
     "csv_file",

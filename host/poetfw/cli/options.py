@@ -54,6 +54,44 @@ def json_option(command: _Command) -> _Command:
     )(command)
 
 
+def model_as_option(command: _Command) -> _Command:
+    """--model-as."""
+    return option(
+        "--model-as",
+        type=click.Choice(["device", "poet"]),
+        default="device",
+        show_default=True,
+        help="What counts: all that the device does, or only what POET's paper models.",
+    )(command)
+
+
+def solver_option(command: _Command) -> _Command:
+    """--solver."""
+    return option(
+        "--solver",
+        default="HIGHS",
+        show_default=True,
+        help="A solver that cvxpy finds installed.",
+    )(command)
+
+
+def parse_names(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
+    """Callback of an option that takes names with commas between them."""
+    return None if value is None else tuple(part.strip() for part in value.split(","))
+
+
+def schedulers_option(command: _Command) -> _Command:
+    """--schedulers."""
+    return option(
+        "--schedulers",
+        callback=parse_names,
+        metavar="NAME,...",
+        help="Which schedulers.  [default: all but poet-algorithm-1]",
+    )(command)
+
+
 def board_option(command: _Command) -> _Command:
     """--board."""
     return option(

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from poetfw.cli import output
-from poetfw.cli.options import Positive, json_option, option
+from poetfw.cli.options import Positive, json_option, model_as_option, option, solver_option
 from poetfw.errors import ProblemError
 
 if TYPE_CHECKING:
     from poetfw.schedule import Schedule, ScheduleProblem, Simulation
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
 _EPILOG = "Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json"
-
-
-def model_as_option(command: _Command) -> _Command:
-    """--model-as."""
-    return option(
-        "--model-as",
-        type=click.Choice(["device", "poet"]),
-        default="device",
-        show_default=True,
-        help="What counts: all that the device does, or only what POET's paper models.",
-    )(command)
 
 
 _ON_COMMAND_LINE = ParameterSource.COMMANDLINE
@@ -65,7 +51,7 @@ def _read(path: Path) -> bytes:
     metavar="SECONDS",
     help="How long to search.",
 )
-@option("--solver", default="HIGHS", show_default=True, help="A solver that cvxpy finds installed.")
+@solver_option
 @option(
     "--replay",
     type=click.Path(path_type=Path),

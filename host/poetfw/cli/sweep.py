@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.compare import parse_names, parse_numbers, print_overheads
-from poetfw.cli.options import Positive, json_option, option
-from poetfw.cli.schedule import model_as_option
+from poetfw.cli.compare import parse_numbers, print_overheads
+from poetfw.cli.options import (
+    Positive,
+    json_option,
+    model_as_option,
+    option,
+    parse_names,
+    schedulers_option,
+    solver_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,12 +56,7 @@ def parse_deadlines(
     metavar="F,...",
     help="Deadlines as multiples of checkpoint-all's time, or none.  [default: none]",
 )
-@option(
-    "--schedulers",
-    callback=parse_names,
-    metavar="NAME,...",
-    help="Which schedulers.  [default: all but poet-algorithm-1]",
-)
+@schedulers_option
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @option(
     "--time-limit",
@@ -64,7 +66,7 @@ def parse_deadlines(
     metavar="SECONDS",
     help="How long a scheduler may search at each point.",
 )
-@option("--solver", default="HIGHS", show_default=True, help="A solver that cvxpy finds installed.")
+@solver_option
 @option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
