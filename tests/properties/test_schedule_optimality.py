@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph, with_in_place
 
 from poetfw.errors import InfeasibleError
-from poetfw.schedule import Node, ScheduleProblem, Status, minimum_budget, solve
+from poetfw.schedule import ScheduleProblem, Status, minimum_budget, solve
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.compact import Timing, formulate
 from poetfw.schedule.examples import random_problem
@@ -18,58 +19,74 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Outcome, Program, SolverOptions, solve_program
 
 EXACT = SolverOptions(gap=0.0, time_limit_s=120.0)
-SLACKS = (0.0, 0.3, 0.6)
+Record = Callable[[str, object], None]
 
 
-def optimum(program: Program) -> float | None:
-    """The least energy; None if there is no solution."""
+def optimum(problem: ScheduleProblem, timing: Timing = Timing.DEVICE) -> float | None:
+    """The least energy by the compact formulation; None if there is no solution."""
+    return least(formulate(Indexed.of(problem), timing=timing).program)
+
+
+def least(program: Program) -> float | None:
+    """The least objective; None if there is no solution."""
     solution = solve_program(program, EXACT)
     assert solution.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE)
     return None if solution.values is None else solution.objective
 
 
-def problems(seed: int, sizes: tuple[int, ...]) -> list[ScheduleProblem]:
-    """One graph with several budgets; every third plain, every fourth with a deadline."""
-    made = [
-        random_problem(seed, sizes[seed % len(sizes)], slack, plain=seed % 3 == 0)
-        for slack in SLACKS
-    ]
-    if seed % 4 == 1:
-        deadline_s = 1.4 * sum(node.time_s for node in made[0].nodes)
-        made = [replace(problem, deadline_s=deadline_s) for problem in made]
-    return made
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:1_000], quick=60, size=5))
+def test_compact_formulation_equals_algorithm_1(numbers: range, record_property: Record) -> None:
+    for number in numbers:
+        problem = as_algorithm_1_knows_it(random_graph(number))
+        with about(problem):
+            assert_equals_algorithm_1(problem)
+    record_property(CHECKED, list(numbers))
 
 
-def assert_programs_agree(seed: int) -> None:
+def as_algorithm_1_knows_it(problem: ScheduleProblem) -> ScheduleProblem:
+    """The problem without ops that write in place, and without transfers beside computing."""
+    nodes = tuple(replace(node, in_place=None) for node in problem.nodes)
+    storage = None if problem.storage is None else replace(problem.storage, overlap=False)
+    return replace(problem, nodes=nodes, storage=storage)
+
+
+def assert_equals_algorithm_1(problem: ScheduleProblem) -> None:
     """Compare the compact formulation with Algorithm 1.
 
     Algorithm 1 pages between stages: what it pages out is in RAM during the next stage, and what
     it pages in is there from the beginning of a stage. So the comparison is with the compact
     formulation in that timing, or without paging; a device need not wait, so it does no worse.
     """
-    for problem in problems(seed, sizes=(5, 6, 7, 8, 9, 10, 11, 12)):
-        graph = Indexed.of(problem)
-        published = optimum(formulate_algorithm_1(graph).program)
-        assert optimum(formulate(graph, timing=Timing.PAPER).program) == pytest.approx(published)
-        on_device = optimum(formulate(graph).program)
-        if published is not None:
-            assert on_device is not None
-            assert on_device <= published + 1e-6
-        remat = Indexed.of(replace(problem, storage=None))
-        assert optimum(formulate(remat).program) == pytest.approx(
-            optimum(formulate_algorithm_1(remat).program)
-        )
+    published = least(formulate_algorithm_1(Indexed.of(problem)).program)
+    assert optimum(problem, Timing.PAPER) == pytest.approx(published)
+    if problem.storage is None:
+        assert optimum(problem) == pytest.approx(published)
+    elif published is not None:
+        on_device = optimum(problem)
+        assert on_device is not None
+        assert on_device <= published + 1e-6
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_compact_formulation_equals_algorithm_1(seed: int) -> None:
-    assert_programs_agree(seed)
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:2_500], quick=150, size=25))
+def test_compact_formulation_equals_brute_force(numbers: range, record_property: Record) -> None:
+    checked = []
+    for number in numbers:
+        problem = replace(random_graph(number), deadline_s=None)
+        if len(problem.nodes) <= 8:
+            with about(problem):
+                assert_equals_brute_force(problem)
+            checked.append(number)
+    record_property(CHECKED, checked)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40, 240))
-def test_compact_formulation_equals_algorithm_1_on_many(seed: int) -> None:
-    assert_programs_agree(seed)
+def assert_equals_brute_force(problem: ScheduleProblem) -> None:
+    """Within stages the program is exact; a plan outside them may only be better."""
+    found = optimum(problem)
+    assert found == pytest.approx(least_energy(problem, in_order=True))
+    if found is not None and len(problem.nodes) <= 6:
+        anyhow = least_energy(problem, in_order=False)
+        assert anyhow is not None
+        assert anyhow <= found + 1e-6
 
 
 def least_energy(problem: ScheduleProblem, in_order: bool) -> float | None:
@@ -137,59 +154,14 @@ def least_energy(problem: ScheduleProblem, in_order: bool) -> float | None:
     return None
 
 
-def with_in_place(problem: ScheduleProblem, seed: int) -> ScheduleProblem:
-    """The problem with some nodes as large as an input of theirs, which they may take over."""
-    rng = random.Random(seed)
-    made: dict[str, Node] = {}
-    for node in problem.nodes:
-        sized = [name for name in node.inputs if made[name].output_bytes]
-        if sized and node.output_bytes and rng.random() < 0.6:
-            taken = rng.choice(sized)
-            node = replace(node, in_place=taken, output_bytes=made[taken].output_bytes)
-        made[node.name] = node
-    resized = replace(problem, nodes=tuple(made.values()))
-    floor = max(map(Indexed.of(resized).working_set, range(len(made))))
-    return replace(resized, ram_bytes=max(resized.ram_bytes, floor))
-
-
-def assert_equals_brute_force(seed: int, sizes: tuple[int, ...]) -> None:
-    """Within stages the programs are exact; a plan outside them may only be better."""
-    for problem in problems(seed, sizes):
-        problem = replace(problem, deadline_s=None)
-        found = optimum(formulate(Indexed.of(problem)).program)
-        assert found == pytest.approx(least_energy(problem, in_order=True))
-        anyhow = least_energy(problem, in_order=False)
-        if found is not None:
-            assert anyhow is not None
-            assert anyhow <= found + 1e-6
-
-
-@pytest.mark.parametrize("seed", range(1000, 1030))
-def test_compact_formulation_equals_brute_force(seed: int) -> None:
-    assert_equals_brute_force(seed, sizes=(4, 5))
-
-
-@pytest.mark.parametrize("seed", range(2000, 2030))
-def test_taking_over_an_input_equals_brute_force(seed: int) -> None:
-    for problem in problems(seed, sizes=(4, 5)):
-        problem = with_in_place(replace(problem, deadline_s=None), seed)
-        found = optimum(formulate(Indexed.of(problem)).program)
-        assert found == pytest.approx(least_energy(problem, in_order=True))
-
-
 @pytest.mark.parametrize("seed", range(2030, 2060))
 def test_plans_that_take_over_inputs_are_accepted(seed: int) -> None:
-    for problem in problems(seed, sizes=(6, 8, 10)):
-        problem = with_in_place(replace(problem, deadline_s=None), seed)
+    for slack in (0.0, 0.3, 0.6):
+        problem = random_problem(seed, (6, 8, 10)[seed % 3], slack, plain=seed % 3 == 0)
+        problem = with_in_place(problem, seed)
         needed = minimum_budget(problem)
         solved = solve(replace(problem, ram_bytes=max(problem.ram_bytes, needed.bytes)))
         assert solved.status is Status.OPTIMAL
         if needed.exact:
             with pytest.raises(InfeasibleError):
                 solve(replace(problem, ram_bytes=needed.bytes - 1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1030, 1130))
-def test_compact_formulation_equals_brute_force_on_many(seed: int) -> None:
-    assert_equals_brute_force(seed, sizes=(5, 6, 7))

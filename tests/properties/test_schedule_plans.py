@@ -1,4 +1,4 @@
-"""What holds of every scheduler's plan for any problem."""
+"""What more RAM, less time or a damaged plan does, whatever the problem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from poetfw.schedule import (
     Schedule,
     ScheduleProblem,
     SolveOptions,
-    Status,
     Step,
     StepKind,
     minimum_budget,
@@ -23,7 +22,6 @@ from poetfw.schedule.search import without_small_tensors
 from poetfw.schedule.solve import without_paging
 
 EXACT = SolveOptions(gap=0.0)
-OURS = ("checkpoint-all", "poet", "poet-paging-off", "poet-remat-off", "poet-algorithm-1")
 SEEDS = range(2000, 2020)
 
 
@@ -38,26 +36,6 @@ def random_problems(seed: int) -> list[ScheduleProblem]:
     """One graph under rising budgets."""
     slacks = (0.0, 0.25, 0.5, 0.75, 1.0)
     return [random_problem(seed, 7 + seed % 6, slack, plain=seed % 2 == 0) for slack in slacks]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_plans_are_legal_and_poet_is_best(seed: int) -> None:
-    for problem in random_problems(seed):
-        schedules = {name: attempt(problem, name) for name in OURS}
-        poet = schedules["poet"]
-        for name, schedule in schedules.items():
-            if schedule is None:
-                continue
-            simulation = simulate(problem, schedule.plan)
-            assert simulation.peak_bytes == schedule.peak_bytes <= problem.ram_bytes, name
-            assert simulation.energy_j == schedule.energy_j
-            assert simulation.compute_energy_j + simulation.paging_energy_j == schedule.energy_j
-            assert schedule.status is Status.OPTIMAL
-            assert schedule.bound_j is not None
-            # Solved to the optimum, so this is the program's objective too.
-            assert schedule.energy_j == pytest.approx(schedule.bound_j, rel=1e-6)
-            assert poet is not None, name
-            assert poet.energy_j <= schedule.energy_j * (1 + 1e-6), name
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,0 +1,173 @@
+"""What holds for any graph: 1,000 random ones in `make test`, 10,000 in `make test-all`."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
+
+from poetfw.comparison import Cell, Comparison, Task, settle
+from poetfw.errors import InfeasibleError, PlanError, UnsuitableError
+from poetfw.schedule import (
+    SCHEDULERS,
+    ExecutionPlan,
+    Schedule,
+    ScheduleProblem,
+    SolveOptions,
+    StepKind,
+    checkpoint_all_schedule,
+    simulate,
+    solve,
+)
+from poetfw.schedule.baselines.registry import BASELINES
+from poetfw.schedule.bounds import unlimited
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.plan import plan_of
+from poetfw.schedule.transfers import plan_transfers
+
+FRACTIONS = (0.5, 0.7, 0.9)
+
+EXACT = SolveOptions(gap=0.0)
+WITHOUT_PROGRAM = ("checkpoint-all", *BASELINES)
+ROUNDING = 1e-6
+"""Relative: solvers work in doubles, and within tolerances."""
+
+Record = Callable[[str, object], None]
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS, quick=1_000, size=100))
+def test_plans_of_any_graph(numbers: range, record_property: Record) -> None:
+    for number in numbers:
+        problem = random_graph(number)
+        with about(problem):
+            poet = attempt(problem, "poet")
+            if poet is not None:
+                assert_legal(problem, poet)
+            for name in WITHOUT_PROGRAM:
+                schedule = attempt(problem, name)
+                if schedule is not None:
+                    assert_legal(problem, schedule)
+                    assert_not_better(schedule, poet)
+    record_property(CHECKED, list(numbers))
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[::20], quick=20, size=5))
+def test_schedulers_side_by_side(numbers: range, record_property: Record) -> None:
+    for number in numbers:
+        problem = random_graph(number)
+        with about(problem):
+            everything = checkpoint_all_schedule(problem)
+            comparison = Comparison(Task("any", problem.name), None, problem, everything)
+            cells = settle(list(comparison.cells(FRACTIONS, tuple(SCHEDULERS), EXACT)))
+            for name in SCHEDULERS:
+                assert_monotone([cell for cell in cells if cell.scheduler == name])
+            for fraction in FRACTIONS:
+                assert_poet_is_best([cell for cell in cells if cell.ram_fraction == fraction])
+    record_property(CHECKED, list(numbers))
+
+
+def attempt(problem: ScheduleProblem, scheduler: str) -> Schedule | None:
+    """The scheduler's answer; None if it says that it has none."""
+    try:
+        return solve(problem, scheduler, EXACT)
+    except (InfeasibleError, UnsuitableError):
+        return None
+
+
+def assert_legal(problem: ScheduleProblem, schedule: Schedule) -> None:
+    """The simulator accepts the plan, the figures are its own, and the steps add up to them."""
+    simulation = simulate(problem, schedule.plan)
+    assert simulation.peak_bytes == schedule.peak_bytes <= problem.ram_bytes
+    assert simulation.energy_j == schedule.energy_j
+    assert simulation.time_s == schedule.time_s
+    computing_s, moving_s, energy_j = costs_by_hand(problem, schedule.plan)
+    assert energy_j == pytest.approx(schedule.energy_j)
+    if problem.storage is not None and problem.storage.overlap:
+        assert schedule.time_s >= max(computing_s, moving_s) * (1 - ROUNDING)
+        assert schedule.time_s <= (computing_s + moving_s) * (1 + ROUNDING)
+    else:
+        assert schedule.time_s == pytest.approx(computing_s + moving_s)
+    with pytest.raises(PlanError, match="of a budget of"):
+        simulate(replace(problem, ram_bytes=schedule.peak_bytes - 1), schedule.plan)
+    assert_lowering_loses_nothing(problem, schedule.plan)
+    assert_planned_transfers_are_no_slower(problem, schedule.plan)
+
+
+def costs_by_hand(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[float, float, float]:
+    """Seconds that the core computes, seconds that the channel moves, joules of both."""
+    nodes, storage = {node.name: node for node in problem.nodes}, problem.storage
+    computing_s, moving_s, energy_j = [], [], []
+    for kind, name in plan:
+        node = nodes[name]
+        if kind is StepKind.COMPUTE:
+            computing_s.append(node.time_s)
+            energy_j.append(node.energy_j)
+        elif kind is not StepKind.FREE:
+            assert storage is not None
+            transfer = storage.page_in if kind is StepKind.PAGE_IN else storage.page_out
+            size_bytes = math.ceil(node.output_bytes / storage.block_bytes) * storage.block_bytes
+            moving_s.append(transfer.latency_s + size_bytes / transfer.bandwidth_bytes_per_s)
+            energy_j.append(transfer.energy_j + size_bytes * transfer.energy_j_per_byte)
+    return math.fsum(computing_s), math.fsum(moving_s), math.fsum(energy_j)
+
+
+def assert_lowering_loses_nothing(problem: ScheduleProblem, plan: ExecutionPlan) -> None:
+    """What a plan produces, completed anew, takes no more RAM and no more energy."""
+    graph = Indexed.of(problem)
+    position = {node.name: i for i, node in enumerate(problem.nodes)}
+    computed: set[str] = set()
+    events = []
+    for kind, name in plan:
+        if kind in (StepKind.COMPUTE, StepKind.PAGE_IN):
+            first = kind is StepKind.COMPUTE and name not in computed
+            events.append((position[name], kind, first))
+            computed.add(name)
+    lowered = unlimited(problem, plan_of(graph, events))
+    known = unlimited(problem, plan)
+    assert lowered.peak_bytes <= known.peak_bytes
+    assert lowered.energy_j <= known.energy_j * (1 + ROUNDING)
+
+
+def assert_planned_transfers_are_no_slower(problem: ScheduleProblem, plan: ExecutionPlan) -> None:
+    """The same steps in another order, within the budget."""
+    planned = plan_transfers(problem, plan)
+    assert Counter(planned) == Counter(plan)
+    before, after = simulate(problem, plan), simulate(problem, planned)
+    assert after.time_s <= before.time_s * (1 + ROUNDING)
+    assert after.energy_j == pytest.approx(before.energy_j)
+
+
+def assert_not_better(schedule: Schedule, poet: Schedule | None) -> None:
+    """POET has a plan where another has, of no more energy, and its bound holds for both."""
+    assert poet is not None, schedule.scheduler
+    assert poet.energy_j <= schedule.energy_j * (1 + ROUNDING), schedule.scheduler
+    assert poet.bound_is_global
+    assert poet.bound_j is not None
+    assert poet.bound_j <= poet.energy_j * (1 + ROUNDING), schedule.scheduler
+
+
+def assert_monotone(row: list[Cell]) -> None:
+    """Of one scheduler, smallest budget first: more RAM is used, or takes no more energy."""
+    for less, more in pairwise(row):
+        assert less.ram_bytes <= more.ram_bytes
+        if less.energy_j is not None and less.peak_bytes is not None:
+            assert more.energy_j is not None, less.scheduler
+            assert more.peak_bytes is not None
+            assert more.energy_j <= less.energy_j, less.scheduler
+            assert more.peak_bytes >= less.peak_bytes, less.scheduler
+
+
+def assert_poet_is_best(column: list[Cell]) -> None:
+    """Of one budget: no other takes less energy, nor less than any global bound."""
+    (poet,) = (cell for cell in column if cell.scheduler == "poet")
+    bounds = [cell.bound_j for cell in column if cell.bound_is_global and cell.bound_j is not None]
+    for cell in column:
+        if cell.energy_j is not None:
+            assert poet.energy_j is not None, cell.scheduler
+            assert poet.energy_j <= cell.energy_j, cell.scheduler
+            assert max(bounds) <= cell.energy_j * (1 + ROUNDING), cell.scheduler
