@@ -34,8 +34,8 @@ All bytes count everything: parameters, the batch, activations, gradients. The c
     PyTorch    live bytes at most in PyTorch's own order, with its in-place ReLUs and sums, and
                with gradients freed after each step (the default since PyTorch 2.0)
     ordered    live bytes at most in our order; nothing but the order differs
-    shared     live bytes at most if ops also write over inputs that die with them, ordered once
-               more for that
+    shared     live bytes at most if ops also write over inputs that die with them, in the best
+               order for that
     reserved   what a model of PyTorch's caching allocator reserves for PyTorch's order
     frag.      the share of reserved that is never live at once
     arena      what shared takes at fixed addresses
@@ -62,6 +62,7 @@ class Row:
         peak_bytes: live bytes at most, in our order, without sharing.
         lower_bound_bytes: no order has a smaller peak without sharing.
         shared_peak_bytes: live bytes at most with sharing, in the order that was found for it.
+        shared_lower_bound_bytes: no order has a smaller peak with sharing.
         arena_bytes: what that takes when placed at fixed addresses.
         fused_arena_bytes: the same with large weight gradients applied and never stored.
         kept_bytes: what every order holds between the forward and the backward pass.
@@ -80,6 +81,7 @@ class Row:
     peak_bytes: int
     lower_bound_bytes: int
     shared_peak_bytes: int
+    shared_lower_bound_bytes: int
     arena_bytes: int
     fused_arena_bytes: int
     kept_bytes: int
@@ -92,6 +94,11 @@ class Row:
     def gap(self) -> float:
         """Share of the ordered peak that another order might still save."""
         return 1 - self.lower_bound_bytes / self.peak_bytes
+
+    @property
+    def shared_gap(self) -> float:
+        """Share of the peak with sharing that another order might still save."""
+        return 1 - self.shared_lower_bound_bytes / self.shared_peak_bytes
 
     @property
     def ordering_reduction(self) -> float:
@@ -173,7 +180,7 @@ class _Stages(NamedTuple):
     """A step ordered, shared and placed; bytes include what is resident."""
 
     ordering: Ordering
-    shared_peak_bytes: int
+    sharing: Ordering
     arena_bytes: int
     buffers: int
     sharing_time_s: float
@@ -198,7 +205,7 @@ def _plan(step: TrainingStep, time_limit_s: float) -> _Stages:
     validate_placement(buffers, placement)
     return _Stages(
         ordering,
-        peak_bytes(shared, again.order),
+        again,
         shared.resident_bytes + placement.height_bytes,
         len(buffers),
         sharing_time_s,
@@ -223,7 +230,8 @@ def measure(network: str, batch: int, time_limit_s: float = 60.0) -> Row:
         pytorch1_reserved_bytes=reserved_bytes(kept.problem, kept.resident),
         peak_bytes=peak_bytes(problem, ours.ordering.order),
         lower_bound_bytes=ours.ordering.lower_bound_bytes,
-        shared_peak_bytes=ours.shared_peak_bytes,
+        shared_peak_bytes=ours.sharing.peak_bytes,
+        shared_lower_bound_bytes=ours.sharing.lower_bound_bytes,
         arena_bytes=ours.arena_bytes,
         fused_arena_bytes=fused.arena_bytes,
         kept_bytes=kept_bytes(problem),
@@ -274,6 +282,7 @@ def summarize(rows: Sequence[Row]) -> dict[str, float]:
         "median_sharing_time_s": median(r.sharing_time_s for r in rows),
         "median_placement_time_s": median(r.placement_time_s for r in rows),
         "largest_ordering_gap": max(r.gap for r in rows),
+        "largest_sharing_gap": max(r.shared_gap for r in rows),
     }
 
 

@@ -1,17 +1,17 @@
 """Tensor sharing: ops that write their output over an input which dies with them.
 
-As `poetfw` does it: where, in a given order, an op is the last to read an input that its first
-output may be written over, both are one tensor. What results is an ordering problem again, with
-control edges in place of the tensors that are gone, so that it can be ordered once more.
+As `poetfw` does it: an op has at most one input that its first output may be written over, and it
+is written over it where no other op reads that input later. So the order decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from networks.tape import TrainingStep
-from poetfw.memory.ordering import OrderingProblem, lifetimes
+from poetfw.memory.ordering import OrderingProblem, OrderOp, lifetimes
 
 _FUSABLE = ("mm", "embedding_dense_backward")
 """Gradients that `poetfw` can apply element by element instead of storing them."""
@@ -47,58 +47,24 @@ def with_fused_updates(step: TrainingStep) -> TrainingStep:
     return replace(step, problem=replace(problem, ops=tuple(ops), sizes=sizes))
 
 
-def taken_over(step: TrainingStep, order: Sequence[str]) -> Mapping[str, str]:
-    """The input that each output is written over in an order; outputs without one are left out.
+def with_sharing(step: TrainingStep, order: Sequence[str]) -> OrderingProblem:
+    """The step's ops in an order, each told which input its first output may be written over.
+
+    Of several, the one that dies with it in that order; else the one that the fewest ops read.
 
     Raises:
         PlanError: the order is not legal.
     """
     position = {name: at for at, name in enumerate(order)}
     ends = {life.tensor: life.upper for life in lifetimes(step.problem, order)}
-    taken: dict[str, str] = {}
-    for op in step.problem.ops:
-        for output in op.outputs[:1]:
-            dying = [t for t in step.writable[output] if ends[t] == position[op.name] + 1]
-            if dying:
-                taken[output] = dying[0]
-    return taken
+    readers = Counter(tensor for op in step.problem.ops for tensor in op.inputs)
 
-
-def with_sharing(step: TrainingStep, order: Sequence[str]) -> OrderingProblem:
-    """The step's ops in an order, tensors shared wherever that order allows it.
-
-    Every legal order of the answer is one of the step as well, and keeps what is shared valid: who
-    reads a tensor before it is overwritten, and who reads what was written, stays so by `after`.
-    """
-    taken = taken_over(step, order)
-    ops = {op.name: op for op in step.problem.ops}
-    readers: dict[str, list[str]] = {}
-    producer: dict[str, str] = {}
-    for name in order:
-        for tensor in ops[name].inputs:
-            readers.setdefault(tensor, []).append(name)
-        producer.update(dict.fromkeys(ops[name].outputs, name))
-
-    def buffer(tensor: str) -> str:
-        while tensor in taken:
-            tensor = taken[tensor]
-        return tensor
-
-    shared = []
-    for name in order:
-        op = ops[name]
-        written_over = [taken[output] for output in op.outputs if output in taken]
-        after = [
-            *op.after,
-            *(reader for tensor in written_over for reader in readers[tensor] if reader != name),
-            *(producer[tensor] for tensor in op.inputs if tensor in taken),
-        ]
-        shared.append(
-            replace(
-                op,
-                inputs=tuple(dict.fromkeys(buffer(tensor) for tensor in op.inputs)),
-                outputs=tuple(output for output in op.outputs if output not in taken),
-                after=tuple(dict.fromkeys(after)),
-            )
+    def best(op: OrderOp) -> str | None:
+        return min(
+            step.writable[op.outputs[0]] if op.outputs else (),
+            key=lambda tensor: (ends[tensor] != position[op.name] + 1, readers[tensor]),
+            default=None,
         )
-    return replace(step.problem, ops=tuple(shared))
+
+    ops = {op.name: replace(op, in_place=best(op)) for op in step.problem.ops}
+    return replace(step.problem, ops=tuple(ops[name] for name in order))

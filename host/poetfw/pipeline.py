@@ -168,7 +168,7 @@ def plan_build(settings: BuildSettings, progress: Progress) -> Build:
     model = load_model(settings)
     check_kernels(model)
     data = load_data(settings.data, model)
-    program = derive_program(settings, model, board)
+    program = derive_program(settings, model)
     costs = analytic_costs(program.training, board)
     unlimited = plan_unscheduled(program, board, costs)
 
@@ -331,7 +331,7 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
     return replace(model.optimizer, **chosen)
 
 
-def derive_program(settings: BuildSettings, model: Model, board: Board) -> Program:
+def derive_program(settings: BuildSettings, model: Model) -> Program:
     """The training and evaluation step of a model, as the user wants it trained.
 
     Raises:
@@ -340,20 +340,13 @@ def derive_program(settings: BuildSettings, model: Model, board: Board) -> Progr
     """
     frozen = matching_parameters(model.graph, settings.freeze)
     program = make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
-    return order_program(program, board)
+    return order_program(program)
 
 
-def order_program(program: Program, board: Board) -> Program:
+def order_program(program: Program) -> Program:
     """The program with its training step's ops in an order of lower peak, where there is one."""
     ordering = order_ops(from_graph(program.training), _ORDERING_TIME_S)
-    ordered = replace(program, training=reorder(program.training, ordering.order))
-
-    def peak_bytes(candidate: Program) -> int:
-        costs = analytic_costs(candidate.training, board)
-        problem = schedule_problem(candidate.training, board, costs, None)
-        return solve(problem, "checkpoint-all").peak_bytes
-
-    return min((program, ordered), key=peak_bytes)
+    return replace(program, training=reorder(program.training, ordering.order))
 
 
 def schedule_problem(
@@ -417,7 +410,7 @@ def load_schedule_problem(settings: BuildSettings) -> ScheduleProblem:
     """
     board = load_board(settings.board)
     model = load_model(settings)
-    program = derive_program(settings, model, board)
+    program = derive_program(settings, model)
     costs = analytic_costs(program.training, board)
     taken = board.reserved_ram_bytes + board.stack_bytes
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
@@ -434,7 +427,7 @@ def plan_unscheduled(program: Program, board: Board, costs: CostTable) -> Plan:
 
 def unscheduled_peak_bytes(model: Model, board: Board) -> int:
     """Bytes of RAM that training takes if everything is computed once and kept."""
-    program = order_program(make_program(model.graph, model.loss, model.optimizer), board)
+    program = order_program(make_program(model.graph, model.loss, model.optimizer))
     return plan_unscheduled(
         program, board, analytic_costs(program.training, board)
     ).memory.peak_bytes
@@ -572,9 +565,10 @@ def held_out_batches(data: DataSet, model: Model) -> tuple[Array, Array]:
 
 def _storage(board: Board) -> Storage | None:
     """What paging costs. A slot's trailer may take a block of its own, so one more is counted."""
-    if board.storage is None:
+    storage = board.storage
+    if storage is None:
         return None
-    block = board.storage.block_bytes
+    block = storage.block_bytes
 
     def transfer(cost: TransferCost) -> Transfer:
         return Transfer(
@@ -584,4 +578,5 @@ def _storage(board: Board) -> Storage | None:
             cost.joules(block),
         )
 
-    return Storage(block, transfer(board.storage.page_in), transfer(board.storage.page_out))
+    page_in, page_out = transfer(storage.page_in), transfer(storage.page_out)
+    return Storage(block, page_in, page_out, storage.overlap)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 
 from hypothesis import given, settings
@@ -21,7 +22,7 @@ from poetfw.memory.ordering.indexed import Indexed
 
 @st.composite
 def problems(draw, most: int) -> OrderingProblem:
-    """Random graphs: several outputs, dead ones, empty ones, workspace, control edges."""
+    """Random graphs: several outputs, dead and empty ones, workspace, control edges, sharing."""
     rng = draw(st.randoms(use_true_random=False))
     count = draw(st.integers(1, most))
     density = draw(st.sampled_from([0.1, 0.25, 0.5]))
@@ -36,8 +37,11 @@ def random_problem(rng: random.Random, count: int, density: float) -> OrderingPr
         inputs = tuple(t for t in sizes if rng.random() < density)
         after = tuple(op.name for op in ops if rng.random() < density / 5)
         workspace = rng.choice([0, 0, 0, rng.randrange(6)])
-        ops.append(OrderOp(f"op{i}", inputs, outputs, workspace, after))
         sizes |= {t: rng.choice([0, 1, rng.randrange(12)]) for t in outputs}
+        taken = rng.choice(inputs) if inputs and outputs and rng.random() < 0.6 else None
+        if taken is not None:
+            sizes[outputs[0]] = sizes[taken]
+        ops.append(OrderOp(f"op{i}", inputs, outputs, workspace, after, taken))
     return OrderingProblem(tuple(ops), sizes, rng.randrange(3))
 
 
@@ -60,6 +64,8 @@ def lowest_peak(problem: OrderingProblem) -> int:
             if i not in ran and before[i] <= ran:
                 during = live(ran) + op.workspace_bytes
                 during += sum(problem.sizes[t] for t in op.outputs)
+                if op.in_place is not None and readers[op.in_place] <= ran | {i}:
+                    during -= problem.sizes[op.in_place]
                 peaks.append(max(during, peak_from(ran | {i})))
         return min(peaks, default=0)
 
@@ -87,11 +93,7 @@ def test_gluing_keeps_the_lowest_peak(problem):
     ]
     order = sorted(range(indexed.n), key=lambda i: (int(glued.before[i].sum()), i))
     constrained = OrderingProblem(
-        tuple(
-            OrderOp(op.name, op.inputs, op.outputs, op.workspace_bytes, edges[i])
-            for i in order
-            for op in [problem.ops[i]]
-        ),
+        tuple(replace(op, after=edges[i]) for i in order for op in [problem.ops[i]]),
         problem.sizes,
         problem.resident_bytes,
     )

@@ -92,7 +92,7 @@ def test_more_ram_never_takes_more_energy(settled: tuple[Comparison, tuple[Cell,
 
 
 def test_figures_are_the_simulators() -> None:
-    comparison = Comparison.of(Task("nrf52840", "mlp", 4))
+    comparison = Comparison.of(Task("nrf52840", "digits-cnn", 4))
     (cell,) = comparison.cells((0.8,), ("dtr",), QUICK)
     problem = replace(comparison.problem, ram_bytes=cell.ram_bytes)
     simulation = simulate(problem, solve(problem, "dtr").plan)

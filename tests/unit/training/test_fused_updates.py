@@ -63,10 +63,10 @@ def test_nothing_that_reads_the_old_weight_is_computed_after_its_update() -> Non
     for name in ("stack3.b.conv", "stack3.b.conv.backward_input"):
         assert position[name] < position[str(before[name])] <= update
     everything = solve(replace(problem, ram_bytes=2**20), "checkpoint-all").peak_bytes
-    schedule = solve(replace(problem, ram_bytes=everything * 7 // 10), "dtr")
+    schedule = solve(replace(problem, ram_bytes=everything * 4 // 5), "dtr")
     order = [(step.kind, step.node) for step in schedule.plan]
     assert schedule.recomputes > 0
-    assert simulate(problem, schedule.plan).peak_bytes <= everything * 7 // 10
+    assert simulate(problem, schedule.plan).peak_bytes <= everything * 4 // 5
     for name, limit in before.items():
         if limit is not None:
             last = max(at for at, step in enumerate(order) if step == ("compute", name))

@@ -16,11 +16,15 @@ class Part(NamedTuple):
         peak: bytes they add at most to those live before them.
         net: bytes they leave in addition.
         frees: pairs (bytes, mask of blocks): what the last op frees if those blocks have run.
+        readers: mask of blocks that read what the last op may be written over.
+        apart: the peak if one of those has not run.
     """
 
     peak: int
     net: int
     frees: tuple[tuple[int, int], ...]
+    readers: int
+    apart: int
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,9 @@ def _parts(
     peak = net = 0
     for i in sequence:
         done.add(i)
-        peak = max(peak, net + problem.grows[i])
-        net += problem.keeps[i]
+        before = peak
+        peak = apart = max(before, net + problem.grows[i])
+        readers = 0
         frees: dict[int, int] = {}
         for at in reads[i]:
             left = [r for r in problem.values[at].readers if r not in done]
@@ -84,9 +89,14 @@ def _parts(
                 continue
             mask = mask_of(others)
             frees[mask] = frees.get(mask, 0) + problem.values[at].size
-        net -= frees.pop(0, 0)
+            share = problem.shares[i]
+            if share is not None and share[1] == at:
+                peak = max(before, net + problem.grows[i] - share[0])
+                readers = mask
+        net += problem.keeps[i] - frees.pop(0, 0)
         if frees:
-            parts.append(Part(peak, net, tuple((size, mask) for mask, size in frees.items())))
+            freed = tuple((size, mask) for mask, size in frees.items())
+            parts.append(Part(peak, net, freed, readers, apart))
             peak = net = 0
-    parts.append(Part(peak, net, ()))
+    parts.append(Part(peak, net, (), 0, peak))
     return tuple(parts)

@@ -28,9 +28,13 @@ def unavoidable_bytes(problem: Indexed, before: Matrix) -> NDArray[np.int64]:
         before: whether op j must run before op i, at [i, j].
 
     These are its inputs, outputs and workspace, and every tensor that an op before it produces and
-    an op after it reads.
+    an op after it reads. An output that may be written over an input needs bytes of its own only if
+    some op that must come later reads that input.
     """
     live = np.array(problem.grows, dtype=np.int64)
+    for i, share in enumerate(problem.shares):
+        if share is not None and not before[list(problem.values[share[1]].readers), i].any():
+            live[i] -= share[0]
     for value in problem.values:
         if not value.readers:
             continue

@@ -7,7 +7,9 @@ Two rules put a sequence of ops v directly next to another one, both by an excha
 - v directly *after* its only predecessor p, if v never leaves more bytes live than it found.
 
 Either way, moving v must not raise the peak while v itself runs. What v frees depends on what has
-run before, so each figure has a lower and an upper bound.
+run before, so each figure has a lower and an upper bound. As long as v has not run, no other op can
+be written over what v reads; but that costs no more than v would have added at that moment, since
+its lower bound counts what it reads as freed.
 """
 
 from __future__ import annotations
@@ -176,14 +178,19 @@ class _Gluing:
         least = most = least_peak = most_peak = 0
         for i in sequence:
             done.add(i)
-            least_peak = max(least_peak, least + self._problem.grows[i])
-            most_peak = max(most_peak, most + self._problem.grows[i])
-            least += self._problem.keeps[i]
-            most += self._problem.keeps[i]
+            least_grows = most_grows = self._problem.grows[i]
+            least_frees = most_frees = 0
+            taken_bytes, taken = self._problem.shares[i] or (0, None)
             for at in self._reads[i]:
                 others = [r for r in values[at].readers if r not in done]
                 if not any(self._original[r, i] for r in others):
-                    least -= values[at].size
+                    most_frees += values[at].size
+                    least_grows -= taken_bytes if at == taken else 0
                 if all(self._original[i, r] for r in others):
-                    most -= values[at].size
+                    least_frees += values[at].size
+                    most_grows -= taken_bytes if at == taken else 0
+            least_peak = max(least_peak, least + least_grows)
+            most_peak = max(most_peak, most + most_grows)
+            least += self._problem.keeps[i] - most_frees
+            most += self._problem.keeps[i] - least_frees
         return _Effect(least_peak, most_peak, least, most)

@@ -46,8 +46,9 @@ def solve_ilp(
 
     Op i runs at one timestep between its ASAP and ALAP time (precedence pruning): C[i,t]. A tensor
     e is preserved at t, P[e,t], only if it was preserved or created at t - 1, and must be where an
-    op that reads it runs. Minimise the largest sum of bytes created and preserved, workspace
-    included.
+    op that reads it runs. An output takes over its input's bytes, S[i,t], only if op i runs at t
+    and the input is not preserved at t + 1. Minimise the largest sum of bytes created and
+    preserved, workspace included, less what is taken over.
 
     Args:
         problem: what to order.
@@ -92,6 +93,7 @@ class _Model:
         self._alap = (n - 1 - before.sum(axis=0)).tolist()
         self._created: list[dict[int, int]] = []
         self._preserved: list[dict[int, int]] = []
+        self._shared: dict[int, dict[int, int]] = {}
         self._produced: list[list[int]] = [[] for _ in range(n)]
         self._workspace = list(problem.grows)
         for at, value in enumerate(problem.values):
@@ -107,18 +109,18 @@ class _Model:
             1
             + sum(self._alap[i] - self._asap[i] + 1 for i in range(n))
             + sum(map(len, self._spans))
+            + sum(map(len, (self._times(i) for i in range(n) if problem.shares[i])))
         )
         self._unit = gcd(*(v.size for v in problem.values), *self._workspace)
 
     def build(self) -> Program:
-        """Columns: the peak above the lower bound; C per op and time; P per tensor and time."""
+        """Columns: the peak above the lower bound; by time, C and S per op, P per tensor."""
         problem = self._problem
         scale = 1.0 / self._upper
         program = Program(offset=self._lower * scale, tolerance=self._unit * scale * 0.5)
         peak = program.continuous(cost=1.0, upper=(self._upper - self._lower) * scale)
         for i in range(problem.n):
-            times = range(self._asap[i], self._alap[i] + 1)
-            self._created.append({t: program.binary() for t in times})
+            self._created.append({t: program.binary() for t in self._times(i)})
             program.equal([(c, 1.0) for c in self._created[i].values()], 1.0)
         for span in self._spans:
             self._preserved.append({t: program.continuous() for t in span})
@@ -139,6 +141,16 @@ class _Model:
                 ]
                 if at_once:
                     program.at_most([*at_once, (column, -1.0)], 0.0)
+        for i, share in enumerate(problem.shares):
+            if share is None:
+                continue
+            size, at = share
+            self._shared[i] = {t: program.continuous() for t in self._times(i)}
+            for t, column in self._shared[i].items():
+                live[t].append((column, -size * scale))
+                program.at_most([(column, 1.0), (self._created[i][t], -1.0)], 0.0)
+                if t + 1 in self._preserved[at]:
+                    program.at_most([(column, 1.0), (self._preserved[at][t + 1], 1.0)], 1.0)
         for sequence, edges in zip(self._glued.sequences, self._glued.edges, strict=True):
             for i, j in pairwise(sequence):
                 self._precede(program, i, j)
@@ -149,6 +161,10 @@ class _Model:
             program.equal(running, 1.0)
             program.at_most(live[t], self._lower * scale)
         return program
+
+    def _times(self, i: int) -> range:
+        """When op i can run."""
+        return range(self._asap[i], self._alap[i] + 1)
 
     def _precede(self, program: Program, i: int, j: int) -> None:
         """Op j runs by t only if op i has run by t - 1."""
@@ -171,6 +187,11 @@ class _Model:
             for t, column in self._preserved[at].items():
                 ends = max(position[r] for r in value.readers)
                 values[column] = float(position[value.producer] < t <= ends)
+        for i, columns in self._shared.items():
+            share = self._problem.shares[i]
+            assert share is not None
+            ends = max(position[r] for r in self._problem.values[share[1]].readers)
+            values[columns[position[i]]] = float(ends == position[i])
         return values
 
     def order(self, values: Vector) -> tuple[int, ...]:

@@ -35,6 +35,8 @@ class Indexed:
         inputs: per op, what it reads: (size, mask of all readers).
         grows: per op, bytes of outputs and workspace: what it adds while it runs.
         keeps: per op, bytes of outputs that somebody reads: what it adds for later.
+        shares: per op, the bytes of its output that it needs no buffer for if it is the last one to
+            read a value, and that value's number; None if it always needs one.
         predecessors: per op, the mask of ops it reads from or must follow.
         successors: per op, the ops that read from it or must follow it, ascending.
     """
@@ -44,6 +46,7 @@ class Indexed:
     inputs: tuple[tuple[tuple[int, int], ...], ...]
     grows: tuple[int, ...]
     keeps: tuple[int, ...]
+    shares: tuple[tuple[int, int] | None, ...]
     predecessors: tuple[int, ...]
     successors: tuple[tuple[int, ...], ...]
 
@@ -67,13 +70,26 @@ class Indexed:
             for (i, read_by), size in together.items()
             if size
         )
-        return Indexed.from_values(values, [op.workspace_bytes for op in problem.ops], before)
+        numbers = {(value.producer, value.readers): at for at, value in enumerate(values)}
+        shares: list[tuple[int, int] | None] = []
+        for op in problem.ops:
+            taken = op.in_place
+            if taken is None or not problem.sizes[taken]:
+                shares.append(None)
+            else:
+                at = numbers[producer[taken], tuple(readers[taken])]
+                shares.append((problem.sizes[taken], at))
+        workspace = [op.workspace_bytes for op in problem.ops]
+        return Indexed.from_values(values, workspace, before, shares)
 
     @staticmethod
     def from_values(
-        values: tuple[Value, ...], workspace: Sequence[int], before: Sequence[set[int]]
+        values: tuple[Value, ...],
+        workspace: Sequence[int],
+        before: Sequence[set[int]],
+        shares: Sequence[tuple[int, int] | None],
     ) -> Indexed:
-        """Derive everything from the tensors, the workspaces and the edges."""
+        """Derive everything from the tensors, the workspaces, the edges and what is shared."""
         n = len(workspace)
         inputs: list[list[tuple[int, int]]] = [[] for _ in range(n)]
         grows = list(workspace)
@@ -94,6 +110,7 @@ class Indexed:
             inputs=tuple(map(tuple, inputs)),
             grows=tuple(grows),
             keeps=tuple(keeps),
+            shares=tuple(shares),
             predecessors=tuple(map(mask_of, before)),
             successors=tuple(map(tuple, successors)),
         )
@@ -103,8 +120,11 @@ class Indexed:
         left = (1 << self.n) - 1
         live = peak = 0
         for i in order:
-            peak = max(peak, live + self.grows[i])
             left &= ~(1 << i)
+            during = live + self.grows[i]
+            if (share := self.shares[i]) is not None and not self.values[share[1]].mask & left:
+                during -= share[0]
+            peak = max(peak, during)
             live += self.keeps[i] - sum(size for size, mask in self.inputs[i] if not mask & left)
         return peak
 

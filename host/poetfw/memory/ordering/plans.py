@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from poetfw.errors import PlanError
 from poetfw.memory.ordering.order import order_ops
 from poetfw.memory.ordering.problem import OrderingProblem, OrderOp, without_duplicates
 from poetfw.schedule import ExecutionPlan, ScheduleProblem, Step, StepKind, simulate
+from poetfw.schedule.simulator import TIME_TOLERANCE
 
 
 def reorder_plan(
@@ -15,7 +16,8 @@ def reorder_plan(
 ) -> ExecutionPlan:
     """The same steps in an order with a lower peak, or the plan itself.
 
-    Every step still happens exactly once, so energy and time are the plan's own. What is kept:
+    Every step still happens exactly once, so energy is the plan's own; and so is the time, unless
+    transfers that overlap with computing would take longer: then the plan stays. What is kept:
     each stay of a tensor in RAM serves the steps it served, the stays of one tensor follow each
     other, a tensor is paged in after it was paged out, and whoever reads a parameter runs before
     its update. Tensors are freed after the last step of their stay.
@@ -31,14 +33,12 @@ def reorder_plan(
     before = simulate(problem, plan)
     steps = _steps(problem, plan)
     ordering = order_ops(steps, time_limit_s)
-    kinds = {op.name: step for op, step in zip(steps.ops, _lasting(plan), strict=True)}
-    in_place = {node.name: node.in_place for node in problem.nodes}
-    improved = _with_frees(steps, ordering.order, kinds, in_place)
-    try:
-        after = simulate(problem, improved)
-    except PlanError:  # the search does not see which tensors take over others' RAM
+    if ordering.peak_bytes >= before.peak_bytes:
         return plan
-    return improved if after.peak_bytes < before.peak_bytes else plan
+    kinds = {op.name: step for op, step in zip(steps.ops, _lasting(plan), strict=True)}
+    improved = _with_frees(steps, ordering.order, kinds)
+    after = simulate(replace(problem, deadline_s=None), improved)
+    return improved if after.time_s <= before.time_s * (1 + TIME_TOLERANCE) else plan
 
 
 def _lasting(plan: ExecutionPlan) -> list[Step]:
@@ -65,6 +65,7 @@ def _steps(problem: ScheduleProblem, plan: ExecutionPlan) -> OrderingProblem:
         inputs: list[str] = []
         after: list[str] = []
         begins = False
+        taken: str | None = None
         match step.kind:
             case StepKind.COMPUTE:
                 begins = node.output_bytes > 0
@@ -74,6 +75,8 @@ def _steps(problem: ScheduleProblem, plan: ExecutionPlan) -> OrderingProblem:
                         users[source].append(name)
                     else:
                         after.append(computed[source][-1])
+                if node.in_place is not None and begins:
+                    taken = stay[node.in_place]
                 for reader in updated.get(node.name, ()):
                     after += computed.get(reader, ())
                 computed.setdefault(node.name, []).append(name)
@@ -98,16 +101,14 @@ def _steps(problem: ScheduleProblem, plan: ExecutionPlan) -> OrderingProblem:
                 outputs=(name,) if begins else (),
                 workspace_bytes=node.workspace_bytes if step.kind is StepKind.COMPUTE else 0,
                 after=without_duplicates(after),
+                in_place=taken,
             )
         )
     return OrderingProblem(tuple(ops), sizes)
 
 
 def _with_frees(
-    steps: OrderingProblem,
-    order: Sequence[str],
-    kinds: Mapping[str, Step],
-    in_place: Mapping[str, str | None],
+    steps: OrderingProblem, order: Sequence[str], kinds: Mapping[str, Step]
 ) -> ExecutionPlan:
     """The plan of an order, every stay freed right after its last step.
 
@@ -118,9 +119,8 @@ def _with_frees(
     plan: list[Step] = []
     for name in order:
         plan.append(kinds[name])
-        taken = in_place[kinds[name].node] if kinds[name].kind is StepKind.COMPUTE else None
         ended = [stay for stay in (*ops[name].inputs, *ops[name].outputs) if last[stay] == name]
-        ended.sort(key=lambda stay: kinds[stay].node != taken)
+        ended.sort(key=lambda stay: stay != ops[name].in_place)
         plan += [_free(kinds[stay]) for stay in ended]
     return tuple(plan)
 

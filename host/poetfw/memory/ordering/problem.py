@@ -19,6 +19,8 @@ class OrderOp:
         outputs: names of the tensors it produces.
         workspace_bytes: bytes it needs besides its inputs and outputs while it runs.
         after: names of the ops it must follow although it reads nothing of theirs (control edges).
+        in_place: the input whose bytes its first output, of the same size, takes over where no
+            other op reads that input later; None if it never does.
     """
 
     name: str
@@ -26,14 +28,16 @@ class OrderOp:
     outputs: tuple[str, ...] = ()
     workspace_bytes: int = 0
     after: tuple[str, ...] = ()
+    in_place: str | None = None
 
 
 @dataclass(frozen=True)
 class OrderingProblem:
     """Ops in a legal order, which an answer may change.
 
-    While an op runs, its inputs, outputs and workspace are live. A tensor is live from its producer
-    to the last op that reads it; one that nobody reads only while its producer runs.
+    While an op runs, its inputs, outputs and workspace are live, but for an output that takes over
+    an input's bytes. A tensor is live from its producer to the last op that reads it; one that
+    nobody reads only while its producer runs.
 
     Attributes:
         ops: each after the producers of its inputs and after the ops it names in `after`.
@@ -41,7 +45,8 @@ class OrderingProblem:
         resident_bytes: bytes that are live all the time (parameters, what the caller holds).
 
     Raises:
-        ProblemError: a name is used twice or unknown, an op comes too early, or a size is negative.
+        ProblemError: a name is used twice or unknown, an op comes too early, a size is negative,
+            or what an op may take over does not fit.
     """
 
     ops: tuple[OrderOp, ...]
@@ -68,7 +73,17 @@ class OrderingProblem:
                 produced.add(name)
             if op.workspace_bytes < 0:
                 raise ProblemError(f"op {op.name!r} has a workspace of less than 0 bytes")
+            if op.in_place is not None:
+                self._check_in_place(op, op.in_place)
             seen.add(op.name)
+
+    def _check_in_place(self, op: OrderOp, taken: str) -> None:
+        if taken not in op.inputs:
+            raise ProblemError(f"op {op.name!r} may take over {taken!r}, which it does not read")
+        if not op.outputs or self.sizes[op.outputs[0]] != self.sizes[taken]:
+            raise ProblemError(
+                f"op {op.name!r} may take over {taken!r}, but has no first output of its size"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,7 +127,13 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """When a tensor is live under an order: [lower, upper) in positions of ops."""
+    """When a buffer is live under an order: [lower, upper) in positions of ops.
+
+    Attributes:
+        tensor: the first tensor in it; further ones may take it over.
+        lower: where that is produced.
+        upper: behind the last op that reads the last of them.
+    """
 
     tensor: str
     lower: int
@@ -120,9 +141,10 @@ class Lifetime:
 
 
 def lifetimes(problem: OrderingProblem, order: Sequence[str] | None = None) -> tuple[Lifetime, ...]:
-    """When each tensor is live under an order (the problem's own if None).
+    """When each buffer is live under an order (the problem's own if None).
 
-    Written from the meaning alone, independent of the searches: the judge of their answers.
+    Every tensor has a buffer of its own, but for outputs that take over an input's. Written from
+    the meaning alone, independent of the searches: the judge of their answers.
 
     Raises:
         PlanError: the order is not one of exactly the problem's ops, or not legal.
@@ -146,6 +168,11 @@ def lifetimes(problem: OrderingProblem, order: Sequence[str] | None = None) -> t
         for tensor in op.outputs:
             begins[tensor] = at
             ends[tensor] = at + 1
+    for at, name in reversed(tuple(enumerate(sequence))):
+        op = ops[name]
+        if op.in_place is not None and ends[op.in_place] == at + 1:
+            del begins[op.outputs[0]]
+            ends[op.in_place] = ends[op.outputs[0]]
     return tuple(Lifetime(tensor, lower, ends[tensor]) for tensor, lower in begins.items())
 
 

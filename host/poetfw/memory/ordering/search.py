@@ -9,10 +9,19 @@ this follows the rule that makes the search fast:
     and any set between them, then running S next is never a mistake: for every later state Y,
     live(Y + S) ≤ live(Y) + live(S) - live(Y and S) ≤ live(Y).
 
-A smallest S with live(S) ≤ live(D) fulfils it, since the set of least live bytes inside S can be
-reached within the budget if S can. Such sets are taken as soon as they are found; the states that
-remain are searched in order of their number of ops, with equal states merged. As long as no state
-is dropped for lack of room, a search that fails proves that no such order exists.
+Where an op may be written over an input that dies with it, it needs the fewer bytes the more ops
+have run before, so this holds for it too.
+
+A smallest S with live(S) ≤ live(D) fulfils it, since M, the set of least live bytes inside S, can
+be reached within the budget if S can: by the same ops in the same order, without those outside M.
+For let U be what has run on the way to S once an op of M has, that op included. While that op runs,
+live(U), a constant, and the inputs that die with it, but for one that it is written over, are live.
+On the way to M it is U and M in place of U: no more inputs die there, and
+live(U and M) ≤ live(U) + live(M) - live(U + M) ≤ live(U).
+
+Such sets are taken as soon as they are found; the states that remain are searched in order of their
+number of ops, with equal states merged. As long as no state is dropped for lack of room, a search
+that fails proves that no such order exists.
 """
 
 from __future__ import annotations
@@ -141,8 +150,8 @@ class Search:
         left, live, ready, path = state
         for i in ops:
             during = bytes_after = live
-            for peak, net, frees in problem.parts[i]:
-                during = max(during, bytes_after + peak)
+            for peak, net, frees, readers, apart in problem.parts[i]:
+                during = max(during, bytes_after + (apart if readers & left else peak))
                 bytes_after += net
                 for size, mask in frees:
                     if not mask & left:

@@ -15,6 +15,7 @@ from poetfw.memory.ordering.problem import (
 from poetfw.memory.plan import padded
 from poetfw.ops import kind_of
 from poetfw.schedule import ScheduleProblem
+from poetfw.training import in_place_input
 
 
 def from_graph(graph: Graph) -> OrderingProblem:
@@ -35,6 +36,7 @@ def from_graph(graph: Graph) -> OrderingProblem:
                 outputs=() if op.output is None else (op.output,),
                 workspace_bytes=padded(kind_of(op).workspace_bytes(op, graph)),
                 after=without_duplicates((*after, *(forward if op.name == backward else ()))),
+                in_place=in_place_input(graph, op),
             )
         )
     sizes = {name: padded(graph.by_name[name].size_bytes) for name in graph.producer}
@@ -74,6 +76,7 @@ def from_schedule_problem(problem: ScheduleProblem) -> OrderingProblem:
             outputs=(node.name,) if node.output_bytes else (),
             workspace_bytes=node.workspace_bytes,
             after=without_duplicates(after[node.name]),
+            in_place=node.in_place if node.output_bytes else None,
         )
         for node in problem.nodes
     )

@@ -1,5 +1,5 @@
 /* plan.c: the arena and the tables of digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan d1fc593b). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 5f7686da). Do not edit: change the plan and build again.
  */
 #include "poet.h"
 

@@ -1,5 +1,5 @@
 /* plan.h: the plan of digits-cnn on nrf52840, batch 4: sizes, addresses and slots.
- * Written by poetfw 0.1.0 (plan d1fc593b). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 5f7686da). Do not edit: change the plan and build again.
  */
 #ifndef POET_PLAN_H
 #define POET_PLAN_H
@@ -8,7 +8,7 @@
 
 #include "storage.h"
 
-#define POET_PLAN_ID 0xd1fc593bu /* names this plan; the storage image must agree */
+#define POET_PLAN_ID 0x5f7686dau /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"
 #define POET_RAM_BYTES 262144u
 #define POET_FLASH_BYTES 1048576u

@@ -1,5 +1,5 @@
 /* train_step.c: one training step, digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan d1fc593b). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 5f7686da). Do not edit: change the plan and build again.
  *
  *   58 steps: 48 compute, 0 of them again; 5 page-outs, 5 page-ins
  *

@@ -1,5 +1,5 @@
 /* evaluate_step.c: one evaluation step, mlp on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 7afa2985). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 49400d45). Do not edit: change the plan and build again.
  *
  *   8 steps: 8 compute, 0 of them again; 0 page-outs, 0 page-ins
  *

@@ -1,5 +1,5 @@
 /* ops.c: the kernels' constants of mlp on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 7afa2985). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 49400d45). Do not edit: change the plan and build again.
  */
 #include "ops.h"
 
@@ -46,8 +46,16 @@ const struct poet_linear_bias OP0006 = {
     .out_features = 10,
 };
 
+/* logits.bias.update */
+const struct poet_sgd OP0007 = {
+    .elements = 10,
+    .learning_rate = 0x1.99999a0000000p-5f,
+    .momentum = 0x1.cccccc0000000p-1f,
+    .weight_decay = 0x0.0p+0f,
+};
+
 /* logits.weight.update */
-const struct poet_linear_sgd OP0007 = {
+const struct poet_linear_sgd OP0008 = {
     .linear.batch = 4,
     .linear.in_features = 32,
     .linear.out_features = 10,
@@ -57,47 +65,22 @@ const struct poet_linear_sgd OP0007 = {
     .sgd.weight_decay = 0x0.0p+0f,
 };
 
-/* logits.bias.update */
-const struct poet_sgd OP0008 = {
-    .elements = 10,
-    .learning_rate = 0x1.99999a0000000p-5f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
-};
-
 /* hidden2.backward_bias */
 const struct poet_linear_bias OP0009 = {
     .batch = 4,
     .out_features = 32,
 };
 
-/* hidden2.weight.update */
-const struct poet_linear_sgd OP0010 = {
-    .linear.batch = 4,
-    .linear.in_features = 64,
-    .linear.out_features = 32,
-    .sgd.elements = 2048,
-    .sgd.learning_rate = 0x1.99999a0000000p-5f,
-    .sgd.momentum = 0x1.cccccc0000000p-1f,
-    .sgd.weight_decay = 0x0.0p+0f,
-};
-
 /* hidden2.bias.update */
-const struct poet_sgd OP0011 = {
+const struct poet_sgd OP0010 = {
     .elements = 32,
     .learning_rate = 0x1.99999a0000000p-5f,
     .momentum = 0x1.cccccc0000000p-1f,
     .weight_decay = 0x0.0p+0f,
 };
 
-/* hidden1.backward_bias */
-const struct poet_linear_bias OP0012 = {
-    .batch = 4,
-    .out_features = 64,
-};
-
 /* hidden1.weight.update */
-const struct poet_linear_sgd OP0013 = {
+const struct poet_linear_sgd OP0011 = {
     .linear.batch = 4,
     .linear.in_features = 64,
     .linear.out_features = 64,
@@ -107,12 +90,29 @@ const struct poet_linear_sgd OP0013 = {
     .sgd.weight_decay = 0x0.0p+0f,
 };
 
+/* hidden1.backward_bias */
+const struct poet_linear_bias OP0012 = {
+    .batch = 4,
+    .out_features = 64,
+};
+
 /* hidden1.bias.update */
-const struct poet_sgd OP0014 = {
+const struct poet_sgd OP0013 = {
     .elements = 64,
     .learning_rate = 0x1.99999a0000000p-5f,
     .momentum = 0x1.cccccc0000000p-1f,
     .weight_decay = 0x0.0p+0f,
+};
+
+/* hidden2.weight.update */
+const struct poet_linear_sgd OP0014 = {
+    .linear.batch = 4,
+    .linear.in_features = 64,
+    .linear.out_features = 32,
+    .sgd.elements = 2048,
+    .sgd.learning_rate = 0x1.99999a0000000p-5f,
+    .sgd.momentum = 0x1.cccccc0000000p-1f,
+    .sgd.weight_decay = 0x0.0p+0f,
 };
 
 /* metric */

@@ -1,5 +1,5 @@
 /* plan.c: the arena and the tables of mlp on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 7afa2985). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 49400d45). Do not edit: change the plan and build again.
  */
 #include "poet.h"
 

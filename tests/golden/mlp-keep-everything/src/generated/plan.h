@@ -1,5 +1,5 @@
 /* plan.h: the plan of mlp on nrf52840, batch 4: sizes, addresses and slots.
- * Written by poetfw 0.1.0 (plan 7afa2985). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 49400d45). Do not edit: change the plan and build again.
  */
 #ifndef POET_PLAN_H
 #define POET_PLAN_H
@@ -8,12 +8,12 @@
 
 #include "storage.h"
 
-#define POET_PLAN_ID 0x7afa2985u /* names this plan; the storage image must agree */
+#define POET_PLAN_ID 0x49400d45u /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"
 #define POET_RAM_BYTES 262144u
 #define POET_FLASH_BYTES 1048576u
 #define POET_STACK_BYTES 4096u
-#define POET_ARENA_BYTES 56800u
+#define POET_ARENA_BYTES 56672u
 #define POET_ARENA_ALIGNMENT 8u
 #define POET_BLOCK_BYTES 512u /* one storage block */
 #define POET_PAGE_BUFFER 52576u /* its offset in the arena */

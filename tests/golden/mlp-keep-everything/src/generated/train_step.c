@@ -1,44 +1,44 @@
 /* train_step.c: one training step, mlp on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 7afa2985). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 49400d45). Do not edit: change the plan and build again.
  *
  *   22 steps: 22 compute, 0 of them again; 0 page-outs, 0 page-ins
  *
  *     offset      bytes  tensor     holds                                  steps
- *     53,088      1,024  T0000      x                                      1-21
- *     54,112      1,024  T0001      hidden1                                2-3
- *     54,112      1,024  T0002      relu1                                  3-19
- *     54,112        256  T0014      hidden1.backward_bias                  20-22
- *     55,136        512  T0003      hidden2                                4-5
- *     55,136        512  T0004      relu2                                  5-14
- *     55,136      1,024  T0012      hidden2.backward_input                 16-19
- *     55,136      1,024  T0013      relu1.backward                         19-21
- *     55,648        160  T0005      logits                                 6-9
- *     55,648        160  T0007      loss.backward                          9-12
- *     55,808         16  T0006      load y                                 7-9
- *     55,808         40  T0008      logits.backward_bias                   10-13
- *     56,160        512  T0009      logits.backward_input                  11-14
- *     56,160        512  T0010      relu2.backward                         14-17
- *     56,672        128  T0011      hidden2.backward_bias                  15-18
+ *     53,088      1,024  T0001      hidden1                                2-3
+ *     53,088      1,024  T0002      relu1                                  3-22
+ *     54,112      1,024  T0000      x                                      1-19
+ *     54,112        256  T0014      hidden1.backward_bias                  20-21
+ *     55,136         16  T0006      load y                                 7-9
+ *     55,136         40  T0008      logits.backward_bias                   10-11
+ *     55,136        512  T0009      logits.backward_input                  12-13
+ *     55,136        512  T0010      relu2.backward                         13-22
+ *     55,648        512  T0003      hidden2                                4-5
+ *     55,648        512  T0004      relu2                                  5-14
+ *     55,648        128  T0011      hidden2.backward_bias                  15-16
+ *     55,648      1,024  T0012      hidden2.backward_input                 17-18
+ *     55,648      1,024  T0013      relu1.backward                         18-20
+ *     56,160        160  T0005      logits                                 6-9
+ *     56,160        160  T0007      loss.backward                          9-14
  */
 #include <stddef.h>
 
 #include "ops.h"
 #include "poet.h"
 
-#define T0000 ((float *)(void *)(poet_arena + 53088u)) /* x [4,64] */
-#define T0001 ((float *)(void *)(poet_arena + 54112u)) /* hidden1 [4,64] */
-#define T0002 ((float *)(void *)(poet_arena + 54112u)) /* relu1 [4,64] */
-#define T0003 ((float *)(void *)(poet_arena + 55136u)) /* hidden2 [4,32] */
-#define T0004 ((float *)(void *)(poet_arena + 55136u)) /* relu2 [4,32] */
-#define T0005 ((float *)(void *)(poet_arena + 55648u)) /* logits [4,10] */
-#define T0006 ((int32_t *)(void *)(poet_arena + 55808u)) /* load y [4] */
-#define T0007 ((float *)(void *)(poet_arena + 55648u)) /* loss.backward [4,10] */
-#define T0008 ((float *)(void *)(poet_arena + 55808u)) /* logits.backward_bias [10] */
-#define T0009 ((float *)(void *)(poet_arena + 56160u)) /* logits.backward_input [4,32] */
-#define T0010 ((float *)(void *)(poet_arena + 56160u)) /* relu2.backward [4,32] */
-#define T0011 ((float *)(void *)(poet_arena + 56672u)) /* hidden2.backward_bias [32] */
-#define T0012 ((float *)(void *)(poet_arena + 55136u)) /* hidden2.backward_input [4,64] */
-#define T0013 ((float *)(void *)(poet_arena + 55136u)) /* relu1.backward [4,64] */
+#define T0000 ((float *)(void *)(poet_arena + 54112u)) /* x [4,64] */
+#define T0001 ((float *)(void *)(poet_arena + 53088u)) /* hidden1 [4,64] */
+#define T0002 ((float *)(void *)(poet_arena + 53088u)) /* relu1 [4,64] */
+#define T0003 ((float *)(void *)(poet_arena + 55648u)) /* hidden2 [4,32] */
+#define T0004 ((float *)(void *)(poet_arena + 55648u)) /* relu2 [4,32] */
+#define T0005 ((float *)(void *)(poet_arena + 56160u)) /* logits [4,10] */
+#define T0006 ((int32_t *)(void *)(poet_arena + 55136u)) /* load y [4] */
+#define T0007 ((float *)(void *)(poet_arena + 56160u)) /* loss.backward [4,10] */
+#define T0008 ((float *)(void *)(poet_arena + 55136u)) /* logits.backward_bias [10] */
+#define T0009 ((float *)(void *)(poet_arena + 55136u)) /* logits.backward_input [4,32] */
+#define T0010 ((float *)(void *)(poet_arena + 55136u)) /* relu2.backward [4,32] */
+#define T0011 ((float *)(void *)(poet_arena + 55648u)) /* hidden2.backward_bias [32] */
+#define T0012 ((float *)(void *)(poet_arena + 55648u)) /* hidden2.backward_input [4,64] */
+#define T0013 ((float *)(void *)(poet_arena + 55648u)) /* relu1.backward [4,64] */
 #define T0014 ((float *)(void *)(poet_arena + 54112u)) /* hidden1.backward_bias [64] */
 
 int poet_train_step(void)
@@ -63,32 +63,32 @@ int poet_train_step(void)
     poet_softmax_cross_entropy_backward_f32(&OP0005, T0005, T0006, T0007);
     /*  10  logits.backward_bias: linear_backward_bias T0007[4,10] -> T0008[10] */
     poet_linear_backward_bias_f32(&OP0006, T0007, T0008);
-    /*  11  logits.backward_input: linear_backward_input P0004[10,32], T0007[4,10] -> T0009[4,32] */
-    poet_linear_backward_input_f32(&OP0004, P0004, T0007, T0009);
-    /*  12  logits.weight.update: linear_backward_weight_sgd T0004[4,32], T0007[4,10] -> P0004[10,32], P0007[10,32] */
-    poet_linear_backward_weight_sgd_f32(&OP0007, T0004, T0007, P0004, P0007);
-    /*  13  logits.bias.update: sgd T0008[10] -> P0005[10], P0008[10] */
+    /*  11  logits.bias.update: sgd T0008[10] -> P0005[10], P0008[10] */
     POET_TRY(poet_capture(CAPTURE_P0005, T0008, 40u));
-    poet_sgd_update_f32(&OP0008, T0008, NULL, P0005, P0008);
-    /*  14  relu2.backward: relu_backward T0004[4,32], T0009[4,32] -> T0010[4,32] */
+    poet_sgd_update_f32(&OP0007, T0008, NULL, P0005, P0008);
+    /*  12  logits.backward_input: linear_backward_input P0004[10,32], T0007[4,10] -> T0009[4,32] */
+    poet_linear_backward_input_f32(&OP0004, P0004, T0007, T0009);
+    /*  13  relu2.backward: relu_backward T0004[4,32], T0009[4,32] -> T0010[4,32] */
     poet_relu_backward_f32(&OP0003, T0004, T0009, T0010);
+    /*  14  logits.weight.update: linear_backward_weight_sgd T0004[4,32], T0007[4,10] -> P0004[10,32], P0007[10,32] */
+    poet_linear_backward_weight_sgd_f32(&OP0008, T0004, T0007, P0004, P0007);
     /*  15  hidden2.backward_bias: linear_backward_bias T0010[4,32] -> T0011[32] */
     poet_linear_backward_bias_f32(&OP0009, T0010, T0011);
-    /*  16  hidden2.backward_input: linear_backward_input P0002[32,64], T0010[4,32] -> T0012[4,64] */
-    poet_linear_backward_input_f32(&OP0002, P0002, T0010, T0012);
-    /*  17  hidden2.weight.update: linear_backward_weight_sgd T0002[4,64], T0010[4,32] -> P0002[32,64], P0009[32,64] */
-    poet_linear_backward_weight_sgd_f32(&OP0010, T0002, T0010, P0002, P0009);
-    /*  18  hidden2.bias.update: sgd T0011[32] -> P0003[32], P0010[32] */
+    /*  16  hidden2.bias.update: sgd T0011[32] -> P0003[32], P0010[32] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0011, 128u));
-    poet_sgd_update_f32(&OP0011, T0011, NULL, P0003, P0010);
-    /*  19  relu1.backward: relu_backward T0002[4,64], T0012[4,64] -> T0013[4,64] */
+    poet_sgd_update_f32(&OP0010, T0011, NULL, P0003, P0010);
+    /*  17  hidden2.backward_input: linear_backward_input P0002[32,64], T0010[4,32] -> T0012[4,64] */
+    poet_linear_backward_input_f32(&OP0002, P0002, T0010, T0012);
+    /*  18  relu1.backward: relu_backward T0002[4,64], T0012[4,64] -> T0013[4,64] */
     poet_relu_backward_f32(&OP0001, T0002, T0012, T0013);
+    /*  19  hidden1.weight.update: linear_backward_weight_sgd T0000[4,64], T0013[4,64] -> P0000[64,64], P0011[64,64] */
+    poet_linear_backward_weight_sgd_f32(&OP0011, T0000, T0013, P0000, P0011);
     /*  20  hidden1.backward_bias: linear_backward_bias T0013[4,64] -> T0014[64] */
     poet_linear_backward_bias_f32(&OP0012, T0013, T0014);
-    /*  21  hidden1.weight.update: linear_backward_weight_sgd T0000[4,64], T0013[4,64] -> P0000[64,64], P0011[64,64] */
-    poet_linear_backward_weight_sgd_f32(&OP0013, T0000, T0013, P0000, P0011);
-    /*  22  hidden1.bias.update: sgd T0014[64] -> P0001[64], P0012[64] */
+    /*  21  hidden1.bias.update: sgd T0014[64] -> P0001[64], P0012[64] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0014, 256u));
-    poet_sgd_update_f32(&OP0014, T0014, NULL, P0001, P0012);
+    poet_sgd_update_f32(&OP0013, T0014, NULL, P0001, P0012);
+    /*  22  hidden2.weight.update: linear_backward_weight_sgd T0002[4,64], T0010[4,32] -> P0002[32,64], P0009[32,64] */
+    poet_linear_backward_weight_sgd_f32(&OP0014, T0002, T0010, P0002, P0009);
     return POET_OK;
 }
