@@ -380,7 +380,7 @@ def schedule_problem(
             Node(
                 name=op.name,
                 inputs=tuple(
-                    dict.fromkeys(graph.producer[i].name for i in op.inputs if i in graph.producer)
+                    graph.producer[name].name for name in graph.reads(op) if name in graph.producer
                 ),
                 time_s=costs.ops[op.name].time_s,
                 energy_j=costs.ops[op.name].energy_j,

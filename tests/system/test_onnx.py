@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -62,3 +63,55 @@ def test_exported_network_trains_inside_the_twin(exported: Path) -> None:
     assert run["verify"]["bit_identical_to_unscheduled"] is True
     trained = succeed("run", "--board", "nrf52840", "--epochs", "3", cwd=exported)
     assert trained["accuracy"] >= 0.90
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with gated.onnx, where halves of the channels go two ways, and data.npz for it."""
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Conv2d(2, 8, 3, padding=1)
+            self.head = nn.Linear(4 * 6 * 6, 3)
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            low, high = self.stem(x).split(4, dim=1)
+            return self.head(torch.flatten(torch.relu(low) + high, 1))
+
+    folder = tmp_path_factory.mktemp("gated")
+    torch.manual_seed(0)
+    torch.onnx.export(
+        Net(),
+        (torch.zeros(2, 2, 6, 6),),
+        folder / "gated.onnx",
+        training=torch.onnx.TrainingMode.TRAINING,
+        do_constant_folding=False,
+        opset_version=17,
+        dynamo=False,
+    )
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(40, 2, 6, 6)).astype(np.float32), random.integers(0, 3, 40)
+    np.savez(folder / "data.npz", x=x, y=y)
+    return folder
+
+
+@pytest.mark.emulator
+@needs_twin
+@pytest.mark.parametrize(("batch", "windows"), [(1, 2), (4, 0)])
+def test_slices_are_windows_where_they_lie_in_one_piece(
+    gated: Path, batch: int, windows: int
+) -> None:
+    arguments = ("--model", "gated.onnx", "--data", "data.npz", "--batch", str(batch))
+    out = ("--out", f"batch{batch}")
+    everything = succeed("build", "--board", "nrf52840", *arguments, *out, cwd=gated)
+    ram = str((everything["minimum_budget_bytes"] + everything["peak_bytes"]) // 2)
+    succeed("build", "--board", "nrf52840", *arguments, *out, "--ram", ram, cwd=gated)
+    step = (gated / f"batch{batch}/src/generated/train_step.c").read_text()
+    assert len(re.findall(r"\(in T\d{4}\)", step)) == windows
+    assert ("poet_slice_f32" in step) == (windows == 0)
+    run = succeed("run", "--board", "nrf52840", "--steps", "10", "--verify", *out, cwd=gated)
+    assert run["verify"]["max_rel_error_loss"] <= 1e-5
+    assert run["verify"]["max_rel_error_weights"] <= 1e-5
+    assert run["verify"]["bit_identical_to_unscheduled"] is True

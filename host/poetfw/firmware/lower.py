@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw import __version__
@@ -322,7 +322,8 @@ class _Stays:
         self._graph = graph
         self._named: list[tuple[str, Allocation]] = []
         by_owner: defaultdict[tuple[str, bool], list[Allocation]] = defaultdict(list)
-        for allocation in sorted(allocations, key=lambda a: a.lower):
+        stays = [*allocations, *_windows(graph, allocations)]
+        for allocation in sorted(stays, key=lambda a: a.lower):
             by_owner[allocation.owner, allocation.workspace].append(allocation)
         workspaces = 0
         for (owner, workspace), owned in by_owner.items():
@@ -383,15 +384,24 @@ class _Stays:
                 row = rows[identifier]
                 rows[identifier] = replace(row, steps=f"{row.steps}, {steps}")
                 continue
-            kind = "workspace of " if allocation.workspace else ""
+            holds = comment_text(allocation.owner)
+            if allocation.workspace:
+                holds = f"workspace of {holds}"
+            elif (base := self._graph.by_name[allocation.owner].base) is not None:
+                holds += f" (in {self._names.tensor(self._graph.by_name[base], self._graph)})"
             rows[identifier] = MemoryRow(
-                allocation.offset,
-                allocation.size_bytes,
-                identifier,
-                kind + comment_text(allocation.owner),
-                steps,
+                allocation.offset, allocation.size_bytes, identifier, holds, steps
             )
         return tuple(sorted(rows.values(), key=lambda row: (row.offset, row.identifier)))
+
+
+def _windows(graph: Graph, allocations: Sequence[Allocation]) -> Iterator[Allocation]:
+    """Where the windows on tensors are, as long as those are there."""
+    for window in graph.windows:
+        for stay in allocations:
+            if stay.owner == window.base and not stay.workspace:
+                offset = stay.offset + window.offset_bytes
+                yield replace(stay, owner=window.name, offset=offset, size_bytes=window.size_bytes)
 
 
 def _statement_numbers(plan: ExecutionPlan) -> list[int]:

@@ -66,12 +66,17 @@ class Tensor:
         shape: elements along each axis; images are N, C, H, W.
         dtype: element type.
         role: what it is for.
+        base: the tensor of whose bytes it is a run: a read-only window without bytes of its own.
+            None for a tensor that is no window.
+        offset_bytes: where in the base's bytes a window begins.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: Dtype = Dtype.F32
     role: Role = Role.ACTIVATION
+    base: str | None = None
+    offset_bytes: int = 0
 
     def __post_init__(self) -> None:
         if any(extent < 1 for extent in self.shape):
@@ -143,8 +148,8 @@ class Graph:
     """Ops in an order in which they can run, and the tensors between them.
 
     Construction checks that names are unique, that every tensor read exists and is produced
-    before it is read, and that only persistent tensors are updated. Shapes are checked by
-    `poetfw.ops.check_shapes`.
+    before it is read, that only persistent tensors are updated, and that each window lies within a
+    tensor that an op produces. Shapes are checked by `poetfw.ops.check_shapes`.
 
     Attributes:
         name: the model's name.
@@ -165,7 +170,12 @@ class Graph:
         if len({op.name for op in self.ops}) != len(self.ops):
             raise ModelError(f"graph {self.name!r} has two ops of one name")
         produced = {op.output for op in self.ops if op.output is not None}
-        known = {name for name in by_name if name not in produced}
+        windows: dict[str, list[str]] = {}
+        for tensor in self.tensors:
+            if tensor.base is not None:
+                _check_window(tensor, by_name.get(tensor.base), produced)
+                windows.setdefault(tensor.base, []).append(tensor.name)
+        known = {t.name for t in self.tensors if t.name not in produced and t.base is None}
         for op in self.ops:
             for name in (*op.inputs, *op.updates):
                 if name not in by_name:
@@ -178,7 +188,7 @@ class Graph:
             if op.output is not None:
                 if op.output not in by_name or op.output in known:
                     raise ModelError(f"op {op.name!r} has no output tensor of its own")
-                known.add(op.output)
+                known.update((op.output, *windows.get(op.output, ())))
         if self.output not in known:
             raise ModelError(f"graph {self.name!r} has no tensor {self.output!r} to be its output")
 
@@ -194,12 +204,21 @@ class Graph:
 
     @cached_property
     def consumers(self) -> Mapping[str, tuple[Op, ...]]:
-        """The ops that read each tensor, in order, by the tensor's name."""
+        """The ops that read each tensor or a window on it, in order, by the tensor's name."""
         readers: dict[str, list[Op]] = {tensor.name: [] for tensor in self.tensors}
         for op in self.ops:
-            for name in dict.fromkeys(op.inputs):
+            for name in dict.fromkeys((*op.inputs, *self.reads(op))):
                 readers[name].append(op)
         return MappingProxyType({name: tuple(ops) for name, ops in readers.items()})
+
+    def reads(self, op: Op) -> tuple[str, ...]:
+        """The tensors whose bytes an op reads, each once: in place of a window, its base."""
+        return tuple(dict.fromkeys(self.by_name[name].base or name for name in op.inputs))
+
+    @property
+    def windows(self) -> tuple[Tensor, ...]:
+        """The tensors that are windows on others, in order."""
+        return tuple(tensor for tensor in self.tensors if tensor.base is not None)
 
     def with_role(self, *roles: Role) -> tuple[Tensor, ...]:
         """The tensors of the given roles, in order."""
@@ -218,6 +237,7 @@ class Graph:
             "output": self.output,
             "tensors": [
                 {"name": t.name, "shape": list(t.shape), "dtype": t.dtype, "role": t.role}
+                | ({} if t.base is None else {"base": t.base, "offset_bytes": t.offset_bytes})
                 for t in self.tensors
             ],
             "ops": [
@@ -253,7 +273,14 @@ class Graph:
                 name=document["name"],
                 output=document["output"],
                 tensors=tuple(
-                    Tensor(t["name"], tuple(t["shape"]), Dtype(t["dtype"]), Role(t["role"]))
+                    Tensor(
+                        t["name"],
+                        tuple(t["shape"]),
+                        Dtype(t["dtype"]),
+                        Role(t["role"]),
+                        t.get("base"),
+                        t.get("offset_bytes", 0),
+                    )
                     for t in document["tensors"]
                 ),
                 ops=tuple(
@@ -274,3 +301,11 @@ class Graph:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"the graph's JSON is malformed: {error!r}") from error
+
+
+def _check_window(window: Tensor, base: Tensor | None, produced: set[str]) -> None:
+    if base is None or base.name not in produced or window.name in produced:
+        raise ModelError(f"tensor {window.name!r} is no window on a tensor that an op produces")
+    end_bytes = window.offset_bytes + window.size_bytes
+    if window.offset_bytes < 0 or end_bytes > base.size_bytes or window.dtype is not base.dtype:
+        raise ModelError(f"window {window.name!r} does not lie within tensor {base.name!r}")

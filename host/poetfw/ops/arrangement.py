@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from poetfw.errors import ModelError
-from poetfw.ir import Dtype, Op, Tensor
+from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
     GraphOnlyKind,
+    Kernel,
+    OpKind,
     Shape,
     Tape,
     Work,
@@ -23,15 +25,8 @@ from poetfw.ops.base import (
 )
 
 
-class _Copy(GraphOnlyKind):
-    """What the ops of this family share: they read their output's bytes, and calculate nothing."""
-
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=0, bytes_moved=2 * min(bytes_of(*inputs), bytes_of(output)))
-
-
 @register
-class Transpose(_Copy):
+class Transpose(GraphOnlyKind):
     """The elements of x in another order: seen as shape `view`, the axes permuted by `axes`.
 
     Attributes `view`, `axes` and `shape`. Axis i of the result is axis `axes[i]` of the view, and
@@ -64,6 +59,9 @@ class Transpose(_Copy):
         seen = x.reshape(op.integers("view")).transpose(op.integers("axes"))
         return np.ascontiguousarray(seen).reshape(op.integers("shape"))
 
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=0, bytes_moved=bytes_of(*inputs, output))
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         (x,) = op.inputs
         if tape.needs_gradient(x):
@@ -77,8 +75,26 @@ class Transpose(_Copy):
             tape.add_gradient(x, dx)
 
 
+def _slice_kernel(op: Op, function: str, whole: Shape, start: int, length: int) -> Kernel:
+    """The call that copies between a tensor and a run of positions along one axis of it."""
+    axis = op.integer("axis")
+    return Kernel(
+        source="slice",
+        function=function,
+        arguments=(*op.inputs, op.output),
+        struct="poet_slice",
+        fields=(
+            ("outer", math.prod(whole[:axis])),
+            ("extent", whole[axis]),
+            ("inner", math.prod(whole[axis + 1 :])),
+            ("start", start),
+            ("length", length),
+        ),
+    )
+
+
 @register
-class Slice(_Copy):
+class Slice(OpKind):
     """Input x; attributes `axis`, `start`, `length`; y = x[start:start + length] along the axis."""
 
     name = "slice"
@@ -96,6 +112,19 @@ class Slice(_Copy):
         rows = range(start, start + op.integer("length"))
         return inputs[0].take(rows, axis=op.integer("axis"))
 
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=0, bytes_moved=2 * bytes_of(output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        whole = graph.by_name[op.inputs[0]].shape
+        return _slice_kernel(op, "poet_slice_f32", whole, op.integer("start"), op.integer("length"))
+
+    def offset_bytes(self, op: Op, x: Tensor) -> int | None:
+        axis = op.integer("axis")
+        if math.prod(x.shape[:axis]) > 1:
+            return None
+        return op.integer("start") * math.prod(x.shape[axis + 1 :]) * x.dtype.size_bytes
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         (x,) = op.inputs
         if tape.needs_gradient(x):
@@ -110,7 +139,7 @@ class Slice(_Copy):
 
 
 @register
-class SliceBackward(GraphOnlyKind):
+class SliceBackward(OpKind):
     """Input dy; attributes `axis`, `start`, `extent`; dx is dy with zeros around it on the axis.
 
     The axis becomes `extent` long, and dy lies from `start` on.
@@ -132,6 +161,12 @@ class SliceBackward(GraphOnlyKind):
         widths = [(0, 0)] * dy.ndim
         widths[axis] = (start, op.integer("extent") - start - dy.shape[axis])
         return np.pad(dy, widths)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        assert op.output is not None
+        dx, dy = graph.by_name[op.output], graph.by_name[op.inputs[0]]
+        length = dy.shape[op.integer("axis")]
+        return _slice_kernel(op, "poet_slice_backward_f32", dx.shape, op.integer("start"), length)
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=0, bytes_moved=bytes_of(*inputs, output))

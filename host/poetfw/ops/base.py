@@ -142,6 +142,13 @@ class OpKind(ABC):
         """Scratch it needs while it runs."""
         return self.kernel(op, graph).workspace_bytes
 
+    def offset_bytes(self, op: Op, x: Tensor) -> int | None:
+        """Where its output begins in the bytes of its input x, if it is a run of them; else None.
+
+        No op has to run then, for whoever reads its output can read x.
+        """
+        return None
+
     def training_form(self, op: Op, tape: Tape) -> None:
         """Append the ops that stand for this one in the forward pass of a training step."""
         tape.emit(op.kind, op.name, op.inputs, op.attributes, output=op.output)

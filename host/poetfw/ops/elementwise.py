@@ -97,6 +97,9 @@ class Reshape(Elementwise):
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=0, bytes_moved=bytes_of(*inputs, output))
 
+    def offset_bytes(self, op: Op, x: Tensor) -> int | None:
+        return 0
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         (x,) = op.inputs
         if tape.needs_gradient(x):

@@ -5,7 +5,7 @@ from poetfw.training.optimizer import Sgd
 from poetfw.training.program import LOSSES, Program, make_program
 from poetfw.training.reference import Reference
 from poetfw.training.sharing import in_place_input
-from poetfw.training.views import hoist_views
+from poetfw.training.views import hoist_views, open_windows
 
 __all__ = [
     "LOSSES",
@@ -16,4 +16,5 @@ __all__ = [
     "in_place_input",
     "make_program",
     "matching_parameters",
+    "open_windows",
 ]

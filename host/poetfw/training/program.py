@@ -11,7 +11,7 @@ from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops import LossKind, infer_output, kind_of
 from poetfw.training.optimizer import Sgd
-from poetfw.training.views import hoist_views
+from poetfw.training.views import hoist_views, open_windows
 
 LOSSES: Mapping[str, str] = {"softmax_cross_entropy": "correct_count", "mse": "mse"}
 """The losses, each with the op that measures it in evaluation."""
@@ -194,9 +194,8 @@ class _Builder:
         self.emit("load_x", "load x", (), attributes, output=source.name)
 
     def graph(self, output: str, suffix: str) -> Graph:
-        return Graph(
-            f"{self._model.name} {suffix}", tuple(self._tensors.values()), tuple(self._ops), output
-        )
+        name = f"{self._model.name} {suffix}"
+        return open_windows(Graph(name, tuple(self._tensors.values()), tuple(self._ops), output))
 
     # Tape -------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
-from poetfw.ir import Graph, Role
+from poetfw.ir import Graph, Role, Tensor
 from poetfw.ops import Array, kind_of
 from poetfw.training.program import Program
 
@@ -62,13 +62,19 @@ class Reference:
                 integer = np.issubdtype(value.dtype, np.integer)
                 values[op.output] = value if integer else value.astype(self._dtype)
                 continue
-            inputs = [
-                self.persistent[name] if name in self.persistent else values[name]
-                for name in op.inputs
-            ]
+            inputs = [self._value(graph.by_name[name], values) for name in op.inputs]
             updates = [self.persistent[name] for name in op.updates]
             result = kind_of(op).compute(op, inputs, updates)
             if op.output is not None:
                 assert result is not None, op.name
                 values[op.output] = result
         return values
+
+    def _value(self, tensor: Tensor, values: Mapping[str, Array]) -> Array:
+        if tensor.name in self.persistent:
+            return self.persistent[tensor.name]
+        if tensor.base is None:
+            return values[tensor.name]
+        first = tensor.offset_bytes // tensor.dtype.size_bytes
+        flat = values[tensor.base].reshape(-1)
+        return flat[first : first + tensor.elements].reshape(tensor.shape)

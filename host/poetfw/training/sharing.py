@@ -14,17 +14,19 @@ def in_place_input(graph: Graph, op: Op) -> str | None:
     """The input whose RAM the output of an op may take over, or None.
 
     Of the inputs that its operator can write over, the one that is read last of all by this op;
-    else the one with the fewest readers. Never a persistent tensor, never one of another size.
+    else the one with the fewest readers. Never a persistent tensor, a window, or one of another
+    size.
     """
     if op.output is None:
         return None
     size_bytes = graph.by_name[op.output].size_bytes
+    bases = [graph.by_name[name].base or name for name in op.inputs]
     candidates = [
         op.inputs[position]
         for position in kind_of(op).in_place
         if position < len(op.inputs)
         and op.inputs[position] in graph.producer
-        and op.inputs.count(op.inputs[position]) == 1
+        and bases.count(op.inputs[position]) == 1
         and graph.by_name[op.inputs[position]].size_bytes == size_bytes
     ]
     return min(

@@ -1,4 +1,7 @@
-"""Read-only views: reshapes moved to where they need no bytes of their own.
+"""Read-only views: reshapes and slices that need no bytes of their own.
+
+A slice that is a run of its input's bytes is a window on it (NNTrainer's read-only view: Moon et
+al., ICSE-SEIP 2024, section 4.1): no op runs, and whoever reads it reads the input.
 
 A reshape takes over its input's RAM where nothing reads the input afterwards. Behind an activation
 something does: the activation's gradient is taken from its output. Before the activation nothing
@@ -7,7 +10,7 @@ does, and because an activation does not care for shapes, it comes to the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from poetfw.ir import Graph, Op, Tensor
@@ -54,3 +57,67 @@ def _swap(graph: Graph, activation: Op, view: Op) -> Graph:
             tensors.append(tensor)
     output = last.get(graph.output, graph.output)
     return replace(graph, tensors=tuple(tensors), ops=tuple(ops), output=output)
+
+
+def open_windows(graph: Graph) -> Graph:
+    """The graph with windows in place of the slices that are runs of their inputs' bytes.
+
+    So is what only reshapes a window. Slices of persistent tensors stay ops, and those that would
+    keep more bytes from being free than they have: where nothing else reads the tensor as late, and
+    its slices together are smaller than it.
+    """
+    windows: dict[str, Tensor] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        window = _window(op, graph, windows)
+        if window is None:
+            ops.append(op)
+        else:
+            windows[window.name] = window
+    tensors = tuple(windows.get(tensor.name, tensor) for tensor in graph.tensors)
+    return replace(graph, tensors=tensors, ops=tuple(ops))
+
+
+def _window(op: Op, graph: Graph, windows: Mapping[str, Tensor]) -> Tensor | None:
+    """The op's output as a window on another tensor; None if it is to have bytes of its own."""
+    offset_bytes = _offset_bytes(op, graph)
+    if offset_bytes is None:
+        return None
+    assert op.output is not None
+    x, y = windows.get(op.inputs[0]), graph.by_name[op.output]
+    if x is not None:
+        return replace(y, base=x.base, offset_bytes=x.offset_bytes + offset_bytes)
+    if kind_of(op).view or not _pays(op, graph):
+        return None
+    return replace(y, base=op.inputs[0], offset_bytes=offset_bytes)
+
+
+def _offset_bytes(op: Op, graph: Graph) -> int | None:
+    """Where the op's output begins in its input's bytes; None if it is no part of a transient."""
+    if op.output is None or not op.inputs or graph.by_name[op.inputs[0]].role.persistent:
+        return None
+    return kind_of(op).offset_bytes(op, graph.by_name[op.inputs[0]])
+
+
+def _pays(op: Op, graph: Graph) -> bool:
+    """Whether a slice's input stays no longer if it is read in place of the slice's output."""
+    x = graph.by_name[op.inputs[0]]
+    parts = [reader for reader in graph.consumers[x.name] if reader.kind == op.kind]
+    if sum(graph.by_name[part.output or ""].size_bytes for part in parts) >= x.size_bytes:
+        return True
+    others = [graph.ops.index(r) for r in graph.consumers[x.name] if r.kind != op.kind]
+    return bool(others) and _last_read(op, graph) <= max(others)
+
+
+def _last_read(op: Op, graph: Graph) -> int:
+    """The position of the last op that reads an op's output or a view of it."""
+    readers = graph.consumers[op.output or ""]
+    return max(
+        (
+            graph.ops.index(reader)
+            if _offset_bytes(reader, graph) is None
+            else _last_read(reader, graph)
+            for reader in readers
+        ),
+        default=graph.ops.index(op),
+    )

@@ -108,6 +108,33 @@ HALF = {"w": floats(6, 1, 3, 3), "b": floats(6)}
         ([node("ReduceMean", "x", axes=[3, -2])], {}, ["global_avg_pool"]),
         ([node("ReduceMean", "x", axes=[2, 3], keepdims=0)], {}, ["global_avg_pool", "reshape"]),
         ([node("Relu", "x", "r"), node("Add", "r,x")], {}, ["relu", "add"]),
+        ([node("Slice", "x,s,e")], {"s": np.int64([0, 1]), "e": np.int64([9, 9])}, ["slice"]),
+        (
+            [node("Slice", "x,s,e,a,t")],
+            {
+                "s": np.int64([-5, 1]),
+                "e": np.int64([-2, 3]),
+                "a": np.int64([-1, 2]),
+                "t": np.int64([1, 1]),
+            },
+            ["slice", "slice"],
+        ),
+        (
+            [
+                helper.make_node("Split", ["x", "l"], ["a", "b"], axis=-1),
+                helper.make_node("Conv", ["b", "w"], ["y"]),
+            ],
+            {"l": np.int64([5, 3]), **W},
+            ["slice", "slice", "conv2d"],
+        ),
+        (
+            [
+                helper.make_node("Split", ["x"], ["a", "b"], axis=2),
+                node("Add", "a,b"),
+            ],
+            {},
+            ["slice", "slice", "add"],
+        ),
         ([node("Flatten", "x")], {}, ["reshape"]),
         ([node("Flatten", "x", axis=-3)], {}, ["reshape"]),
         ([node("Reshape", "x,s")], {"s": np.int64([0, -1])}, ["reshape"]),
@@ -313,6 +340,19 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
         ([node("Clip", "x,x,x")], {}, "must be a constant"),
         ([node("Dropout", "x")], {}, "drops a share of 0.5"),
         ([node("Flatten", "x", axis=2)], {}, "axis is 2"),
+        ([node("Slice", "x,s,e")], {"s": np.int64([1]), "e": np.int64([2])}, "axis 0, the batch"),
+        (
+            [node("Slice", "x,s,e,a,s")],
+            {"s": np.int64([2]), "e": np.int64([4]), "a": np.int64([2])},
+            r"steps are \[2\]",
+        ),
+        (
+            [node("Slice", "x,s,e,a")],
+            {"s": np.int64([2]), "e": np.int64([2]), "a": np.int64([2])},
+            "'length' to be an int in",
+        ),
+        ([node("Slice", "x,s,s,s")], {"s": np.int64([9])}, "out of range"),
+        ([node("Slice", "x,x,x")], {}, "must be a constant"),
         ([node("Reshape", "x,s")], {"s": np.int64([3, -1])}, "does not keep axis 0"),
         ([node("Reshape", "x,s")], {"s": np.int64([-1, 64])}, "does not keep axis 0"),
         ([node("Reshape", "x,s")], {"s": np.int64([-1, -1])}, "does not keep axis 0"),

@@ -203,6 +203,20 @@ def test_relu(run_kernel: Run, shape: tuple[int, ...], seed: int, kind: str) -> 
 
 
 @few
+@given(st.lists(small, min_size=1, max_size=4), st.data(), seeds)
+def test_slice(run_kernel: Run, shape: list[int], data: st.DataObject, seed: int) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    start = data.draw(st.integers(0, shape[axis] - 1))
+    length = data.draw(st.integers(1, shape[axis] - start))
+    (x,) = normal(seed, tuple(shape))
+    where: dict[str, Attribute] = {"axis": axis, "start": start}
+    ran = run_kernel("slice", [x], {**where, "length": length})
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+    ran = run_kernel("slice_backward", [ran.output], {**where, "extent": shape[axis]})
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+
+
+@few
 @given(windows(pooling=True), small, small, seeds, st.booleans())
 def test_max_pool2d(
     run_kernel: Run, window: Windowed, batch: int, channels: int, seed: int, ties: bool

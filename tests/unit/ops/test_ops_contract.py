@@ -506,8 +506,6 @@ def test_only_the_operators_of_transformers_and_gates_have_no_kernel() -> None:
         "scale",
         "sigmoid",
         "sigmoid_backward",
-        "slice",
-        "slice_backward",
         "softmax",
         "softmax_backward",
         "sum_to",

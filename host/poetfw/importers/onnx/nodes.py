@@ -204,6 +204,47 @@ def _reshape_to(shape: tuple[int, ...], x: str, node: Node, values: Values) -> s
     return values.builder.op("reshape", node.name, (x,), {"shape": shape})
 
 
+def _slice(node: Node, values: Values) -> str:
+    x = values.tensor(node.inputs[0])
+    starts, ends = (values.integers(name) for name in node.inputs[1:3])
+    axes = values.integers(node.inputs[3]) if node.has_input(3) else range(len(starts))
+    steps = values.integers(node.inputs[4]) if node.has_input(4) else ()
+    if any(step != 1 for step in steps):
+        raise UnsupportedError(f"its steps are {list(steps)}, but must be 1")
+    for axis, start, end in zip(axes, starts, ends, strict=True):
+        first, last, _ = slice(start, end).indices(values.builder.shape(x)[axis])
+        x = _part(node, values, x, axis, first, last - first)
+    return x
+
+
+def _split(node: Node, values: Values) -> None:
+    x = values.tensor(node.inputs[0])
+    axis = int(node.attributes.get("axis", 0))
+    extent = values.builder.shape(x)[axis]
+    lengths: Sequence[int]
+    if node.has_input(1):
+        lengths = values.integers(node.inputs[1])
+    else:
+        most = -(-extent // len(node.outputs))
+        lengths = [min(most, extent - start) for start in range(0, extent, most)]
+    start = 0
+    for output, length in zip(node.outputs, lengths, strict=True):
+        values.bind(output, _part(node, values, x, axis, start, length))
+        start += length
+
+
+def _part(node: Node, values: Values, x: str, axis: int, start: int, length: int) -> str:
+    """The positions from `start` on along one axis."""
+    shape = values.builder.shape(x)
+    if length == shape[axis]:
+        return x
+    axis = range(len(shape))[axis]
+    if axis == 0:
+        raise UnsupportedError("it takes a part of axis 0, the batch")
+    attributes: dict[str, Attribute] = {"axis": axis, "start": start, "length": length}
+    return values.builder.op("slice", node.name, (x,), attributes)
+
+
 def _identity(node: Node, values: Values) -> str | None:
     """Exporters use it to store equal constants once: each name stays a constant of its own."""
     if not values.is_constant(node.inputs[0]):
@@ -338,7 +379,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "Relu": _relu,
         "Reshape": _reshape,
         "Shape": _shape,
+        "Slice": _slice,
         "Softmax": _softmax,
+        "Split": _split,
         "Unsqueeze": _unsqueeze,
     }
 )

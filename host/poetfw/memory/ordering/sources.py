@@ -32,7 +32,7 @@ def from_graph(graph: Graph) -> OrderingProblem:
         ops.append(
             OrderOp(
                 name=op.name,
-                inputs=without_duplicates(t for t in op.inputs if t in graph.producer),
+                inputs=tuple(name for name in graph.reads(op) if name in graph.producer),
                 outputs=() if op.output is None else (op.output,),
                 workspace_bytes=padded(kind_of(op).workspace_bytes(op, graph)),
                 after=without_duplicates((*after, *(forward if op.name == backward else ()))),
@@ -97,6 +97,7 @@ def reorder(graph: Graph, order: Sequence[str]) -> Graph:
     lifetimes(from_graph(graph), order)
     ops = {op.name: op for op in graph.ops}
     moved = tuple(ops[name] for name in order)
-    given = tuple(tensor for tensor in graph.tensors if tensor.name not in graph.producer)
     produced = tuple(graph.by_name[op.output] for op in moved if op.output is not None)
-    return replace(graph, tensors=(*given, *produced), ops=moved)
+    others = {*produced, *graph.windows}
+    given = tuple(tensor for tensor in graph.tensors if tensor not in others)
+    return replace(graph, tensors=(*given, *produced, *graph.windows), ops=moved)

@@ -1,0 +1,25 @@
+#include "slice.h"
+
+void poet_slice_f32(const struct poet_slice *op, const float *x, float *y)
+{
+    const int32_t row = op->extent * op->inner;
+    const int32_t taken = op->length * op->inner;
+    for (int32_t o = 0; o < op->outer; o++) {
+        const float *from = x + o * row + op->start * op->inner;
+        for (int32_t i = 0; i < taken; i++) {
+            *y++ = from[i];
+        }
+    }
+}
+
+void poet_slice_backward_f32(const struct poet_slice *op, const float *dy, float *dx)
+{
+    const int32_t row = op->extent * op->inner;
+    const int32_t begin = op->start * op->inner;
+    const int32_t end = begin + op->length * op->inner;
+    for (int32_t o = 0; o < op->outer; o++) {
+        for (int32_t i = 0; i < row; i++) {
+            *dx++ = i >= begin && i < end ? *dy++ : 0.0f;
+        }
+    }
+}
