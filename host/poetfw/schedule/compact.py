@@ -35,6 +35,7 @@ not stay: apart, they would say the same of whole numbers, but much less of frac
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -206,6 +207,7 @@ def formulate(
     objective: Objective = Objective.ENERGY,
     timing: Timing = Timing.DEVICE,
     window: int | None = None,
+    close_stages: bool = False,
 ) -> Compact:
     """Write the program down.
 
@@ -217,12 +219,17 @@ def formulate(
             most about so many nodes before those that the stage differentiates: a restriction,
             for speed.
     """
-    return _Builder(graph, objective, timing, window).build()
+    return _Builder(graph, objective, timing, window, close_stages).build()
 
 
 class _Builder:
     def __init__(
-        self, graph: Indexed, objective: Objective, timing: Timing, window: int | None
+        self,
+        graph: Indexed,
+        objective: Objective,
+        timing: Timing,
+        window: int | None,
+        close_stages: bool,
     ) -> None:
         self.graph = graph
         self.timing = timing
@@ -244,6 +251,12 @@ class _Builder:
             else None
         )
         self.windows = _windows(graph, window)
+        self.closed = _closed_stages(graph) if close_stages else frozenset[int]()
+        for t in reversed(range(1, graph.n)):
+            if t in self.closed:
+                own, before = self.windows[t], self.windows[t - 1]
+                first = min(own.start, before.start) if before else own.start
+                self.windows[t - 1] = range(first, min(max(own.stop, before.stop), t - 1))
         self.stay: dict[Key, int] = {}
         self.recompute: dict[Key, int] = {}
         self.page_in: dict[Key, int] = {}
@@ -263,7 +276,7 @@ class _Builder:
             if not self.graph.size[i]:
                 continue
             for t in range(i + 1, self.graph.last_recompute[i] + 1):
-                if i in self.windows[t]:
+                if i in self.windows[t] and t not in self.closed:
                     self.recompute[t, i] = self.program.binary(self.costs.compute[i])
 
     def runs(self, t: int, k: int) -> bool:
@@ -274,12 +287,24 @@ class _Builder:
         """Whether anything that reads tensor i can run in stage t."""
         return any(self.runs(t, k) for k in self.graph.consumers[i])
 
+    def serves(self, t: int) -> Iterator[int]:
+        """Stage t and the closed ones after it, for which it produces; nothing if t is closed."""
+        if t in self.closed:
+            return
+        yield t
+        while (t := t + 1) in self.closed:
+            yield t
+
     def make_page_ins(self) -> None:
         """Page-ins in the stages that use them: earlier ones would only hold RAM for longer."""
         for i in range(self.graph.n):
             if not self.graph.pageable[i]:
                 continue
-            stages = [t for t in range(i + 1, self.graph.last_use[i] + 1) if self.uses(t, i)]
+            stages = [
+                t
+                for t in range(i + 1, self.graph.last_use[i] + 1)
+                if any(self.uses(s, i) for s in self.serves(t))
+            ]
             if self.timing is Timing.PAPER:
                 self.page_in_between_stages(i, [t for t in stages if t > i + 2])
                 continue
@@ -453,3 +478,27 @@ def _windows(graph: Indexed, window: int | None) -> list[range]:
         low = max(0, min(differentiated[t], t) - window)
         ranges[t] = range(low, min(running, t - 1) + 1)
     return ranges
+
+
+def _closed_stages(graph: Indexed) -> frozenset[int]:
+    """Stages that need not produce anything: those before or after them can do it for them.
+
+    If stage t reads all that stage t - 1 reads, what t needs can be produced before both. If all
+    that a node without a tensor reads is there after stage t - 1, what stage t would produce can
+    wait for stage t + 1. Nothing is lost but that productions of both are in topological order.
+    """
+    named = {node.recompute_before for node in graph.problem.nodes}
+    closed = set()
+    waiting = -1  # a stage that leaves it to the next one
+    for t in range(1, graph.n):
+        inputs, before = set(graph.inputs[t]), set(graph.inputs[t - 1])
+        if before <= inputs and graph.workspace[t - 1] <= graph.workspace[t] and waiting != t - 1:
+            closed.add(t)
+        elif (
+            not graph.size[t]
+            and inputs <= (before | {t - 1}) - {graph.in_place[t - 1]}
+            and graph.problem.nodes[t].name not in named
+        ):
+            closed.add(t)
+            waiting = t
+    return frozenset(closed)

@@ -228,6 +228,7 @@ def _run_highs(
         # HiGHS does not see the constant part of the objective, to which the gap relates.
         "mip_abs_gap": max(options.gap * program.offset, program.tolerance) * scale,
         "mip_max_nodes": options.max_nodes,
+        "mip_pscost_minreliable": 0,  # strong branching takes longer than it saves here
         "time_limit": options.time_limit_s,
     }
     results = run_interruptibly(

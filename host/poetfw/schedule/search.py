@@ -14,6 +14,7 @@ from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.bounds import accepts, unlimited
 from poetfw.schedule.compact import formulate
+from poetfw.schedule.contract import Contraction, Means, contract
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, SolverOptions, Vector, solve_program
 from poetfw.schedule.plan import Stages, lower
@@ -31,12 +32,12 @@ class SolveOptions(SolverOptions):
     Attributes:
         window: how far from what a stage differentiates it may compute again, in a first search
             whose result starts the unrestricted one; None to search without restriction at once.
-        small_share: tensors that together take at most this share of the budget are left out of
-            the first searches; see `without_small_tensors`.
+        small_share: tensors that together take at most this share of the budget are looked at
+            less closely in the first searches; see `contract`.
     """
 
-    window: int | None = 8
-    small_share: float = 0.01
+    window: int | None = 5
+    small_share: float = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class Found:
         plan: the best plan, which the simulator accepts; None without one.
         energy_j: its energy; infinite without one.
         bound_j: no plan that the formulation can express takes less; infinite if there is none.
-        window_bound_j: no plan takes less that computes again only within the window, in a budget
-            that leaves room for the smallest tensors; None where that was not asked.
+        window_bound_j: no plan takes less that computes again only within the window and keeps
+            the smallest tensors; None where that was not asked.
         interrupted: whether the user ended the search.
     """
 
@@ -104,9 +105,9 @@ def search_checkpoint_all(problem: ScheduleProblem, options: SolveOptions, known
 def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
     """The best plan that the compact formulation finds, and never a worse than its start.
 
-    It starts from the best of the published methods. A first program, restricted to a window and
-    to a budget that leaves room for the smallest tensors, finds a good plan quickly; the following
-    ones are unrestricted, so their bounds are global.
+    It starts from the best of the published methods. A first program, of the contracted problem
+    and restricted to a window, finds a good plan quickly; those that follow are of a relaxation,
+    for a global bound, and of the problem itself.
     """
     graph = Indexed.of(problem)
     found = known.or_better(problem, checkpoint_all(graph))
@@ -148,48 +149,21 @@ class _Pass:
     """A program to solve, starting from the plan of the one before.
 
     Attributes:
-        problem: what it schedules, in place of the problem itself.
+        contraction: the problem and what stands for it.
         window: where it may compute again; None for anywhere.
     """
 
-    problem: ScheduleProblem
-    window: int | None
-
-    def bounds(self, problem: ScheduleProblem) -> bool:
-        """Whether its bound holds for every plan of the problem."""
-        return self.window is None and self.problem.ram_bytes >= problem.ram_bytes
+    contraction: Contraction
+    window: int | None = None
 
 
-def _passes(problem: ScheduleProblem, options: SolveOptions) -> list[_Pass]:
-    reduced = without_small_tensors(problem, options.small_share)
-    passes = []
+def _passes(problem: ScheduleProblem, options: SolveOptions) -> Iterator[_Pass]:
     if options.window is not None and any(node.backward for node in problem.nodes):
-        left_out = sum(
-            node.output_bytes - less.output_bytes
-            for node, less in zip(problem.nodes, reduced.nodes, strict=True)
-        )
-        ram_bytes = max(0, problem.ram_bytes - left_out)
-        passes.append(_Pass(replace(reduced, ram_bytes=ram_bytes), options.window))
-    if reduced != problem:
-        passes.append(_Pass(reduced, None))
-    return [*passes, _Pass(problem, None)]
-
-
-def without_small_tensors(problem: ScheduleProblem, share: float) -> ScheduleProblem:
-    """The problem with its smallest tensors, together at most this share of the budget, for free.
-
-    Batch statistics and losses are a few bytes, but each costs a program as many variables as any
-    other tensor. Without them it is a relaxation, so its bound holds; and a plan of it that keeps
-    them in RAM as long as they are wanted overruns the budget by little or nothing.
-    """
-    left_bytes = problem.ram_bytes * share
-    nodes = list(problem.nodes)
-    for i in sorted(range(len(nodes)), key=lambda i: nodes[i].output_bytes):
-        left_bytes -= nodes[i].output_bytes
-        if left_bytes < 0:
-            break
-        nodes[i] = replace(nodes[i], output_bytes=0)
-    return replace(problem, nodes=tuple(nodes))
+        yield _Pass(contract(problem, Means.RESTRICTION, options.small_share), options.window)
+    relaxed = contract(problem, Means.RELAXATION, options.small_share)
+    if relaxed.contracted != problem:
+        yield _Pass(relaxed)
+    yield _Pass(Contraction.nothing(problem))
 
 
 def search_algorithm_1(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
@@ -198,11 +172,11 @@ def search_algorithm_1(problem: ScheduleProblem, options: SolveOptions, known: F
     if found.gap <= 0:
         return found
 
-    def write(problem: ScheduleProblem) -> _Written:
+    def write(problem: ScheduleProblem, _: ExecutionPlan | None) -> _Written:
         formulation = formulate_algorithm_1(Indexed.of(problem))
         return _Written(formulation.program, formulation.stages)
 
-    return _run(problem, found, options, _Pass(problem, None), write)
+    return _run(problem, found, options, _Pass(Contraction.nothing(problem)), write)
 
 
 @dataclass(frozen=True)
@@ -214,16 +188,22 @@ class _Written:
     start: Vector | None = None
 
 
+_Write = Callable[[ScheduleProblem, ExecutionPlan | None], _Written]
+"""Writes a problem as a program that starts from a plan of it."""
+
+
 def _improve(
     problem: ScheduleProblem, found: Found, options: SolveOptions, attempt: _Pass
 ) -> Found:
     """Solve the compact formulation of a pass, starting from what is known."""
 
-    def write(problem: ScheduleProblem) -> _Written:
+    def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
         graph = Indexed.of(problem)
-        compact = formulate(graph, window=attempt.window)
-        start = compact.start(graph, found.plan) if found.plan else None
-        return _Written(compact.program, compact.stages, start)
+        compact = formulate(
+            graph, window=attempt.window, close_stages=attempt.window is not None
+        )
+        first = compact.start(graph, start) if start else None
+        return _Written(compact.program, compact.stages, first)
 
     return _run(problem, found, options, attempt, write)
 
@@ -233,27 +213,28 @@ def _run(
     found: Found,
     options: SolveOptions,
     attempt: _Pass,
-    write: Callable[[ScheduleProblem], _Written],
+    write: _Write,
 ) -> Found:
     """Solve the program of a pass until the simulator accepts its plan for the problem.
 
     The plan may overrun the budget or the deadline, by what a relaxation leaves out or by a
     solver's tolerance; then the program is solved again with that much less of it.
     """
-    graph = Indexed.of(problem)
-    tightened = attempt.problem
+    contraction = attempt.contraction
+    tightened = contraction.contracted
     ends_s = time.perf_counter() + options.time_limit_s
     for _ in range(_TIGHTENINGS):
-        written = write(tightened)
+        written = write(tightened, _start(tightened, contraction, found))
         left_s = max(0.0, ends_s - time.perf_counter())
         solution = solve_program(
             written.program, replace(options, time_limit_s=left_s), written.start
         )
-        if tightened is attempt.problem:
-            found = found.with_bound(solution.bound, attempt.bounds(problem))
+        if tightened is contraction.contracted:
+            found = found.with_bound(solution.bound, attempt.window is None)
         if solution.values is None:
             break
-        plan = plan_transfers(problem, lower(graph, written.stages(solution.values)))
+        plan = contraction.expand(lower(Indexed.of(tightened), written.stages(solution.values)))
+        plan = plan_transfers(problem, plan)
         if accepts(problem, plan):
             return found.or_better(problem, plan)
         overrun = unlimited(problem, plan)
@@ -263,3 +244,13 @@ def _run(
             deadline_s -= max(0.0, overrun.time_s - problem.deadline_s)
         tightened = replace(tightened, ram_bytes=ram_bytes, deadline_s=deadline_s)
     return found
+
+
+def _start(
+    problem: ScheduleProblem, contraction: Contraction, found: Found
+) -> ExecutionPlan | None:
+    """The best known plan as one of a pass; without one, the plan that pages what is used last."""
+    known = contraction.contract(found.plan) if found.plan is not None else None
+    if known is not None and accepts(problem, known):
+        return known
+    return furthest_use(Indexed.of(problem))

@@ -1,0 +1,231 @@
+"""A smaller problem, whose schedules are schedules of the whole.
+
+Two things make a problem smaller. Its *smallest tensors*, such as batch statistics and losses, are
+a few bytes each, but cost a program as many variables as any other. And *chains*: where nothing
+but node j reads the tensor of node i, as an activation reads a batch norm's, a plan that holds i
+may as well hold j, if that takes no more RAM; then the two can be one node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.plan import Stages, lower, plan_of
+from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, StepKind
+
+
+class Means(Enum):
+    """How a contracted problem relates to the whole."""
+
+    RESTRICTION = auto()
+    """Its schedules are schedules of the whole: the smallest tensors stay in RAM from their
+    first computation to their last use."""
+    RELAXATION = auto()
+    """No schedule of the whole takes less energy than its best: the smallest tensors take RAM
+    only where they are read."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A problem and its contracted form.
+
+    Attributes:
+        problem: what was contracted.
+        contracted: the smaller problem. Each node has the name of the last of the chain of nodes
+            that it stands for, whose tensor is its own.
+        chains: those nodes' names, by the contracted node's.
+    """
+
+    problem: ScheduleProblem
+    contracted: ScheduleProblem
+    chains: dict[str, tuple[str, ...]]
+
+    @staticmethod
+    def nothing(problem: ScheduleProblem) -> Contraction:
+        """The problem as it is."""
+        return Contraction(problem, problem, {node.name: (node.name,) for node in problem.nodes})
+
+    def expand(self, plan: ExecutionPlan) -> ExecutionPlan:
+        """A plan of the contracted problem as one of the whole."""
+        position = {node.name: i for i, node in enumerate(self.problem.nodes)}
+        computed: set[str] = set()
+        events: list[tuple[int, StepKind, bool]] = []
+        for step in plan:
+            if step.kind is StepKind.COMPUTE:
+                first = step.node not in computed
+                computed.add(step.node)
+                events += [(position[name], step.kind, first) for name in self.chains[step.node]]
+            elif step.kind is StepKind.PAGE_IN:
+                events.append((position[step.node], step.kind, False))
+        return plan_of(Indexed.of(self.problem), events)
+
+    def contract(self, plan: ExecutionPlan) -> ExecutionPlan:
+        """What the contracted problem can follow of a plan of the whole; maybe not a legal plan."""
+        graph = Indexed.of(self.contracted)
+        position = {node.name: i for i, node in enumerate(self.contracted.nodes)}
+        stage = 0
+        computed: set[int] = set()
+        made: dict[StepKind, set[tuple[int, int]]] = {StepKind.COMPUTE: set(), StepKind.PAGE_IN: set()}
+        for step in plan:
+            i = position.get(step.node)
+            if i is None or step.kind not in made:
+                continue
+            if step.kind is StepKind.COMPUTE and i not in computed:
+                computed.add(i)
+                while stage in computed:
+                    stage += 1
+            elif i < stage and graph.size[i]:
+                made[step.kind].add((stage, i))
+        return lower(
+            graph, Stages(frozenset(made[StepKind.COMPUTE]), frozenset(made[StepKind.PAGE_IN]))
+        )
+
+
+def contract(problem: ScheduleProblem, means: Means, small_share: float) -> Contraction:
+    """Make a problem smaller.
+
+    Args:
+        problem: the whole.
+        means: how the two shall relate.
+        small_share: the smallest tensors are those that together take at most this share of the
+            budget.
+    """
+    small = _smallest(problem, small_share)
+    shrunk = _pin(problem, small) if means is Means.RESTRICTION else _leave_out(problem, small)
+    return _Contractor(problem, shrunk, means, small).contract()
+
+
+def _smallest(problem: ScheduleProblem, share: float) -> frozenset[str]:
+    left_bytes = problem.ram_bytes * share
+    small = set()
+    for node in sorted(problem.nodes, key=lambda node: node.output_bytes):
+        left_bytes -= node.output_bytes
+        if left_bytes < 0:
+            break
+        small.add(node.name)
+    return frozenset(small)
+
+
+def _pin(problem: ScheduleProblem, small: frozenset[str]) -> ScheduleProblem:
+    nodes = tuple(
+        replace(node, recompute=False, page=False) if node.name in small else node
+        for node in problem.nodes
+    )
+    return replace(problem, nodes=nodes)
+
+
+def _leave_out(problem: ScheduleProblem, small: frozenset[str]) -> ScheduleProblem:
+    size = {node.name: node.output_bytes for node in problem.nodes}
+    nodes = []
+    for node in problem.nodes:
+        read = sum(size[u] for u in set(node.inputs) & small if u != node.in_place)
+        nodes.append(
+            replace(
+                node,
+                output_bytes=0 if node.name in small else node.output_bytes,
+                workspace_bytes=node.workspace_bytes + read,
+            )
+        )
+    return replace(problem, nodes=tuple(nodes))
+
+
+class _Contractor:
+    """A problem whose nodes are joined one pair at a time."""
+
+    def __init__(
+        self,
+        problem: ScheduleProblem,
+        shrunk: ScheduleProblem,
+        means: Means,
+        small: frozenset[str],
+    ) -> None:
+        self.problem = problem
+        self.shrunk = shrunk
+        self.means = means
+        self.small = small
+        self.nodes = {node.name: node for node in shrunk.nodes}
+        self.order = list(self.nodes)
+        self.chains = {name: (name,) for name in self.nodes}
+        self.readers: dict[str, set[str]] = {name: set() for name in self.nodes}
+        for node in shrunk.nodes:
+            for u in node.inputs:
+                self.readers[u].add(node.name)
+
+    def contract(self) -> Contraction:
+        for name in list(self.order):
+            if name not in self.small and len(self.readers[name]) == 1:
+                (reader,) = self.readers[name]
+                self.join(self.nodes[name], self.nodes[reader])
+        contracted = replace(self.shrunk, nodes=tuple(self.nodes[name] for name in self.order))
+        return Contraction(self.problem, contracted, self.chains)
+
+    def join(self, i: Node, j: Node) -> None:
+        """Make i and the only reader j of its tensor one node, if nothing is lost by it."""
+        if not self.may_hold_instead(i, j):
+            return
+        if self.runs_early(i, j):
+            self.order.remove(j.name)
+            self.order[self.order.index(i.name)] = j.name
+        elif self.runs_late(i, j):
+            self.order.remove(i.name)
+        else:
+            return
+        inputs = i.inputs + tuple(u for u in j.inputs if u != i.name and u not in i.inputs)
+        for u in i.inputs:
+            self.readers[u] = self.readers[u] - {i.name} | {j.name}
+        self.chains[j.name] = self.chains.pop(i.name) + self.chains[j.name]
+        del self.nodes[i.name]
+        self.nodes[j.name] = replace(
+            j,
+            inputs=inputs,
+            time_s=i.time_s + j.time_s,
+            energy_j=i.energy_j + j.energy_j,
+            workspace_bytes=self.workspace_bytes(i, j),
+            recompute=i.recompute and j.recompute,
+            recompute_before=i.recompute_before,
+            in_place=i.in_place if j.in_place == i.name else None,
+        )
+
+    def may_hold_instead(self, i: Node, j: Node) -> bool:
+        """Whether j's tensor can be held, computed again and paged wherever i's can."""
+        return (
+            0 < j.output_bytes <= i.output_bytes
+            and j.name not in self.small
+            and i.backward == j.backward
+            and (j.page or not i.page)
+            and (j.recompute or not i.recompute)
+            and (j.recompute_before is None or j.recompute_before == i.recompute_before)
+        )
+
+    def runs_early(self, i: Node, j: Node) -> bool:
+        """Whether j can run right after i: of larger tensors, it reads nothing but i's."""
+        before = self.order[: self.order.index(i.name) + 1]
+        return set(j.inputs) - self.small == {i.name} and set(j.inputs) <= set(before)
+
+    def runs_late(self, i: Node, j: Node) -> bool:
+        """Whether i can run just before j: what it reads is there, or as large and overwritten."""
+        taken = self.nodes.get(i.in_place or "")
+        if taken is None or j.in_place != i.name or i.workspace_bytes > j.workspace_bytes:
+            return False
+        if not i.output_bytes == j.output_bytes == taken.output_bytes:
+            return False
+        if i.page and (not taken.page or self.means is Means.RELAXATION):
+            return False  # a plan that pages i, both before and after j, had to page both instead
+        passed = self.order[self.order.index(i.name) : self.order.index(j.name)]
+        return (
+            set(i.inputs) - self.small <= {taken.name, *j.inputs}
+            and i.recompute_before not in passed
+        )
+
+    def workspace_bytes(self, i: Node, j: Node) -> int:
+        """What both need beside i's inputs and j's tensor."""
+        if j.in_place == i.name and i.in_place is not None:
+            return max(i.workspace_bytes, j.workspace_bytes)
+        during_i = i.workspace_bytes + i.output_bytes - j.output_bytes
+        during_j = j.workspace_bytes + (0 if j.in_place == i.name else i.output_bytes)
+        if self.means is Means.RELAXATION:  # where i works in place, or j when i's inputs are gone
+            during_i -= i.output_bytes if i.in_place is not None else 0
+            during_j -= sum(self.nodes[u].output_bytes for u in i.inputs if u in self.nodes)
+        return max(0, during_i, during_j)
