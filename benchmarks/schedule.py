@@ -79,10 +79,15 @@ class Answer:
     memory_bytes: int = 0
 
     @property
+    def certified_gap(self) -> float:
+        """The smaller of the two gaps: the target is met for all schedules or within the window."""
+        return self.gap if self.window_gap is None else min(self.gap, self.window_gap)
+
+    @property
     def misses(self) -> tuple[str, ...]:
         """Which limits are missed."""
         limits = {
-            "gap": self.gap <= self.case.target_gap,
+            "gap": self.certified_gap <= self.case.target_gap,
             "time": self.solve_time_s <= self.case.limit_s,
             "cvxpy": self.cvxpy_time_s <= CVXPY_LIMIT_S,
             "memory": self.memory_bytes <= MEMORY_LIMIT_BYTES,
@@ -181,7 +186,8 @@ def print_certified(quick: bool) -> list[Answer]:
             print(f"{head}  {answer.reason}", flush=True)
             continue
         window = "-" if answer.window_gap is None else f"{answer.window_gap:.3%}"
-        verdict = f"misses {', '.join(answer.misses)}" if answer.misses else "met"
+        met = "met" if answer.gap <= case.target_gap else "met within the window"
+        verdict = f"misses {', '.join(answer.misses)}" if answer.misses else met
         print(
             f"{head}{answer.objective:>10.4f}{answer.bound:>10.4f}{answer.gap:>9.3%}{window:>9}  "
             f"{'global' if answer.bound_is_global else 'restricted':<10}"

@@ -18,7 +18,6 @@ from poetfw.schedule import (
     solve,
 )
 from poetfw.schedule.examples import random_problem
-from poetfw.schedule.search import without_small_tensors
 from poetfw.schedule.solve import without_paging
 
 EXACT = SolveOptions(gap=0.0)
@@ -66,19 +65,6 @@ def test_minimum_budget_is_feasible_and_least(seed: int) -> None:
     with pytest.raises(InfeasibleError, match=f"{minimum.bytes:,} bytes") as caught:
         solve(replace(problem, ram_bytes=minimum.bytes - 1), "poet", EXACT)
     assert caught.value.minimum_budget_bytes == minimum.bytes
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_leaving_small_tensors_out_first_changes_nothing(seed: int) -> None:
-    problem = random_problem(seed, 8, 0.4)
-    options = replace(EXACT, small_share=0.3)
-    assert without_small_tensors(problem, options.small_share) != problem
-    known = attempt(problem, "poet")
-    if known is None:
-        with pytest.raises(InfeasibleError):
-            solve(problem, "poet", options)
-    else:
-        assert solve(problem, "poet", options).energy_j == pytest.approx(known.energy_j)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -67,20 +67,22 @@ class Contraction:
         position = {node.name: i for i, node in enumerate(self.contracted.nodes)}
         stage = 0
         computed: set[int] = set()
-        made: dict[StepKind, set[tuple[int, int]]] = {StepKind.COMPUTE: set(), StepKind.PAGE_IN: set()}
+        recomputes: set[tuple[int, int]] = set()
+        page_ins: set[tuple[int, int]] = set()
         for step in plan:
             i = position.get(step.node)
-            if i is None or step.kind not in made:
+            if i is None:
                 continue
             if step.kind is StepKind.COMPUTE and i not in computed:
                 computed.add(i)
                 while stage in computed:
                     stage += 1
             elif i < stage and graph.size[i]:
-                made[step.kind].add((stage, i))
-        return lower(
-            graph, Stages(frozenset(made[StepKind.COMPUTE]), frozenset(made[StepKind.PAGE_IN]))
-        )
+                if step.kind is StepKind.COMPUTE:
+                    recomputes.add((stage, i))
+                elif step.kind is StepKind.PAGE_IN:
+                    page_ins.add((stage, i))
+        return lower(graph, Stages(frozenset(recomputes), frozenset(page_ins)))
 
 
 def contract(problem: ScheduleProblem, means: Means, small_share: float) -> Contraction:
@@ -147,7 +149,8 @@ class _Contractor:
         self.small = small
         self.nodes = {node.name: node for node in shrunk.nodes}
         self.order = list(self.nodes)
-        self.chains = {name: (name,) for name in self.nodes}
+        self.chains: dict[str, tuple[str, ...]] = {name: (name,) for name in self.nodes}
+        self.limits = {node.recompute_before for node in shrunk.nodes}
         self.readers: dict[str, set[str]] = {name: set() for name in self.nodes}
         for node in shrunk.nodes:
             for u in node.inputs:
@@ -185,7 +188,7 @@ class _Contractor:
             workspace_bytes=self.workspace_bytes(i, j),
             recompute=i.recompute and j.recompute,
             recompute_before=i.recompute_before,
-            in_place=i.in_place if j.in_place == i.name else None,
+            in_place=self.in_place(i, j),
         )
 
     def may_hold_instead(self, i: Node, j: Node) -> bool:
@@ -193,7 +196,9 @@ class _Contractor:
         return (
             0 < j.output_bytes <= i.output_bytes
             and j.name not in self.small
+            and not {i.name, j.name} & self.limits
             and i.backward == j.backward
+            and (i.in_place is None or i.output_bytes == j.output_bytes)
             and (j.page or not i.page)
             and (j.recompute or not i.recompute)
             and (j.recompute_before is None or j.recompute_before == i.recompute_before)
@@ -219,13 +224,17 @@ class _Contractor:
             and i.recompute_before not in passed
         )
 
+    def in_place(self, i: Node, j: Node) -> str | None:
+        """The input of i that j's tensor may take over, when i's has."""
+        return i.in_place if j.in_place == i.name or self.means is Means.RELAXATION else None
+
     def workspace_bytes(self, i: Node, j: Node) -> int:
         """What both need beside i's inputs and j's tensor."""
         if j.in_place == i.name and i.in_place is not None:
             return max(i.workspace_bytes, j.workspace_bytes)
         during_i = i.workspace_bytes + i.output_bytes - j.output_bytes
         during_j = j.workspace_bytes + (0 if j.in_place == i.name else i.output_bytes)
-        if self.means is Means.RELAXATION:  # where i works in place, or j when i's inputs are gone
-            during_i -= i.output_bytes if i.in_place is not None else 0
-            during_j -= sum(self.nodes[u].output_bytes for u in i.inputs if u in self.nodes)
+        if self.means is Means.RELAXATION:  # the inputs of i may be gone
+            read = sum(self.nodes[u].output_bytes for u in set(i.inputs))
+            during_j += (j.output_bytes if i.in_place is not None else 0) - read
         return max(0, during_i, during_j)

@@ -8,6 +8,7 @@ that is warm-started and that reports a bound when it is stopped early.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -88,10 +89,11 @@ class _Rows:
     """Rows of a sparse matrix and their right-hand sides."""
 
     def __init__(self) -> None:
-        self.starts = [0]
-        self.columns: list[int] = []
-        self.values: list[float] = []
-        self.bounds: list[float] = []
+        # Arrays: lists of Python's own numbers are several times as large.
+        self.starts = array("q", [0])
+        self.columns = array("q")
+        self.values = array("d")
+        self.bounds = array("d")
 
     def add(self, terms: Iterable[Term], bound: float) -> None:
         for column, value in terms:

@@ -199,9 +199,7 @@ def _improve(
 
     def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
         graph = Indexed.of(problem)
-        compact = formulate(
-            graph, window=attempt.window, close_stages=attempt.window is not None
-        )
+        compact = formulate(graph, window=attempt.window, close_stages=attempt.window is not None)
         first = compact.start(graph, start) if start else None
         return _Written(compact.program, compact.stages, first)
 

@@ -1,0 +1,95 @@
+"""What is true of contracted problems, whatever they were contracted from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
+
+from poetfw.schedule import Node, ScheduleProblem, SolveOptions, solve
+from poetfw.schedule.compact import Compact, formulate
+from poetfw.schedule.contract import Means, contract
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import Solution, SolverOptions, solve_program
+from poetfw.schedule.plan import lower
+from poetfw.schedule.simulator import simulate
+
+EXACT = SolverOptions(gap=0.0, time_limit_s=120.0)
+Record = Callable[[str, object], None]
+
+
+def with_activations(problem: ScheduleProblem, seed: int) -> ScheduleProblem:
+    """The problem with a node behind every third or so, which alone reads it."""
+    renamed: dict[str, str] = {}
+    nodes: list[Node] = []
+    for i, node in enumerate(problem.nodes):
+        inputs = tuple(renamed.get(name, name) for name in node.inputs)
+        taken = None if node.in_place is None else renamed.get(node.in_place, node.in_place)
+        nodes.append(replace(node, inputs=inputs, in_place=taken))
+        if node.output_bytes and (i + seed) % 3 == 0:
+            name = renamed[node.name] = f"{node.name}.activation"
+            in_place = node.name if (i + seed) % 2 else None
+            before = None if i % 4 else node.recompute_before
+            nodes.append(
+                replace(
+                    node,
+                    name=name,
+                    inputs=(node.name,),
+                    time_s=0.3 * node.time_s,
+                    energy_j=0.3 * node.energy_j,
+                    workspace_bytes=node.workspace_bytes * (seed % 3),
+                    recompute_before=before,
+                    in_place=in_place,
+                )
+            )
+    return replace(problem, nodes=tuple(nodes), ram_bytes=problem.ram_bytes * 5 // 4)
+
+
+def program_of(problem: ScheduleProblem, close_stages: bool = False) -> Compact:
+    return formulate(Indexed.of(problem), close_stages=close_stages)
+
+
+def least(compact: Compact) -> Solution:
+    return solve_program(compact.program, EXACT)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:1_000], quick=60, size=10))
+def test_the_whole_is_between_its_relaxation_and_its_restriction(
+    numbers: range, share: float, record_property: Record
+) -> None:
+    joined = 0
+    for number in numbers:
+        problem = with_activations(replace(random_graph(number), deadline_s=None), number)
+        with about(problem):
+            relaxed = contract(problem, Means.RELAXATION, share)
+            restricted = contract(problem, Means.RESTRICTION, share)
+            joined += len(relaxed.contracted.nodes) < len(problem.nodes)
+            whole = least(program_of(problem)).objective
+            assert least(program_of(relaxed.contracted)).objective <= whole + 1e-6
+            for close_stages in (False, True):
+                compact = program_of(restricted.contracted, close_stages)
+                solution = least(compact)
+                if solution.values is None:
+                    continue
+                plan = lower(Indexed.of(restricted.contracted), compact.stages(solution.values))
+                simulation = simulate(problem, restricted.expand(plan))
+                assert simulation.energy_j <= solution.objective + 1e-6
+                assert simulation.energy_j >= whole - 1e-6
+    assert joined
+    record_property(CHECKED, list(numbers))
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[1_000:1_200], quick=20, size=10))
+def test_contracting_first_changes_no_optimum(numbers: range, record_property: Record) -> None:
+    for number in numbers:
+        problem = with_activations(replace(random_graph(number), deadline_s=None), number)
+        with about(problem):
+            found = least(program_of(problem)).objective
+            if math.isfinite(found):
+                options = SolveOptions(gap=0.0, small_share=0.3)
+                assert solve(problem, "poet", options).energy_j == pytest.approx(found)
+    record_property(CHECKED, list(numbers))
