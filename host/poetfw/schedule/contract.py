@@ -230,8 +230,6 @@ class _Contractor:
 
     def workspace_bytes(self, i: Node, j: Node) -> int:
         """What both need beside i's inputs and j's tensor."""
-        if j.in_place == i.name and i.in_place is not None:
-            return max(i.workspace_bytes, j.workspace_bytes)
         during_i = i.workspace_bytes + i.output_bytes - j.output_bytes
         during_j = j.workspace_bytes + (0 if j.in_place == i.name else i.output_bytes)
         if self.means is Means.RELAXATION:  # the inputs of i may be gone
