@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import nntrainer
@@ -43,7 +44,7 @@ class Extent:
 
 
 FULL = Extent(tuple(NETWORKS), (1, 32), 45.0, (150, 300, 500), range(2), 60.0)
-QUICK = Extent(("alexnet", "vgg16", "resnet18", "mobilenet_v2"), (1, 32), 5.0, (150,), range(2), 5)
+QUICK = Extent(("alexnet", "vgg", "resnet", "mobilenet"), (1, 32), 5.0, (150,), range(2), 5)
 
 
 def run(extent: Extent) -> dict[str, object]:
@@ -57,6 +58,13 @@ def run(extent: Extent) -> dict[str, object]:
     networks = ordering.run(extent.networks, extent.batches, extent.network_limit_s)
     print(f"\n{ordering.COLUMNS}")
 
+    measured = []
+    if find_spec("torch") is not None:
+        import measured as pytorch
+
+        print("\n\nThe PyTorch column beside PyTorch itself\n")
+        measured = pytorch.run(extent.batches)
+
     print("\n\nPackings cut from a full rectangle, so that a perfect answer exists\n")
     instances = placement.cut_rectangles(extent.buffers, (1_000,), 2**20, extent.seeds)
     packings = placement.run(instances, extent.packing_limit_s)
@@ -66,6 +74,7 @@ def run(extent: Extent) -> dict[str, object]:
         "nntrainer": [asdict(case) for case in cases],
         "nntrainer_middle_frozen": asdict(frozen),
         "olla": networks.to_json(),
+        "measured": [asdict(row) for row in measured],
         "packings": [asdict(packing) for packing in packings],
         "time_s": seconds,
     }

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from caching_allocator import reserved_bytes
-from networks import NETWORKS
+from networks import NETWORKS, OLLA
 from networks.sharing import with_fused_updates, with_sharing
 from networks.tape import TrainingStep
 
@@ -41,7 +41,7 @@ All bytes count everything: parameters, the batch, activations, gradients. The c
     arena      what shared takes at fixed addresses
     total      what the arena saves of reserved
     total 1    what it saves of the same before PyTorch 2.0, whose optimizers kept every gradient,
-               zeroed, from step to step unless told not to (OLLA was published before)
+               zeroed, from step to step unless told not to
     fused      the arena if, besides, gradients of linear layers and embeddings are applied element
                by element and never stored, and the total it makes; OLLA has nothing like it
     limit      what would be saved of reserved if nothing were live at the peak but what every
@@ -264,10 +264,16 @@ def format_row(row: Row) -> str:
     )
 
 
-def summarize(rows: Sequence[Row]) -> dict[str, float]:
-    """Means and medians over the networks at one batch."""
+def summarize(rows: Sequence[Row], pytorch_fragmentation: float | None) -> dict[str, float]:
+    """Means and medians over networks.
+
+    Args:
+        rows: of the networks, at one batch.
+        pytorch_fragmentation: the mean fragmentation that OLLA measured of PyTorch; None if it is
+            not known.
+    """
     mean, median = statistics.mean, statistics.median
-    return {
+    figures = {
         "mean_ordering_reduction": mean(r.ordering_reduction for r in rows),
         "mean_ordering_reduction_from_pytorch_1": mean(r.ordering_reduction_1 for r in rows),
         "mean_sharing_reduction": mean(r.sharing_reduction for r in rows),
@@ -284,6 +290,14 @@ def summarize(rows: Sequence[Row]) -> dict[str, float]:
         "largest_ordering_gap": max(r.gap for r in rows),
         "largest_sharing_gap": max(r.shared_gap for r in rows),
     }
+    if pytorch_fragmentation is not None:
+        kept = mean(r.arena_bytes / r.pytorch_peak_bytes for r in rows)
+        figures[_AT_MEASURED] = 1 - (1 - pytorch_fragmentation) * kept
+    return figures
+
+
+_AT_MEASURED = "mean_total_reduction_at_measured_fragmentation"
+"""What is saved if PyTorch's fragmentation were the mean that OLLA measured, on each network."""
 
 
 def published(batch: int) -> dict[str, float]:
@@ -293,29 +307,60 @@ def published(batch: int) -> dict[str, float]:
     key = f"batch{batch}"
     if key not in ordering["mean_peak_reduction"]:
         return {}
+    saved, fragmentation = (
+        ordering["mean_peak_reduction"][key],
+        addresses["pytorch_fragmentation"][key],
+    )
     return {
-        "mean_ordering_reduction": ordering["mean_peak_reduction"][key],
-        "mean_pytorch_fragmentation": addresses["pytorch_fragmentation"][key],
+        "mean_ordering_reduction": saved,
+        "mean_pytorch_fragmentation": fragmentation,
         "mean_fragmentation": addresses["fragmentation_after"],
         "mean_total_reduction": figures["total"]["mean_peak_reduction"][key],
+        _AT_MEASURED: 1 - (1 - fragmentation) * (1 - saved),
         "median_ordering_time_s": ordering["median_time_s"],
         "median_placement_time_s": addresses["median_time_s"],
     }
 
 
-def print_summary(batch: int, summary: Mapping[str, float]) -> None:
-    """The means and medians, with OLLA's beside them."""
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Means and medians over some networks at one batch.
 
-    def figure(name: str, value: float | None) -> str:
-        if value is None:
-            return ""
-        return f"{value:.2f} s" if name.endswith("_s") else f"{value:.1%}"
+    Attributes:
+        networks: which, in words.
+        batch: samples.
+        figures: ours, by name.
+    """
 
-    theirs = published(batch)
-    print(f"\n{f'batch {batch}':42} {'ours':>8} {'OLLA':>8}")
-    for name, value in summary.items():
-        label = name.removesuffix("_s").replace("_", " ").replace("pytorch", "PyTorch")
-        print(f"  {label:40} {figure(name, value):>8} {figure(name, theirs.get(name)):>8}")
+    networks: str
+    batch: int
+    figures: Mapping[str, float]
+
+    @property
+    def published(self) -> Mapping[str, float]:
+        """OLLA's figures, under the same names."""
+        return published(self.batch)
+
+    @staticmethod
+    def of(networks: str, rows: Sequence[Row]) -> Summary:
+        """Summarize the rows of one batch."""
+        batch = rows[0].batch
+        fragmentation = published(batch).get("mean_pytorch_fragmentation")
+        return Summary(networks, batch, summarize(rows, fragmentation))
+
+    def print(self) -> None:
+        """Ours, with OLLA's beside them."""
+
+        def figure(name: str, value: float | None) -> str:
+            if value is None:
+                return ""
+            return f"{value:.2f} s" if name.endswith("_s") else f"{value:.1%}"
+
+        print(f"\n{f'batch {self.batch}, {self.networks}':46} {'ours':>8} {'OLLA':>8}")
+        for name, value in self.figures.items():
+            label = name.removesuffix("_s").replace("_", " ").replace("pytorch", "PyTorch")
+            theirs = figure(name, self.published.get(name))
+            print(f"  {label:44} {figure(name, value):>8} {theirs:>8}")
 
 
 @dataclass(frozen=True)
@@ -324,19 +369,24 @@ class Report:
 
     Attributes:
         rows: one for each network and batch.
-        summaries: means and medians by batch.
+        summaries: for each batch, over OLLA's networks and over all.
     """
 
     rows: tuple[Row, ...]
-    summaries: Mapping[int, Mapping[str, float]]
+    summaries: tuple[Summary, ...]
 
     def to_json(self) -> dict[str, object]:
         """The report as plain JSON values, OLLA's figures beside it."""
         return {
             "rows": [asdict(row) for row in self.rows],
             "summaries": [
-                {"batch": batch, "ours": dict(summary), "olla": published(batch)}
-                for batch, summary in self.summaries.items()
+                {
+                    "networks": summary.networks,
+                    "batch": summary.batch,
+                    "ours": dict(summary.figures),
+                    "olla": dict(summary.published),
+                }
+                for summary in self.summaries
             ],
         }
 
@@ -354,10 +404,18 @@ def run(
         for network in chosen:
             rows.append(measure(network, batch, time_limit_s))
             print(format_row(rows[-1]), flush=True)
-    summaries = {b: summarize([row for row in rows if row.batch == b]) for b in batches}
-    for batch, summary in summaries.items():
-        print_summary(batch, summary)
-    return Report(tuple(rows), summaries)
+    summaries: list[Summary] = []
+    for batch in batches:
+        every = [row for row in rows if row.batch == batch]
+        theirs = [row for row in every if row.network in OLLA]
+        if theirs:
+            words = f"{len(theirs)} of OLLA's {len(OLLA)} networks"
+            summaries.append(Summary.of(words, theirs))
+        if len(theirs) < len(every):
+            summaries.append(Summary.of(f"all {len(every)} networks", every))
+    for summary in summaries:
+        summary.print()
+    return Report(tuple(rows), tuple(summaries))
 
 
 def main() -> int:

@@ -1,15 +1,19 @@
-"""Convolutional networks of OLLA's set, as torchvision defines them, on 224 x 224 images."""
+"""Convolutional networks as torchvision defines them, on 224 x 224 images."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from networks.layers import Layers
 from networks.tape import TrainingStep, Value
 
 CLASSES = 1000
 
+Activation = Callable[[Value], Value]
 
-def _finish(net: Layers, logits: Value, *others: Value) -> TrainingStep:
-    return net.tape.training_step([net.cross_entropy(y) for y in (logits, *others)])
+
+def _finish(net: Layers, logits: Value) -> TrainingStep:
+    return net.tape.training_step(net.total(logits))
 
 
 def _image(net: Layers, batch: int) -> Value:
@@ -17,11 +21,17 @@ def _image(net: Layers, batch: int) -> Value:
 
 
 def _unit(
-    net: Layers, x: Value, channels: int, kernel: int = 1, stride: int = 1, groups: int = 1
+    net: Layers,
+    x: Value,
+    channels: int,
+    kernel: int = 1,
+    stride: int = 1,
+    groups: int = 1,
+    active: Activation | None = None,
 ) -> Value:
-    """Convolution without bias, batch norm, ReLU in place."""
+    """Convolution without bias, batch norm, and an activation: ReLU in place if none is given."""
     y = net.convolution(x, channels, kernel, stride, kernel // 2, groups=groups)
-    return net.relu(net.batch_norm(y))
+    return (active or net.relu)(net.batch_norm(y))
 
 
 def alexnet(batch: int) -> TrainingStep:
@@ -82,10 +92,10 @@ def resnet50(batch: int) -> TrainingStep:
     return _finish(net, net.linear(net.flatten(net.mean_pool(x)), CLASSES))
 
 
-def resnet3d(batch: int) -> TrainingStep:
-    """ResNet3D-18 on 16 frames of 112 x 112 pixels."""
+def resnet3d(batch: int, frames: int) -> TrainingStep:
+    """ResNet3D-18 on frames of 112 x 112 pixels."""
     net = Layers()
-    clip = net.tape.resident(batch, 3, 16, 112, 112)
+    clip = net.tape.resident(batch, 3, frames, 112, 112)
     x = net.relu(net.batch_norm(net.convolution(clip, 64, (3, 7, 7), (1, 2, 2), (1, 3, 3))))
     for stage, channels in enumerate((64, 128, 256, 512)):
         for block in range(2):
@@ -133,7 +143,7 @@ def googlenet(batch: int) -> TrainingStep:
         ]
         x = net.concatenate(branches)
     x = net.dropout(net.flatten(net.mean_pool(x)))
-    return _finish(net, net.linear(x, CLASSES), *auxiliary)
+    return _finish(net, net.concatenate([net.linear(x, CLASSES), *auxiliary]))
 
 
 def _auxiliary(net: Layers, x: Value) -> Value:
@@ -152,11 +162,13 @@ def mobilenet_v1(batch: int) -> TrainingStep:
     return _finish(net, net.linear(net.flatten(net.mean_pool(x)), CLASSES))
 
 
-def _inverted(net: Layers, x: Value, channels: int, kernel: int, stride: int, expand: int) -> Value:
+def _inverted(
+    net: Layers, x: Value, channels: int, kernel: int, stride: int, expand: int, active: Activation
+) -> Value:
     """An inverted residual: expand, depthwise, project, and the sum where shapes agree."""
     hidden = x.shape[1] * expand
-    y = _unit(net, x, hidden) if expand != 1 else x
-    y = _unit(net, y, hidden, kernel, stride, hidden)
+    y = _unit(net, x, hidden, active=active) if expand != 1 else x
+    y = _unit(net, y, hidden, kernel, stride, hidden, active)
     y = net.batch_norm(net.convolution(y, channels, 1))
     return net.add(x, y) if x.shape == y.shape else y
 
@@ -164,7 +176,7 @@ def _inverted(net: Layers, x: Value, channels: int, kernel: int, stride: int, ex
 def mobilenet_v2(batch: int) -> TrainingStep:
     """MobileNet v2."""
     net = Layers()
-    x = _unit(net, _image(net, batch), 32, 3, 2)
+    x = _unit(net, _image(net, batch), 32, 3, 2, active=net.relu6)
     for expand, channels, blocks, stride in (
         (1, 16, 1, 1),
         (6, 24, 2, 2),
@@ -175,17 +187,23 @@ def mobilenet_v2(batch: int) -> TrainingStep:
         (6, 320, 1, 1),
     ):
         for block in range(blocks):
-            x = _inverted(net, x, channels, 3, 1 if block else stride, expand)
-    x = net.dropout(net.flatten(net.mean_pool(_unit(net, x, 1280))))
+            x = _inverted(net, x, channels, 3, 1 if block else stride, expand, net.relu6)
+    x = _unit(net, x, 1280, active=net.relu6)
+    x = net.dropout(net.flatten(net.mean_pool(x)))
     return _finish(net, net.linear(x, CLASSES))
 
 
-def mnasnet(batch: int) -> TrainingStep:
-    """MNASNet 1.0."""
+def mnasnet(batch: int, width: float) -> TrainingStep:
+    """MNASNet, its channels multiplied by the width and rounded to a multiple of 8."""
+
+    def scaled(channels: int) -> int:
+        rounded = max(8, int(channels * width + 4) // 8 * 8)
+        return rounded if rounded >= 0.9 * channels * width else rounded + 8
+
     net = Layers()
-    x = _unit(net, _image(net, batch), 32, 3, 2)
-    x = _unit(net, x, 32, 3, 1, 32)
-    x = net.batch_norm(net.convolution(x, 16, 1))
+    x = _unit(net, _image(net, batch), scaled(32), 3, 2)
+    x = _unit(net, x, scaled(32), 3, 1, scaled(32))
+    x = net.batch_norm(net.convolution(x, scaled(16), 1))
     for kernel, stride, expand, channels, blocks in (
         (3, 2, 3, 24, 3),
         (5, 2, 3, 40, 3),
@@ -195,7 +213,8 @@ def mnasnet(batch: int) -> TrainingStep:
         (3, 1, 6, 320, 1),
     ):
         for block in range(blocks):
-            x = _inverted(net, x, channels, kernel, 1 if block else stride, expand)
+            step = 1 if block else stride
+            x = _inverted(net, x, scaled(channels), kernel, step, expand, net.relu)
     x = net.dropout(net.flatten(net.mean_pool(_unit(net, x, 1280))))
     return _finish(net, net.linear(x, CLASSES))
 

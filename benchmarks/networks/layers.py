@@ -96,9 +96,15 @@ class Layers:
         return self.tape.on_backward(y, backward)
 
     def relu(self, x: Value, *, in_place: bool = True) -> Value:
-        """ReLU (or ReLU6): its gradient is found from its output."""
+        """ReLU: its gradient is found from its output."""
         y = self.tape.overwrite("relu_", x) if in_place else self._elementwise("relu", x)
         return self._elementwise_backward("threshold_backward", x, y, [y])
+
+    def relu6(self, x: Value) -> Value:
+        """ReLU6 in place: its gradient is found from its input, of which it keeps a copy."""
+        (kept,) = self.tape.op("clone", [x], x.shape)
+        y = self.tape.overwrite("hardtanh_", x)
+        return self._elementwise_backward("hardtanh_backward", x, y, [kept])
 
     def silu(self, x: Value) -> Value:
         """SiLU: keeps its input."""
@@ -197,6 +203,11 @@ class Layers:
         (y,) = self.tape.op("clone", [x], shape)
         return self._backward("clone", x, y, [])
 
+    def stretch(self, x: Value, batch: int) -> Value:
+        """A parameter x [1, ...] as a view for each sample; its gradient is the sum over them."""
+        y = self.tape.view("expand", x, (batch, *x.shape[1:]))
+        return self.tape.on_backward(y, lambda dy: [(x, self.tape.op("sum", [dy], x.shape)[0])])
+
     def add(self, x: Value, z: Value, *, in_place: bool = False) -> Value:
         """The sum of two values of one shape; both get its gradient as it is."""
         if in_place:
@@ -277,12 +288,7 @@ class Layers:
 
         return self.tape.on_backward(y, backward)
 
-    def cross_entropy(self, x: Value) -> Value:
-        """The mean loss of logits [rows, classes]: keeps the log-probabilities."""
-        labels = self.tape.resident(x.shape[0], item_bytes=INDEX)
-        log_probability = self._elementwise("_log_softmax", x)
-        self._elementwise_backward(
-            "_log_softmax_backward_data", x, log_probability, [log_probability]
-        )
-        (loss,) = self.tape.op("nll_loss", [log_probability, labels], ())
-        return self._backward("nll_loss_backward", log_probability, loss, [log_probability, labels])
+    def total(self, x: Value) -> Value:
+        """The sum of all elements; its gradient is one number, seen in every place."""
+        (y,) = self.tape.op("sum", [x], ())
+        return self.tape.on_backward(y, lambda dy: [(x, self.tape.view("expand", dy, x.shape))])

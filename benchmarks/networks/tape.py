@@ -168,10 +168,9 @@ class Tape:
             self._backward.append((y, rule))
         return y
 
-    def training_step(self, losses: Sequence[Value]) -> TrainingStep:
-        """Run the backward pass from the losses, then update every parameter."""
-        for loss in losses:
-            (self._gradients[loss],) = self.op("ones_like", [loss], loss.shape)
+    def training_step(self, loss: Value) -> TrainingStep:
+        """Run the backward pass from the loss, then update every parameter."""
+        (self._gradients[loss],) = self.op("ones_like", [loss], loss.shape)
         for y, rule in reversed(self._backward):
             gradient = self._gradients.pop(y, None)
             if gradient is None:

@@ -1,12 +1,9 @@
-"""Transformers of OLLA's set."""
+"""Transformers."""
 
 from __future__ import annotations
 
-from networks.layers import Layers
+from networks.layers import INDEX, Layers
 from networks.tape import TrainingStep, Value
-
-TOKENS = 128
-"""Tokens of a sentence."""
 
 
 def _attention(net: Layers, x: Value, source: Value, heads: int, *, dropout: bool) -> Value:
@@ -39,64 +36,50 @@ def _sum_and_norm(net: Layers, x: Value, y: Value) -> Value:
     return net.layer_norm(net.add(x, net.dropout(y)))
 
 
-def transformer(batch: int) -> TrainingStep:
-    """The base transformer: 6 + 6 layers of width 512, on embedded sentences; its outputs' mean."""
+def transformer(batch: int, layers: int, heads: int, tokens: tuple[int, int]) -> TrainingStep:
+    """`torch.nn.Transformer` of width 512: on sentences already embedded, source and target."""
     net = Layers()
-    source = net.tape.resident(batch, TOKENS, 512)
-    target = net.tape.resident(batch, TOKENS, 512)
+    source, target = (net.tape.resident(batch, length, 512) for length in tokens)
 
     def feed_forward(x: Value) -> Value:
         return _sum_and_norm(net, x, _feed_forward(net, x, 2048, gelu=False, dropout=True))
 
     x = source
-    for _ in range(6):
-        x = feed_forward(_sum_and_norm(net, x, _attention(net, x, x, 8, dropout=True)))
+    for _ in range(layers):
+        x = feed_forward(_sum_and_norm(net, x, _attention(net, x, x, heads, dropout=True)))
     memory = net.layer_norm(x)
     x = target
-    for _ in range(6):
-        x = _sum_and_norm(net, x, _attention(net, x, x, 8, dropout=True))
-        x = _sum_and_norm(net, x, _attention(net, x, memory, 8, dropout=True))
+    for _ in range(layers):
+        x = _sum_and_norm(net, x, _attention(net, x, x, heads, dropout=True))
+        x = _sum_and_norm(net, x, _attention(net, x, memory, heads, dropout=True))
         x = feed_forward(x)
-    return net.tape.training_step([net.mean_pool(net.layer_norm(x))])
+    return net.tape.training_step(net.total(net.layer_norm(x)))
 
 
-def vit_b_16(batch: int) -> TrainingStep:
-    """ViT-B/16 on 224 x 224 images."""
+def vision_transformer(batch: int, width: int, layers: int, heads: int) -> TrainingStep:
+    """ViT on 224 x 224 images in patches of 16 x 16."""
     net = Layers()
     image = net.tape.resident(batch, 3, 224, 224)
-    patches = net.convolution(image, 768, 16, 16, bias=True)
-    x = net.reshape(patches, batch, 196, 768)
-    x = net.add_parameter(net.concatenate([net.tape.parameter(batch, 1, 768), x]))
-    for _ in range(12):
+    patches = net.convolution(image, width, 16, 16, bias=True)
+    x = net.reshape(patches, batch, 196, width)
+    token = net.stretch(net.tape.parameter(1, 1, width), batch)
+    x = net.add_parameter(net.concatenate([token, x]))
+    for _ in range(layers):
         y = net.layer_norm(x)
-        x = net.add(_attention(net, y, y, 12, dropout=False), x)
-        y = _feed_forward(net, net.layer_norm(x), 3072, gelu=True, dropout=False)
+        x = net.add(_attention(net, y, y, heads, dropout=False), x)
+        y = _feed_forward(net, net.layer_norm(x), 4 * width, gelu=True, dropout=False)
         x = net.add(x, y)
     logits = net.linear(net.first(net.layer_norm(x)), 1000)
-    return net.tape.training_step([net.cross_entropy(logits)])
+    return net.tape.training_step(net.total(logits))
 
 
-def _encoder(
-    batch: int, entries: int, positions: int, *, layers: int, classes: int
-) -> TrainingStep:
-    """A base-size encoder (width 768) that classifies sentences."""
+def encoder(batch: int, entries: int, tokens: int) -> TrainingStep:
+    """A base-size encoder (12 layers of width 768, 514 positions), without a head."""
     net = Layers()
-    tokens = net.tape.resident(batch, TOKENS, item_bytes=8)
-    places = net.tape.resident(batch, TOKENS, item_bytes=8)
-    x = net.add(net.embedding(tokens, entries, 768), net.embedding(places, positions, 768))
+    words, places = (net.tape.resident(batch, tokens, item_bytes=INDEX) for _ in range(2))
+    x = net.add(net.embedding(words, entries, 768), net.embedding(places, 514, 768))
     x = net.dropout(net.layer_norm(x))
-    for _ in range(layers):
+    for _ in range(12):
         x = _sum_and_norm(net, x, _attention(net, x, x, 12, dropout=True))
         x = _sum_and_norm(net, x, _feed_forward(net, x, 3072, gelu=True, dropout=True))
-    x = net.dropout(net.tanh(net.linear(net.dropout(net.first(x)), 768)))
-    return net.tape.training_step([net.cross_entropy(net.linear(x, classes))])
-
-
-def bert(batch: int) -> TrainingStep:
-    """BERT-base."""
-    return _encoder(batch, 30_522, 512, layers=12, classes=2)
-
-
-def xlm_r(batch: int) -> TrainingStep:
-    """XLM-R base."""
-    return _encoder(batch, 250_002, 514, layers=12, classes=2)
+    return net.tape.training_step(net.total(x))
