@@ -1,46 +1,46 @@
 /* train_step.c: one training step, digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 5f7686da). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 3b0c92b6). Do not edit: change the plan and build again.
  *
  *   58 steps: 48 compute, 0 of them again; 5 page-outs, 5 page-ins
  *
  *     offset      bytes  tensor     holds                                  steps
- *     20,896      1,024  T0000_1    x                                      1-4
- *     20,896      8,192  T0005      conv2                                  10-46
- *     20,896      8,192  T0032      conv2.backward_input                   50-52
- *     20,896      8,192  T0033      relu1.backward                         52-55
- *     20,896      8,192  T0035      bn1.backward_input                     55-58
- *     29,088      1,024  T0000_2    x                                      57-58
- *     29,088      8,192  T0001      conv1                                  3-7, 53-55
- *     29,088      8,192  T0003      bn1                                    7-8
- *     29,088      8,192  T0004      relu1                                  8-10, 48-52
+ *     20,896      1,024  T0000_2    x                                      57-58
+ *     20,896      8,192  T0001      conv1                                  3-7, 53-55
+ *     20,896      8,192  T0003      bn1                                    7-8
+ *     20,896      8,192  T0004      relu1                                  8-52
+ *     29,088      1,024  T0000_1    x                                      1-4
+ *     29,088      8,192  T0005      conv2                                  9-13, 45-47
  *     29,088      8,192  T0007      bn2                                    13-14
  *     29,088      8,192  T0008      relu2                                  14-44
- *     29,088         64  T0029      bn2.backward_affine                    45-47
- *     37,280      2,048  T0009_2    pool2                                  41-42
+ *     29,088      8,192  T0032      conv2.backward_input                   50-52
+ *     29,088      8,192  T0033      relu1.backward                         52-55
+ *     29,088      8,192  T0035      bn1.backward_input                     55-58
+ *     37,280      2,048  T0009_2    pool2                                  40-42
  *     37,280      4,096  T0010      conv3                                  17-21, 36-38
  *     37,280      4,096  T0012      bn3                                    21-22
  *     37,280      4,096  T0013      relu3                                  22-35
  *     37,280      8,192  T0027      pool2.backward                         43-44
- *     37,280      8,192  T0028      relu2.backward                         44-46
- *     37,280      8,192  T0030      bn2.backward_input                     46-50
+ *     37,280      8,192  T0028      relu2.backward                         44-47
+ *     37,280      8,192  T0030      bn2.backward_input                     47-50
  *     37,280         64  T0034      bn1.backward_affine                    54-56
  *     41,376      2,048  T0009_1    pool2                                  15-18
  *     41,376      1,024  T0014      pool3                                  23-24
- *     41,376      1,024  T0015      flatten                                24-31
+ *     41,376      1,024  T0015      flatten                                24-32
  *     41,376      4,096  T0022      pool3.backward                         34-35
  *     41,376      4,096  T0023      relu3.backward                         35-38
  *     41,376      4,096  T0025      bn3.backward_input                     38-42
  *     42,400        160  T0016      logits                                 25-28
- *     42,400        160  T0018      loss.backward                          28-31
+ *     42,400        160  T0018      loss.backward                          28-32
  *     42,560         16  T0017      load y                                 26-28
- *     42,560         40  T0019      logits.backward_bias                   29-32
- *     45,472      1,024  T0020      logits.backward_input                  30-33
- *     45,472      1,024  T0021      flatten.backward                       33-34
+ *     42,560         40  T0019      logits.backward_bias                   29-33
+ *     45,472      1,024  T0020      logits.backward_input                  30-31
+ *     45,472      1,024  T0021      flatten.backward                       31-34
  *     45,472        128  T0024      bn3.backward_affine                    37-39
- *     45,472      2,048  T0026      conv3.backward_input                   40-43
+ *     45,472      2,048  T0026      conv3.backward_input                   41-43
+ *     45,472         64  T0029      bn2.backward_affine                    46-48
  *     45,472      2,304  T0031      conv2.backward_weight                  49-51
  *     46,496        128  T0011      bn3.statistics                         19-38
- *     47,520         64  T0006      bn2.statistics                         11-46
+ *     47,520         64  T0006      bn2.statistics                         11-47
  *     47,776         64  T0002      bn1.statistics                         5-55
  */
 #include <stddef.h>
@@ -48,13 +48,13 @@
 #include "ops.h"
 #include "poet.h"
 
-#define T0000_1 ((float *)(void *)(poet_arena + 20896u)) /* x [4,1,8,8] */
-#define T0000_2 ((float *)(void *)(poet_arena + 29088u)) /* x [4,1,8,8] */
-#define T0001 ((float *)(void *)(poet_arena + 29088u)) /* conv1 [4,8,8,8] */
+#define T0000_1 ((float *)(void *)(poet_arena + 29088u)) /* x [4,1,8,8] */
+#define T0000_2 ((float *)(void *)(poet_arena + 20896u)) /* x [4,1,8,8] */
+#define T0001 ((float *)(void *)(poet_arena + 20896u)) /* conv1 [4,8,8,8] */
 #define T0002 ((float *)(void *)(poet_arena + 47776u)) /* bn1.statistics [2,8] */
-#define T0003 ((float *)(void *)(poet_arena + 29088u)) /* bn1 [4,8,8,8] */
-#define T0004 ((float *)(void *)(poet_arena + 29088u)) /* relu1 [4,8,8,8] */
-#define T0005 ((float *)(void *)(poet_arena + 20896u)) /* conv2 [4,8,8,8] */
+#define T0003 ((float *)(void *)(poet_arena + 20896u)) /* bn1 [4,8,8,8] */
+#define T0004 ((float *)(void *)(poet_arena + 20896u)) /* relu1 [4,8,8,8] */
+#define T0005 ((float *)(void *)(poet_arena + 29088u)) /* conv2 [4,8,8,8] */
 #define T0006 ((float *)(void *)(poet_arena + 47520u)) /* bn2.statistics [2,8] */
 #define T0007 ((float *)(void *)(poet_arena + 29088u)) /* bn2 [4,8,8,8] */
 #define T0008 ((float *)(void *)(poet_arena + 29088u)) /* relu2 [4,8,8,8] */
@@ -79,13 +79,13 @@
 #define T0026 ((float *)(void *)(poet_arena + 45472u)) /* conv3.backward_input [4,8,4,4] */
 #define T0027 ((float *)(void *)(poet_arena + 37280u)) /* pool2.backward [4,8,8,8] */
 #define T0028 ((float *)(void *)(poet_arena + 37280u)) /* relu2.backward [4,8,8,8] */
-#define T0029 ((float *)(void *)(poet_arena + 29088u)) /* bn2.backward_affine [2,8] */
+#define T0029 ((float *)(void *)(poet_arena + 45472u)) /* bn2.backward_affine [2,8] */
 #define T0030 ((float *)(void *)(poet_arena + 37280u)) /* bn2.backward_input [4,8,8,8] */
 #define T0031 ((float *)(void *)(poet_arena + 45472u)) /* conv2.backward_weight [8,8,3,3] */
-#define T0032 ((float *)(void *)(poet_arena + 20896u)) /* conv2.backward_input [4,8,8,8] */
-#define T0033 ((float *)(void *)(poet_arena + 20896u)) /* relu1.backward [4,8,8,8] */
+#define T0032 ((float *)(void *)(poet_arena + 29088u)) /* conv2.backward_input [4,8,8,8] */
+#define T0033 ((float *)(void *)(poet_arena + 29088u)) /* relu1.backward [4,8,8,8] */
 #define T0034 ((float *)(void *)(poet_arena + 37280u)) /* bn1.backward_affine [2,8] */
-#define T0035 ((float *)(void *)(poet_arena + 20896u)) /* bn1.backward_input [4,8,8,8] */
+#define T0035 ((float *)(void *)(poet_arena + 29088u)) /* bn1.backward_input [4,8,8,8] */
 
 int poet_train_step(void)
 {
@@ -105,10 +105,10 @@ int poet_train_step(void)
     poet_batch_norm_normalize_f32(&OP0003, T0001, T0002, P0001, T0003);
     /*   8  relu1: relu T0003[4,8,8,8] -> T0004[4,8,8,8] */
     poet_relu_forward_f32(&OP0004, T0003, T0004);
-    /*   9  page out relu1, wanted again at step 48 */
-    POET_TRY(poet_page_out(SLOT_T0004, T0004, 8192u));
-    /*  10  conv2: conv2d T0004[4,8,8,8], P0003[8,8,3,3] -> T0005[4,8,8,8] */
+    /*   9  conv2: conv2d T0004[4,8,8,8], P0003[8,8,3,3] -> T0005[4,8,8,8] */
     poet_conv2d_forward_f32(&OP0005, T0004, P0003, NULL, T0005);
+    /*  10  page out conv2, wanted again at step 45 */
+    POET_TRY(poet_page_out(SLOT_T0005, T0005, 8192u));
     /*  11  bn2.statistics: batch_norm_statistics T0005[4,8,8,8] -> T0006[2,8] */
     poet_batch_norm_statistics_f32(&OP0001, T0005, T0006);
     /*  12  bn2.update_running: batch_norm_update_running T0006[2,8] -> P0005[2,8] */
@@ -119,7 +119,7 @@ int poet_train_step(void)
     poet_relu_forward_f32(&OP0004, T0007, T0008);
     /*  15  pool2: max_pool2d T0008[4,8,8,8] -> T0009_1[4,8,4,4] */
     poet_max_pool2d_forward_f32(&OP0006, T0008, T0009_1);
-    /*  16  page out pool2, wanted again at step 41 */
+    /*  16  page out pool2, wanted again at step 40 */
     POET_TRY(poet_page_out(SLOT_T0009, T0009_1, 2048u));
     /*  17  conv3: conv2d T0009_1[4,8,4,4], P0006[16,8,3,3] -> T0010[4,16,4,4] */
     poet_conv2d_forward_f32(&OP0007, T0009_1, P0006, NULL, T0010);
@@ -148,12 +148,12 @@ int poet_train_step(void)
     poet_linear_backward_bias_f32(&OP0015, T0018, T0019);
     /*  30  logits.backward_input: linear_backward_input P0009[10,64], T0018[4,10] -> T0020[4,64] */
     poet_linear_backward_input_f32(&OP0013, P0009, T0018, T0020);
-    /*  31  logits.weight.update: linear_backward_weight_sgd T0015[4,64], T0018[4,10] -> P0009[10,64], P0012[10,64] */
+    /*  31  flatten.backward: reshape T0020[4,64] -> T0021[4,16,2,2] (a view: nothing moves) */
+    /*  32  logits.weight.update: linear_backward_weight_sgd T0015[4,64], T0018[4,10] -> P0009[10,64], P0012[10,64] */
     poet_linear_backward_weight_sgd_f32(&OP0016, T0015, T0018, P0009, P0012);
-    /*  32  logits.bias.update: sgd T0019[10] -> P0010[10], P0013[10] */
+    /*  33  logits.bias.update: sgd T0019[10] -> P0010[10], P0013[10] */
     POET_TRY(poet_capture(CAPTURE_P0010, T0019, 40u));
     poet_sgd_update_f32(&OP0017, T0019, NULL, P0010, P0013);
-    /*  33  flatten.backward: reshape T0020[4,64] -> T0021[4,16,2,2] (a view: nothing moves) */
     /*  34  pool3.backward: max_pool2d_backward T0013[4,16,4,4], T0021[4,16,2,2] -> T0022[4,16,4,4] */
     poet_max_pool2d_backward_f32(&OP0012, T0013, T0021, T0022);
     /*  35  relu3.backward: relu_backward T0013[4,16,4,4], T0022[4,16,4,4] -> T0023[4,16,4,4] */
@@ -167,25 +167,25 @@ int poet_train_step(void)
     /*  39  bn3.affine.update: sgd T0024[2,16] -> P0007[2,16], P0014[2,16] */
     POET_TRY(poet_capture(CAPTURE_P0007, T0024, 128u));
     poet_sgd_update_f32(&OP0018, T0024, NULL, P0007, P0014);
-    /*  40  conv3.backward_input: conv2d_backward_input P0006[16,8,3,3], T0025[4,16,4,4] -> T0026[4,8,4,4] */
-    poet_conv2d_backward_input_f32(&OP0007, P0006, T0025, T0026);
-    /*  41  page in pool2 */
+    /*  40  page in pool2 */
     POET_TRY(poet_page_in(SLOT_T0009, T0009_2, 2048u));
+    /*  41  conv3.backward_input: conv2d_backward_input P0006[16,8,3,3], T0025[4,16,4,4] -> T0026[4,8,4,4] */
+    poet_conv2d_backward_input_f32(&OP0007, P0006, T0025, T0026);
     /*  42  conv3.weight.update: conv2d_backward_weight_sgd T0009_2[4,8,4,4], T0025[4,16,4,4] -> P0006[16,8,3,3], P0015[16,8,3,3] */
     poet_conv2d_backward_weight_sgd_f32(&OP0019, T0009_2, T0025, P0006, P0015);
     /*  43  pool2.backward: max_pool2d_backward T0008[4,8,8,8], T0026[4,8,4,4] -> T0027[4,8,8,8] */
     poet_max_pool2d_backward_f32(&OP0006, T0008, T0026, T0027);
     /*  44  relu2.backward: relu_backward T0008[4,8,8,8], T0027[4,8,8,8] -> T0028[4,8,8,8] */
     poet_relu_backward_f32(&OP0004, T0008, T0027, T0028);
-    /*  45  bn2.backward_affine: batch_norm_backward_affine T0005[4,8,8,8], T0006[2,8], T0028[4,8,8,8] -> T0029[2,8] */
+    /*  45  page in conv2 */
+    POET_TRY(poet_page_in(SLOT_T0005, T0005, 8192u));
+    /*  46  bn2.backward_affine: batch_norm_backward_affine T0005[4,8,8,8], T0006[2,8], T0028[4,8,8,8] -> T0029[2,8] */
     poet_batch_norm_backward_affine_f32(&OP0003, T0005, T0006, T0028, T0029);
-    /*  46  bn2.backward_input: batch_norm_backward_input T0005[4,8,8,8], T0006[2,8], P0004[2,8], T0029[2,8], T0028[4,8,8,8] -> T0030[4,8,8,8] */
+    /*  47  bn2.backward_input: batch_norm_backward_input T0005[4,8,8,8], T0006[2,8], P0004[2,8], T0029[2,8], T0028[4,8,8,8] -> T0030[4,8,8,8] */
     poet_batch_norm_backward_input_f32(&OP0003, T0005, T0006, P0004, T0029, T0028, T0030);
-    /*  47  bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
+    /*  48  bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0004, T0029, 64u));
     poet_sgd_update_f32(&OP0020, T0029, NULL, P0004, P0016);
-    /*  48  page in relu1 */
-    POET_TRY(poet_page_in(SLOT_T0004, T0004, 8192u));
     /*  49  conv2.backward_weight: conv2d_backward_weight T0004[4,8,8,8], T0030[4,8,8,8] -> T0031[8,8,3,3] */
     poet_conv2d_backward_weight_f32(&OP0005, T0004, T0030, T0031);
     /*  50  conv2.backward_input: conv2d_backward_input P0003[8,8,3,3], T0030[4,8,8,8] -> T0032[4,8,8,8] */
