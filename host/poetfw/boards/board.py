@@ -73,6 +73,7 @@ class BoardStorage:
         page_in: from storage to RAM.
         page_out: from RAM to storage.
         standby_power_w: what it draws while nothing is transferred.
+        overlap: whether a transfer runs while the core computes.
     """
 
     kind: str
@@ -80,6 +81,7 @@ class BoardStorage:
     page_in: TransferCost
     page_out: TransferCost
     standby_power_w: float
+    overlap: bool
 
 
 @dataclass(frozen=True, slots=True)

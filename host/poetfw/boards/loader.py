@@ -94,6 +94,7 @@ class _Transfer(_Table):
 
 class _Storage(_Table):
     kind: Literal["sd-spi", "file"]
+    overlap: bool = False
     block_bytes: _Figure[_BlockBytes]
     standby_power_w: _Figure[_WattsOrZero]
     page_in: _Transfer
@@ -129,6 +130,15 @@ class _BoardFile(_Table):
     def _twin_has_firmware(self) -> _BoardFile:
         if self.twin is not None and self.firmware is None:
             raise ValueError("a board with a twin needs a firmware table")
+        return self
+
+    @model_validator(mode="after")
+    def _firmware_waits(self) -> _BoardFile:
+        if self.firmware is not None and self.storage is not None and self.storage.overlap:
+            raise ValueError(
+                "storage.overlap must be false on a board with a firmware table: "
+                "the firmware waits for every transfer"
+            )
         return self
 
 
@@ -236,6 +246,7 @@ def _storage(table: _Storage) -> BoardStorage:
         page_in=TransferCost(**_values(table.page_in)),
         page_out=TransferCost(**_values(table.page_out)),
         standby_power_w=table.standby_power_w.value,
+        overlap=table.overlap,
     )
 
 

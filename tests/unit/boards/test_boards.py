@@ -91,6 +91,17 @@ def test_a_board_without_a_firmware_table_can_only_be_scheduled_for():
         assert caught.value.exit_code == 1
 
 
+def test_transfers_overlap_where_a_thread_can_wait_for_them():
+    overlap = {board.name: board.storage.overlap for board in list_boards() if board.storage}
+    assert overlap == {
+        "linux": False,
+        "mkr1000": False,
+        "nrf52840": False,
+        "rpi4": True,
+        "tx2": True,
+    }
+
+
 def test_linux_is_its_own_twin():
     assert load_board("linux").twin is None
 
@@ -132,6 +143,12 @@ def test_no_such_board(name: str):
         ("value = 10.98e-3", "value = 1e9", "power.active_w.value"),
         ("value = 0.109e-3", "value = -0.1", "storage.page_in.latency_s.value"),
         ("value = 512,", "value = 500,", "storage.block_bytes.value"),
+        (
+            'kind = "sd-spi"',
+            'kind = "sd-spi"\noverlap = true',
+            "the file: storage.overlap must be false on a board with a firmware table",
+        ),
+        ('kind = "sd-spi"', 'kind = "sd-spi"\noverlap = 1', "storage.overlap: .*not 1"),
         ('kind = "sd-spi"', 'kind = "tape"', "storage.kind: .*'sd-spi' or 'file', not 'tape'"),
         ("stack_bytes =", "stack =", "memory.stack_bytes is missing; memory.stack is not a key"),
         ('name = "nrf52840"', 'name = "x\\"; system()"', "name: "),

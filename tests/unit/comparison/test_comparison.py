@@ -91,6 +91,22 @@ def test_more_ram_never_takes_more_energy(settled: tuple[Comparison, tuple[Cell,
                 assert more.peak_bytes >= less.peak_bytes, name
 
 
+@pytest.mark.parametrize(("board", "overlap"), [("rpi4", True), ("tx2", True), ("linux", False)])
+def test_transfers_overlap_as_the_board_says(board: str, overlap: bool) -> None:
+    storage = Task(board, "mlp").problem().storage
+    assert storage is not None
+    assert storage.overlap is overlap
+
+
+def test_proactive_swapping_waits_less_than_on_demand() -> None:
+    comparison = Comparison.of(Task("rpi4", "resnet8", 4))
+    cells = comparison.cells((1.0,), ("swap-on-demand", "swap-proactive"), QUICK)
+    on_demand, proactive = (cell.time_s for cell in cells)
+    assert on_demand is not None
+    assert proactive is not None
+    assert comparison.everything.time_s <= proactive < on_demand
+
+
 def test_figures_are_the_simulators() -> None:
     comparison = Comparison.of(Task("nrf52840", "digits-cnn", 4))
     (cell,) = comparison.cells((0.8,), ("dtr",), QUICK)
