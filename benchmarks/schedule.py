@@ -298,8 +298,8 @@ def print_figure_5(quick: bool) -> list[Cell]:
             label = f"analytic, as {model_as}, {fraction:.0%}"
             print(f"{label:<26}{shown[0]:>16}{shown[1]:>12}", flush=True)
     print(
-        "  Capuchin here pages what costs least time in the analytic model, whose storage takes\n"
-        "  little energy per byte; the published Capuchin was measured with its own runtime."
+        "  By POET's own chip table paging every tensor once takes a few percent: the published\n"
+        "  Capuchin spends its energy on something else. See docs/comparing.md."
     )
     return cells
 
