@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from poetfw.errors import ConfigError
@@ -11,16 +11,20 @@ from poetfw.errors import ConfigError
 FILE = "poetfw.toml"
 
 
-def read_config(folder: Path, options: Mapping[str, frozenset[str]]) -> dict[str, dict[str, str]]:
+def read_config(
+    folder: Path, options: Mapping[str, Mapping[str, bool]]
+) -> dict[str, dict[str, str]]:
     """The settings in a folder's `poetfw.toml`, by command; nothing where there is no such file.
 
-    A key at the top holds for every command that has such an option; a key in a table named after
-    a command holds for that command only. Keys are spelled like the flags, without dashes in front,
-    and values become texts as they would stand behind a flag, so that both are read the same way.
+    A key at the top holds for every command in which this option means the same; a key in a table
+    named after a command holds for that command only. Keys are spelled like the flags, without
+    dashes in front, and values become texts as they would stand behind a flag, so that both are
+    read the same way.
 
     Args:
         folder: where to look.
-        options: the options that each command has, spelled like their flags.
+        options: the options that each command has, spelled like their flags, and whether each
+            means the same in all commands.
 
     Raises:
         ConfigError: the file is malformed, or has a key that no command has as an option.
@@ -45,9 +49,10 @@ def read_config(folder: Path, options: Mapping[str, frozenset[str]]) -> dict[str
                     raise _unknown(path, f"{key}.{inner}", options[key])
                 settings[key][inner] = _text(path, f"{key}.{inner}", setting)
             continue
-        commands = [command for command, known in options.items() if key in known]
+        commands = [command for command, known in options.items() if known.get(key)]
         if not commands:
-            raise _unknown(path, key, frozenset().union(*options.values()))
+            shared = {name for known in options.values() for name in known if known[name]}
+            raise _unknown(path, key, shared)
         for command in commands:
             settings[command].setdefault(key, _text(path, key, value))
     return settings
@@ -64,7 +69,7 @@ def _text(path: Path, key: str, value: object) -> str:
     return text
 
 
-def _unknown(path: Path, key: str, known: frozenset[str]) -> ConfigError:
+def _unknown(path: Path, key: str, known: Iterable[str]) -> ConfigError:
     return ConfigError(
         f"{path}: {key} is no setting of poetfw", "use one of: " + ", ".join(sorted(known))
     )

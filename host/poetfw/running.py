@@ -111,7 +111,8 @@ def open_project(folder: Path, board: str | None = None) -> BuiltProject:
         board: name of the board it must be for; None for any.
 
     Raises:
-        OutputError: there is none, it was not compiled, or it is for another board.
+        OutputError: there is none, it was not compiled, its firmware is gone, or it is for
+            another board.
     """
     report = BuildReport.read(folder / REPORT)
     if board not in (None, report.board):
@@ -120,10 +121,14 @@ def open_project(folder: Path, board: str | None = None) -> BuiltProject:
             f"use --board {report.board}, or name another folder with --out",
         )
     project = BuiltProject(folder, load_board(folder / "board.toml"), report, read_stages(folder))
-    if report.elf is None or not project.runnable.is_file():
+    if report.elf is None:
         raise OutputError(
             f"{folder} was generated but not compiled",
             "run `poetfw build` without --generate-only",
+        )
+    if not project.runnable.is_file():
+        raise OutputError(
+            f"{project.runnable}, the compiled firmware, is gone", "run `poetfw build` again"
         )
     return project
 

@@ -77,14 +77,14 @@ CASES = (
         "parent is a file",
         f"{BUILD} --out out/project",
         1,
-        ("cannot write out/project", "choose another folder with --out"),
+        ("'out/project' cannot be used: Not a directory", "choose another folder with --out"),
         text("out", ""),
     ),
     Case(
         "output cannot be made",
         f"{BUILD} --out /proc/poetfw/project",
         1,
-        ("cannot write /proc/poetfw/project",),
+        ("'/proc/poetfw/project' cannot be used:",),
     ),
     Case(
         "name with a dollar sign",
@@ -120,5 +120,26 @@ CASES = (
         1,
         ("out is not empty and holds no project of poetfw",),
         both(text("other/thesis.tex", ""), link("out", "other")),
+    ),
+    *(
+        Case(
+            f"file of {command.split()[0]} cannot be made",
+            command,
+            1,
+            (f"cannot write {file}: Not a directory",),
+            text("out", ""),
+        )
+        for command, file in (
+            ("place missing.csv --out out/placed.csv", "out/placed.csv"),
+            ("schedule --problem missing.json --export out/p.json", "out/p.json"),
+            ("compare --board none --csv out/cells.csv", "out/cells.csv"),
+            ("sweep --boards none --models none --csv out/cells.csv", "out/cells.csv"),
+        )
+    ),
+    Case(
+        "picture cannot be made",
+        "compare --board none --plot /proc/energy.svg",
+        1,
+        ("cannot write /proc/energy.svg:",),
     ),
 )

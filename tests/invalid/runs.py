@@ -105,7 +105,7 @@ CASES = (
     run(
         "no firmware",
         1,
-        ("build/linux was generated but not compiled",),
+        ("firmware.elf, the compiled firmware, is gone", "run `poetfw build` again"),
         lambda folder: (folder / ELF).unlink(),
     ),
     run(
@@ -118,7 +118,7 @@ CASES = (
     run(
         "firmware that hangs",
         4,
-        ("the firmware hangs: it did not end within 1 s", "nothing at all"),
+        ("the firmware hangs: it did not end within 1 s; the last it said was nothing at all",),
         firmware("sleep 60"),
         f"{RUN} --timeout 1",
     ),

@@ -28,8 +28,26 @@ CASES = (
     Case("seed beyond 32 bits", f"{GENERATE} --seed 4294967296", 2, ("not in the range",)),
     Case("no steps", "run --board linux --steps 0", 2, ("0 is not in the range x>=1",)),
     Case("no time", "run --board linux --timeout 0", 2, ("not in the range x>0",)),
-    Case("time is NaN", "run --board linux --timeout nan", 2, ("nan is not a number",)),
-    Case("time limit is NaN", f"{GENERATE} --time-limit nan", 2, ("nan is not a number",)),
+    Case("time is NaN", "run --board linux --timeout nan", 2, ("nan is not a finite number",)),
+    Case("time limit is NaN", f"{GENERATE} --time-limit nan", 2, ("nan is not a finite number",)),
+    Case(
+        "unknown scheduler without a build",
+        "schedule --board linux --model mlp --scheduler magic",
+        2,
+        ("'magic' is not one of", "poet"),
+    ),
+    Case(
+        "unknown scheduler to compare",
+        "compare --board linux --model mlp --schedulers poet,magic",
+        2,
+        ("'magic' is not one of", "poet"),
+    ),
+    Case(
+        "unknown scheduler to sweep with",
+        "sweep --boards linux --models mlp --schedulers magic",
+        2,
+        ("'magic' is not one of", "poet"),
+    ),
     Case(
         "learning rate is NaN", f"{GENERATE} --learning-rate nan", 1, ("the learning rate is nan",)
     ),
@@ -155,6 +173,13 @@ CASES = (
         1,
         ("poetfw.toml: [train] is no command of poetfw",),
         text(SETTINGS, "[train]\nsteps = 8\n"),
+    ),
+    Case(
+        "unknown setting, where an option of one command means something of its own",
+        "place buffers.csv",
+        1,
+        ("poetfw.toml: outs is no setting of poetfw", "out, "),
+        text(SETTINGS, 'outs = "here"\n'),
     ),
     Case(
         "setting is a list",

@@ -66,7 +66,7 @@ def test_the_papers_model_can_be_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--schedulers", "poet,magic"), 1, "there is no scheduler 'magic'"),
+        (("--schedulers", "poet,magic"), 2, "'magic' is not one of"),
         (("--fractions", "0.5,none"), 2, "'none' is not a valid float"),
         (("--fractions", "0.5,-1"), 2, "-1.0 is not in the range x>0"),
         (("--plot", "plot.gif"), 2, "ends in neither .svg nor .png"),
@@ -128,6 +128,14 @@ def test_a_sweep_on_processes_and_again_from_its_file(tmp_path: Path) -> None:
     ]
 
 
+def test_a_sweep_prints_reasons_below_each_table(tmp_path: Path) -> None:
+    result = poetfw("sweep", *GRID, "--schedulers", "checkpoint-all", "--jobs", "1", cwd=tmp_path)
+    assert result.code == 0, result.stderr
+    tables = result.stdout.split("energy over that of checkpoint-all")
+    assert len(tables) == 3
+    assert all("-  checkpoint-all at 0.8: " in table for table in tables[1:])
+
+
 def test_ctrl_c_ends_a_sweep_which_then_goes_on(tmp_path: Path) -> None:
     grid = ("--boards", "rpi4", "--models", "resnet18", "--fractions", "0.5,0.9", "--jobs", "1")
     command = ("sweep", *grid, "--schedulers", "poet", "--time-limit", "100", "--deadlines", "none")
@@ -155,7 +163,7 @@ def test_ctrl_c_ends_a_sweep_which_then_goes_on(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (("--deadlines", "soon"), 2, "'soon' is not a valid float"),
-        (("--schedulers", "magic"), 1, "there is no scheduler 'magic'"),
+        (("--schedulers", "magic"), 2, "'magic' is not one of"),
         (("--boards", "nowhere"), 1, "nowhere"),
         (("--jobs", "0"), 2, "0 is not in the range"),
     ],

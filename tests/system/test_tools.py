@@ -95,3 +95,14 @@ def test_an_exported_problem_is_the_one_that_was_solved(tmp_path: Path) -> None:
     again = succeed("schedule", "--problem", "problem.json", cwd=tmp_path)
     assert again["energy_j"] == solved["energy_j"]
     assert again["plan"] == solved["plan"]
+
+
+def test_the_projects_folder_is_no_file_of_placements(tmp_path: Path) -> None:
+    (tmp_path / "poetfw.toml").write_text('out = "project"\n')
+    arguments = ("place", EXAMPLES / "buffers.csv")
+    succeed(*arguments, cwd=tmp_path, POETFW_OUT="other")
+    assert [path.name for path in tmp_path.iterdir()] == ["poetfw.toml"]
+    succeed(*arguments, cwd=tmp_path, POETFW_PLACE_OUT="placed.csv")
+    (tmp_path / "poetfw.toml").write_text('[place]\nout = "again.csv"\n')
+    succeed(*arguments, cwd=tmp_path)
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "placed.csv").read_text()

@@ -16,6 +16,7 @@ from poetfw.cli.options import (
     option,
     out_folder,
     out_option,
+    scheduler_option,
     split_at_commas,
 )
 from poetfw.devices import choose_environment
@@ -29,7 +30,6 @@ from poetfw.pipeline import (
     write_build,
 )
 from poetfw.report import BuildReport
-from poetfw.schedule import SCHEDULERS
 from poetfw.training import LOSSES
 
 
@@ -62,17 +62,11 @@ from poetfw.training import LOSSES
 )
 @option(
     "--deadline",
-    type=float,
+    type=Positive(),
     metavar="SECONDS",
     help="Upper bound on the time of one training step.",
 )
-@option(
-    "--scheduler",
-    type=click.Choice(tuple(SCHEDULERS)),
-    default="poet",
-    show_default=True,
-    help="How to schedule recomputing and paging.",
-)
+@scheduler_option
 @option("--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]")
 @option(
     "--optimizer", type=click.Choice(("sgd",)), default="sgd", show_default=True, help="Optimizer."

@@ -10,6 +10,7 @@ import click
 
 from poetfw.cli import output
 from poetfw.cli.options import (
+    OutputFile,
     Positive,
     board_option,
     json_option,
@@ -41,19 +42,17 @@ def parse_numbers(
     return tuple(Positive().convert(part, parameter, context) for part in parts)
 
 
-class PictureFile(click.Path):
+class PictureFile(OutputFile):
     """The path of an SVG or PNG file to write."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path, dir_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path.
 
         Raises:
             BadParameter: its name ends in neither `.svg` nor `.png`.
+            OutputError: it cannot be written.
         """
-        path = Path(str(super().convert(value, param, ctx)))
+        path = super().convert(value, param, ctx)
         if path.suffix not in (".svg", ".png"):
             self.fail(f"{path} ends in neither .svg nor .png.", param, ctx)
         return path
@@ -88,7 +87,7 @@ class PictureFile(click.Path):
 @option(
     "--csv",
     "csv_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputFile(),
     metavar="FILE.csv",
     help="Write every figure of every cell to this file.",
 )
@@ -121,7 +120,6 @@ def compare(
         FRACTIONS,
         Comparison,
         Task,
-        check_schedulers,
         energy_lines,
         settle,
         to_csv,
@@ -132,7 +130,6 @@ def compare(
 
     names = tuple(dict.fromkeys(schedulers or COMPARED))
     budgets = tuple(dict.fromkeys(fractions or FRACTIONS))
-    check_schedulers(names)
     comparison = Comparison.of(Task(board, model, batch, model_as), deadline_factor)
     options = SolveOptions(solver=solver, time_limit_s=time_limit)
     cells: list[Cell] = []
@@ -192,12 +189,10 @@ def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
         f"{everything.time_s:.6g} s; costs are analytic)",
         cells,
     )
-    for line in _reasons(cells):
-        output.results.print(output.escaped(line))
 
 
 def print_overheads(title: str, cells: Sequence[Cell]) -> None:
-    """Print the energy overhead of each scheduler at each budget, "-" without a plan."""
+    """Print the energy overhead of each scheduler at each budget; below, why some have none."""
     fractions = list(dict.fromkeys(cell.ram_fraction for cell in cells))
     by_scheduler: dict[str, dict[float, Cell]] = {}
     for cell in cells:
@@ -208,6 +203,8 @@ def print_overheads(title: str, cells: Sequence[Cell]) -> None:
     ]
     columns = ["scheduler", *(f"{100 * fraction:.4g}%" for fraction in fractions)]
     output.results.print(output.table(title, columns, rows))
+    for line in _reasons(cells):
+        output.results.print(output.escaped(line))
 
 
 def _overhead(cell: Cell | None) -> str:

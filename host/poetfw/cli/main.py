@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from click.core import ParameterSource
 
 from poetfw import __version__
 from poetfw.cli import build, compare, doctor, listing, output, place, run, schedule, sweep
+from poetfw.cli.options import variable
 from poetfw.config import FILE, read_config
 from poetfw.errors import ConfigError, PoetfwError
 
@@ -37,15 +39,7 @@ def cli(context: click.Context) -> None:
     Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device or link,
     5 infeasible, 70 internal error, 130 interrupted.
     """
-    options = {
-        name: frozenset(
-            option.lstrip("-")
-            for parameter in command.params
-            for option in parameter.opts
-            if option.startswith("--")
-        )
-        for name, command in cli.commands.items()
-    }
+    options = {name: _options(command.params) for name, command in cli.commands.items()}
     settings = read_config(Path(), options)
     context.default_map = {
         name: {
@@ -55,6 +49,16 @@ def cli(context: click.Context) -> None:
             if parameter.name is not None and key in values
         }
         for name, values in settings.items()
+    }
+
+
+def _options(parameters: Sequence[click.Parameter]) -> dict[str, bool]:
+    """The options by their names, and whether each means the same in all commands."""
+    return {
+        flag.lstrip("-"): parameter.envvar in (None, variable(flag))
+        for parameter in parameters
+        for flag in parameter.opts
+        if flag.startswith("--")
     }
 
 

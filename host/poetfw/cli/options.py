@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 import click
 
 from poetfw.boards import Board
+from poetfw.firmware import check_output_file
+from poetfw.schedule import SCHEDULERS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Positive(click.FloatRange):
-    """A number above 0. In click's own range there is room for NaN."""
+    """A finite number above 0. In click's own range there is room for NaN."""
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
@@ -26,12 +28,30 @@ class Positive(click.FloatRange):
         """The number.
 
         Raises:
-            BadParameter: it is none, or not above 0.
+            BadParameter: it is none, not finite, or not above 0.
         """
         number = float(super().convert(value, param, ctx))
-        if math.isnan(number):
-            self.fail(f"{value} is not a number.", param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+class OutputFile(click.Path):
+    """The path of a file that is written at the end: that it can be is found at the beginning."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path.
+
+        Raises:
+            BadParameter: it is a folder.
+            OutputError: it cannot be written.
+        """
+        path = Path(str(super().convert(value, param, ctx)))
+        check_output_file(path)
+        return path
 
 
 def split_at_commas(
@@ -41,10 +61,25 @@ def split_at_commas(
     return tuple(part.strip() for value in values for part in value.split(","))
 
 
-def option(flag: str, *more: str, **settings: Any) -> Callable[[_Command], _Command]:
-    """A click option that may also be set by an environment variable: POETFW_BOARD for --board."""
-    variable = "POETFW_" + flag.lstrip("-").replace("-", "_").upper()
-    return click.option(flag, *more, envvar=variable, **settings)
+def option(
+    flag: str, *more: str, command: str | None = None, **settings: Any
+) -> Callable[[_Command], _Command]:
+    """A click option that may also be set by an environment variable: POETFW_BOARD for --board.
+
+    Args:
+        flag: the option, with its dashes.
+        more: further names, as click takes them.
+        command: where the option means something else than in other commands, the command; the
+            variable is then POETFW_PLACE_OUT, and no key at the top of poetfw.toml sets it.
+        settings: as click takes them.
+    """
+    return click.option(flag, *more, envvar=variable(flag, command), **settings)
+
+
+def variable(flag: str, command: str | None = None) -> str:
+    """The environment variable of an option, of all commands or of one."""
+    words = (flag.lstrip("-"),) if command is None else (command, flag.lstrip("-"))
+    return "_".join(("poetfw", *words)).replace("-", "_").upper()
 
 
 def json_option(command: _Command) -> _Command:
@@ -82,11 +117,35 @@ def parse_names(
     return None if value is None else tuple(part.strip() for part in value.split(","))
 
 
+def scheduler_option(command: _Command) -> _Command:
+    """--scheduler."""
+    return option(
+        "--scheduler",
+        type=click.Choice(tuple(SCHEDULERS)),
+        default="poet",
+        show_default=True,
+        help="How to schedule recomputing and paging.",
+    )(command)
+
+
+def parse_schedulers(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
+    """Callback of an option that takes names of schedulers with commas between them.
+
+    Raises:
+        BadParameter: there is no such scheduler.
+    """
+    known = click.Choice(tuple(SCHEDULERS))
+    names = parse_names(context, parameter, value)
+    return names and tuple(known.convert(name, parameter, context) for name in names)
+
+
 def schedulers_option(command: _Command) -> _Command:
     """--schedulers."""
     return option(
         "--schedulers",
-        callback=parse_names,
+        callback=parse_schedulers,
         metavar="NAME,...",
         help="Which schedulers.  [default: all but poet-algorithm-1]",
     )(command)

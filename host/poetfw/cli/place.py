@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from poetfw.cli import output
-from poetfw.cli.options import Positive, json_option, option
+from poetfw.cli.options import OutputFile, Positive, json_option, option
 from poetfw.errors import InfeasibleError
 
 _EPILOG = "Example:  poetfw place buffers.csv --capacity 1048576 --out placed.csv"
@@ -31,7 +31,8 @@ _EPILOG = "Example:  poetfw place buffers.csv --capacity 1048576 --out placed.cs
 )
 @option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    command="place",
+    type=OutputFile(),
     metavar="FILE.csv",
     help="Write the buffers with a column `offset` to this file.",
 )

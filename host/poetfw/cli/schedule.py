@@ -10,7 +10,15 @@ import click
 from click.core import ParameterSource
 
 from poetfw.cli import output
-from poetfw.cli.options import Positive, json_option, model_as_option, option, solver_option
+from poetfw.cli.options import (
+    OutputFile,
+    Positive,
+    json_option,
+    model_as_option,
+    option,
+    scheduler_option,
+    solver_option,
+)
 from poetfw.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -34,7 +42,7 @@ def _read(path: Path) -> bytes:
 @option("--board", metavar="NAME|FILE.toml", help="Instead of a problem: a board …")
 @option("--model", metavar="NAME|FILE.onnx", help="… and a model.")
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
-@option("--scheduler", default="poet", show_default=True, metavar="NAME", help="Which scheduler.")
+@scheduler_option
 @option("--ram", type=click.IntRange(0), metavar="BYTES", help="Budget.  [default: the problem's]")
 @option(
     "--ram-fraction",
@@ -42,7 +50,7 @@ def _read(path: Path) -> bytes:
     metavar="F",
     help="Budget as a fraction of the checkpoint-all peak.",
 )
-@option("--deadline", type=float, metavar="SECONDS", help="Upper bound on one training step.")
+@option("--deadline", type=Positive(), metavar="SECONDS", help="Upper bound on one training step.")
 @option(
     "--time-limit",
     type=Positive(),
@@ -60,7 +68,7 @@ def _read(path: Path) -> bytes:
 )
 @option(
     "--export",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputFile(),
     metavar="FILE.json",
     help="Do not solve: write the problem to this file, for --problem.",
 )

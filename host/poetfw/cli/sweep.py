@@ -11,6 +11,7 @@ import click
 from poetfw.cli import output
 from poetfw.cli.compare import parse_numbers, print_overheads
 from poetfw.cli.options import (
+    OutputFile,
     Positive,
     json_option,
     model_as_option,
@@ -69,6 +70,7 @@ def parse_deadlines(
 @solver_option
 @option(
     "--out",
+    command="sweep",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("sweep.jsonl"),
     show_default=True,
@@ -80,7 +82,7 @@ def parse_deadlines(
 @option(
     "--csv",
     "csv_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputFile(),
     metavar="FILE.csv",
     help="Write every figure of every cell to this file.",
 )
@@ -124,7 +126,7 @@ def sweep(
     """
     from poetfw.comparison import COMPARED, FRACTIONS, to_csv
     from poetfw.errors import OutputError
-    from poetfw.firmware import replace_file
+    from poetfw.firmware import check_output_file, replace_file
     from poetfw.sweep import (
         Grid,
         Results,
@@ -148,6 +150,12 @@ def sweep(
     )
     grid.check()
     results = Results(out, grid)
+    if plots is not None:
+        try:
+            plots.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{plots} cannot be made: {error.strerror}") from error
+        check_output_file(plots / f"energy.{plot_format}")
     total, done = len(grid.points()), len(results.cells)
     interrupted = False
     with output.progress_bar() as progress:
@@ -167,10 +175,6 @@ def sweep(
     if csv_file is not None:
         replace_file(csv_file, to_csv(cells).encode())
     if plots is not None:
-        try:
-            plots.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{plots} cannot be made: {error.strerror}") from error
         for name, picture in draw_plots(cells, plot_format).items():
             replace_file(plots / name, picture)
     if as_json:

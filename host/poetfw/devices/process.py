@@ -18,7 +18,15 @@ from poetfw.interrupts import uninterrupted
 
 
 class TimedOut(Exception):
-    """A process said nothing for too long, or ran for too long."""
+    """A process said nothing for too long, or ran for too long.
+
+    Attributes:
+        silent: whether it was silence.
+    """
+
+    def __init__(self, silent: bool = False) -> None:
+        super().__init__()
+        self.silent = silent
 
 
 class Process:
@@ -71,10 +79,11 @@ class Process:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut
+            silent = silence_s is not None and silence_s < left
             try:
-                line = self._lines.get(timeout=min(left, silence_s or left))
+                line = self._lines.get(timeout=silence_s if silent else left)
             except queue.Empty:
-                raise TimedOut from None
+                raise TimedOut(silent) from None
             if line is None:
                 return
             yield line

@@ -110,8 +110,8 @@ def run_firmware(
                     transcript.add(event)
                     on_event(event)
             code = process.wait(max(0.0, ends_s - time.monotonic()))
-        except TimedOut:
-            raise transcript.hang(timeout_s) from None
+        except TimedOut as stop:
+            raise transcript.hang(None if stop.silent else timeout_s) from None
     return transcript.log(code)
 
 
@@ -147,12 +147,18 @@ class _Transcript:
             event.finite("loss" if event.word == "step" else "metric")
             heard.append(event)
 
-    def hang(self, timeout_s: float) -> DeviceError:
-        """The error of a firmware that does not end."""
+    def hang(self, timeout_s: float | None) -> DeviceError:
+        """The error of a firmware that does not end: within a time, or None if it fell silent."""
         last = f"@{self._last.word} {dict(self._last.values)}" if self._last else "nothing at all"
+        if timeout_s is None:
+            return DeviceError(
+                f"the firmware hangs: it said nothing for {SILENCE_S:g} s; the last it said was "
+                f"{last}",
+                *_REBUILD,
+            )
         return DeviceError(
-            f"the firmware hangs: it did not end within {timeout_s:g} s, or said nothing for "
-            f"{SILENCE_S:.0f} s; the last it said was {last}",
+            f"the firmware hangs: it did not end within {timeout_s:g} s; the last it said was "
+            f"{last}",
             "raise --timeout if the run is just long",
             *_REBUILD,
         )

@@ -3,6 +3,7 @@
 from poetfw.firmware.lower import Lowering, lower
 from poetfw.firmware.project import (
     Project,
+    check_output_file,
     check_output_folder,
     render_project,
     replace_file,
@@ -29,6 +30,7 @@ __all__ = [
     "Slot",
     "SlotPurpose",
     "assign_slots",
+    "check_output_file",
     "check_output_folder",
     "lower",
     "read_request",

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -193,6 +193,7 @@ def _check_output_folder(folder: Path) -> None:
             "choose another folder with --out",
         )
     if not folder.exists():
+        _check_writable(folder.resolve().parent)
         return
     if not folder.is_dir():
         raise OutputError(f"{folder} is a file, not a folder", "choose another folder with --out")
@@ -201,6 +202,7 @@ def _check_output_folder(folder: Path) -> None:
             f"{folder} is the folder you are in, or one above it, and would be replaced as a whole",
             "choose another folder with --out",
         )
+    _check_writable(folder.resolve().parent)  # where it is written before it is put in its place
     if not any(folder.iterdir()):
         return
     manifest = folder / MANIFEST
@@ -292,20 +294,45 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def _check_writable(folder: Path) -> None:
+    """Check that files can be made in a folder, or in the nearest above it that is there."""
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    with tempfile.TemporaryFile(dir=there):
+        pass
+
+
 def replace_file(path: Path, content: bytes) -> None:
-    """Write one file of a project: it has its old content or its new one, never a part.
+    """Write one file: it has its old content or its new one, never a part.
 
     Raises:
         OutputError: it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.new")
-    try:
+    with _beside(path) as temporary:
         temporary.write_bytes(content)
         os.replace(temporary, path)
+
+
+def check_output_file(path: Path) -> None:
+    """Check that `replace_file` can write a file, before what takes long.
+
+    Raises:
+        OutputError: it cannot.
+    """
+    with _beside(path) as temporary:
+        temporary.touch()
+
+
+@contextlib.contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A path beside a file for what is to become it; nothing is left there."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        try:
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {path}: {_reason(error)}") from error
 
 
 def _swap(staging: Path, folder: Path) -> None:

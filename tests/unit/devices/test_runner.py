@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poetfw.devices import run_firmware, runner
+from poetfw.errors import DeviceError
+
+
+def hang(script: str, folder: Path, timeout_s: float) -> DeviceError:
+    with pytest.raises(DeviceError) as caught:
+        run_firmware(["/bin/sh", "-c", script], folder, timeout_s, steps=1, evaluations=0)
+    return caught.value
+
+
+def test_a_firmware_that_falls_silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(runner, "SILENCE_S", 0.2)
+    error = hang("echo '@boot 1 plan=0'; sleep 60", tmp_path, timeout_s=30.0)
+    assert error.message.startswith("the firmware hangs: it said nothing for 0.2 s; the last it")
+    assert "--timeout" not in " ".join(error.try_next)
+
+
+@pytest.mark.parametrize("script", ["sleep 60", "exec >/dev/null 2>&1; sleep 60"])
+def test_a_firmware_that_takes_too_long(script: str, tmp_path: Path) -> None:
+    error = hang(script, tmp_path, timeout_s=0.2)
+    assert error.message.startswith("the firmware hangs: it did not end within 0.2 s; the last it")
+    assert error.try_next[0] == "raise --timeout if the run is just long"
