@@ -9,7 +9,8 @@ from typing import NamedTuple
 from poetfw.errors import InfeasibleError, PlanError
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
-from poetfw.schedule.compact import Objective, formulate
+from poetfw.schedule.compact import WINDOW, Objective, formulate
+from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
 from poetfw.schedule.plan import lower
@@ -76,10 +77,11 @@ def minimum_budget(problem: ScheduleProblem, options: SolverOptions | None = Non
     plan = furthest_use(Indexed.of(floor))
     if plan is not None and accepts(floor, plan):
         return MinimumBudget(floor.ram_bytes, problem.nodes[largest].name, exact=True)
-    plan = checkpoint_all(graph)
+    options = options or SolverOptions()
+    plan = small_plan(problem, replace(options, time_limit_s=options.time_limit_s / 2))
     compact = formulate(graph, Objective.PEAK)
-    start = compact.start(graph, plan)
-    solution = solve_program(compact.program, options or SolverOptions(), start)
+    start = compact.start(graph, Contraction.nothing(problem).contract(plan))
+    solution = solve_program(compact.program, options, start)
     exact = solution.outcome is Outcome.OPTIMAL
     if solution.values is not None:
         found = lower(graph, compact.stages(solution.values))
@@ -92,6 +94,23 @@ def minimum_budget(problem: ScheduleProblem, options: SolverOptions | None = Non
     return MinimumBudget(
         peak, plan[simulation.during_bytes.index(peak)].node, exact or peak == floor.ram_bytes
     )
+
+
+def small_plan(problem: ScheduleProblem, options: SolverOptions) -> ExecutionPlan:
+    """A plan that needs little RAM, whatever the budget: a search of the contracted problem's."""
+    plan = checkpoint_all(Indexed.of(problem))
+    if not any(node.backward for node in problem.nodes):
+        return plan
+    contraction = contract(problem, Means.RESTRICTION, SMALL_SHARE)
+    graph = Indexed.of(contraction.contracted)
+    compact = formulate(graph, Objective.PEAK, window=WINDOW, close_stages=True)
+    start = compact.start(graph, checkpoint_all(graph))
+    solution = solve_program(compact.program, options, start)
+    if solution.values is None:
+        return plan
+    found = contraction.expand(lower(graph, compact.stages(solution.values)))
+    better = unlimited(problem, found).peak_bytes < unlimited(problem, plan).peak_bytes
+    return found if better and _in_time(problem, unlimited(problem, found)) else plan
 
 
 def shortest_time(problem: ScheduleProblem, options: SolverOptions | None = None) -> ShortestTime:

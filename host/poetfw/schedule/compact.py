@@ -49,6 +49,9 @@ from poetfw.schedule.problem import ExecutionPlan, StepKind
 Key = tuple[int, int]
 """(stage, node)."""
 
+WINDOW = 5
+"""How far from what a stage differentiates it computes again in a first search; see `formulate`."""
+
 
 class Objective(Enum):
     """What to minimise."""

@@ -15,6 +15,9 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import Stages, lower, plan_of
 from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, StepKind
 
+SMALL_SHARE = 0.02
+"""Of the budget: what the smallest tensors take together."""
+
 
 class Means(Enum):
     """How a contracted problem relates to the whole."""

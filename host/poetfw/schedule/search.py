@@ -12,9 +12,9 @@ from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.bounds import accepts, unlimited
-from poetfw.schedule.compact import formulate
-from poetfw.schedule.contract import Contraction, Means, contract
+from poetfw.schedule.bounds import accepts, small_plan, unlimited
+from poetfw.schedule.compact import WINDOW, formulate
+from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, SolverOptions, Vector, solve_program
 from poetfw.schedule.plan import Stages, lower
@@ -22,6 +22,7 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.transfers import plan_transfers
 
 _TIGHTENINGS = 3
+_FIRST_PLAN_TIME_SHARE = 0.25
 _WINDOW_TIME_SHARE = 0.6  # plans come from the window, global bounds from what follows
 
 
@@ -36,8 +37,8 @@ class SolveOptions(SolverOptions):
             less closely in the first searches; see `contract`.
     """
 
-    window: int | None = 5
-    small_share: float = 0.02
+    window: int | None = WINDOW
+    small_share: float = SMALL_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,11 @@ def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found
         found = found.or_better(problem, furthest_use(graph))
         for plan in _published_plans(problem):
             found = found.or_better(problem, plan)
+        if found.plan is None:
+            limit_s = options.time_limit_s * _FIRST_PLAN_TIME_SHARE
+            found = found.or_better(
+                problem, small_plan(problem, replace(options, time_limit_s=limit_s))
+            )
         for attempt in _passes(problem, options):
             left_s = max(0.0, ends_s - time.perf_counter())
             if left_s == 0 and found.plan is not None:

@@ -12,12 +12,17 @@ from poetfw.schedule import (
     Interrupted,
     SolveOptions,
     Status,
+    bounds,
+    checkpoint_all_schedule,
     minimum_budget,
     search,
     shortest_time,
+    simulate,
     solve,
 )
+from poetfw.schedule.bounds import small_plan
 from poetfw.schedule.examples import training_chain, with_ram_fraction
+from poetfw.schedule.milp import SolverOptions
 
 
 def test_keeping_everything_is_optimal_where_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +114,7 @@ def test_interrupted_it_keeps_the_best_known(monkeypatch: pytest.MonkeyPatch) ->
         raise KeyboardInterrupt
 
     monkeypatch.setattr(search, "solve_program", interrupt)
+    monkeypatch.setattr(bounds, "solve_program", interrupt)
     monkeypatch.setattr(search, "BASELINES", {})
     with pytest.raises(Interrupted) as caught:
         solve(chain(550))
@@ -139,3 +145,12 @@ def test_a_training_step_of_a_small_cnn_is_solved_in_seconds(fraction: float) ->
     assert schedule.status is Status.OPTIMAL
     assert schedule.bound_is_global
     assert time.perf_counter() - began_s < 20  # about 1 s of one core's undivided time
+
+
+def test_a_small_plan_comes_near_the_smallest_budget() -> None:
+    problem = replace(with_ram_fraction(training_chain(), 1.0), storage=None)
+    plan = small_plan(problem, SolverOptions())
+    roomy = checkpoint_all_schedule(problem)
+    peak_bytes = simulate(problem, plan).peak_bytes
+    assert peak_bytes < 0.8 * roomy.peak_bytes
+    assert peak_bytes < 1.2 * minimum_budget(problem).bytes
