@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -28,6 +28,7 @@ from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import plan_of
+from poetfw.schedule.timeline import Span
 from poetfw.schedule.transfers import plan_transfers
 
 FRACTIONS = (0.5, 0.7, 0.9)
@@ -90,6 +91,7 @@ def assert_legal(problem: ScheduleProblem, schedule: Schedule) -> None:
     if problem.storage is not None and problem.storage.overlap:
         assert schedule.time_s >= max(computing_s, moving_s) * (1 - ROUNDING)
         assert schedule.time_s <= (computing_s + moving_s) * (1 + ROUNDING)
+        assert_steps_wait_for_transfers(problem, schedule.plan, simulation.spans)
     else:
         assert schedule.time_s == pytest.approx(computing_s + moving_s)
     with pytest.raises(PlanError, match="of a budget of"):
@@ -114,6 +116,27 @@ def costs_by_hand(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[float,
             moving_s.append(transfer.latency_s + size_bytes / transfer.bandwidth_bytes_per_s)
             energy_j.append(transfer.energy_j + size_bytes * transfer.energy_j_per_byte)
     return math.fsum(computing_s), math.fsum(moving_s), math.fsum(energy_j)
+
+
+def assert_steps_wait_for_transfers(
+    problem: ScheduleProblem, plan: ExecutionPlan, spans: Sequence[Span]
+) -> None:
+    """Transfers run one at a time; nothing is read on its way in, nor moved or freed on its way."""
+    nodes = {node.name: node for node in problem.nodes}
+    arrives_s: dict[str, float] = {}
+    written_s: dict[str, float] = {}
+    computed_s = moved_s = 0.0
+    for (kind, name), (start_s, end_s) in zip(plan, spans, strict=True):
+        assert start_s >= computed_s
+        if kind is StepKind.COMPUTE:
+            assert all(start_s >= arrives_s.get(read, 0.0) for read in nodes[name].inputs)
+            computed_s = end_s
+            continue
+        assert start_s >= max(arrives_s.get(name, 0.0), written_s.get(name, 0.0))
+        if kind is not StepKind.FREE:
+            assert start_s >= moved_s
+            moved_s = end_s
+            (arrives_s if kind is StepKind.PAGE_IN else written_s)[name] = end_s
 
 
 def assert_lowering_loses_nothing(problem: ScheduleProblem, plan: ExecutionPlan) -> None:
