@@ -212,7 +212,7 @@ def found(comparison: Comparison, ram_bytes: int, scheduler: str, **limits: Any)
 def table_3(quick: bool) -> list[dict[str, Any]]:
     """ResNet-18 on TX2: POFO at each budget, and POET in the published share of POFO's memory.
 
-    POET minimises energy; that it takes no longer than POFO is its deadline.
+    POET minimises energy; that it takes no longer than POFO is its deadline, where that is found.
     """
     published = read_published("poet_2022")["table3"]
     share = published["poet"]["memory_kb"] / published["pofo"]["memory_kb"]
@@ -223,13 +223,11 @@ def table_3(quick: bool) -> list[dict[str, Any]]:
         if pofo is None:
             rows.append({"ram_fraction": fraction, "pofo": None, "poet": None})
             continue
+        ram_bytes = int(share * pofo.peak_bytes)
+        limit_s = 8.0 if quick else 20.0
         poet = found(
-            comparison,
-            int(share * pofo.peak_bytes),
-            "poet",
-            deadline_s=pofo.time_s,
-            time_limit_s=8.0 if quick else 20.0,
-        )
+            comparison, ram_bytes, "poet", deadline_s=pofo.time_s, time_limit_s=limit_s
+        ) or found(comparison, ram_bytes, "poet", time_limit_s=limit_s)
         rows.append({"ram_fraction": fraction, "pofo": figures(pofo), "poet": figures(poet)})
     return rows
 

@@ -16,6 +16,7 @@ from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
 from poetfw.schedule.plan import lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.simulator import TIME_TOLERANCE, Simulation, simulate
+from poetfw.schedule.transfers import plan_transfers
 from poetfw.schedule.validation import validate
 
 
@@ -77,8 +78,8 @@ def minimum_budget(problem: ScheduleProblem, options: SolverOptions | None = Non
     plan = furthest_use(Indexed.of(floor))
     if plan is not None and accepts(floor, plan):
         return MinimumBudget(floor.ram_bytes, problem.nodes[largest].name, exact=True)
-    options = options or SolverOptions()
-    plan = small_plan(problem, replace(options, time_limit_s=options.time_limit_s / 2))
+    options = _half(options)
+    plan = small_plan(problem, options)
     compact = formulate(graph, Objective.PEAK)
     start = compact.start(graph, Contraction.nothing(problem).contract(plan))
     solution = solve_program(compact.program, options, start)
@@ -97,20 +98,43 @@ def minimum_budget(problem: ScheduleProblem, options: SolverOptions | None = Non
 
 
 def small_plan(problem: ScheduleProblem, options: SolverOptions) -> ExecutionPlan:
-    """A plan that needs little RAM, whatever the budget: a search of the contracted problem's."""
+    """A plan that needs little RAM, whatever the budget."""
     plan = checkpoint_all(Indexed.of(problem))
-    if not any(node.backward for node in problem.nodes):
+    found = _search_nearby(problem, Objective.PEAK, plan, options)
+    if found is None or not _in_time(problem, unlimited(problem, found)):
         return plan
+    return min(plan, found, key=lambda plan: unlimited(problem, plan).peak_bytes)
+
+
+def quick_plan(problem: ScheduleProblem, options: SolverOptions) -> ExecutionPlan | None:
+    """A plan within the budget that takes little time, whatever the deadline."""
+    problem = replace(problem, deadline_s=None)
+    return _search_nearby(problem, Objective.TIME, furthest_use(Indexed.of(problem)), options)
+
+
+def _search_nearby(
+    problem: ScheduleProblem,
+    objective: Objective,
+    start: ExecutionPlan | None,
+    options: SolverOptions,
+) -> ExecutionPlan | None:
+    """The best plan found of the contracted problem's that compute again only within the window."""
+    if not any(node.backward for node in problem.nodes):
+        return None
     contraction = contract(problem, Means.RESTRICTION, SMALL_SHARE)
     graph = Indexed.of(contraction.contracted)
-    compact = formulate(graph, Objective.PEAK, window=WINDOW, close_stages=True)
-    start = compact.start(graph, checkpoint_all(graph))
-    solution = solve_program(compact.program, options, start)
+    compact = formulate(graph, objective, window=WINDOW, close_stages=True)
+    first = compact.start(graph, contraction.contract(start)) if start else None
+    solution = solve_program(compact.program, options, first)
     if solution.values is None:
-        return plan
-    found = contraction.expand(lower(graph, compact.stages(solution.values)))
-    better = unlimited(problem, found).peak_bytes < unlimited(problem, plan).peak_bytes
-    return found if better and _in_time(problem, unlimited(problem, found)) else plan
+        return None
+    return contraction.expand(lower(graph, compact.stages(solution.values)))
+
+
+def _half(options: SolverOptions | None) -> SolverOptions:
+    """For the first of two searches, or the second."""
+    options = options or SolverOptions()
+    return replace(options, time_limit_s=options.time_limit_s / 2)
 
 
 def shortest_time(problem: ScheduleProblem, options: SolverOptions | None = None) -> ShortestTime:
@@ -126,19 +150,25 @@ def shortest_time(problem: ScheduleProblem, options: SolverOptions | None = None
     simulation = accepts(problem, checkpoint_all(graph))
     if simulation:
         return ShortestTime(simulation.time_s, exact=True)
-    paging = furthest_use(graph)
+    options = _half(options)
+    plans = (furthest_use(graph), quick_plan(problem, options))
     compact = formulate(graph, Objective.TIME)
-    start = compact.start(graph, paging) if paging else None
-    solution = solve_program(compact.program, options or SolverOptions(), start)
-    candidates = [paging] if paging else []
+    known = [plan for plan in plans if plan is not None and accepts(problem, plan)]
+    start = None
+    if known:
+        quickest = min(known, key=lambda plan: simulate(problem, plan).time_s)
+        start = compact.start(graph, Contraction.nothing(problem).contract(quickest))
+    solution = solve_program(compact.program, options, start)
     if solution.values is not None:
-        candidates.append(lower(graph, compact.stages(solution.values)))
-    times = [s.time_s for s in (accepts(problem, plan) for plan in candidates) if s]
+        known.append(lower(graph, compact.stages(solution.values)))
+    simulations = [accepts(problem, plan_transfers(problem, plan)) for plan in known]
+    times = [simulation.time_s for simulation in simulations if simulation]
     if not times:
         raise InfeasibleError(
             f"no schedule of {problem.name!r} fits in {problem.ram_bytes:,} bytes"
         )
-    return ShortestTime(min(times), exact=solution.outcome is Outcome.OPTIMAL)
+    overlap = problem.storage is not None and problem.storage.overlap
+    return ShortestTime(min(times), solution.outcome is Outcome.OPTIMAL and not overlap)
 
 
 def require_time_to_compute(problem: ScheduleProblem) -> None:

@@ -12,7 +12,7 @@ from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.bounds import accepts, small_plan, unlimited
+from poetfw.schedule.bounds import accepts, quick_plan, small_plan, unlimited
 from poetfw.schedule.compact import WINDOW, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
 from poetfw.schedule.indexed import Indexed
@@ -121,11 +121,12 @@ def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found
         found = found.or_better(problem, furthest_use(graph))
         for plan in _published_plans(problem):
             found = found.or_better(problem, plan)
-        if found.plan is None:
-            limit_s = options.time_limit_s * _FIRST_PLAN_TIME_SHARE
-            found = found.or_better(
-                problem, small_plan(problem, replace(options, time_limit_s=limit_s))
-            )
+        limit_s = options.time_limit_s * _FIRST_PLAN_TIME_SHARE
+        for first in (small_plan, quick_plan):
+            if found.plan is None:
+                found = found.or_better(
+                    problem, first(problem, replace(options, time_limit_s=limit_s))
+                )
         for attempt in _passes(problem, options):
             left_s = max(0.0, ends_s - time.perf_counter())
             if left_s == 0 and found.plan is not None:

@@ -198,6 +198,7 @@ def _infeasible(
     problem: ScheduleProblem, scheduler: str, found: Found, options: SolveOptions
 ) -> InfeasibleError:
     """Say which limit cannot be met, and what would do."""
+    options = replace(options, time_limit_s=options.time_limit_s / 2)
     if scheduler == "checkpoint-all":
         simulation = unlimited(problem, plan := checkpoint_all(Indexed.of(problem)))
         peak = simulation.peak_bytes
