@@ -26,7 +26,7 @@ test-all: lint ## Run every check
 
 bench: bench-schedule bench-memory ## Measure everything, beside the papers' figures
 
-bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (25 minutes)
+bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (20 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedule.py
 
 bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (5 minutes)
