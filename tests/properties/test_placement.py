@@ -2,15 +2,25 @@ from __future__ import annotations
 
 import random
 import sys
-from itertools import permutations
+import time
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
+from poetfw.memory import (
+    Buffer,
+    Placement,
+    PlacementStatus,
+    lower_bound,
+    place,
+    validate_placement,
+)
 from poetfw.memory.checks import find_fixed_clash
+from poetfw.memory.search import Look, Outcome, Search
+from poetfw.memory.tiling import Tiling, filled_bytes
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -36,6 +46,23 @@ def problems(draw, most: int) -> list[Buffer]:
         if find_fixed_clash([*buffers, buffer]) is None:
             buffers.append(buffer)
     return buffers
+
+
+@st.composite
+def full_problems(draw) -> list[Buffer]:
+    """Buffers of which as many bytes are live at any moment, whether or not they fit in as many."""
+    live = [(0, size) for size in draw(st.lists(st.integers(1, 99), min_size=2, max_size=5))]
+    spans = []
+    for moment in range(1, draw(st.integers(2, 7))):
+        ending = draw(st.sets(st.sampled_from(range(len(live))), min_size=1, max_size=3))
+        size = sum(live[i][1] for i in ending)
+        spans += [(live[i][0], moment, live[i][1]) for i in ending]
+        live = [buffer for i, buffer in enumerate(live) if i not in ending]
+        cuts = draw(st.sets(st.integers(1, size), max_size=2 if len(live) < 5 else 0)) - {size}
+        edges = [0, *sorted(cuts), size]
+        live += [(moment, end - begin) for begin, end in pairwise(edges)]
+    spans += [(lower, 9, size) for lower, size in live]
+    return [Buffer(f"b{i}", *span) for i, span in enumerate(sorted(spans))]
 
 
 def lowest_height(buffers: list[Buffer]) -> int:
@@ -106,3 +133,18 @@ def test_perfect_packings_reach_the_bound(count, seed):
     placement = place(buffers)
     validate_placement(buffers, placement, capacity=2**20)
     assert placement.status is PlacementStatus.OPTIMAL
+
+
+@settings(deadline=None, max_examples=200)
+@given(full_problems())
+def test_tiling_finds_what_search_finds_and_refutes_the_rest(buffers):
+    height = filled_bytes(buffers)
+    assert height == lower_bound(buffers)
+    deadline = time.perf_counter() + 60
+    search = Search(buffers, height)
+    expected = search.run([0.0] * len(buffers), Look.FEWEST, 10**6, deadline)
+    tiling = Tiling(buffers)
+    assert tiling.run(10**6, deadline) is expected
+    if expected is Outcome.FOUND:
+        placement = Placement(PlacementStatus.OPTIMAL, tiling.offsets, height, height, 0.0)
+        validate_placement(buffers, placement, capacity=height)

@@ -1,9 +1,9 @@
 """Place buffers in one arena as low as possible.
 
-Greedy orders come first: they reach the lower bound on most plans. What they leave is searched at
-the bound, then at heights between the bound and the best known, until the heights meet or the work
-is used up. Work is counted in search states, so the same problem gets the same answer everywhere;
-the clock is only a safety net.
+Greedy orders come first: they reach the lower bound on most plans. Buffers that would have to fill
+every byte at every moment are tiled. What is left is searched at the bound, then at heights between
+the bound and the best known, until the heights meet or the work is used up. Work is counted in
+search states, so the same problem gets the same answer everywhere; the clock is only a safety net.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from poetfw.memory.heuristics import Greedy
 from poetfw.memory.problem import Buffer, Placement, PlacementStatus
 from poetfw.memory.search import Look, Outcome, Search
 from poetfw.memory.sections import split_components
+from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.memory.validator import validate_by_sweep, validate_placement
 
 _STATES_PER_SECOND = 50_000
@@ -146,6 +147,8 @@ class _Component:
         searchable = len(self._buffers) <= _LARGEST_SEARCH
         grant = _FIRST_PROBE
         if searchable and self._is_open():
+            self._tile(self._work.states // 2)
+        if searchable and self._is_open():
             self._search(grant)
         if self._is_open():
             self._improve()
@@ -161,6 +164,16 @@ class _Component:
         if self._capacity is not None and self.proven > self._capacity:
             return False
         return self.height > self._goal and self._work.is_left()
+
+    def _tile(self, grant: int) -> None:
+        """Search for a placement without a gap, if there is nothing to fill one with."""
+        height = filled_bytes(self._buffers)
+        if height is None:
+            return
+        tiling = Tiling(self._buffers)
+        outcome = tiling.run(min(grant, self._work.states), self._work.deadline)
+        self._work.states -= tiling.states
+        self._learn(outcome, height, tiling.offsets)
 
     def _search(self, grant: int) -> None:
         if self._capacity is None:
@@ -227,12 +240,16 @@ class _Component:
             if outcome is not Outcome.LIMIT:
                 break
         self._work.states -= search.states
+        self._learn(outcome, capacity, search.offsets)
+        return outcome
+
+    def _learn(self, outcome: Outcome, capacity: int, offsets: dict[str, int]) -> None:
+        """Keep what a search within a capacity found, or that there is nothing."""
         if outcome is Outcome.FOUND:
-            self._keep(search.offsets)
+            self._keep(offsets)
         if outcome is Outcome.EXHAUSTED:
             self.proven = max(self.proven, capacity + 1)
             self._goal = max(self._goal, self.proven)
-        return outcome
 
     def _keep(self, offsets: dict[str, int]) -> None:
         self.offsets = offsets

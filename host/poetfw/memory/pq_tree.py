@@ -1,0 +1,155 @@
+"""All orders of some items that keep given sets of them together, as one tree.
+
+A PQ-tree (Booth and Lueker, 1976) stands for a set of orders of its leaves: the children of a node
+come either in any order, or in the order given or its reverse. Trees are values: asking for another
+set to stay together gives a new tree, so a search may keep as many of them as it likes.
+
+Sets of items are bit masks. The trees here have tens of leaves, so everything is plain recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Tree(NamedTuple):
+    """A node with what is below it.
+
+    Attributes:
+        items: the leaves below, as a mask; of a leaf, a single bit.
+        ordered: whether the order of the children is fixed up to its reverse, else it is free.
+        children: none for a leaf, else at least two; at least three if ordered.
+    """
+
+    items: int
+    ordered: bool
+    children: tuple[Tree, ...]
+
+
+def in_any_order(children: Sequence[Tree]) -> Tree:
+    """A tree whose parts come in any order; there is at least one."""
+    return children[0] if len(children) == 1 else _node(False, children)
+
+
+def leaves(items: int) -> Tree:
+    """The tree of all orders of the items of a mask."""
+    return in_any_order([Tree(1 << i, False, ()) for i in indices(items)])
+
+
+def indices(items: int) -> list[int]:
+    """The items of a mask, in ascending order."""
+    found = []
+    while items:
+        found.append((items & -items).bit_length() - 1)
+        items &= items - 1
+    return found
+
+
+def replace(tree: Tree, together: int, by: Tree) -> Tree | None:
+    """The orders in which some items lie next to each other, with others put into their place.
+
+    Args:
+        tree: the orders to choose from.
+        together: items of it, at least one.
+        by: what takes their place.
+
+    Returns:
+        None if no order has all of them next to each other.
+    """
+    if tree.items == together:
+        return by
+    for i, child in enumerate(tree.children):
+        if child.items & together == together:
+            inner = replace(child, together, by)
+            if inner is None:
+                return None
+            return _node(tree.ordered, [*tree.children[:i], inner, *tree.children[i + 1 :]])
+    # From here on the items are spread over several children.
+    before: list[Tree] | None
+    after: list[Tree] | None
+    if not tree.ordered:
+        others = [c for c in tree.children if not c.items & together]
+        parts = [c for c in tree.children if 0 != c.items & together != c.items]
+        if len(parts) > 2:
+            return None
+        before = _rest(parts[0], together) if parts else []
+        after = _rest(parts[1], together) if len(parts) > 1 else []
+        if before is None or after is None:
+            return None
+        return in_any_order([*others, _in_this_order([*before, by, *reversed(after)])])
+    touched = [i for i, c in enumerate(tree.children) if c.items & together]
+    first, last = touched[0], touched[-1]
+    if any(c.items & ~together for c in tree.children[first + 1 : last]):
+        return None
+    before = _rest(tree.children[first], together)
+    after = _rest(tree.children[last], together)
+    if before is None or after is None:
+        return None
+    return _in_this_order(
+        [*tree.children[:first], *before, by, *reversed(after), *tree.children[last + 1 :]]
+    )
+
+
+def arrange(tree: Tree, place: Sequence[int]) -> list[int]:
+    """The items in an order of the tree in which their places ascend, if there is one.
+
+    Args:
+        tree: the orders to choose from.
+        place: of each item; those that share a place may come in any order the tree has.
+    """
+    return _arrange(tree, place)[2]
+
+
+def _node(ordered: bool, children: Iterable[Tree]) -> Tree:
+    row = tuple(children)
+    items = 0
+    for child in row:
+        items |= child.items
+    return Tree(items, ordered, row)
+
+
+def _in_this_order(children: Sequence[Tree]) -> Tree:
+    return in_any_order(children) if len(children) <= 2 else _node(True, children)
+
+
+def _rest(tree: Tree, together: int) -> list[Tree] | None:
+    """The parts left of a tree without some items at its end, in order; None if they can't be."""
+    if not tree.items & ~together:
+        return []
+    if not tree.items & together:
+        return [tree]
+    if not tree.ordered:
+        others = [c for c in tree.children if not c.items & together]
+        parts = [c for c in tree.children if 0 != c.items & together != c.items]
+        if len(parts) > 1:
+            return None
+        inner = _rest(parts[0], together) if parts else []
+        if inner is None:
+            return None
+        return [in_any_order(others), *inner] if others else inner
+    row = tree.children
+    if row[0].items & together and row[-1].items & ~together:
+        row = row[::-1]
+    first = next(i for i, c in enumerate(row) if c.items & together)
+    if any(c.items & ~together for c in row[first + 1 :]):
+        return None
+    inner = _rest(row[first], together)
+    return None if inner is None else [*row[:first], *inner]
+
+
+def _arrange(tree: Tree, place: Sequence[int]) -> tuple[int, int, list[int]]:
+    """The lowest and the highest place, and the items."""
+    if not tree.children:
+        item = tree.items.bit_length() - 1
+        return place[item], place[item], [item]
+    parts = [_arrange(child, place) for child in tree.children]
+    if not tree.ordered:
+        parts.sort(key=lambda part: part[:2])
+    elif parts[0][:2] > parts[-1][:2]:
+        parts.reverse()
+    return (
+        min(part[0] for part in parts),
+        max(part[1] for part in parts),
+        [item for part in parts for item in part[2]],
+    )

@@ -1,0 +1,309 @@
+"""Search for a placement without a gap, for buffers that fill the arena at every moment.
+
+Blocks. Where nothing may be wasted, whatever ends at a moment must be replaced, byte for byte, by
+what begins there. So the buffers that end and begin fall into blocks: what ends in a block lies in
+one piece, and what begins takes exactly its place. Nothing else is asked of a placement.
+
+Orders. The orders in which live buffers may lie on each other, given the blocks so far, are a
+PQ-tree. Sweeping time, each block narrows it, or refutes the blocks chosen before; at the end,
+going back from any order that is left gives every address. This is the planarity test of Lempel,
+Even and Cederbaum (1967), for the graph with blocks as nodes and buffers as edges.
+
+Doubt. What has to be searched is which buffers make up the blocks. Their sizes tell: few buffers
+are rarely as large together as few others by accident. How many such accidents are to be expected
+at a moment, in bits, is what there is to doubt about taking a block that may well be one, and about
+leaving one that can't. Runs admit more and more doubt, forwards and backwards in time.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, combinations, islice
+from math import comb, gcd, lcm, log2
+
+from poetfw.memory.pq_tree import Tree, arrange, indices, leaves, replace
+from poetfw.memory.problem import Buffer
+from poetfw.memory.search import Outcome
+from poetfw.memory.sections import find_sections
+
+_LARGEST_SETS = 1 << 16
+"""Sets of buffers at one moment that are compared with as many others; also, blocks looked at."""
+
+_LARGEST_SECTION = 250
+"""Buffers live at once beyond which a tree might be too deep for recursion."""
+
+_SPREAD = 5
+"""The sums of a few sizes are spread over about so many mean sizes."""
+
+_DOUBT_STEP = 2.0
+"""Bits of doubt by which a run admits more than the one before."""
+
+_STATES_PER_TREE = 2
+_BLOCKS_PER_STATE = 2
+_SETS_PER_STATE = 20
+"""How long things take, beside a state of `Search`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Buffers that may replace each other at a moment, as bit masks.
+
+    Attributes:
+        doubt: bits; positive if so many of its kind are likely by accident, else negative.
+        ends: those that end.
+        begins: those that begin.
+    """
+
+    doubt: float
+    ends: int
+    begins: int
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A block taken, and what remains to be decided of its moment.
+
+    Attributes:
+        before: the state in which it was taken; None at the beginning.
+        block: the block.
+        tree: the orders left of what is live then.
+        section: the one that begins at the moment.
+        ending: mask of what else ends at the moment.
+        beginning: mask of what else begins at the moment.
+        next_block: the first of the moment's blocks that may follow.
+        doubt: bits of it in all blocks taken and left so far.
+    """
+
+    before: _State | None
+    block: _Block
+    tree: Tree
+    section: int
+    ending: int
+    beginning: int
+    next_block: int
+    doubt: float
+
+
+def filled_bytes(buffers: Sequence[Buffer]) -> int | None:
+    """How many bytes the buffers fill at every moment, in stacks without a gap.
+
+    Returns:
+        None if that varies, if a stack of them might not be aligned, if one of them is fixed, or if
+        too many are live at once for `Tiling`.
+    """
+    if any(b.offset is not None for b in buffers):
+        return None
+    if gcd(*(b.size for b in buffers)) % lcm(*(b.alignment for b in buffers)):
+        return None
+    first, last, count = find_sections(buffers)
+    size, live = [0] * (count + 1), [0] * (count + 1)
+    for b, begin, end in zip(buffers, first, last, strict=True):
+        size[begin] += b.size
+        size[end] -= b.size
+        live[begin] += 1
+        live[end] -= 1
+    if any(size[1:-1]) or max(accumulate(live)) > _LARGEST_SECTION:
+        return None
+    return size[0]
+
+
+class Tiling:
+    """A search for one placement without a gap.
+
+    Args:
+        buffers: what to place, as `filled_bytes` wants it.
+
+    Attributes:
+        offsets: in bytes by buffer id, once found.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        first, last, count = find_sections(buffers)
+        sizes = [b.size for b in buffers]
+        spans = list(zip(first, last, strict=True))
+        mirrored = [(count - end, count - begin) for begin, end in spans]
+        self.offsets: dict[str, int] = {}
+        self._ids = [b.id for b in buffers]
+        self._sweeps = _Sweep(spans, sizes), _Sweep(mirrored, sizes)
+
+    @property
+    def states(self) -> int:
+        """Work done so far, in states of `Search`."""
+        return sum(sweep.states for sweep in self._sweeps)
+
+    def run(self, state_limit: int, deadline: float) -> Outcome:
+        """Search with more and more doubt.
+
+        Args:
+            state_limit: work to do at most, in states of `Search`.
+            deadline: value of `time.perf_counter` at which to give up.
+
+        Returns:
+            FOUND with the answer in `offsets`, EXHAUSTED if there is none, or LIMIT.
+        """
+        most = 0.0
+        while True:
+            for sweep in self._sweeps:
+                outcome = sweep.run(most, state_limit - self.states, deadline)
+                if outcome is Outcome.FOUND:
+                    self.offsets = dict(zip(self._ids, sweep.offsets, strict=True))
+                if outcome is not Outcome.LIMIT or not sweep.doubts:
+                    return outcome
+            most += _DOUBT_STEP
+
+
+class _Sweep:
+    """A search in one direction of time.
+
+    Attributes:
+        offsets: of each buffer, in bytes, once found.
+        states: work done so far, in states of `Search`.
+        doubts: whether the last run ended for want of doubt, so that another one may go further.
+    """
+
+    def __init__(self, spans: Sequence[tuple[int, int]], sizes: Sequence[int]) -> None:
+        self.offsets: list[int] = []
+        self.states = 0
+        self.doubts = False
+        self._sizes = sizes
+        self._count = max(last for _, last in spans)
+        self._begins = [0] * self._count
+        self._ends = [0] * (self._count + 1)
+        for i, (first, last) in enumerate(spans):
+            self._begins[first] |= 1 << i
+            self._ends[last] |= 1 << i
+        self._range = _SPREAD * sum(sizes) / (len(sizes) * gcd(*sizes))
+        self._blocks: dict[int, list[_Block]] = {}
+        self._complete = True
+
+    def run(self, most: float, state_limit: int, deadline: float) -> Outcome:
+        """Search depth first, with at most so many bits of doubt on the way."""
+        limit = self.states + state_limit
+        self.doubts = False
+        start = _State(None, _Block(0.0, 0, 0), leaves(self._begins[0]), 0, 0, 0, 0, 0.0)
+        path = [(start, self._following(start, most))]
+        while path:
+            state, following = path[-1]
+            if not state.ending and state.section == self._count - 1:
+                self.offsets = self._addresses(state)
+                return Outcome.FOUND
+            if self.states > limit or time.perf_counter() > deadline:
+                self.doubts = False
+                return Outcome.LIMIT
+            after = next(following, None)
+            if after is None:
+                path.pop()
+            else:
+                path.append((after, self._following(after, most)))
+        return Outcome.LIMIT if self.doubts or not self._complete else Outcome.EXHAUSTED
+
+    def _following(self, state: _State, most: float) -> Iterator[_State]:
+        """The states with one more block."""
+        section, at = state.section, state.next_block
+        ending, beginning = state.ending, state.beginning
+        if not ending:
+            section, at = section + 1, 0
+            ending, beginning = self._ends[section], self._begins[section]
+        if section not in self._blocks:
+            self._blocks[section] = self._find_blocks(ending, beginning)
+        blocks = self._blocks[section]
+        credible = max(at, bisect_left(blocks, 0.0, key=lambda block: block.doubt))
+        # All that is left may be one block; it comes after those that are no accident.
+        rest = len(blocks)
+        doubt = state.doubt
+        for i in chain(range(at, credible), (rest,), range(credible, rest)):
+            block = blocks[i] if i < rest else _Block(0.0, ending, beginning)
+            if doubt + max(block.doubt, 0.0) > most:
+                self.doubts = True
+                return
+            left = ending & ~block.ends
+            if block.ends & ~ending or block.begins & ~beginning or (not left and i < rest):
+                continue
+            self.states += _STATES_PER_TREE
+            tree = replace(state.tree, block.ends, leaves(block.begins))
+            if tree is None:
+                continue
+            yield _State(
+                state, block, tree, section, left, beginning & ~block.begins, i + 1,
+                doubt + max(block.doubt, 0.0),
+            )  # fmt: skip
+            doubt += max(-block.doubt, 0.0)
+            if doubt > most:
+                self.doubts = True
+                return
+
+    def _find_blocks(self, ending: int, beginning: int) -> list[_Block]:
+        """The blocks that there may be at a moment, but for all of it, by doubt."""
+        if ending.bit_count() == 1 or beginning.bit_count() == 1:
+            return []
+        ends_up_to = _subsets_up_to(ending.bit_count())
+        begins_up_to = _subsets_up_to(beginning.bit_count())
+        blocks = []
+        for items in self._balanced_sets(ending, beginning):
+            ends, begins = items & ending, items & beginning
+            accidents = ends_up_to[ends.bit_count()] * begins_up_to[begins.bit_count()]
+            blocks.append(_Block(log2(accidents / self._range), ends, begins))
+        self.states += len(blocks) // _BLOCKS_PER_STATE
+        return sorted(blocks, key=lambda block: (block.doubt, block.ends, block.begins))
+
+    def _balanced_sets(self, ending: int, beginning: int) -> list[int]:
+        """Sets of what ends and begins, of the same size on either side, but for all of it."""
+        items = indices(ending) + indices(beginning)
+        everything = (1 << len(items)) - 1
+        # The bytes of a set, ends less begins, above its mask: both add up when sets are joined.
+        codes = [
+            ((self._sizes[i] if ending >> i & 1 else -self._sizes[i]) << len(items)) + (1 << at)
+            for at, i in enumerate(items)
+        ]
+        halves = codes[::2], codes[1::2]
+        if 1 << len(halves[0]) > _LARGEST_SETS:
+            # Not all sets can be compared: rather the small ones.
+            halves = codes[: ending.bit_count()], codes[ending.bit_count() :]
+        by_bytes: dict[int, list[int]] = {}
+        for code in self._sums(halves[0]):
+            by_bytes.setdefault(code >> len(items), []).append(code & everything)
+        found: list[int] = []
+        for code in self._sums(halves[1]):
+            for others in by_bytes.get(-(code >> len(items)), ()):
+                together = code & everything | others
+                if together in (0, everything):
+                    continue
+                if len(found) == _LARGEST_SETS:
+                    self._complete = False
+                    return found
+                found.append(sum(1 << items[at] for at in indices(together)))
+        return found
+
+    def _sums(self, codes: Sequence[int]) -> list[int]:
+        """The sums of all subsets of some codes, or of the smallest ones."""
+        subsets = chain.from_iterable(combinations(codes, k) for k in range(len(codes) + 1))
+        sums = [sum(subset) for subset in islice(subsets, _LARGEST_SETS)]
+        self._complete &= len(sums) == 1 << len(codes)
+        self.states += len(sums) // _SETS_PER_STATE
+        return sums
+
+    def _addresses(self, state: _State) -> list[int]:
+        """Where everything lies, given the last state."""
+        offsets, place = [0] * len(self._sizes), [0] * len(self._sizes)
+        order = arrange(state.tree, place)
+        while True:
+            offset = 0
+            for at, i in enumerate(order):
+                offsets[i], place[i] = offset, at
+                offset += self._sizes[i]
+            if state.before is None:
+                return offsets
+            # What the block replaced comes where the block is.
+            at = min(place[i] for i in indices(state.block.begins))
+            for i in indices(state.block.ends):
+                place[i] = at
+            state = state.before
+            order = arrange(state.tree, place)
+
+
+def _subsets_up_to(count: int) -> list[int]:
+    """How many sets of at most k of some items there are, by k."""
+    return list(accumulate(comb(count, k) for k in range(count + 1)))
