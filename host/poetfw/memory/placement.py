@@ -23,7 +23,7 @@ from poetfw.memory.sections import split_components
 from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.memory.validator import validate_by_sweep, validate_placement
 
-_STATES_PER_SECOND = 50_000
+_STATES_PER_SECOND = 25_000
 """Search states granted for each second of the time limit: what a slow computer visits."""
 
 _LARGEST_SEARCH = 4_000
@@ -147,7 +147,7 @@ class _Component:
         searchable = len(self._buffers) <= _LARGEST_SEARCH
         grant = _FIRST_PROBE
         if searchable and self._is_open():
-            self._tile(self._work.states // 2)
+            self._tile(self._work.states * 3 // 4)
         if searchable and self._is_open():
             self._search(grant)
         if self._is_open():

@@ -21,45 +21,26 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, combinations, islice
-from math import comb, gcd, lcm, log2
+from itertools import accumulate, chain
+from math import gcd, lcm
 
+from poetfw.memory.blocks import Block, Blocks, find_blocks
 from poetfw.memory.pq_tree import Tree, arrange, indices, leaves, replace
 from poetfw.memory.problem import Buffer
 from poetfw.memory.search import Outcome
 from poetfw.memory.sections import find_sections
 
-_LARGEST_SETS = 1 << 16
-"""Sets of buffers at one moment that are compared with as many others; also, blocks looked at."""
-
 _LARGEST_SECTION = 250
 """Buffers live at once beyond which a tree might be too deep for recursion."""
-
-_SPREAD = 5
-"""The sums of a few sizes are spread over about so many mean sizes."""
 
 _DOUBT_STEP = 2.0
 """Bits of doubt by which a run admits more than the one before."""
 
 _STATES_PER_TREE = 2
-_BLOCKS_PER_STATE = 2
+"""States of `Search` that take as long as one tree."""
+
 _SETS_PER_STATE = 20
-"""How long things take, beside a state of `Search`."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Buffers that may replace each other at a moment, as bit masks.
-
-    Attributes:
-        doubt: bits; positive if so many of its kind are likely by accident, else negative.
-        ends: those that end.
-        begins: those that begin.
-    """
-
-    doubt: float
-    ends: int
-    begins: int
+"""Sets of buffers that take as long to look at as a state of `Search`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +54,18 @@ class _State:
         section: the one that begins at the moment.
         ending: mask of what else ends at the moment.
         beginning: mask of what else begins at the moment.
-        next_block: the first of the moment's blocks that may follow.
+        blocks: those of the moment.
+        next_block: the first of them that may follow.
         doubt: bits of it in all blocks taken and left so far.
     """
 
     before: _State | None
-    block: _Block
+    block: Block
     tree: Tree
     section: int
     ending: int
     beginning: int
+    blocks: Blocks
     next_block: int
     doubt: float
 
@@ -175,15 +158,16 @@ class _Sweep:
         for i, (first, last) in enumerate(spans):
             self._begins[first] |= 1 << i
             self._ends[last] |= 1 << i
-        self._range = _SPREAD * sum(sizes) / (len(sizes) * gcd(*sizes))
-        self._blocks: dict[int, list[_Block]] = {}
+        self._found: dict[tuple[int, int], Blocks] = {}
         self._complete = True
 
     def run(self, most: float, state_limit: int, deadline: float) -> Outcome:
         """Search depth first, with at most so many bits of doubt on the way."""
         limit = self.states + state_limit
         self.doubts = False
-        start = _State(None, _Block(0.0, 0, 0), leaves(self._begins[0]), 0, 0, 0, 0, 0.0)
+        nothing = Block(0.0, 0, 0)
+        orders = leaves(self._begins[0])
+        start = _State(None, nothing, orders, 0, 0, 0, Blocks((), True, 0), 0, 0.0)
         path = [(start, self._following(start, most))]
         while path:
             state, following = path[-1]
@@ -202,20 +186,20 @@ class _Sweep:
 
     def _following(self, state: _State, most: float) -> Iterator[_State]:
         """The states with one more block."""
-        section, at = state.section, state.next_block
+        section, blocks, at = state.section, state.blocks, state.next_block
         ending, beginning = state.ending, state.beginning
         if not ending:
-            section, at = section + 1, 0
+            section += 1
             ending, beginning = self._ends[section], self._begins[section]
-        if section not in self._blocks:
-            self._blocks[section] = self._find_blocks(ending, beginning)
-        blocks = self._blocks[section]
-        credible = max(at, bisect_left(blocks, 0.0, key=lambda block: block.doubt))
+        if not state.ending or not blocks.complete:
+            blocks, at = self._find_blocks(ending, beginning), 0
+        row = blocks.row
+        credible = max(at, bisect_left(row, 0.0, key=lambda block: block.doubt))
         # All that is left may be one block; it comes after those that are no accident.
-        rest = len(blocks)
+        rest = len(row)
         doubt = state.doubt
         for i in chain(range(at, credible), (rest,), range(credible, rest)):
-            block = blocks[i] if i < rest else _Block(0.0, ending, beginning)
+            block = row[i] if i < rest else Block(0.0, ending, beginning)
             if doubt + max(block.doubt, 0.0) > most:
                 self.doubts = True
                 return
@@ -227,7 +211,7 @@ class _Sweep:
             if tree is None:
                 continue
             yield _State(
-                state, block, tree, section, left, beginning & ~block.begins, i + 1,
+                state, block, tree, section, left, beginning & ~block.begins, blocks, i + 1,
                 doubt + max(block.doubt, 0.0),
             )  # fmt: skip
             doubt += max(-block.doubt, 0.0)
@@ -235,55 +219,14 @@ class _Sweep:
                 self.doubts = True
                 return
 
-    def _find_blocks(self, ending: int, beginning: int) -> list[_Block]:
-        """The blocks that there may be at a moment, but for all of it, by doubt."""
-        if ending.bit_count() == 1 or beginning.bit_count() == 1:
-            return []
-        ends_up_to = _subsets_up_to(ending.bit_count())
-        begins_up_to = _subsets_up_to(beginning.bit_count())
-        blocks = []
-        for items in self._balanced_sets(ending, beginning):
-            ends, begins = items & ending, items & beginning
-            accidents = ends_up_to[ends.bit_count()] * begins_up_to[begins.bit_count()]
-            blocks.append(_Block(log2(accidents / self._range), ends, begins))
-        self.states += len(blocks) // _BLOCKS_PER_STATE
-        return sorted(blocks, key=lambda block: (block.doubt, block.ends, block.begins))
-
-    def _balanced_sets(self, ending: int, beginning: int) -> list[int]:
-        """Sets of what ends and begins, of the same size on either side, but for all of it."""
-        items = indices(ending) + indices(beginning)
-        everything = (1 << len(items)) - 1
-        # The bytes of a set, ends less begins, above its mask: both add up when sets are joined.
-        codes = [
-            ((self._sizes[i] if ending >> i & 1 else -self._sizes[i]) << len(items)) + (1 << at)
-            for at, i in enumerate(items)
-        ]
-        halves = codes[::2], codes[1::2]
-        if 1 << len(halves[0]) > _LARGEST_SETS:
-            # Not all sets can be compared: rather the small ones.
-            halves = codes[: ending.bit_count()], codes[ending.bit_count() :]
-        by_bytes: dict[int, list[int]] = {}
-        for code in self._sums(halves[0]):
-            by_bytes.setdefault(code >> len(items), []).append(code & everything)
-        found: list[int] = []
-        for code in self._sums(halves[1]):
-            for others in by_bytes.get(-(code >> len(items)), ()):
-                together = code & everything | others
-                if together in (0, everything):
-                    continue
-                if len(found) == _LARGEST_SETS:
-                    self._complete = False
-                    return found
-                found.append(sum(1 << items[at] for at in indices(together)))
-        return found
-
-    def _sums(self, codes: Sequence[int]) -> list[int]:
-        """The sums of all subsets of some codes, or of the smallest ones."""
-        subsets = chain.from_iterable(combinations(codes, k) for k in range(len(codes) + 1))
-        sums = [sum(subset) for subset in islice(subsets, _LARGEST_SETS)]
-        self._complete &= len(sums) == 1 << len(codes)
-        self.states += len(sums) // _SETS_PER_STATE
-        return sums
+    def _find_blocks(self, ending: int, beginning: int) -> Blocks:
+        """The blocks that there may be in what is left of a moment."""
+        if (ending, beginning) not in self._found:
+            blocks = find_blocks(ending, beginning, self._sizes)
+            self.states += blocks.work // _SETS_PER_STATE
+            self._complete &= blocks.complete
+            self._found[ending, beginning] = blocks
+        return self._found[ending, beginning]
 
     def _addresses(self, state: _State) -> list[int]:
         """Where everything lies, given the last state."""
@@ -302,8 +245,3 @@ class _Sweep:
                 place[i] = at
             state = state.before
             order = arrange(state.tree, place)
-
-
-def _subsets_up_to(count: int) -> list[int]:
-    """How many sets of at most k of some items there are, by k."""
-    return list(accumulate(comb(count, k) for k in range(count + 1)))

@@ -1,0 +1,112 @@
+"""Which buffers may replace each other, byte for byte, at one moment: those of equal size.
+
+Few buffers are rarely as large together as few others by accident. The doubt about a block is how
+many pairs of sets no larger than its own are to be expected to be equal by accident, in bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, combinations, islice
+from math import comb, gcd, log2
+
+from poetfw.memory.pq_tree import indices
+
+_LARGEST_SETS = 1 << 16
+"""Sets of buffers that are compared with as many others, and blocks that are found, at most."""
+
+_SPREAD = 5
+"""The sums of a few sizes are spread over about so many mean sizes."""
+
+_SETS_PER_BLOCK = 10
+"""Sets of buffers that take as long to look at as one block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Buffers that may replace each other. Sets of buffers are bit masks.
+
+    Attributes:
+        doubt: bits; positive where so many such blocks are likely by accident, else negative.
+        ends: those that end.
+        begins: those that begin; they are as large together.
+    """
+
+    doubt: float
+    ends: int
+    begins: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks to choose from.
+
+    Attributes:
+        row: by doubt.
+        complete: whether there are no others.
+        work: sets of buffers looked at.
+    """
+
+    row: Sequence[Block]
+    complete: bool
+    work: int
+
+
+def find_blocks(ending: int, beginning: int, sizes: Sequence[int]) -> Blocks:
+    """The blocks that there may be at a moment, but for all of it together.
+
+    Args:
+        ending: mask of what ends.
+        beginning: mask of what begins; as large together.
+        sizes: of each buffer, in bytes.
+    """
+    ends, begins = indices(ending), indices(beginning)
+    if len(ends) == 1 or len(begins) == 1:
+        return Blocks((), True, 0)
+    items = ends + begins
+    everything = (1 << len(items)) - 1
+    # Above the mask of a set, its bytes that end less those that begin: adding joins sets.
+    codes = [(sizes[i] << len(items)) + (1 << at) for at, i in enumerate(ends)]
+    codes += [(-sizes[i] << len(items)) + (1 << at) for at, i in enumerate(begins, len(ends))]
+    halves = codes[::2], codes[1::2]
+    if 1 << len(halves[0]) > _LARGEST_SETS:
+        # Not all sets can be compared; the small ones are of more use.
+        halves = codes[: len(ends)], codes[len(ends) :]
+    left, right = (_smallest_sums(half) for half in halves)
+    complete = len(left) * len(right) == 1 << len(items)
+    by_bytes: dict[int, list[int]] = {}
+    for code in left:
+        by_bytes.setdefault(code >> len(items), []).append(code & everything)
+    balanced = (
+        code & everything | others
+        for code in right
+        for others in by_bytes.get(-(code >> len(items)), ())
+    )
+    found = list(islice(balanced, _LARGEST_SETS))
+    complete &= len(found) < _LARGEST_SETS
+
+    unit = gcd(*(sizes[i] for i in items))
+    spread = _SPREAD * sum(sizes[i] for i in items) / (len(items) * unit)
+    ends_up_to, begins_up_to = _subsets_up_to(len(ends)), _subsets_up_to(len(begins))
+    row = []
+    for together in found:
+        if together in (0, everything):
+            continue
+        mask = sum(1 << items[at] for at in indices(together))
+        block = mask & ending, mask & beginning
+        accidents = ends_up_to[block[0].bit_count()] * begins_up_to[block[1].bit_count()]
+        row.append(Block(log2(accidents / spread), *block))
+    row.sort(key=lambda block: (block.doubt, block.ends, block.begins))
+    return Blocks(row, complete, len(left) + len(right) + _SETS_PER_BLOCK * len(row))
+
+
+def _smallest_sums(codes: Sequence[int]) -> list[int]:
+    """The sums of all subsets of some codes, or of as many as there may be, smallest first."""
+    subsets = chain.from_iterable(combinations(codes, k) for k in range(len(codes) + 1))
+    return [sum(subset) for subset in islice(subsets, _LARGEST_SETS)]
+
+
+def _subsets_up_to(count: int) -> list[int]:
+    """How many sets of at most k of some items there are, by k."""
+    return list(accumulate(comb(count, k) for k in range(count + 1)))
