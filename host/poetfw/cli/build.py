@@ -173,6 +173,8 @@ def _print(report: BuildReport, board: str, is_default_folder: bool) -> None:
     schedule = report.schedule
     basis = "analytic" if report.costs_are_analytic else "measured"
     gap = "unknown" if schedule.gap is None else f"{schedule.gap:.3%}"
+    if schedule.gap and schedule.window_gap is not None and schedule.window_gap < schedule.gap:
+        gap += f" ({schedule.window_gap:.3%} recomputing nearby)"
     rows = [
         ("model", f"{report.model}, batch {report.batch}"),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
