@@ -71,7 +71,8 @@ class Found:
         """With a further bound."""
         if not is_global:
             return replace(self, window_bound_j=min(bound_j, self.energy_j))
-        return replace(self, bound_j=max(self.bound_j, bound_j))
+        # A published plan may be better than all that the formulation can express.
+        return replace(self, bound_j=min(max(self.bound_j, bound_j), self.energy_j))
 
     def or_better(self, problem: ScheduleProblem, plan: ExecutionPlan | None) -> Found:
         """With this plan instead, if the simulator accepts it and it takes less energy."""
