@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from poetfw.memory import (
@@ -19,8 +19,10 @@ from poetfw.memory import (
     validate_placement,
 )
 from poetfw.memory.checks import find_fixed_clash
+from poetfw.memory.ilp import solve_ilp
 from poetfw.memory.search import Look, Outcome, Search
 from poetfw.memory.tiling import Tiling, filled_bytes
+from poetfw.schedule.milp import SolverOptions
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -91,6 +93,13 @@ def lowest_height(buffers: list[Buffer]) -> int:
     return min(heights)
 
 
+def search(buffers: list[Buffer], capacity: int) -> Outcome:
+    """Exhaust the search within a capacity."""
+    searched = Search(buffers, capacity)
+    rank = [0.0] * len(searched.buffers)
+    return searched.run(rank, Look.FEWEST, 10**6, time.perf_counter() + 60)
+
+
 @settings(deadline=None, max_examples=150)
 @given(problems(40))
 def test_valid_and_not_below_the_bound(buffers):
@@ -140,11 +149,30 @@ def test_perfect_packings_reach_the_bound(count, seed):
 def test_tiling_finds_what_search_finds_and_refutes_the_rest(buffers):
     height = filled_bytes(buffers)
     assert height == lower_bound(buffers)
-    deadline = time.perf_counter() + 60
-    search = Search(buffers, height)
-    expected = search.run([0.0] * len(buffers), Look.FEWEST, 10**6, deadline)
+    expected = search(buffers, height)
     tiling = Tiling(buffers)
-    assert tiling.run(10**6, deadline) is expected
+    assert tiling.run(10**6, time.perf_counter() + 60) is expected
     if expected is Outcome.FOUND:
         placement = Placement(PlacementStatus.OPTIMAL, tiling.offsets, height, height, 0.0)
         validate_placement(buffers, placement, capacity=height)
+
+
+@settings(deadline=None, max_examples=80)
+@given(problems(10))
+def test_the_integer_program_and_search_agree(buffers):
+    buffers = [b for b in buffers if b.size]
+    assume(buffers)
+    bound = lower_bound(buffers)
+    known = max(b.offset or 0 for b in buffers) + sum(b.size + b.alignment for b in buffers) + 1
+    answer = solve_ilp(buffers, bound, known, {}, SolverOptions(gap=0.0))
+    assert answer.offsets is not None
+    height = max(answer.offsets[b.id] + b.size for b in buffers)
+    assert height == answer.proven
+    placement = Placement(PlacementStatus.OPTIMAL, answer.offsets, height, height, 0.0)
+    validate_placement(buffers, placement)
+    assert search(buffers, height) is Outcome.FOUND
+    if height > bound:
+        assert search(buffers, height - 1) is Outcome.EXHAUSTED
+        # Within what is impossible, the program is infeasible.
+        answer = solve_ilp(buffers, bound, height, {}, SolverOptions(gap=0.0))
+        assert (answer.offsets, answer.proven) == (None, height)

@@ -17,11 +17,13 @@ from itertools import count
 from poetfw.memory.bounds import lower_bound
 from poetfw.memory.checks import LARGEST_BYTES, check_buffers
 from poetfw.memory.heuristics import Greedy
+from poetfw.memory.ilp import count_pairs, solve_ilp, stack_pyramid
 from poetfw.memory.problem import Buffer, Placement, PlacementStatus
 from poetfw.memory.search import Look, Outcome, Search
 from poetfw.memory.sections import split_components
 from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.memory.validator import validate_by_sweep, validate_placement
+from poetfw.schedule.milp import SolverOptions
 
 _STATES_PER_SECOND = 25_000
 """Search states granted for each second of the time limit: what a slow computer visits."""
@@ -31,6 +33,12 @@ _LARGEST_SEARCH = 4_000
 
 _LARGEST_PAIRWISE = 5_000
 """Buffers up to which the answer is validated pair by pair."""
+
+_LARGEST_PROGRAM = 1_000
+"""Pairs of buffers live together beyond which the integer program is not worth starting."""
+
+_PAIRS_PER_STATE = 8
+"""Pairs of buffers in the integer program for which a node of it takes as long as one state."""
 
 _IMPROVEMENTS = 200
 """Greedy orders to try at most while improving the best one."""
@@ -152,6 +160,8 @@ class _Component:
             self._search(grant)
         if self._is_open():
             self._improve()
+        if self._is_open():
+            self._program(self._work.states // 2)
         if searchable and self._is_open():
             # Hard instances give way to many restarts at the goal itself, if at all.
             self._probe(self._goal, self._work.states // 2)
@@ -174,6 +184,27 @@ class _Component:
         outcome = tiling.run(min(grant, self._work.states), self._work.deadline)
         self._work.states -= tiling.states
         self._learn(outcome, height, tiling.offsets)
+
+    def _program(self, grant: int) -> None:
+        """Solve the integer program, if it is not too large or a pyramid makes it small enough."""
+        preplaced = {}
+        pairs = count_pairs(self._buffers)
+        if pairs > _LARGEST_PROGRAM and all(b.offset is None for b in self._buffers):
+            preplaced = stack_pyramid(self._buffers)
+            pairs = count_pairs([b for b in self._buffers if b.id not in preplaced])
+        if pairs > _LARGEST_PROGRAM:
+            return
+        nodes = min(grant, self._work.states) * _PAIRS_PER_STATE // pairs
+        options = SolverOptions(
+            gap=0.0, max_nodes=nodes, time_limit_s=self._work.deadline - time.perf_counter()
+        )
+        below = self.height if self._capacity is None else self._goal + 1
+        answer = solve_ilp(self._buffers, self._goal, below, preplaced, options)
+        self._work.states -= grant
+        if answer.offsets is not None:
+            self._keep(answer.offsets)
+        if answer.proven > self._goal:
+            self.proven = self._goal = answer.proven
 
     def _search(self, grant: int) -> None:
         if self._capacity is None:

@@ -56,6 +56,10 @@ class Program:
         """A new column in {0, 1}; returns its index."""
         return self._column(cost, 1.0, True)
 
+    def whole(self, cost: float = 0.0, upper: float = 1.0) -> int:
+        """A new column in {0, 1, ..., upper}; returns its index."""
+        return self._column(cost, upper, True)
+
     def continuous(self, cost: float = 0.0, upper: float = 1.0) -> int:
         """A new column in [0, upper]; returns its index."""
         return self._column(cost, upper, False)
@@ -182,10 +186,12 @@ def solve_program(
         )
     scale = OBJECTIVE_SCALE / (program.offset or max(map(abs, program.costs)) or 1.0)
     costs = np.array(program.costs) * scale
+    integer, upper = np.array(program.integer), np.array(program.upper)
+    kinds = {"boolean": integer & (upper <= 1.0), "integer": integer & (upper > 1.0)}
     x = cp.Variable(
         program.columns,
-        boolean=(np.flatnonzero(program.integer),),
-        bounds=[np.zeros(program.columns), np.array(program.upper)],
+        bounds=[np.zeros(program.columns), upper],
+        **{kind: (np.flatnonzero(of_kind),) for kind, of_kind in kinds.items() if of_kind.any()},
     )
     constraints = []
     if program._at_most.bounds:

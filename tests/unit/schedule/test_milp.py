@@ -39,6 +39,20 @@ def test_finds_the_optimum(solver: str) -> None:
 
 
 @pytest.mark.parametrize("solver", ["HIGHS", "SCIPY"])
+def test_whole_columns_go_beyond_one(solver: str) -> None:
+    program = Program(offset=50.0)
+    columns = [program.whole(-10.0, 9.0), program.whole(-13.0, 9.0), program.binary(-1.0)]
+    program.at_most(zip(columns, (5.0, 6.0, 1.0), strict=True), 24.0)
+    solution = solve_program(program, SolverOptions(solver=solver, gap=0.0))
+    assert solution.values is not None
+    assert solution.values.tolist() == [0.0, 4.0, 0.0]
+    program.at_most([(columns[1], 1.0)], 3.5)
+    solution = solve_program(program, SolverOptions(solver=solver, gap=0.0))
+    assert solution.values is not None
+    assert solution.values.tolist() == [1.0, 3.0, 1.0]
+
+
+@pytest.mark.parametrize("solver", ["HIGHS", "SCIPY"])
 def test_proves_that_there_is_none(solver: str) -> None:
     program = knapsack()
     program.equal([(0, 1.0), (1, 1.0)], 2.0)

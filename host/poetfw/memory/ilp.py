@@ -1,0 +1,180 @@
+"""The placement problem as an integer program, for what search leaves open.
+
+The program is that of OLLA (Steiner et al., 2022, eq. 15): an address per buffer, and for any two
+that are live together one binary column that says which is the lower one. It is strong where search
+is weak: with few buffers of different alignments, whose paddings no bound foresees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, gcd
+
+from poetfw.memory.problem import Buffer
+from poetfw.schedule.milp import Outcome, Program, SolverOptions, Term, Vector, solve_program
+
+_TOLERANCE = 1e-5
+"""Relative error of the solver's bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class IlpAnswer:
+    """What the program said.
+
+    Attributes:
+        offsets: in bytes by buffer id; None unless a lower placement was found.
+        proven: no placement is lower, in bytes, or it is as low as the goal.
+    """
+
+    offsets: dict[str, int] | None
+    proven: int
+
+
+def count_pairs(buffers: Sequence[Buffer]) -> int:
+    """How many pairs of buffers are live together: binary columns of the program."""
+    events = [(b.lower, 1) for b in buffers] + [(b.upper, -1) for b in buffers]
+    events.sort()  # what ends at a time leaves before what begins at it
+    pairs = live = 0
+    for _, change in events:
+        pairs += live if change > 0 else 0
+        live += change
+    return pairs
+
+
+def stack_pyramid(buffers: Sequence[Buffer]) -> dict[str, int]:
+    """Offsets for some buffers that lie on each other, each live only while the one below is.
+
+    This is OLLA's preplacement: from the bottom up, of all buffers whose life lies within that of
+    the one before, the longest; here the largest of those. The optimum may be lost.
+    """
+    offsets: dict[str, int] = {}
+    top = 0
+    within = [b for b in buffers if b.offset is None]
+    while within:
+        base = max(within, key=lambda b: (b.upper - b.lower, b.size))
+        offsets[base.id] = -(-top // base.alignment) * base.alignment
+        top = offsets[base.id] + base.size
+        within = [b for b in within if b is not base and _lives_within(b, base)]
+    return offsets
+
+
+def _lives_within(buffer: Buffer, other: Buffer) -> bool:
+    return other.lower <= buffer.lower and buffer.upper <= other.upper
+
+
+def solve_ilp(
+    buffers: Sequence[Buffer],
+    goal: int,
+    below: int,
+    preplaced: dict[str, int],
+    options: SolverOptions,
+) -> IlpAnswer:
+    """Place buffers as low as the goal, or at least lower than known.
+
+    Args:
+        buffers: what to place, none of size 0.
+        goal: height in bytes below which nothing is won.
+        below: height in bytes that is known already, more than the goal.
+        preplaced: offsets of a pyramid, or none.
+        options: solver and limits.
+
+    Raises:
+        ToolError: the solver is missing or failed.
+    """
+    model = _Model(buffers, goal, below, preplaced)
+    solution = solve_program(model.program, options)
+    proven = goal
+    if not preplaced:
+        bound = below if solution.outcome is Outcome.INFEASIBLE else solution.bound * below
+        proven = max(goal, ceil(bound * (1 - _TOLERANCE)))
+    offsets = None if solution.values is None else model.settle(solution.values)
+    if offsets is None:
+        return IlpAnswer(None, proven)
+    height = max(offsets[b.id] + b.size for b in buffers)
+    return IlpAnswer(offsets if height < below else None, proven)
+
+
+class _Model:
+    """The program, with addresses in units of the height to beat."""
+
+    def __init__(
+        self, buffers: Sequence[Buffer], goal: int, below: int, preplaced: dict[str, int]
+    ) -> None:
+        self._buffers = buffers
+        self._known = {b.id: b.offset for b in buffers if b.offset is not None} | preplaced
+        self._below = below
+        # Offsets that are multiples of the unit come of themselves, once sizes are.
+        self._unit = gcd(*(b.alignment for b in buffers))
+        self.program = Program(offset=goal / below, tolerance=0.5 / below)
+        height = self.program.continuous(1.0, (below - 1 - goal) / below)
+        self._address = [self._add_address(b) for b in buffers]
+        for b, (terms, offset) in zip(buffers, self._address, strict=True):
+            self.program.at_most([*terms, (height, -1.0)], (goal - b.size - offset) / below)
+        for i, j in combinations(range(len(buffers)), 2):
+            if buffers[i].overlaps_in_time(buffers[j]):
+                self._separate(i, j, preplaced)
+
+    def _add_address(self, buffer: Buffer) -> tuple[list[Term], int]:
+        """The address of a buffer: terms, and bytes to add to them."""
+        if buffer.id in self._known:
+            return [], self._known[buffer.id]
+        highest = self._below - 1 - buffer.size
+        if buffer.alignment == self._unit:
+            return [(self.program.continuous(upper=highest / self._below), 1.0)], 0
+        column = self.program.whole(upper=highest // buffer.alignment)
+        return [(column, buffer.alignment / self._below)], 0
+
+    def _separate(self, i: int, j: int, preplaced: dict[str, int]) -> None:
+        """Require that one of two buffers lies above the other."""
+        a, b = self._buffers[i], self._buffers[j]
+        if a.id in self._known and b.id in self._known:
+            return
+        # What is preplaced has nothing below it, of what is live then, but what is preplaced too.
+        if a.id in preplaced:
+            self._put_above(i, j)
+        elif b.id in preplaced:
+            self._put_above(j, i)
+        else:
+            above = self.program.binary()
+            self._put_above(i, j, above, 1)
+            self._put_above(j, i, above, 0)
+
+    def _put_above(self, i: int, j: int, column: int | None = None, value: int = 1) -> None:
+        """Require that j begins where i ends or later, if the column has the value."""
+        a, b = self._buffers[i], self._buffers[j]
+        (below, begin), (above, offset) = self._address[i], self._address[j]
+        # Their distance is a multiple of what both alignments are multiples of.
+        step = gcd(a.alignment, b.alignment)
+        size = -(-a.size // step) * step
+        row = [*below, *((other, -factor) for other, factor in above)]
+        slack = offset - begin - size
+        if column is not None:
+            most = (begin if not below else self._below - 1 - a.size) + size
+            row.append((column, (most if value else -most) / self._below))
+            slack += most if value else 0
+        self.program.at_most(row, slack / self._below)
+
+    def settle(self, values: Vector) -> dict[str, int] | None:
+        """The exact offsets of a solution: the solver's order, each as low as that allows.
+
+        Returns:
+            None if something fixed is in the way, for want of the solver's precision.
+        """
+        address = [
+            offset / self._below + sum(factor * float(values[column]) for column, factor in terms)
+            for terms, offset in self._address
+        ]
+        offsets: dict[str, int] = {}
+        settled: list[Buffer] = []
+        for i in sorted(range(len(address)), key=address.__getitem__):
+            b = self._buffers[i]
+            top = max((offsets[a.id] + a.size for a in settled if a.overlaps_in_time(b)), default=0)
+            offsets[b.id] = -(-top // b.alignment) * b.alignment
+            if b.offset is not None:
+                if b.offset < top:
+                    return None
+                offsets[b.id] = b.offset
+            settled.append(b)
+        return offsets
