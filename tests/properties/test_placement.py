@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise, permutations
 from pathlib import Path
 
@@ -176,3 +177,17 @@ def test_the_integer_program_and_search_agree(buffers):
         # Within what is impossible, the program is infeasible.
         answer = solve_ilp(buffers, bound, height, {}, SolverOptions(gap=0.0))
         assert (answer.offsets, answer.proven) == (None, height)
+
+
+@settings(deadline=None, max_examples=80)
+@given(problems(7), st.sampled_from([1, 8, 2**8, 2**14, 2**26, 2**32]), st.integers(0, 2**8))
+def test_the_integer_program_proves_nothing_false(buffers, scale, odd):
+    buffers = [replace(b, size=b.size * scale + odd % scale, offset=None) for b in buffers]
+    buffers = [b for b in buffers if b.size]
+    assume(buffers)
+    bound = lower_bound(buffers)
+    height = lowest_height(buffers)
+    for below in [height, height + 1, 2 * height]:
+        if below > bound:
+            answer = solve_ilp(buffers, bound, below, {}, SolverOptions(gap=0.0, max_nodes=1000))
+            assert bound <= answer.proven <= height

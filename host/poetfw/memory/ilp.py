@@ -15,8 +15,15 @@ from math import ceil, gcd
 from poetfw.memory.problem import Buffer
 from poetfw.schedule.milp import Outcome, Program, SolverOptions, Term, Vector, solve_program
 
-_TOLERANCE = 1e-5
-"""Relative error of the solver's bound."""
+_TOLERANCE = 1e-4
+"""Share of the height to beat by which the solver's arithmetic may be wrong about a bound.
+
+Its rows hold to 1e-6, and a buffer may lie on many others. Nothing is lost where that is less than
+what any two heights differ by.
+"""
+
+_SMALLEST_STEP = 1e-6
+"""Share of the height to beat below which the solver takes an alignment for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +90,16 @@ def solve_ilp(
     Raises:
         ToolError: the solver is missing or failed.
     """
+    unit = gcd(*(b.alignment for b in buffers))
+    if any(unit < b.alignment < below * _SMALLEST_STEP for b in buffers):
+        return IlpAnswer(None, goal)
     model = _Model(buffers, goal, below, preplaced)
     solution = solve_program(model.program, options)
     proven = goal
     if not preplaced:
-        bound = below if solution.outcome is Outcome.INFEASIBLE else solution.bound * below
-        proven = max(goal, ceil(bound * (1 - _TOLERANCE)))
+        bound = 1.0 if solution.outcome is Outcome.INFEASIBLE else solution.bound
+        grain = gcd(unit, *(b.size for b in buffers))
+        proven = max(goal, ceil((bound - _TOLERANCE) * below / grain) * grain)
     offsets = None if solution.values is None else model.settle(solution.values)
     if offsets is None:
         return IlpAnswer(None, proven)
