@@ -19,6 +19,7 @@ from poetfw.memory import (
     place,
     validate_placement,
 )
+from poetfw.memory.banks import Bank, bank_uses, place_in_banks
 from poetfw.memory.checks import find_fixed_clash
 from poetfw.memory.ilp import solve_ilp
 from poetfw.memory.search import Look, Outcome, Search
@@ -156,6 +157,24 @@ def test_tiling_finds_what_search_finds_and_refutes_the_rest(buffers):
     if expected is Outcome.FOUND:
         placement = Placement(PlacementStatus.OPTIMAL, tiling.offsets, height, height, 0.0)
         validate_placement(buffers, placement, capacity=height)
+
+
+@settings(deadline=None, max_examples=100)
+@given(problems(12), st.integers(0, 40), st.integers(1, 30), st.booleans(), st.randoms())
+def test_banks_cost_nothing(buffers, lower, size, more, rng):
+    bank = Bank("bank", lower, lower + size)
+    buffers = [replace(b, bank=rng.choice([None, "bank"])) for b in buffers]
+    free = place(buffers)
+    capacity = free.height_bytes + 20 if more else None
+    placement = place_in_banks(buffers, [bank], capacity)
+    validate_placement(buffers, placement, capacity or free.height_bytes)
+    assert placement.lower_bound_bytes == place(buffers, capacity).lower_bound_bytes
+    used, before = (
+        bank_uses(buffers, [bank], offsets)[0].size_bytes
+        for offsets in (placement.offsets, free.offsets)
+    )
+    assert used >= before or more
+    assert place_in_banks(buffers, [bank], capacity).offsets == placement.offsets
 
 
 @settings(deadline=None, max_examples=80)

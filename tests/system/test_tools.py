@@ -58,6 +58,34 @@ def test_place_writes_offsets(tmp_path: Path) -> None:
     assert max(int(row["offset"]) + int(row["size"]) for row in rows) == placed["height_bytes"]
 
 
+def test_place_reports_on_banks(tmp_path: Path) -> None:
+    (tmp_path / "buffers.csv").write_text(
+        "id,lower,upper,size,bank\na,0,2,600,slow\nb,1,3,400,fast\n"
+    )
+    banks = ("--bank", "fast=0:512", "--bank", "slow=400:4096")
+    placed = succeed("place", "buffers.csv", *banks, cwd=tmp_path)
+    assert {b["id"]: b["offset"] for b in placed["buffers"]} == {"a": 400, "b": 0}
+    assert [(use["bank"]["name"], use["size_bytes"]) for use in placed["banks"]] == [
+        ("fast", 400),
+        ("slow", 600),
+    ]
+    table = poetfw("place", "buffers.csv", *banks, cwd=tmp_path)
+    assert "1 of 1 buffers that prefer it, 600 B of 600 B" in table.stdout
+    (tmp_path / "poetfw.toml").write_text('[place]\nbank = "fast=0:512,slow=400:4096"\n')
+    again = succeed("place", "buffers.csv", cwd=tmp_path)
+    assert again["banks"] == placed["banks"]
+    refused = poetfw("place", "buffers.csv", "--bank", "fast=0-512", cwd=tmp_path)
+    assert refused.code == 2
+    assert "'fast=0-512' is not NAME=LOWER:UPPER" in refused.stderr
+
+
+def test_the_example_of_banks_meets_every_preference(tmp_path: Path) -> None:
+    banks = ("--bank", "fast=0:65536", "--bank", "slow=65536:262144")
+    placed = succeed("place", EXAMPLES / "banks.csv", *banks, cwd=tmp_path)
+    assert placed["height_bytes"] == placed["lower_bound_bytes"] == 163840
+    assert all(use["buffers"] == use["of_buffers"] == 3 for use in placed["banks"])
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_place_says_what_is_impossible(tmp_path: Path, as_json: bool) -> None:
     flags = ["--json"] if as_json else []

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.options import OutputFile, Positive, json_option, option
+from poetfw.cli.options import OutputFile, Positive, json_option, option, split_at_commas
 from poetfw.errors import InfeasibleError
 
+if TYPE_CHECKING:
+    from poetfw.memory.banks import Bank
+
 _EPILOG = "Example:  poetfw place buffers.csv --capacity 1048576 --out placed.csv"
+
+
+def _parse_banks(
+    context: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> list[Bank]:
+    """Callback of --bank.
+
+    Raises:
+        BadParameter: a value is not NAME=LOWER:UPPER.
+        ProblemError: a range is empty, or a name occurs twice.
+    """
+    from poetfw.memory.banks import Bank, check_banks
+
+    banks = []
+    for value in split_at_commas(context, parameter, values):
+        name, _, extent = value.rpartition("=")
+        lower, _, upper = extent.partition(":")
+        if not all(edge.isascii() and edge.isdigit() and len(edge) < 20 for edge in (lower, upper)):
+            raise click.BadParameter(f"{value!r} is not NAME=LOWER:UPPER, in bytes.")
+        banks.append(Bank(name, int(lower), int(upper)))
+    check_banks(banks)
+    return banks
 
 
 @click.command(epilog=_EPILOG)
@@ -20,6 +47,15 @@ _EPILOG = "Example:  poetfw place buffers.csv --capacity 1048576 --out placed.cs
     type=click.IntRange(0),
     metavar="BYTES",
     help="What the arena may occupy.  [default: as little as possible]",
+)
+@option(
+    "--bank",
+    "banks",
+    command="place",
+    multiple=True,
+    callback=_parse_banks,
+    metavar="NAME=LOWER:UPPER",
+    help="Bytes [LOWER, UPPER) of the arena that buffers may prefer; may be given repeatedly.",
 )
 @option(
     "--time-limit",
@@ -38,21 +74,26 @@ _EPILOG = "Example:  poetfw place buffers.csv --capacity 1048576 --out placed.cs
 )
 @json_option
 def place(
-    file: Path, capacity: int | None, time_limit: float, out: Path | None, as_json: bool
+    file: Path,
+    capacity: int | None,
+    banks: list[Bank],
+    time_limit: float,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Give every buffer of a CSV file an address, such that none overlap while both are live.
 
-    Columns of FILE: id,lower,upper,size[,alignment][,offset]; a buffer is live during
-    [lower, upper), and stays at its offset if it has one.
+    Columns of FILE: id,lower,upper,size[,alignment][,offset][,bank]; a buffer is live during
+    [lower, upper), stays at its offset if it has one, and lies in its bank if that costs no height.
     """
     from poetfw.memory import PlacementStatus
-    from poetfw.memory import place as find_placement
+    from poetfw.memory.banks import bank_uses, place_in_banks
     from poetfw.memory.csv_file import read_buffers, result_document, write_placement
 
-    buffers = read_buffers(file)
+    buffers = read_buffers(file, banks)
     with output.spinner() as progress:
         progress(f"placing {len(buffers):,} buffers")
-        placement = find_placement(buffers, capacity, time_limit)
+        placement = place_in_banks(buffers, banks, capacity, time_limit)
     if placement.status is PlacementStatus.INFEASIBLE:
         raise InfeasibleError(
             f"{file}: proven impossible within {capacity:,} bytes; at least "
@@ -70,8 +111,9 @@ def place(
         )
     if out is not None:
         write_placement(out, buffers, placement)
+    uses = bank_uses(buffers, banks, placement.offsets)
     if as_json:
-        output.print_json({"schema_version": 1, **result_document(buffers, placement)})
+        output.print_json({"schema_version": 1, **result_document(buffers, placement, uses)})
         return
     excess = placement.height_bytes - placement.lower_bound_bytes
     rows = [
@@ -80,6 +122,14 @@ def place(
         ("height", output.size(placement.height_bytes)),
         ("lower bound", output.size(placement.lower_bound_bytes)),
         ("above the bound", output.size(excess)),
+        *(
+            (
+                f"bank {use.bank.name}",
+                f"{use.buffers:,} of {use.of_buffers:,} buffers that prefer it, "
+                f"{output.size(use.size_bytes)} of {output.size(use.of_bytes)}",
+            )
+            for use in uses
+        ),
         ("time", f"{placement.solve_time_s:.2f} s"),
     ]
     output.results.print(output.facts(file.name, rows))

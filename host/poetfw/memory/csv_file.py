@@ -1,7 +1,8 @@
 """Placement problems and answers as CSV files, and the answer as a JSON document.
 
-Columns `id,lower,upper,size[,alignment][,offset]` in any order; time intervals are half-open, sizes
-and offsets in bytes; an empty alignment means 1, an empty offset means anywhere.
+Columns `id,lower,upper,size[,alignment][,offset][,bank]` in any order; time intervals are
+half-open, sizes and offsets in bytes. An empty alignment means 1, an empty offset anywhere, an
+empty bank any.
 """
 
 from __future__ import annotations
@@ -10,19 +11,25 @@ import csv
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
 from poetfw.errors import OutputError, ProblemError
+from poetfw.memory.banks import Bank, BankUse
 from poetfw.memory.checks import check_buffer, find_fixed_clash
 from poetfw.memory.problem import Buffer, Placement
 
 _REQUIRED = ("id", "lower", "upper", "size")
-_OPTIONAL = ("alignment", "offset")
+_OPTIONAL = ("alignment", "offset", "bank")
 
 
-def read_buffers(path: Path) -> list[Buffer]:
+def read_buffers(path: Path, banks: Sequence[Bank] = ()) -> list[Buffer]:
     """Read a placement problem from a CSV file.
+
+    Args:
+        path: the file.
+        banks: those that a buffer may prefer.
 
     Raises:
         ProblemError: the file cannot be read, or a line of it is malformed; the message names the
@@ -35,6 +42,7 @@ def read_buffers(path: Path) -> list[Buffer]:
     except UnicodeDecodeError as error:
         raise ProblemError(f"{path}: is not UTF-8 text (byte {error.start})") from error
     reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    names = {bank.name for bank in banks}
     buffers: list[Buffer] = []
     lines: list[int] = []
     first_line: dict[str, int] = {}
@@ -45,6 +53,11 @@ def read_buffers(path: Path) -> list[Buffer]:
             if not row:
                 continue
             buffer = _read_row(path, line, header, row)
+            if buffer.bank is not None and buffer.bank not in names:
+                raise ProblemError(
+                    f"{path}, line {line}: the bank {buffer.bank!r} does not exist",
+                    f"give it with --bank {buffer.bank}=LOWER:UPPER",
+                )
             if buffer.id in first_line:
                 raise ProblemError(
                     f"{path}, line {line}: the id {buffer.id!r} occurs already in line "
@@ -68,18 +81,22 @@ def read_buffers(path: Path) -> list[Buffer]:
 def write_placement(path: Path, buffers: Sequence[Buffer], placement: Placement) -> None:
     """Write the buffers with their offsets as a CSV file, whole or not at all.
 
+    There is a column `bank` if one of them prefers a bank.
+
     Raises:
         OutputError: the file cannot be written.
     """
+    columns = [*_REQUIRED, "alignment", "offset"]
+    if any(b.bank is not None for b in buffers):
+        columns.append("bank")
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with open(handle, "w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow([*_REQUIRED, *_OPTIONAL])
+                writer = csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
+                writer.writeheader()
                 for b in buffers:
-                    row = (b.id, b.lower, b.upper, b.size, b.alignment, placement.offsets[b.id])
-                    writer.writerow(row)
+                    writer.writerow(asdict(b) | {"offset": placement.offsets[b.id]})
             os.replace(temporary, path)
         except BaseException:
             os.unlink(temporary)
@@ -88,24 +105,17 @@ def write_placement(path: Path, buffers: Sequence[Buffer], placement: Placement)
         raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def result_document(buffers: Sequence[Buffer], placement: Placement) -> dict[str, object]:
+def result_document(
+    buffers: Sequence[Buffer], placement: Placement, uses: Sequence[BankUse] = ()
+) -> dict[str, object]:
     """The answer as a JSON document; offsets are null where there is no placement."""
     return {
         "status": str(placement.status),
         "height_bytes": placement.height_bytes,
         "lower_bound_bytes": placement.lower_bound_bytes,
         "solve_time_s": placement.solve_time_s,
-        "buffers": [
-            {
-                "id": b.id,
-                "lower": b.lower,
-                "upper": b.upper,
-                "size": b.size,
-                "alignment": b.alignment,
-                "offset": placement.offsets.get(b.id),
-            }
-            for b in buffers
-        ],
+        "banks": [asdict(use) for use in uses],
+        "buffers": [asdict(b) | {"offset": placement.offsets.get(b.id)} for b in buffers],
     }
 
 
@@ -113,7 +123,7 @@ def _read_header(path: Path, header: list[str]) -> list[str]:
     def refuse(problem: str) -> NoReturn:
         raise ProblemError(
             f"{path}, line 1: {problem}; expected the header "
-            f"{','.join(_REQUIRED)}[,alignment][,offset]"
+            f"{','.join(_REQUIRED)}[,alignment][,offset][,bank]"
         )
 
     names = [name.strip() for name in header]
@@ -151,6 +161,7 @@ def _read_row(path: Path, line: int, header: list[str], row: list[str]) -> Buffe
         size=integer("size"),
         alignment=integer("alignment") if fields.get("alignment") else 1,
         offset=integer("offset") if fields.get("offset") else None,
+        bank=fields.get("bank") or None,
     )
     try:
         check_buffer(buffer)

@@ -17,6 +17,7 @@ class Buffer:
         size: bytes it occupies.
         alignment: its offset must be a multiple of this.
         offset: where it must be placed, or None for anywhere.
+        bank: the name of the bank it should lie in, if that costs no height, or None.
     """
 
     id: str
@@ -25,6 +26,7 @@ class Buffer:
     size: int
     alignment: int = 1
     offset: int | None = None
+    bank: str | None = None
 
     def overlaps_in_time(self, other: Buffer) -> bool:
         """Whether both are live at some moment."""

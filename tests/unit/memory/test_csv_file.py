@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 
 import pytest
 
 from poetfw.errors import OutputError, ProblemError
 from poetfw.memory import Buffer, place
+from poetfw.memory.banks import Bank, bank_uses
 from poetfw.memory.csv_file import read_buffers, result_document, write_placement
 
-HEADER = "expected the header id,lower,upper,size[,alignment][,offset]"
+HEADER = "expected the header id,lower,upper,size[,alignment][,offset][,bank]"
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def test_a_quoted_id_may_hold_commas_and_newlines(csv):
         ("", f"line 1: there is no header; {HEADER}"),
         ("a,0,1,5\n", f"line 1: there is no header; {HEADER}"),
         ("id,lower,size\n", f"line 1: the column 'upper' is missing; {HEADER}"),
-        ("id,lower,upper,size,bank\n", f"line 1: the column 'bank' is unknown; {HEADER}"),
+        ("id,lower,upper,size,tier\n", f"line 1: the column 'tier' is unknown; {HEADER}"),
         ("id,id,lower,upper,size\n", f"line 1: the column 'id' occurs twice; {HEADER}"),
         ("id,lower,upper,size\na,0,1\n", "line 2: expected 4 fields, got 3"),
         ("id,lower,upper,size\na,0,1,5,6\n", "line 2: expected 4 fields, got 5"),
@@ -91,6 +93,17 @@ def test_what_is_written_reads_back_as_fixed(csv, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["buffers.csv"]
 
 
+def test_banks_are_read_and_written(csv):
+    csv.write_text("id,lower,upper,size,bank\na,0,4,10,fast\nb,3,6,8,\n")
+    banks = [Bank("fast", 0, 16)]
+    buffers = read_buffers(csv, banks)
+    assert buffers == [Buffer("a", 0, 4, 10, bank="fast"), Buffer("b", 3, 6, 8)]
+    with pytest.raises(ProblemError, match="line 2: the bank 'fast' does not exist"):
+        read_buffers(csv)
+    write_placement(csv, buffers, place(buffers))
+    assert [b.bank for b in read_buffers(csv, banks)] == ["fast", None]
+
+
 def test_a_failed_write_leaves_nothing_behind(csv, tmp_path):
     csv.mkdir()
     buffers = [Buffer("a", 0, 4, 10)]
@@ -100,18 +113,27 @@ def test_a_failed_write_leaves_nothing_behind(csv, tmp_path):
 
 
 def test_result_document():
-    buffers = [Buffer("a", 0, 4, 10, 2), Buffer("b", 3, 6, 8, 16)]
-    document = result_document(buffers, place(buffers))
+    buffers = [Buffer("a", 0, 4, 10, 2, bank="fast"), Buffer("b", 3, 6, 8, 16)]
+    placement = place(buffers)
+    uses = bank_uses(buffers, [Bank("fast", 0, 16)], placement.offsets)
+    document = result_document(buffers, placement, uses)
     seconds = document.pop("solve_time_s")
     assert isinstance(seconds, float)
     assert document == {
         "status": "optimal",
         "height_bytes": 18,
         "lower_bound_bytes": 18,
-        "buffers": [
-            {"id": "a", "lower": 0, "upper": 4, "size": 10, "alignment": 2, "offset": 8},
-            {"id": "b", "lower": 3, "upper": 6, "size": 8, "alignment": 16, "offset": 0},
+        "banks": [
+            {
+                "bank": {"name": "fast", "lower": 0, "upper": 16},
+                "buffers": 0,
+                "of_buffers": 1,
+                "size_bytes": 0,
+                "of_bytes": 10,
+            }
         ],
+        "buffers": [asdict(b) | {"offset": placement.offsets[b.id]} for b in buffers],
     }
+    assert placement.offsets == {"a": 8, "b": 0}
     nowhere = result_document(buffers, place(buffers, capacity=17))
     assert nowhere["status"] == "infeasible"

@@ -1,0 +1,203 @@
+"""Placing buffers in the banks they prefer, where that costs no height.
+
+A microcontroller's RAM is often several banks, which a DMA engine and the processor use without
+waiting for each other, of which one is faster, or which are switched off one by one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from poetfw.errors import ProblemError
+from poetfw.memory.checks import LARGEST_BYTES
+from poetfw.memory.placement import place
+from poetfw.memory.problem import Buffer, Placement, PlacementStatus
+
+_LARGEST_WISHES = 1_000
+"""Buffers that are fixed in their banks at most; the largest come first."""
+
+_TRIALS = 100
+"""Placements to try at most."""
+
+_TRIAL_TIME_S = 0.5
+"""Time limit of one trial in seconds, which also says how many states it searches."""
+
+
+class _Side(Enum):
+    """From which end a bank is filled."""
+
+    OUTER = "what crosses the edges of banks finds room in the middle of the arena"
+    LOWER = "from below"
+    UPPER = "from above"
+
+
+@dataclass(frozen=True, slots=True)
+class Bank:
+    """Bytes [lower, upper) of the arena, and a name."""
+
+    name: str
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True, slots=True)
+class BankUse:
+    """How much of what prefers a bank lies in it as a whole.
+
+    Attributes:
+        bank: the bank.
+        buffers: how many buffers that prefer the bank lie in it.
+        of_buffers: how many prefer it.
+        size_bytes: the sum of the sizes of those that lie in it.
+        of_bytes: the sum of the sizes of those that prefer it.
+    """
+
+    bank: Bank
+    buffers: int
+    of_buffers: int
+    size_bytes: int
+    of_bytes: int
+
+
+def check_banks(banks: Sequence[Bank]) -> None:
+    """Refuse banks that are malformed.
+
+    Raises:
+        ProblemError: a name is empty or occurs twice, or a range is empty or beyond 2^40.
+    """
+    names = [bank.name for bank in banks]
+    for bank in banks:
+        if not bank.name:
+            raise ProblemError("a bank has no name")
+        if names.count(bank.name) > 1:
+            raise ProblemError(f"the bank {bank.name!r} occurs twice; names must be unique")
+        if not 0 <= bank.lower < bank.upper <= LARGEST_BYTES:
+            raise ProblemError(
+                f"the bank {bank.name!r} has the bytes [{bank.lower}, {bank.upper}); expected "
+                f"0 <= lower < upper <= 2^40"
+            )
+
+
+def bank_uses(
+    buffers: Sequence[Buffer], banks: Sequence[Bank], offsets: Mapping[str, int]
+) -> list[BankUse]:
+    """How far the buffers lie in the banks they prefer."""
+    uses = []
+    for bank in banks:
+        prefer = [b for b in buffers if b.bank == bank.name]
+        inside = [
+            b
+            for b in prefer
+            if b.id in offsets and bank.lower <= offsets[b.id] <= bank.upper - b.size
+        ]
+        size_bytes, of_bytes = (sum(b.size for b in some) for some in (inside, prefer))
+        uses.append(BankUse(bank, len(inside), len(prefer), size_bytes, of_bytes))
+    return uses
+
+
+def place_in_banks(
+    buffers: Sequence[Buffer],
+    banks: Sequence[Bank],
+    capacity: int | None = None,
+    time_limit_s: float = 10.0,
+) -> Placement:
+    """Place buffers as `place` does, but as many bytes as possible in the banks they prefer.
+
+    What prefers a bank is fixed there, everything at once, and by halves where that fails. That no
+    more bytes could lie where they prefer to is not proven.
+
+    Args:
+        buffers: what to place; `Buffer.bank` is the name of one of the banks or None.
+        banks: they may overlap each other and reach beyond the arena.
+        capacity: bytes the arena has, or None for as low as possible.
+        time_limit_s: seconds to spend at most.
+
+    Returns:
+        A validated placement as that of `place`, no higher than that or than the capacity.
+
+    Raises:
+        ProblemError: the problem is malformed, or a buffer prefers a bank that does not exist.
+    """
+    begin = time.perf_counter()
+    check_banks(banks)
+    by_name = {bank.name: bank for bank in banks}
+    for b in buffers:
+        if b.bank is not None and b.bank not in by_name:
+            raise ProblemError(f"buffer {b.id!r} prefers the bank {b.bank!r}, which does not exist")
+    best = place(buffers, capacity, time_limit_s)
+    if not best.offsets:
+        return best
+    limit = best.height_bytes if capacity is None else capacity
+    fixed = {b.id: b for b in buffers if b.offset is not None}
+    wishes = [b for b in buffers if b.bank is not None and b.offset is None and b.size]
+    wishes.sort(key=lambda b: (-b.size * (b.upper - b.lower), b.id))
+
+    def bytes_met(placement: Placement) -> int:
+        return sum(use.size_bytes for use in bank_uses(buffers, banks, placement.offsets))
+
+    groups = deque([wishes[:_LARGEST_WISHES]])
+    trials = 0
+    while groups and trials < _TRIALS:
+        group = groups.popleft()
+        for side in _Side:
+            pinned = _pin(group, fixed.values(), by_name, limit, side)
+            left = begin + time_limit_s - time.perf_counter()
+            if not pinned or left <= 0:
+                continue
+            trial = fixed | pinned
+            trials += 1
+            answer = place([trial.get(b.id, b) for b in buffers], limit, min(left, _TRIAL_TIME_S))
+            if answer.offsets:
+                fixed = trial
+                best = max(best, _freed(answer, best.lower_bound_bytes), key=bytes_met)
+                groups.append([b for b in group if b.id not in pinned])
+                break
+        else:
+            half = len(group) // 2
+            groups.extend(part for part in (group[:half], group[half:]) if half)
+    return replace(best, solve_time_s=time.perf_counter() - begin)
+
+
+def _freed(placement: Placement, bound: int) -> Placement:
+    """A placement of buffers some of which were fixed, as one of them where they are free."""
+    optimal = placement.height_bytes == bound
+    status = PlacementStatus.OPTIMAL if optimal else PlacementStatus.FEASIBLE
+    return replace(placement, status=status, lower_bound_bytes=bound)
+
+
+def _pin(
+    group: Sequence[Buffer],
+    fixed: Iterable[Buffer],
+    banks: Mapping[str, Bank],
+    limit: int,
+    side: _Side,
+) -> dict[str, Buffer]:
+    """Fix each buffer at the first free place of its bank, seen from a side, if it has one."""
+    placed = list(fixed)
+    pinned: dict[str, Buffer] = {}
+    for b in group:
+        assert b.bank is not None
+        lower, upper = banks[b.bank].lower, min(banks[b.bank].upper, limit)
+        taken = [
+            (a.offset, a.offset + a.size)
+            for a in placed
+            if a.offset is not None and a.overlaps_in_time(b)
+        ]
+        from_above = lower + upper > limit if side is _Side.OUTER else side is _Side.UPPER
+        if from_above:
+            edges = sorted([upper, *(start for start, _ in taken)], reverse=True)
+            offsets = [(edge - b.size) // b.alignment * b.alignment for edge in edges]
+        else:
+            edges = sorted([lower, *(end for _, end in taken)])
+            offsets = [-(-edge // b.alignment) * b.alignment for edge in edges]
+        for offset in offsets:
+            end = offset + b.size
+            if lower <= offset and end <= upper and all(end <= s or e <= offset for s, e in taken):
+                pinned[b.id] = replace(b, offset=offset)
+                placed.append(pinned[b.id])
+                break
+    return pinned
