@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from system.commands import needs_twin, poetfw, succeed
 pytestmark = [pytest.mark.emulator, needs_twin]
 
 BOARD_RAM_BYTES = 262_144
-README = Path(__file__).parent.parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def test_network_learns_inside_the_twin(build: Any, run: Any) -> None:
 
 def test_readme_shows_the_figures_of_the_demo(build: Any, run: Any) -> None:
     schedule = build["schedule"]
-    text = README.read_text()
+    text = (ROOT / "README.md").read_text()
     for name, figure in {
         "keeping everything": f"{build['checkpoint_all_peak_bytes']:,} B",
         "budget": f"{build['budget_bytes']:,} B",
@@ -75,6 +77,20 @@ def test_readme_shows_the_figures_of_the_demo(build: Any, run: Any) -> None:
         "arena high-water mark": f"{run['high_water_bytes']:,} B",
     }.items():
         assert re.search(rf"^ +{name} +{re.escape(figure)}", text, re.MULTILINE), (name, figure)
+
+
+def test_each_stage_of_memory_planning_takes_no_more_than_the_one_before(
+    tmp_path: Path, build: Any
+) -> None:
+    picture = tmp_path / "before-after.png"
+    command = [sys.executable, ROOT / "benchmarks/demo.py", "--picture", picture]
+    rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    table = [row for row in rows if row.startswith("| ")][1:]
+    assert "\n".join(table) in (ROOT / "docs/memory.md").read_text()
+    arenas = [int(row.split("|")[2].replace(",", "")) for row in table]
+    assert arenas == sorted(arenas, reverse=True)
+    assert arenas[-2:] == [build["checkpoint_all_peak_bytes"], build["arena_bytes"]]
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_run_agrees_with_the_references(folder: Path, build: Any) -> None:

@@ -84,10 +84,19 @@ def memory_picture(memory: MemoryPlan, steps: int, budget_bytes: int, title: str
         budget_bytes: what the arena may occupy; drawn as a line.
         title: what stands above the picture.
     """
+    figure, axes = _figure(9.0, 4.5)
+    draw_arena(axes, memory, steps, budget_bytes)
+    axes.set_xlabel("plan step")
+    axes.set_ylabel("offset in the arena (bytes)")
+    axes.set_title(_plain(title), fontsize=9)
+    return figure
+
+
+def draw_arena(axes: Axes, memory: MemoryPlan, steps: int, budget_bytes: int) -> None:
+    """Draw the allocations of a training step and the budget, as in `memory_picture`."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.patches import Rectangle
 
-    figure, axes = _figure(9.0, 4.5)
     resident = [(0, steps, a.offset, a.size_bytes) for a in memory.persistent]
     resident.append((0, steps, memory.page_buffer_offset, BLOCK_BYTES))
     for lower, upper, offset, size in resident:
@@ -111,10 +120,6 @@ def memory_picture(memory: MemoryPlan, steps: int, budget_bytes: int, title: str
     axes.annotate("budget", (steps, budget_bytes), ha="right", va="bottom", fontsize=7, color="red")
     axes.set_xlim(0, steps)
     axes.set_ylim(0, 1.08 * max(budget_bytes, memory.arena_bytes))
-    axes.set_xlabel("plan step")
-    axes.set_ylabel("offset in the arena (bytes)")
-    axes.set_title(_plain(title), fontsize=9)
-    return figure
 
 
 def render(figure: Figure, kind: str) -> bytes:
