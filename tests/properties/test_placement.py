@@ -21,6 +21,8 @@ from poetfw.memory import (
 )
 from poetfw.memory.banks import Bank, bank_uses, place_in_banks
 from poetfw.memory.checks import find_fixed_clash
+from poetfw.memory.core import CoreSearch
+from poetfw.memory.heuristics import Greedy
 from poetfw.memory.ilp import solve_ilp
 from poetfw.memory.search import Look, Outcome, Search
 from poetfw.memory.tiling import Tiling, filled_bytes
@@ -175,6 +177,29 @@ def test_banks_cost_nothing(buffers, lower, size, more, rng):
     )
     assert used >= before or more
     assert place_in_banks(buffers, [bank], capacity).offsets == placement.offsets
+
+
+@settings(deadline=None, max_examples=200)
+@given(problems(12), st.integers(0, 3))
+def test_cores_find_and_refute_nothing_false(buffers, spare):
+    buffers = [replace(b, offset=None) for b in buffers if b.size]
+    assume(buffers)
+    capacity = lower_bound(buffers) + spare
+    greedy = Greedy(buffers)
+    heights = []
+
+    def place_in(order: list[int]) -> list[int]:
+        assert sorted(order) == list(range(len(buffers)))
+        offsets = greedy.run(order, lambda height: False)
+        assert offsets is not None
+        heights.append(max(o + b.size for b, o in zip(buffers, offsets, strict=True)))
+        return [o + b.size for b, o in zip(buffers, offsets, strict=True)]
+
+    cores = CoreSearch(buffers, capacity, random.Random(0))
+    outcome = cores.run(place_in, 10**5, time.perf_counter() + 60)
+    assert (outcome is Outcome.FOUND) == (min(heights, default=capacity + 1) <= capacity)
+    if outcome is Outcome.EXHAUSTED:
+        assert search(buffers, capacity) is Outcome.EXHAUSTED
 
 
 @settings(deadline=None, max_examples=80)

@@ -1,8 +1,9 @@
 """Place buffers in one arena as low as possible.
 
 Greedy orders come first: they reach the lower bound on most plans. Buffers that would have to fill
-every byte at every moment are tiled. What is left is searched at the bound, then at heights between
-the bound and the best known, until the heights meet or the work is used up. Work is counted in
+every byte at every moment are tiled. Where few moments are full, those are searched first and the
+rest is placed around them. What is left is searched at the bound, then at heights between the bound
+and the best known, until the heights meet or the work is used up. Work is counted in
 search states, so the same problem gets the same answer everywhere; the clock is only a safety net.
 """
 
@@ -10,16 +11,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 from poetfw.memory.bounds import lower_bound
-from poetfw.memory.checks import LARGEST_BYTES, check_buffers
+from poetfw.memory.checks import check_buffers
+from poetfw.memory.core import CoreSearch
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.ilp import count_pairs, solve_ilp, stack_pyramid
 from poetfw.memory.problem import Buffer, Placement, PlacementStatus
-from poetfw.memory.search import Look, Outcome, Search
+from poetfw.memory.restarts import restarts
+from poetfw.memory.search import Outcome, Search
 from poetfw.memory.sections import split_components
 from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.memory.validator import validate_by_sweep, validate_placement
@@ -45,9 +47,6 @@ _IMPROVEMENTS = 200
 
 _IMPROVED_BUFFERS = 60_000
 """Buffers to place at most while improving the best greedy order."""
-
-_FIRST_STATES = 2_000
-"""States granted to the shortest run of a search."""
 
 _UNKNOWN = 4
 """Probes without an answer after which the next ones get more states."""
@@ -156,10 +155,12 @@ class _Component:
         grant = _FIRST_PROBE
         if searchable and self._is_open():
             self._tile(self._work.states * 3 // 4)
-        if searchable and self._is_open():
-            self._search(grant)
+        if self._is_open():
+            self._search_cores(self._work.states // 4)
         if self._is_open():
             self._improve()
+        if searchable and self._is_open():
+            self._search(grant)
         if self._is_open():
             self._program(self._work.states // 2)
         if searchable and self._is_open():
@@ -184,6 +185,15 @@ class _Component:
         outcome = tiling.run(min(grant, self._work.states), self._work.deadline)
         self._work.states -= tiling.states
         self._learn(outcome, height, tiling.offsets)
+
+    def _search_cores(self, grant: int) -> None:
+        """Place the fullest sections first, by search, and the rest of the buffers around them."""
+        if any(b.offset is not None for b in self._buffers):
+            return
+        cores = CoreSearch(self._buffers, self._goal, self._work.rng)
+        outcome = cores.run(self._try_order, grant, self._work.deadline)
+        self._work.states -= cores.states
+        self._learn(outcome, self._goal, self.offsets)
 
     def _program(self, grant: int) -> None:
         """Solve the integer program, if it is not too large or a pyramid makes it small enough."""
@@ -244,25 +254,39 @@ class _Component:
             order.insert(self._work.rng.randrange(at), order.pop(at))
             self._try_order(order, highest + 1)
 
-    def _try_order(self, order: list[int], limit: int) -> None:
-        """Place in an order; remember it and keep the answer, if it stays below the limit."""
+    def _try_order(self, order: list[int], limit: int | None = None) -> list[int] | None:
+        """Place in an order, and remember it if none before was better.
+
+        Args:
+            order: indices of the free buffers.
+            limit: a height in bytes to stay below, if there is one.
+
+        Returns:
+            The top of every buffer in bytes, or None if the limit or the deadline was met.
+        """
         begun, deadline = bool(self._order), self._work.deadline
         offsets = self._greedy.run(
-            order, lambda height: begun and (height >= limit or time.perf_counter() > deadline)
+            order,
+            lambda height: (
+                begun
+                and ((limit is not None and height >= limit) or time.perf_counter() > deadline)
+            ),
         )
         if offsets is None:
-            return
-        self._order = order
-        self._tops = [offset + b.size for b, offset in zip(self._buffers, offsets, strict=True)]
-        if not self.offsets or max(self._tops) < self.height:
+            return None
+        tops = [offset + b.size for b, offset in zip(self._buffers, offsets, strict=True)]
+        if not self._tops or max(tops) <= max(self._tops):
+            self._order, self._tops = order, tops
+        if not self.offsets or max(tops) < self.height:
             self._keep({b.id: offset for b, offset in zip(self._buffers, offsets, strict=True)})
+        return tops
 
     def _probe(self, capacity: int, grant: int) -> Outcome:
         """Search for a placement within a capacity, spending at most the states granted."""
         search = Search(self._buffers, capacity)
         states = min(grant, self._work.states)
         outcome = Outcome.LIMIT
-        for rank, look, share in _strategies(search, self._work.rng):
+        for rank, look, share in restarts(search, self._work.rng):
             if search.states >= states or time.perf_counter() > self._work.deadline:
                 break
             outcome = search.run(
@@ -285,35 +309,6 @@ class _Component:
     def _keep(self, offsets: dict[str, int]) -> None:
         self.offsets = offsets
         self.height = max(offsets[b.id] + b.size for b in self._buffers)
-
-
-def _strategies(search: Search, rng: random.Random) -> Iterator[tuple[list[float], Look, int]]:
-    """Orders to try cases in and where to look for them, with the states to spend on each."""
-    length = [last - first for first, last in search.spans]
-    size = [float(b.size) for b in search.buffers]
-    ranks = [
-        [-n * s for n, s in zip(length, size, strict=True)],
-        [-n - s / (2 * LARGEST_BYTES) for n, s in zip(length, size, strict=True)],
-        [-s for s in size],
-    ]
-    orders = ranks
-    for turn in count(1):
-        for rank in orders:
-            for look in Look:
-                yield rank, look, _FIRST_STATES * _luby(turn)
-        # A good order somewhat disturbed finds what the order itself and pure chance do not.
-        orders = [[r * rng.uniform(0.3, 1.0) for r in rank] for rank in ranks]
-        orders.append([rng.random() for _ in size])
-
-
-def _luby(turn: int) -> int:
-    """How long to run before restarting, by turn: 1, 1, 2, 1, 1, 2, 4, 1, ... (Luby et al., 1993).
-
-    Without knowing how run times are spread, no other sequence is better by more than a logarithm.
-    """
-    while turn & (turn + 1):
-        turn -= (1 << (turn.bit_length() - 1)) - 1
-    return (turn + 1) // 2
 
 
 def _canonical(buffer: Buffer) -> tuple[int, int, int, int, int, str]:

@@ -1,0 +1,148 @@
+"""The fullest moments first: a search for placements that are difficult in few sections only.
+
+Core. A training step is full where its forward pass ends, and anything but full elsewhere. Its core
+is what is live in the fullest sections, with time reduced to those. It is a placement problem of
+its own, and a small one: most of what is live in one of its sections is live in all of them, and
+may lie at the bottom of the arena, below what has to be searched. Where a core does not fit, no
+more does the whole.
+
+Completion. The order in which buffers lie on each other in the core is an order for the greedy
+placement of everything: what spans the core by length, since lives that are nested leave no gaps
+as they end, then the rest of the core, then what is not live in it, by size. The sections in which
+that ends above the capacity matter too. They join the core, until a completion fits or the core is
+as hard as the whole.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import lcm
+
+import numpy as np
+
+from poetfw.memory.problem import Buffer
+from poetfw.memory.restarts import restarts
+from poetfw.memory.search import Outcome, Search
+from poetfw.memory.sections import find_sections
+
+_FIRST_SECTIONS = 4
+"""Sections of the first core; each has twice as many as the one before."""
+
+_CORE_STATES = 12_000
+"""States to search one core for."""
+
+_CORE_ORDERS = 4
+"""Placements of one core to complete."""
+
+_PLACED_PER_STATE = 3
+"""Buffers that take as long to place greedily as a state of `Search`."""
+
+
+class CoreSearch:
+    """A search for one placement of buffers within one capacity, by way of cores.
+
+    Args:
+        buffers: what to place, none of size 0, none fixed.
+        capacity: bytes.
+        rng: for the restarts of the search.
+
+    Attributes:
+        states: work done so far, in states of `Search`.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer], capacity: int, rng: random.Random) -> None:
+        first, last, count = find_sections(buffers)
+        self.states = 0
+        self._buffers = buffers
+        self._capacity = capacity
+        self._rng = rng
+        self._first, self._last = np.array(first), np.array(last)
+        self._size = np.array([b.size for b in buffers])
+        # What spans a core is stacked below the rest, in sizes that keep every alignment.
+        whole = lcm(*(b.alignment for b in buffers))
+        self._padded = -(-self._size // whole) * whole
+        change = np.zeros(count + 1, dtype=np.int64)
+        np.add.at(change, self._first, self._size)
+        np.subtract.at(change, self._last, self._size)
+        self._live = np.cumsum(change)[:count]
+        self._is_impossible = False
+
+    def run(
+        self, place: Callable[[list[int]], list[int] | None], state_limit: int, deadline: float
+    ) -> Outcome:
+        """Search larger and larger cores, and complete what is found.
+
+        Args:
+            place: places all buffers greedily, in an order of their indices, and returns the top of
+                each in bytes, or None if it gave up.
+            state_limit: work to do at most, in states of `Search`.
+            deadline: value of `time.perf_counter` at which to give up.
+
+        Returns:
+            FOUND if a completion lies within the capacity, EXHAUSTED if nothing can, or LIMIT.
+        """
+        core = np.zeros(len(self._live), dtype=bool)
+        above = core.copy()
+        count = _FIRST_SECTIONS
+        while not core.all():
+            core[np.lexsort((-self._live, ~above, ~core))[:count]] = True
+            lowest: list[int] = []
+            for order in self._orders(np.flatnonzero(core), state_limit, deadline):
+                self.states += len(order) // _PLACED_PER_STATE
+                tops = place(order)
+                if tops is None:
+                    return Outcome.LIMIT
+                if max(tops) <= self._capacity:
+                    return Outcome.FOUND
+                lowest = min(lowest or tops, tops, key=max)
+            if self._is_impossible:
+                return Outcome.EXHAUSTED
+            if not lowest:
+                break
+            above[:] = False
+            for i in np.flatnonzero(np.array(lowest) > self._capacity):
+                above[self._first[i] : self._last[i]] = True
+            count *= 2
+        return Outcome.LIMIT
+
+    def _orders(
+        self, sections: np.ndarray, state_limit: int, deadline: float
+    ) -> Iterator[list[int]]:
+        """Orders in which to place all buffers, from placements of the core of some sections."""
+        begin = np.searchsorted(sections, self._first)
+        end = np.searchsorted(sections, self._last)
+        length = self._last - self._first
+        spans = end - begin == len(sections)
+        by_length = np.lexsort((-self._size, -length))
+        by_size = np.lexsort((-length, -self._size))
+        spanning = by_length[spans[by_length]].tolist()
+        others = by_size[(begin == end)[by_size]].tolist()
+        partial = by_length[((begin < end) & ~spans)[by_length]].tolist()
+        if not partial:
+            return
+        search = Search(
+            [
+                replace(self._buffers[i], id=str(i), lower=int(begin[i]), upper=int(end[i]))
+                for i in partial
+            ],
+            self._capacity - int(self._padded[spans].sum()),
+        )
+        limit = min(_CORE_STATES, state_limit - self.states)
+        found: list[list[int]] = []
+        for rank, look, share in restarts(search, self._rng):
+            before = search.states
+            if before >= limit or time.perf_counter() > deadline or len(found) == _CORE_ORDERS:
+                return
+            outcome = search.run(rank, look, min(share, limit - before), deadline)
+            self.states += search.states - before
+            if outcome is Outcome.EXHAUSTED:
+                # The padding of what spans the core may be what was too much.
+                self._is_impossible = bool((self._padded[spans] == self._size[spans]).all())
+                return
+            if outcome is Outcome.FOUND:
+                found.append(sorted(partial, key=lambda i: search.offsets[str(i)]))
+                if found[-1] not in found[:-1]:
+                    yield [*spanning, *found[-1], *others]
