@@ -1,0 +1,62 @@
+"""No plan of a built-in model takes a byte more than is live at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from poetfw.boards import load_board
+from poetfw.costs import analytic_costs
+from poetfw.errors import PoetfwError
+from poetfw.models import MODELS
+from poetfw.pipeline import (
+    BuildSettings,
+    derive_program,
+    load_model,
+    place_plan,
+    plan_evaluation,
+    schedule_problem,
+    with_lower_peak,
+)
+from poetfw.schedule import SCHEDULERS, SolveOptions, solve
+
+SMALL = ("mlp", "digits-cnn", "lenet5", "resnet8")
+BASELINES = tuple(name for name in SCHEDULERS if not name.startswith("poet"))
+
+
+def check_plans(model: str, batch: int, fractions: tuple[float, ...], schedulers: tuple[str, ...]):
+    """Place the plan of every scheduler at every budget; returns how many there were."""
+    settings = BuildSettings(board="nrf52840", model=model, batch=batch)
+    board = load_board("nrf52840")
+    program = derive_program(settings, load_model(settings))
+    costs = analytic_costs(program.training, board)
+    evaluation = plan_evaluation(program, board)
+    problem = schedule_problem(program.training, board, costs, None)
+    everything = solve(problem, "checkpoint-all")
+    plans = 0
+    for fraction in fractions:
+        limited = replace(problem, ram_bytes=int(fraction * everything.peak_bytes))
+        for scheduler in schedulers:
+            try:
+                schedule = solve(limited, scheduler, SolveOptions(time_limit_s=5))
+            except PoetfwError:
+                continue  # not every method has a plan within every budget
+            for plan in (schedule, with_lower_peak(limited, schedule)):
+                memory = place_plan(program, plan, evaluation, None)
+                assert memory.arena_bytes == memory.peak_bytes, (scheduler, fraction)
+                plans += 1
+    return plans
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_byte_is_lost(model):
+    assert check_plans(model, 4, (1.0, 0.6), BASELINES) >= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 32])
+@pytest.mark.parametrize("model", MODELS)
+def test_no_byte_is_lost_in_any_plan(model, batch):
+    schedulers = (*BASELINES, *(("poet",) if model in SMALL else ()))
+    assert check_plans(model, batch, (1.0, 0.8, 0.6, 0.5, 0.4), schedulers) >= 30
