@@ -31,14 +31,18 @@ from poetfw.memory.sections import find_sections
 _FIRST_SECTIONS = 4
 """Sections of the first core; each has twice as many as the one before."""
 
+_DISTURBED_SECTIONS = 2, 16
+"""Sections of the first core at least and at most, if that is left to chance."""
+
 _CORE_STATES = 12_000
 """States to search one core for."""
 
 _CORE_ORDERS = 4
 """Placements of one core to complete."""
 
-_PLACED_PER_STATE = 3
-"""Buffers that take as long to place greedily as a state of `Search`."""
+
+Placer = Callable[[list[int]], list[int] | None]
+"""Places all buffers greedily, in an order of their indices; the top of each in bytes, or None."""
 
 
 class CoreSearch:
@@ -47,13 +51,20 @@ class CoreSearch:
     Args:
         buffers: what to place, none of size 0, none fixed.
         capacity: bytes.
-        rng: for the restarts of the search.
+        rng: for the orders of the search.
+        disturbed: whether to differ from other searches of the same buffers from the beginning.
 
     Attributes:
-        states: work done so far, in states of `Search`.
+        states: visited so far in the search of cores.
     """
 
-    def __init__(self, buffers: Sequence[Buffer], capacity: int, rng: random.Random) -> None:
+    def __init__(
+        self,
+        buffers: Sequence[Buffer],
+        capacity: int,
+        rng: random.Random,
+        disturbed: bool = False,
+    ) -> None:
         first, last, count = find_sections(buffers)
         self.states = 0
         self._buffers = buffers
@@ -68,17 +79,15 @@ class CoreSearch:
         np.add.at(change, self._first, self._size)
         np.subtract.at(change, self._last, self._size)
         self._live = np.cumsum(change)[:count]
+        self._disturbed = disturbed
         self._is_impossible = False
 
-    def run(
-        self, place: Callable[[list[int]], list[int] | None], state_limit: int, deadline: float
-    ) -> Outcome:
+    def run(self, place: Placer, state_limit: int, deadline: float) -> Outcome:
         """Search larger and larger cores, and complete what is found.
 
         Args:
-            place: places all buffers greedily, in an order of their indices, and returns the top of
-                each in bytes, or None if it gave up.
-            state_limit: work to do at most, in states of `Search`.
+            place: places all buffers greedily; the search ends if it gives up.
+            state_limit: states to visit at most.
             deadline: value of `time.perf_counter` at which to give up.
 
         Returns:
@@ -86,12 +95,11 @@ class CoreSearch:
         """
         core = np.zeros(len(self._live), dtype=bool)
         above = core.copy()
-        count = _FIRST_SECTIONS
+        count = self._rng.randint(*_DISTURBED_SECTIONS) if self._disturbed else _FIRST_SECTIONS
         while not core.all():
             core[np.lexsort((-self._live, ~above, ~core))[:count]] = True
             lowest: list[int] = []
             for order in self._orders(np.flatnonzero(core), state_limit, deadline):
-                self.states += len(order) // _PLACED_PER_STATE
                 tops = place(order)
                 if tops is None:
                     return Outcome.LIMIT
@@ -132,7 +140,7 @@ class CoreSearch:
         )
         limit = min(_CORE_STATES, state_limit - self.states)
         found: list[list[int]] = []
-        for rank, look, share in restarts(search, self._rng):
+        for rank, look, share in restarts(search, self._rng, self._disturbed):
             before = search.states
             if before >= limit or time.perf_counter() > deadline or len(found) == _CORE_ORDERS:
                 return

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 
 from poetfw.memory.bounds import lower_bound
 from poetfw.memory.checks import check_buffers
-from poetfw.memory.core import CoreSearch
+from poetfw.memory.core import CoreSearch, Placer
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.ilp import count_pairs, solve_ilp, stack_pyramid
 from poetfw.memory.problem import Buffer, Placement, PlacementStatus
-from poetfw.memory.restarts import restarts
-from poetfw.memory.search import Outcome, Search
+from poetfw.memory.restarts import Probe
+from poetfw.memory.search import Outcome
 from poetfw.memory.sections import split_components
 from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.memory.validator import validate_by_sweep, validate_placement
@@ -48,11 +48,23 @@ _IMPROVEMENTS = 200
 _IMPROVED_BUFFERS = 60_000
 """Buffers to place at most while improving the best greedy order."""
 
+_QUICK_IMPROVEMENTS = 20
+"""Greedy orders to try at most where hardly anything lies too high."""
+
+_HARDLY_ANYTHING = 3
+"""Buffers that may lie too high for that."""
+
+_CLOSE = 0.05
+"""Share of the goal by which an answer may miss it for cores to be searched again."""
+
+_PLACED_PER_STATE = 3
+"""Buffers placed greedily in the time of one state."""
+
 _UNKNOWN = 4
 """Probes without an answer after which the next ones get more states."""
 
-_FIRST_PROBE = 24_000
-"""States granted to the first probe of a height between the bound and the best."""
+_FIRST_GRANT = 24_000
+"""States granted to the first search of a kind; each has four times those of the one before."""
 
 
 def place(
@@ -142,6 +154,7 @@ class _Component:
         self._greedy = Greedy(buffers)
         self._order: list[int] = []
         self._tops: list[int] = []
+        self._at_goal: Probe | None = None
         self.offsets: dict[str, int] = {}
         self.height = 0
         self.proven = 0
@@ -152,23 +165,25 @@ class _Component:
         if self._capacity is not None:
             self._goal = max(self._goal, self._capacity)
         searchable = len(self._buffers) <= _LARGEST_SEARCH
-        grant = _FIRST_PROBE
         if searchable and self._is_open():
             self._tile(self._work.states * 3 // 4)
         if self._is_open():
-            self._search_cores(self._work.states // 4)
+            self._search_core(_FIRST_GRANT)
         if self._is_open():
-            self._improve()
-        if searchable and self._is_open():
-            self._search(grant)
-        if self._is_open():
-            self._program(self._work.states // 2)
-        if searchable and self._is_open():
-            # Hard instances give way to many restarts at the goal itself, if at all.
-            self._probe(self._goal, self._work.states // 2)
-        while searchable and self._is_open():
+            tries = min(_IMPROVEMENTS, _IMPROVED_BUFFERS // len(self._buffers))
+            self._improve(self._order, self._tops, tries)
+        # Where cores do not come close, everything is difficult.
+        close = self.height - self._goal <= _CLOSE * self._goal
+        grant, left = _FIRST_GRANT, -1
+        while self._is_open() and self._work.states != left:
+            left = self._work.states
+            if close:
+                self._search_cores(grant)
+            if searchable and self._is_open():
+                self._search(grant)
+            if grant == _FIRST_GRANT and self._is_open():
+                self._program(self._work.states // 2)
             grant *= 4
-            self._search(grant)
 
     def _is_open(self) -> bool:
         """Whether something may still be won."""
@@ -186,14 +201,33 @@ class _Component:
         self._work.states -= tiling.states
         self._learn(outcome, height, tiling.offsets)
 
-    def _search_cores(self, grant: int) -> None:
-        """Place the fullest sections first, by search, and the rest of the buffers around them."""
+    def _search_core(self, grant: int, place: Placer | None = None, disturbed: bool = False) -> int:
+        """Search the fullest sections first, and place the rest of the buffers around them.
+
+        Returns:
+            The states that were visited.
+        """
         if any(b.offset is not None for b in self._buffers):
-            return
-        cores = CoreSearch(self._buffers, self._goal, self._work.rng)
-        outcome = cores.run(self._try_order, grant, self._work.deadline)
+            return 0
+        cores = CoreSearch(self._buffers, self._goal, self._work.rng, disturbed)
+        outcome = cores.run(place or self._try_order, grant, self._work.deadline)
         self._work.states -= cores.states
         self._learn(outcome, self._goal, self.offsets)
+        return cores.states
+
+    def _search_cores(self, grant: int) -> None:
+        """Do so again and again, each time differently, and improve what is hardly too high."""
+        least = self._work.states - grant
+        while self._is_open() and self._work.states > least:
+            if not self._search_core(self._work.states - least, self._complete, disturbed=True):
+                return
+
+    def _complete(self, order: list[int]) -> list[int] | None:
+        """Place in an order, and improve it if hardly anything lies above the goal."""
+        tops = self._try_order(order)
+        if tops is not None and sum(top > self._goal for top in tops) <= _HARDLY_ANYTHING:
+            return self._improve(order, tops, _QUICK_IMPROVEMENTS)
+        return tops
 
     def _program(self, grant: int) -> None:
         """Solve the integer program, if it is not too large or a pyramid makes it small enough."""
@@ -223,12 +257,11 @@ class _Component:
             self._probe(self._goal, grant)
 
     def _close_in(self, grant: int) -> None:
-        """Probe the goal, then halve between it and the best height."""
-        low = self._goal
-        height = low
+        """Probe the goal, then halve between it and the best height, with less effort."""
+        low = height = self._goal
         unknown = 0
         while low < self.height and unknown < _UNKNOWN and self._work.is_left():
-            outcome = self._probe(height, grant)
+            outcome = self._probe(height, grant if height == self._goal else grant // _UNKNOWN)
             unknown += outcome is Outcome.LIMIT
             if outcome is not Outcome.FOUND:
                 low = max(self._goal, height + 1)
@@ -240,19 +273,20 @@ class _Component:
                 return
             self._try_order(order, self.height)
 
-    def _improve(self) -> None:
-        """Bring forward, in the best greedy order, what lies highest; keep what is not worse."""
-        for _ in range(min(_IMPROVEMENTS, _IMPROVED_BUFFERS // len(self._buffers))):
-            if not self._is_open():
-                return
-            order = self._order.copy()
-            highest = max(self._tops)
-            tops = [at for at, i in enumerate(order) if self._tops[i] == highest]
-            at = self._work.rng.choice(tops) if tops else 0
-            if not at:
-                return  # what is highest is fixed, or comes first already
-            order.insert(self._work.rng.randrange(at), order.pop(at))
-            self._try_order(order, highest + 1)
+    def _improve(self, order: list[int], tops: list[int], tries: int) -> list[int]:
+        """Bring forward, in a greedy order, what lies highest; keep what is not worse."""
+        for _ in range(tries):
+            highest = max(tops)
+            highest_at = [at for at, i in enumerate(order) if tops[i] == highest]
+            at = self._work.rng.choice(highest_at) if highest_at else 0
+            if not at or not self._is_open():
+                break  # what is highest is fixed, or comes first already
+            changed = order.copy()
+            changed.insert(self._work.rng.randrange(at), changed.pop(at))
+            changed_tops = self._try_order(changed, highest + 1)
+            if changed_tops is not None:
+                order, tops = changed, changed_tops
+        return tops
 
     def _try_order(self, order: list[int], limit: int | None = None) -> list[int] | None:
         """Place in an order, and remember it if none before was better.
@@ -265,6 +299,7 @@ class _Component:
             The top of every buffer in bytes, or None if the limit or the deadline was met.
         """
         begun, deadline = bool(self._order), self._work.deadline
+        self._work.states -= len(order) // _PLACED_PER_STATE
         offsets = self._greedy.run(
             order,
             lambda height: (
@@ -283,19 +318,15 @@ class _Component:
 
     def _probe(self, capacity: int, grant: int) -> Outcome:
         """Search for a placement within a capacity, spending at most the states granted."""
-        search = Search(self._buffers, capacity)
-        states = min(grant, self._work.states)
-        outcome = Outcome.LIMIT
-        for rank, look, share in restarts(search, self._work.rng):
-            if search.states >= states or time.perf_counter() > self._work.deadline:
-                break
-            outcome = search.run(
-                rank, look, min(share, states - search.states), self._work.deadline
-            )
-            if outcome is not Outcome.LIMIT:
-                break
-        self._work.states -= search.states
-        self._learn(outcome, capacity, search.offsets)
+        probe = self._at_goal
+        if probe is None or probe.capacity != capacity:
+            probe = Probe(self._buffers, capacity, self._work.rng)
+        if capacity == self._goal:
+            self._at_goal = probe  # to go on there when there is more to spend
+        before = probe.states
+        outcome = probe.run(min(grant, self._work.states), self._work.deadline)
+        self._work.states -= probe.states - before
+        self._learn(outcome, capacity, probe.offsets)
         return outcome
 
     def _learn(self, outcome: Outcome, capacity: int, offsets: dict[str, int]) -> None:

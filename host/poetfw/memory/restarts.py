@@ -3,18 +3,62 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from poetfw.memory.checks import LARGEST_BYTES
-from poetfw.memory.search import Look, Search
+from poetfw.memory.problem import Buffer
+from poetfw.memory.search import Look, Outcome, Search
 
 _FIRST_STATES = 2_000
 """States granted to the shortest run of a search."""
 
 
-def restarts(search: Search, rng: random.Random) -> Iterator[tuple[list[float], Look, int]]:
-    """Orders to try cases in and where to look for them, with the states to spend on each."""
+class Probe:
+    """A search within one capacity that restarts, and that goes on where a run of it ended.
+
+    Args:
+        buffers: what to place, none of size 0.
+        capacity: bytes.
+        rng: for the orders to try.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer], capacity: int, rng: random.Random) -> None:
+        self.capacity = capacity
+        self._search = Search(buffers, capacity)
+        self._restarts = restarts(self._search, rng)
+
+    @property
+    def states(self) -> int:
+        """How many were visited so far."""
+        return self._search.states
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """In bytes by buffer id, once found."""
+        return self._search.offsets
+
+    def run(self, state_limit: int, deadline: float) -> Outcome:
+        """Search, visiting at most so many more states; as `Search.run` otherwise."""
+        limit = self.states + state_limit
+        outcome = Outcome.LIMIT
+        while outcome is Outcome.LIMIT and self.states < limit and time.perf_counter() < deadline:
+            rank, look, share = next(self._restarts)
+            outcome = self._search.run(rank, look, min(share, limit - self.states), deadline)
+        return outcome
+
+
+def restarts(
+    search: Search, rng: random.Random, disturbed: bool = False
+) -> Iterator[tuple[list[float], Look, int]]:
+    """Orders to try cases in and where to look for them, with the states to spend on each.
+
+    Args:
+        search: to restart.
+        rng: to disturb good orders with.
+        disturbed: whether to leave out the orders that are not.
+    """
     length = [last - first for first, last in search.spans]
     size = [float(b.size) for b in search.buffers]
     ranks = [
@@ -24,7 +68,7 @@ def restarts(search: Search, rng: random.Random) -> Iterator[tuple[list[float], 
     ]
     orders = ranks
     for turn in count(1):
-        for rank in orders:
+        for rank in orders if turn > disturbed else ():
             for look in Look:
                 yield rank, look, _FIRST_STATES * _luby(turn)
         # A good order somewhat disturbed finds what the order itself and pure chance do not.
