@@ -74,7 +74,7 @@ class CoreSearch:
         self._size = np.array([b.size for b in buffers])
         # What spans a core is stacked below the rest, in sizes that keep every alignment.
         whole = lcm(*(b.alignment for b in buffers))
-        self._padded = -(-self._size // whole) * whole
+        self._padded = [-(-b.size // whole) * whole for b in buffers]
         change = np.zeros(count + 1, dtype=np.int64)
         np.add.at(change, self._first, self._size)
         np.subtract.at(change, self._last, self._size)
@@ -136,7 +136,7 @@ class CoreSearch:
                 replace(self._buffers[i], id=str(i), lower=int(begin[i]), upper=int(end[i]))
                 for i in partial
             ],
-            self._capacity - int(self._padded[spans].sum()),
+            self._capacity - sum(self._padded[i] for i in spanning),
         )
         limit = min(_CORE_STATES, state_limit - self.states)
         found: list[list[int]] = []
@@ -148,7 +148,7 @@ class CoreSearch:
             self.states += search.states - before
             if outcome is Outcome.EXHAUSTED:
                 # The padding of what spans the core may be what was too much.
-                self._is_impossible = bool((self._padded[spans] == self._size[spans]).all())
+                self._is_impossible = all(self._padded[i] == self._size[i] for i in spanning)
                 return
             if outcome is Outcome.FOUND:
                 found.append(sorted(partial, key=lambda i: search.offsets[str(i)]))

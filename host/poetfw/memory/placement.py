@@ -58,7 +58,10 @@ _CLOSE = 0.05
 """Share of the goal by which an answer may miss it for cores to be searched again."""
 
 _PLACED_PER_STATE = 3
-"""Buffers placed greedily in the time of one state."""
+"""Buffers placed greedily in the time of one state, where they are few."""
+
+_COMPARED_PER_STATE = 36_000
+"""Pairs of buffers compared in it, which is what takes time where they are many."""
 
 _UNKNOWN = 4
 """Probes without an answer after which the next ones get more states."""
@@ -155,6 +158,10 @@ class _Component:
         self._order: list[int] = []
         self._tops: list[int] = []
         self._at_goal: Probe | None = None
+        # To place all greedily in one order.
+        self._order_states = (
+            len(buffers) // _PLACED_PER_STATE + len(buffers) ** 2 // _COMPARED_PER_STATE
+        )
         self.offsets: dict[str, int] = {}
         self.height = 0
         self.proven = 0
@@ -168,7 +175,7 @@ class _Component:
         if searchable and self._is_open():
             self._tile(self._work.states * 3 // 4)
         if self._is_open():
-            self._search_core(_FIRST_GRANT)
+            self._search_core(_FIRST_GRANT, self._complete, disturbed=False)
         if self._is_open():
             tries = min(_IMPROVEMENTS, _IMPROVED_BUFFERS // len(self._buffers))
             self._improve(self._order, self._tops, tries)
@@ -201,7 +208,7 @@ class _Component:
         self._work.states -= tiling.states
         self._learn(outcome, height, tiling.offsets)
 
-    def _search_core(self, grant: int, place: Placer | None = None, disturbed: bool = False) -> int:
+    def _search_core(self, grant: int, place: Placer, disturbed: bool) -> int:
         """Search the fullest sections first, and place the rest of the buffers around them.
 
         Returns:
@@ -210,7 +217,7 @@ class _Component:
         if any(b.offset is not None for b in self._buffers):
             return 0
         cores = CoreSearch(self._buffers, self._goal, self._work.rng, disturbed)
-        outcome = cores.run(place or self._try_order, grant, self._work.deadline)
+        outcome = cores.run(place, grant, self._work.deadline)
         self._work.states -= cores.states
         self._learn(outcome, self._goal, self.offsets)
         return cores.states
@@ -219,15 +226,23 @@ class _Component:
         """Do so again and again, each time differently, and improve what is hardly too high."""
         least = self._work.states - grant
         while self._is_open() and self._work.states > least:
-            if not self._search_core(self._work.states - least, self._complete, disturbed=True):
+            left = self._work.states - least
+            if not self._search_core(left, self._complete_well, disturbed=True):
                 return
 
     def _complete(self, order: list[int]) -> list[int] | None:
-        """Place in an order, and improve it if hardly anything lies above the goal."""
-        tops = self._try_order(order)
-        if tops is not None and sum(top > self._goal for top in tops) <= _HARDLY_ANYTHING:
-            return self._improve(order, tops, _QUICK_IMPROVEMENTS)
-        return tops
+        """Place in an order, if there is work left for it."""
+        if not self._work.is_left():
+            return None
+        self._work.states -= self._order_states
+        return self._try_order(order)
+
+    def _complete_well(self, order: list[int]) -> list[int] | None:
+        """The same, and improve the order if hardly anything lies above the goal."""
+        tops = self._complete(order)
+        if tops is None or sum(top > self._goal for top in tops) > _HARDLY_ANYTHING:
+            return tops
+        return self._improve(order, tops, _QUICK_IMPROVEMENTS)
 
     def _program(self, grant: int) -> None:
         """Solve the integer program, if it is not too large or a pyramid makes it small enough."""
@@ -283,6 +298,7 @@ class _Component:
                 break  # what is highest is fixed, or comes first already
             changed = order.copy()
             changed.insert(self._work.rng.randrange(at), changed.pop(at))
+            self._work.states -= self._order_states
             changed_tops = self._try_order(changed, highest + 1)
             if changed_tops is not None:
                 order, tops = changed, changed_tops
@@ -299,7 +315,6 @@ class _Component:
             The top of every buffer in bytes, or None if the limit or the deadline was met.
         """
         begun, deadline = bool(self._order), self._work.deadline
-        self._work.states -= len(order) // _PLACED_PER_STATE
         offsets = self._greedy.run(
             order,
             lambda height: (

@@ -86,3 +86,13 @@ def test_a_placement_given_up_ends_the_search():
     buffers = network_buffers("vit", 1)
     search = CoreSearch(buffers, lower_bound(buffers), random.Random(0))
     assert search.run(lambda order: None, 100_000, never()) is Outcome.LIMIT
+
+
+def test_alignments_without_a_common_multiple_in_reach():
+    # The least common multiple of the alignments is beyond 2^100.
+    odd = [2**40 - 1, 2**40 - 3, 2**40 - 5]
+    buffers = [Buffer(f"a{i}", i % 2, i % 2 + 2, 8 + i, odd[i % 3]) for i in range(6)]
+    search = CoreSearch(buffers, lower_bound(buffers), random.Random(0))
+    outcome = search.run(lambda order: greedy_tops(buffers, order), 1_000, never())
+    # That padded buffers do not fit is no proof.
+    assert outcome is Outcome.LIMIT
