@@ -131,6 +131,8 @@ def _leave_out(problem: ScheduleProblem, small: frozenset[str]) -> ScheduleProbl
                 node,
                 output_bytes=0 if node.name in small else node.output_bytes,
                 workspace_bytes=node.workspace_bytes + read,
+                # What it takes over has no bytes any more; whether it does is not known.
+                in_place=None if node.in_place in small else node.in_place,
             )
         )
     return replace(problem, nodes=tuple(nodes))
