@@ -39,7 +39,6 @@ from poetfw.firmware import (
     assign_slots,
     lower,
     render_project,
-    replace_file,
     write_image,
     write_project,
 )
@@ -49,6 +48,7 @@ from poetfw.memory import MemoryPlan, padded, plan_memory, resident_bytes
 from poetfw.memory.ordering import from_graph, order_ops, reorder, reorder_plan
 from poetfw.models import DEFAULT_MODEL, Model, build_model
 from poetfw.ops import Array, kind_of, kinds_without_kernel
+from poetfw.output_file import replace_file
 from poetfw.report import BuildReport, ScheduleSummary, draw_pictures, json_bytes, stage_files
 from poetfw.schedule import (
     Node,

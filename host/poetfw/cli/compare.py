@@ -124,7 +124,7 @@ def compare(
         settle,
         to_csv,
     )
-    from poetfw.firmware import replace_file
+    from poetfw.output_file import replace_file
     from poetfw.report import Panel, draw_panels
     from poetfw.schedule import SolveOptions
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from poetfw.boards import Board
-from poetfw.firmware import check_output_file
+from poetfw.output_file import check_output_file
 from poetfw.schedule import SCHEDULERS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -95,7 +95,7 @@ def schedule(
     The answer holds every figure and the execution plan. With --replay the simulator alone judges
     a plan, wherever it comes from.
     """
-    from poetfw.firmware import replace_file
+    from poetfw.output_file import replace_file
     from poetfw.pipeline import BuildSettings, load_schedule_problem
     from poetfw.report import json_bytes
     from poetfw.schedule import (

@@ -126,7 +126,7 @@ def sweep(
     """
     from poetfw.comparison import COMPARED, FRACTIONS, to_csv
     from poetfw.errors import OutputError
-    from poetfw.firmware import check_output_file, replace_file
+    from poetfw.output_file import check_output_file, replace_file
     from poetfw.sweep import (
         Grid,
         Results,

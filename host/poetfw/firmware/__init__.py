@@ -3,10 +3,8 @@
 from poetfw.firmware.lower import Lowering, lower
 from poetfw.firmware.project import (
     Project,
-    check_output_file,
     check_output_folder,
     render_project,
-    replace_file,
     write_project,
 )
 from poetfw.firmware.sample_order import sample_order
@@ -30,14 +28,12 @@ __all__ = [
     "Slot",
     "SlotPurpose",
     "assign_slots",
-    "check_output_file",
     "check_output_folder",
     "lower",
     "read_request",
     "read_samples",
     "read_slots",
     "render_project",
-    "replace_file",
     "sample_order",
     "set_request",
     "write_image",

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -299,40 +299,6 @@ def _check_writable(folder: Path) -> None:
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     with tempfile.TemporaryFile(dir=there):
         pass
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write one file: it has its old content or its new one, never a part.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    with _beside(path) as temporary:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-
-
-def check_output_file(path: Path) -> None:
-    """Check that `replace_file` can write a file, before what takes long.
-
-    Raises:
-        OutputError: it cannot.
-    """
-    with _beside(path) as temporary:
-        temporary.touch()
-
-
-@contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A path beside a file for what is to become it; nothing is left there."""
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        try:
-            yield temporary
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {_reason(error)}") from error
 
 
 def _swap(staging: Path, folder: Path) -> None:
