@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from invalid import boards, data, folders, limits, machine, models, runs, settings
+from invalid import boards, data, folders, limits, machine, models, placements, runs, settings
 from invalid.case import Case, Result, Sandbox, only_document
 
 CASES: tuple[Case, ...] = (
@@ -14,6 +14,7 @@ CASES: tuple[Case, ...] = (
     *data.CASES,
     *limits.CASES,
     *folders.CASES,
+    *placements.CASES,
     *machine.CASES,
     *runs.CASES,
 )

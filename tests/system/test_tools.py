@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,17 @@ def test_place_writes_offsets(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == [buffer["id"] for buffer in placed["buffers"]]
     assert max(int(row["offset"]) + int(row["size"]) for row in rows) == placed["height_bytes"]
+
+
+def test_place_never_writes_in_the_place_of_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        refused = poetfw("place", EXAMPLES / "buffers.csv", "--out", name, cwd=tmp_path)
+        assert refused.code == 1
+        assert f"cannot write {name}: it is not a regular file" in refused.stderr
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_place_reports_on_banks(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import click
 
 from poetfw.cli import output
 from poetfw.cli.options import OutputFile, Positive, json_option, option, split_at_commas
-from poetfw.errors import InfeasibleError
+from poetfw.errors import InfeasibleError, ProblemError
 
 if TYPE_CHECKING:
     from poetfw.memory.banks import Bank
@@ -24,8 +24,8 @@ def _parse_banks(
     """Callback of --bank.
 
     Raises:
-        BadParameter: a value is not NAME=LOWER:UPPER.
-        ProblemError: a range is empty, or a name occurs twice.
+        BadParameter: a value is not NAME=LOWER:UPPER, its name or range is empty, or a name occurs
+            twice.
     """
     from poetfw.memory.banks import Bank, check_banks
 
@@ -36,7 +36,10 @@ def _parse_banks(
         if not all(edge.isascii() and edge.isdigit() and len(edge) < 20 for edge in (lower, upper)):
             raise click.BadParameter(f"{value!r} is not NAME=LOWER:UPPER, in bytes.")
         banks.append(Bank(name, int(lower), int(upper)))
-    check_banks(banks)
+    try:
+        check_banks(banks)
+    except ProblemError as error:
+        raise click.BadParameter(error.message) from error
     return banks
 
 
@@ -92,7 +95,7 @@ def place(
 
     buffers = read_buffers(file, banks)
     with output.spinner() as progress:
-        progress(f"placing {len(buffers):,} buffers")
+        progress(f"placing {len(buffers):,} {'buffer' if len(buffers) == 1 else 'buffers'}")
         placement = place_in_banks(buffers, banks, capacity, time_limit)
     if placement.status is PlacementStatus.INFEASIBLE:
         raise InfeasibleError(

@@ -8,20 +8,25 @@ empty bank any.
 from __future__ import annotations
 
 import csv
-import os
-import tempfile
+import io
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
-from poetfw.errors import OutputError, ProblemError
+from poetfw.errors import ProblemError
 from poetfw.memory.banks import Bank, BankUse
 from poetfw.memory.checks import check_buffer, find_fixed_clash
 from poetfw.memory.problem import Buffer, Placement
+from poetfw.output_file import replace_file
 
 _REQUIRED = ("id", "lower", "upper", "size")
 _OPTIONAL = ("alignment", "offset", "bank")
+
+_LONGEST_SHOWN = 60
+"""Characters of the file that a message shows."""
 
 
 def read_buffers(path: Path, banks: Sequence[Bank] = ()) -> list[Buffer]:
@@ -40,23 +45,26 @@ def read_buffers(path: Path, banks: Sequence[Bank] = ()) -> list[Buffer]:
     except OSError as error:
         raise ProblemError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ProblemError(f"{path}: is not UTF-8 text (byte {error.start})") from error
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+        raise ProblemError(
+            f"{path}: is not UTF-8 text (byte {error.start})", "save it as UTF-8"
+        ) from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     names = {bank.name for bank in banks}
     buffers: list[Buffer] = []
     lines: list[int] = []
     first_line: dict[str, int] = {}
     try:
-        header = _read_header(path, next(reader, []))
+        header = _read_header(path, re.split("[\r\n]", text, maxsplit=1)[0], next(reader, []))
         for row in reader:
             line = reader.line_num
             if not row:
                 continue
             buffer = _read_row(path, line, header, row)
             if buffer.bank is not None and buffer.bank not in names:
+                value = shlex.quote(f"{buffer.bank}=LOWER:UPPER")
                 raise ProblemError(
                     f"{path}, line {line}: the bank {buffer.bank!r} does not exist",
-                    f"give it with --bank {buffer.bank}=LOWER:UPPER",
+                    f"give it with --bank {value}",
                 )
             if buffer.id in first_line:
                 raise ProblemError(
@@ -89,20 +97,21 @@ def write_placement(path: Path, buffers: Sequence[Buffer], placement: Placement)
     columns = [*_REQUIRED, "alignment", "offset"]
     if any(b.bank is not None for b in buffers):
         columns.append("bank")
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with open(handle, "w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
-                writer.writeheader()
-                for b in buffers:
-                    writer.writerow(asdict(b) | {"offset": placement.offsets[b.id]})
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    texts = [text for b in buffers for text in (b.id, b.bank or "")]
+    # csv quotes the line terminator it is given, but CR, NEL and others end lines as well
+    broken = any(len(f"{text}.".splitlines()) > 1 for text in texts)
+    file = io.StringIO()
+    writer = csv.DictWriter(
+        file,
+        columns,
+        quoting=csv.QUOTE_NONNUMERIC if broken else csv.QUOTE_MINIMAL,
+        lineterminator="\n",
+        extrasaction="ignore",
+    )
+    writer.writeheader()
+    for b in buffers:
+        writer.writerow(asdict(b) | {"offset": placement.offsets[b.id]})
+    replace_file(path, file.getvalue().encode())
 
 
 def result_document(
@@ -119,7 +128,7 @@ def result_document(
     }
 
 
-def _read_header(path: Path, header: list[str]) -> list[str]:
+def _read_header(path: Path, line: str, header: list[str]) -> list[str]:
     def refuse(problem: str) -> NoReturn:
         raise ProblemError(
             f"{path}, line 1: {problem}; expected the header "
@@ -128,13 +137,13 @@ def _read_header(path: Path, header: list[str]) -> list[str]:
 
     names = [name.strip() for name in header]
     if not set(names) & set(_REQUIRED):
-        refuse("there is no header")
+        refuse(f"{_shown(line)} is not the header" if line else "is empty")
     for name in _REQUIRED:
         if name not in names:
             refuse(f"the column {name!r} is missing")
     for name in names:
         if name not in _REQUIRED and name not in _OPTIONAL:
-            refuse(f"the column {name!r} is unknown")
+            refuse(f"the column {_shown(name)} is unknown")
         if names.count(name) > 1:
             refuse(f"the column {name!r} occurs twice")
     return names
@@ -146,12 +155,17 @@ def _read_row(path: Path, line: int, header: list[str], row: list[str]) -> Buffe
     fields = dict(zip(header, (field.strip() for field in row), strict=True))
     if not fields["id"]:
         raise ProblemError(f"{path}, line {line}: the id is empty")
+    bank = fields.get("bank") or None
+    if bank is not None and "," in bank:  # which --bank takes for the end of the name
+        raise ProblemError(f"{path}, line {line}: the bank {bank!r} must not hold a comma")
 
     def integer(name: str) -> int:
         text = fields[name]
         digits = text[1:] if text[:1] in ("-", "+") else text
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 30):
-            raise ProblemError(f"{path}, line {line}: {name} must be an integer, not {text!r}")
+            raise ProblemError(
+                f"{path}, line {line}: {name} must be an integer, not {_shown(text)}"
+            )
         return int(text)
 
     buffer = Buffer(
@@ -161,10 +175,14 @@ def _read_row(path: Path, line: int, header: list[str], row: list[str]) -> Buffe
         size=integer("size"),
         alignment=integer("alignment") if fields.get("alignment") else 1,
         offset=integer("offset") if fields.get("offset") else None,
-        bank=fields.get("bank") or None,
+        bank=bank,
     )
     try:
         check_buffer(buffer)
     except ProblemError as error:
         raise ProblemError(f"{path}, line {line}: {error.message}") from error
     return buffer
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…")

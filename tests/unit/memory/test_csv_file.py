@@ -34,8 +34,19 @@ def test_a_quoted_id_may_hold_commas_and_newlines(csv):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", f"line 1: there is no header; {HEADER}"),
-        ("a,0,1,5\n", f"line 1: there is no header; {HEADER}"),
+        ("", f"line 1: is empty; {HEADER}"),
+        ("\nid,lower,upper,size\n", f"line 1: is empty; {HEADER}"),
+        ("a,0,1,5\n", f"line 1: 'a,0,1,5' is not the header; {HEADER}"),
+        ("ID,LOWER,UPPER\r\n", f"line 1: 'ID,LOWER,UPPER' is not the header; {HEADER}"),
+        ("id;lower\rid,", f"line 1: 'id;lower' is not the header; {HEADER}"),
+        ("id\tsize\n", f"line 1: 'id\\tsize' is not the header; {HEADER}"),
+        ("# my buffers\nid,", f"line 1: '# my buffers' is not the header; {HEADER}"),
+        ("x" * 61, f"line 1: '{'x' * 59}…' is not the header; {HEADER}"),
+        (f"id,{'x' * 99}\n", f"line 1: the column 'lower' is missing; {HEADER}"),
+        (
+            f"id,lower,upper,size,{'x' * 61}\n",
+            f"line 1: the column '{'x' * 59}…' is unknown; {HEADER}",
+        ),
         ("id,lower,size\n", f"line 1: the column 'upper' is missing; {HEADER}"),
         ("id,lower,upper,size,tier\n", f"line 1: the column 'tier' is unknown; {HEADER}"),
         ("id,id,lower,upper,size\n", f"line 1: the column 'id' occurs twice; {HEADER}"),
@@ -45,6 +56,18 @@ def test_a_quoted_id_may_hold_commas_and_newlines(csv):
         ("id,lower,upper,size\na,0,1,\n", "line 2: size must be an integer, not ''"),
         ("id,lower,upper,size\na,0,1.5,5\n", "line 2: upper must be an integer, not '1.5'"),
         ("id,lower,upper,size\na,0,1,1_0\n", "line 2: size must be an integer, not '1_0'"),
+        (
+            f"id,lower,upper,size\na,0,1,{'9' * 5000}\n",
+            f"line 2: size must be an integer, not '{'9' * 59}…'",
+        ),
+        (
+            'id,lower,upper,size,bank\na,0,1,1,\nb,0,1,1,"fast,slow"\n',
+            "line 3: the bank 'fast,slow' must not hold a comma",
+        ),
+        (
+            'id,lower,upper,size\n"a\r\x85\u2028b",0,1,1\nc\x0b\x0c\x1c\u2029,0,1,x\n',
+            "line 4: size must be an integer, not 'x'",
+        ),
         ("id,lower,upper,size\na,0,1,\u0663\n", "line 2: size must be an integer, not '\u0663'"),
         (
             "id,lower,upper,size\nx,0,1,1\na,0,0,5\n",
@@ -81,6 +104,10 @@ def test_refuses_what_is_no_text(csv):
     csv.write_bytes(b"id,lower\xff")
     with pytest.raises(ProblemError, match=re.escape("is not UTF-8 text (byte 8)")):
         read_buffers(csv)
+    csv.write_text("id,lower,upper,size\n", "utf-16")
+    with pytest.raises(ProblemError, match="is not UTF-8 text") as refusal:
+        read_buffers(csv)
+    assert refusal.value.try_next == ("save it as UTF-8",)
 
 
 def test_what_is_written_reads_back_as_fixed(csv, tmp_path):
@@ -93,13 +120,31 @@ def test_what_is_written_reads_back_as_fixed(csv, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["buffers.csv"]
 
 
+@pytest.mark.parametrize("end", [*"\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", "\r\n"])
+def test_ids_that_hold_ends_of_lines_survive(csv, end):
+    buffers = [Buffer(f"a{end}b", 0, 4, 10), Buffer(f'"{end}"', 3, 6, 8), Buffer("c", 3, 6, 8)]
+    placement = place(buffers)
+    write_placement(csv, buffers, placement)
+    assert f'"a{end}b"' in csv.read_bytes().decode()
+    again = read_buffers(csv)
+    assert {b.id: b.offset for b in again} == placement.offsets
+
+
+def test_the_hint_to_give_a_bank_can_be_pasted(csv):
+    csv.write_text("id,lower,upper,size,bank\na,0,4,10,my bank\n")
+    with pytest.raises(ProblemError) as refusal:
+        read_buffers(csv)
+    assert refusal.value.try_next == ("give it with --bank 'my bank=LOWER:UPPER'",)
+
+
 def test_banks_are_read_and_written(csv):
     csv.write_text("id,lower,upper,size,bank\na,0,4,10,fast\nb,3,6,8,\n")
     banks = [Bank("fast", 0, 16)]
     buffers = read_buffers(csv, banks)
     assert buffers == [Buffer("a", 0, 4, 10, bank="fast"), Buffer("b", 3, 6, 8)]
-    with pytest.raises(ProblemError, match="line 2: the bank 'fast' does not exist"):
+    with pytest.raises(ProblemError, match="line 2: the bank 'fast' does not exist") as refusal:
         read_buffers(csv)
+    assert refusal.value.try_next == ("give it with --bank fast=LOWER:UPPER",)
     write_placement(csv, buffers, place(buffers))
     assert [b.bank for b in read_buffers(csv, banks)] == ["fast", None]
 
@@ -107,7 +152,7 @@ def test_banks_are_read_and_written(csv):
 def test_a_failed_write_leaves_nothing_behind(csv, tmp_path):
     csv.mkdir()
     buffers = [Buffer("a", 0, 4, 10)]
-    with pytest.raises(OutputError, match=r"buffers\.csv: cannot be written"):
+    with pytest.raises(OutputError, match=r"^cannot write .*buffers\.csv: "):
         write_placement(csv, buffers, place(buffers))
     assert [path.name for path in tmp_path.iterdir()] == ["buffers.csv"]
 
