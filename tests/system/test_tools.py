@@ -11,7 +11,8 @@ import pytest
 
 from system.commands import poetfw, succeed
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = ROOT / "examples"
 
 
 def test_schedule_of_a_problem_can_be_replayed(tmp_path: Path) -> None:
@@ -135,6 +136,23 @@ def test_an_exported_problem_is_the_one_that_was_solved(tmp_path: Path) -> None:
     again = succeed("schedule", "--problem", "problem.json", cwd=tmp_path)
     assert again["energy_j"] == solved["energy_j"]
     assert again["plan"] == solved["plan"]
+
+
+def test_the_example_is_what_is_exported(tmp_path: Path) -> None:
+    model = ("--board", "nrf52840", "--model", "digits-cnn", "--batch", "32")
+    assert poetfw("schedule", *model, "--export", "problem.json", cwd=tmp_path).code == 0
+    exported = json.loads((tmp_path / "problem.json").read_text())
+    assert exported == json.loads((EXAMPLES / "digits-cnn.json").read_text())
+
+
+@pytest.mark.parametrize("model", ["resnet18", "vgg16", "bert-base", "bert-mini"])
+def test_the_page_on_models_has_their_peaks(tmp_path: Path, model: str) -> None:
+    everything = ("--scheduler", "checkpoint-all", "--ram-fraction", "1")
+    answer = succeed("schedule", "--board", "rpi4", "--model", model, *everything, cwd=tmp_path)
+    ops = len({step["node"] for step in answer["plan"]})
+    rows = (ROOT / "docs" / "models.md").read_text().splitlines()
+    (row,) = (row for row in rows if row.startswith(f"| `{model}` | {ops:,} |"))
+    assert f"| {answer['peak_bytes']:,} B |" in row
 
 
 def test_the_projects_folder_is_no_file_of_placements(tmp_path: Path) -> None:
