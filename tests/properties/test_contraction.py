@@ -83,6 +83,20 @@ def test_the_whole_is_between_its_relaxation_and_its_restriction(
     record_property(CHECKED, list(numbers))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("number", [5406, 5813, 6374, 7371])
+def test_more_ram_is_never_worse(number: int, share: float) -> None:
+    """HiGHS 1.12 to 1.15 say that some of these are infeasible; see ADR 0012."""
+    problem = with_activations(replace(random_graph(number), deadline_s=None), number)
+    relaxed = contract(problem, Means.RELAXATION, share).contracted
+    budgets = [int(times * problem.ram_bytes) for times in (1.0, 1.05, 1.2, 1.5, 2.2)]
+    energies = [
+        least(program_of(replace(relaxed, ram_bytes=budget))).objective for budget in budgets
+    ]
+    assert energies == sorted(energies, reverse=True)
+    assert math.isfinite(energies[0])
+
+
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[1_000:1_200], quick=20, size=10))
 def test_contracting_first_changes_no_optimum(numbers: range, record_property: Record) -> None:
     for number in numbers:

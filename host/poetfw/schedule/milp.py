@@ -153,12 +153,15 @@ class SolverOptions:
         max_nodes: branch-and-bound nodes after which to stop: the limit that does not depend on
             how fast the machine is.
         time_limit_s: seconds after which to stop.
+        presolve: whether HiGHS may rewrite the program first. It must not where columns are whole
+            numbers beyond 1: what it then proves may be wrong (ADR 0012).
     """
 
     solver: str = DEFAULT_SOLVER
     gap: float = 1e-4
     max_nodes: int = 100_000
     time_limit_s: float = 60.0
+    presolve: bool = True
 
 
 def solve_program(
@@ -235,6 +238,7 @@ def _run_highs(
         "mip_rel_gap": 0.0,
         # HiGHS does not see the constant part of the objective, to which the gap relates.
         "mip_abs_gap": max(options.gap * program.offset, program.tolerance) * scale,
+        "presolve": "choose" if options.presolve else "off",
         "mip_max_nodes": options.max_nodes,
         "mip_pscost_minreliable": 0,  # strong branching takes longer than it saves here
         "time_limit": options.time_limit_s,
