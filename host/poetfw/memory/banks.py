@@ -26,6 +26,9 @@ _TRIALS = 100
 _TRIAL_TIME_S = 0.5
 """Time limit of one trial in seconds, which also says how many states it searches."""
 
+_SHARE = 0.25
+"""Of the time limit, what is kept for trials, where a buffer prefers a bank."""
+
 
 class _Side(Enum):
     """From which end a bank is filled."""
@@ -128,13 +131,13 @@ def place_in_banks(
     for b in buffers:
         if b.bank is not None and b.bank not in by_name:
             raise ProblemError(f"buffer {b.id!r} prefers the bank {b.bank!r}, which does not exist")
-    best = place(buffers, capacity, time_limit_s)
+    wishes = [b for b in buffers if b.bank is not None and b.offset is None and b.size]
+    wishes.sort(key=_by_size)
+    best = place(buffers, capacity, time_limit_s * (1 - _SHARE if wishes else 1))
     if not best.offsets:
         return best
     limit = best.height_bytes if capacity is None else capacity
     fixed = {b.id: b for b in buffers if b.offset is not None}
-    wishes = [b for b in buffers if b.bank is not None and b.offset is None and b.size]
-    wishes.sort(key=lambda b: (-b.size * (b.upper - b.lower), b.id))
 
     def bytes_met(placement: Placement) -> int:
         return sum(use.size_bytes for use in bank_uses(buffers, banks, placement.offsets))
@@ -145,12 +148,11 @@ def place_in_banks(
         group = groups.popleft()
         for side in _Side:
             pinned = _pin(group, fixed.values(), by_name, limit, side)
-            left = begin + time_limit_s - time.perf_counter()
-            if not pinned or left <= 0:
+            if not pinned or time.perf_counter() > begin + time_limit_s:
                 continue
             trial = fixed | pinned
             trials += 1
-            answer = place([trial.get(b.id, b) for b in buffers], limit, min(left, _TRIAL_TIME_S))
+            answer = place([trial.get(b.id, b) for b in buffers], limit, _TRIAL_TIME_S)
             if answer.offsets:
                 fixed = trial
                 best = max(best, _freed(answer, best.lower_bound_bytes), key=bytes_met)
@@ -160,6 +162,11 @@ def place_in_banks(
             half = len(group) // 2
             groups.extend(part for part in (group[:half], group[half:]) if half)
     return replace(best, solve_time_s=time.perf_counter() - begin)
+
+
+def _by_size(buffer: Buffer) -> tuple[int, int, int, int, str]:
+    life = buffer.upper - buffer.lower
+    return -buffer.size * life, -buffer.size, buffer.lower, buffer.alignment, buffer.id
 
 
 def _freed(placement: Placement, bound: int) -> Placement:

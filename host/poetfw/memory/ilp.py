@@ -8,7 +8,7 @@ is weak: with few buffers of different alignments, whose paddings no bound fores
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, gcd
 
@@ -94,7 +94,7 @@ def solve_ilp(
     if any(unit < b.alignment < below * _SMALLEST_STEP for b in buffers):
         return IlpAnswer(None, goal)
     model = _Model(buffers, goal, below, preplaced)
-    solution = solve_program(model.program, options)
+    solution = solve_program(model.program, replace(options, presolve=False))
     proven = goal
     if not preplaced:
         bound = 1.0 if solution.outcome is Outcome.INFEASIBLE else solution.bound

@@ -37,7 +37,7 @@ _LARGEST_PAIRWISE = 5_000
 """Buffers up to which the answer is validated pair by pair."""
 
 _LARGEST_PROGRAM = 1_000
-"""Pairs of buffers live together beyond which the integer program is not worth starting."""
+"""Buffers, and pairs live together, beyond which the integer program is not worth starting."""
 
 _PAIRS_PER_STATE = 8
 """Pairs of buffers in the integer program for which a node of it takes as long as one state."""
@@ -246,17 +246,18 @@ class _Component:
 
     def _program(self, grant: int) -> None:
         """Solve the integer program, if it is not too large or a pyramid makes it small enough."""
+        if len(self._buffers) > _LARGEST_PROGRAM:
+            return
         preplaced = {}
         pairs = count_pairs(self._buffers)
         if pairs > _LARGEST_PROGRAM and all(b.offset is None for b in self._buffers):
             preplaced = stack_pyramid(self._buffers)
             pairs = count_pairs([b for b in self._buffers if b.id not in preplaced])
-        if pairs > _LARGEST_PROGRAM:
+        left_s = self._work.deadline - time.perf_counter()
+        if not 0 < pairs <= _LARGEST_PROGRAM or left_s <= 0:
             return
         nodes = min(grant, self._work.states) * _PAIRS_PER_STATE // pairs
-        options = SolverOptions(
-            gap=0.0, max_nodes=nodes, time_limit_s=self._work.deadline - time.perf_counter()
-        )
+        options = SolverOptions(gap=0.0, max_nodes=nodes, time_limit_s=left_s)
         below = self.height if self._capacity is None else self._goal + 1
         answer = solve_ilp(self._buffers, self._goal, below, preplaced, options)
         self._work.states -= grant

@@ -31,8 +31,8 @@ def validate_placement(
 
     Raises:
         PlanError: a buffer has no offset, a negative, misaligned or wrong one, two buffers overlap
-            in both time and address, the height is not the largest offset + size, or it exceeds
-            the capacity. The message names the buffers and the figures.
+            in both time and address, the height is not the largest offset + size, or it is below
+            the lower bound or exceeds the capacity. The message names the buffers and the figures.
     """
     _validate_each(buffers, placement, capacity)
     lower = np.array([b.lower for b in buffers], dtype=np.int64)
@@ -112,6 +112,11 @@ def _validate_each(buffers: Sequence[Buffer], placement: Placement, capacity: in
         raise PlanError(
             f"the placement says its height is {placement.height_bytes} bytes, but the highest "
             f"buffer ends at {height}"
+        )
+    if placement.lower_bound_bytes > height:
+        raise PlanError(
+            f"the placement is {height} bytes high, less than its lower bound "
+            f"{placement.lower_bound_bytes}"
         )
     if capacity is not None and height > capacity:
         raise PlanError(f"the placement is {height} bytes high, more than the capacity {capacity}")

@@ -72,3 +72,22 @@ def test_the_program_proves_what_search_leaves_open(seed, height):
     assert placement.height_bytes == height > lower_bound(buffers)
     assert place(buffers, height, time_limit_s=10).height_bytes == height
     assert place(buffers, height - 1, time_limit_s=10).status is PlacementStatus.INFEASIBLE
+
+
+def test_nothing_false_is_proven_of_multiples():
+    """With presolve, HiGHS proves more than there is of these."""
+    buffers = [
+        Buffer(f"b{i}", *figures)
+        for i, figures in enumerate(
+            [(1, 4, 1, 17), (0, 1, 29, 17), (2, 5, 46, 23), (3, 5, 9, 19)],
+        )
+    ]
+    for below in (99, 132):
+        answer = solve_ilp(buffers, lower_bound(buffers), below, {}, SolverOptions(gap=0.0))
+        assert answer.proven == 66
+
+
+def test_a_pyramid_of_everything_is_no_program():
+    buffers = [Buffer(f"b{i}", 0, 1, 3 + i % 5, (7, 11, 13)[i % 3]) for i in range(60)]
+    assert count_pairs(buffers) > 1_000
+    validate_placement(buffers, place(buffers, time_limit_s=1))

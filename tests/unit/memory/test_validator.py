@@ -92,3 +92,10 @@ def test_both_validators_agree_on_random_placements():
         assert verdict[0] == verdict[1], (buffers, offsets)
         verdicts.append(verdict[0])
     assert 200 < sum(verdicts) < 1300
+
+
+@pytest.mark.parametrize("validate", [validate_placement, validate_by_sweep])
+def test_a_height_below_the_bound_is_refused(validate):
+    placement = Placement(PlacementStatus.OPTIMAL, {"a": 0}, 8, 9, 0.0)
+    with pytest.raises(PlanError, match="8 bytes high, less than its lower bound 9"):
+        validate([Buffer("a", 0, 1, 8)], placement)
