@@ -29,7 +29,7 @@ bench: bench-schedule bench-memory ## Measure everything, beside the papers' fig
 bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (20 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedule.py
 
-bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (5 minutes)
+bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/memory.py
 
 lint: setup-dev ## Check style, types and layers
