@@ -39,7 +39,7 @@ def problems(draw, most: int) -> list[Buffer]:
     buffers: list[Buffer] = []
     for i in range(draw(st.integers(0, most))):
         lower = draw(st.integers(-3, 9))
-        alignment = draw(st.sampled_from([1, 1, 1, 2, 3, 4, 8]))
+        alignment = draw(st.sampled_from([1, 1, 1, 2, 3, 4, 5, 8, 16]))
         offset = draw(st.one_of(st.none(), st.none(), st.none(), st.integers(0, 6)))
         buffer = Buffer(
             id=f"b{i}",
@@ -48,6 +48,26 @@ def problems(draw, most: int) -> list[Buffer]:
             size=draw(st.integers(0, 12)),
             alignment=alignment,
             offset=None if offset is None else offset * alignment,
+        )
+        if find_fixed_clash([*buffers, buffer]) is None:
+            buffers.append(buffer)
+    return buffers
+
+
+@st.composite
+def padded_problems(draw) -> list[Buffer]:
+    """Few small fixed buffers, mostly within the paddings that alignments leave to the others."""
+    buffers: list[Buffer] = []
+    fixed = draw(st.integers(1, 3))
+    for i in range(6):
+        lower = draw(st.integers(0, 3))
+        buffer = Buffer(
+            id=f"b{i}",
+            lower=lower,
+            upper=lower + draw(st.integers(1, 6)),
+            size=draw(st.integers(1, 3 if i < fixed else 6)),
+            alignment=1 if i < fixed else draw(st.sampled_from([1, 5, 7, 8, 8, 16, 16])),
+            offset=draw(st.integers(0, 9)) if i < fixed else None,
         )
         if find_fixed_clash([*buffers, buffer]) is None:
             buffers.append(buffer)
@@ -122,6 +142,14 @@ def test_as_low_as_brute_force(buffers):
     assert place(buffers, capacity=lowest).height_bytes == lowest
     if lowest:
         assert place(buffers, capacity=lowest - 1).status is PlacementStatus.INFEASIBLE
+
+
+@settings(deadline=None, max_examples=250)
+@given(padded_problems())
+def test_fixed_buffers_in_paddings_mislead_no_search(buffers):
+    lowest = lowest_height(buffers)
+    assert search(buffers, lowest) is Outcome.FOUND
+    assert search(buffers, lowest - 1) is Outcome.EXHAUSTED
 
 
 @settings(deadline=None, max_examples=60)

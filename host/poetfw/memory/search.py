@@ -6,17 +6,19 @@ its sections lie within the valley. Only confined buffers can come to lie at a v
 others start at a wall or higher.
 
 Branching. Take a section of the valley: what lies next on it either is a confined buffer at the
-lowest address it may have, or starts higher, which wastes bytes of the section. Every placement
-can be pushed down until each buffer rests on the ground, on another one or on its alignment, so
-these cases are complete. A section can afford to waste its slack: the capacity less what is
-settled and what is still to come. On tight instances slack is scarce, and branching on the section
-with the fewest cases finds dead ends early.
+lowest address it may have, with nothing but its padding down to the floor on any of its sections,
+or starts higher, which wastes bytes of the section. Every placement can be pushed down until each
+buffer rests on the ground, on another one or on its alignment, so these cases are complete: if
+something lies in the padding of a buffer, on another section, wasting leads up to that first. A
+section can afford to waste its slack: the capacity less what is settled and what is still to come.
+On tight instances slack is scarce, and branching on the section with the fewest cases finds dead
+ends early.
 
 Independence. Where no unplaced buffer crosses from one section to the next, the rest falls into
 parts, solved one after the other; the choices made in a solved part are never revisited.
 
-Memory. What remains to be decided depends on the floors and the unplaced buffers only, so states
-proven hopeless are remembered, across restarts with other orders.
+Memory. What remains to be decided, slack included, depends on the floors and the unplaced buffers
+only, so states proven hopeless are remembered, across restarts with other orders.
 
 The ideas of canonical placements, section bounds and independent parts are those of MiniMalloc
 (M. D. Moffitt, ASPLOS 2023); branching on sections, valley by valley, is how exact strip packing
@@ -308,7 +310,8 @@ class Search:
                 continue
             if waste and any(slack[s] < waste for s in range(begin, end)):
                 continue
-            if self._has_fixed and self._is_blocked(i, floor + waste):
+            # A fixed buffer within the padding is no waste; the other case leads up to its end.
+            if self._has_fixed and self._is_blocked(i, floor, floor + waste + self._size[i]):
                 continue
             cases.append(i)
         cases.sort(key=rank.__getitem__, reverse=True)
@@ -367,11 +370,10 @@ class Search:
                 floor = end
         return floor
 
-    def _is_blocked(self, i: int, offset: int) -> bool:
-        """Whether a fixed buffer is in the way of a buffer at an offset in units."""
-        end = offset + self._size[i]
+    def _is_blocked(self, i: int, begin: int, end: int) -> bool:
+        """Whether fixed buffers have units of [begin, end) while buffer i is live."""
         return any(
-            start < end and offset < stop
+            start < end and begin < stop
             for s in range(*self.spans[i])
             for start, stop in self._fixed[s]
         )
