@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from poetfw.memory.problem import Buffer
+
+_MOST_ALIGNMENTS = 64
+"""Alignments looked at, at most: each takes a scan. Problems of practice have fewer."""
 
 
 def lower_bound(buffers: Sequence[Buffer]) -> int:
@@ -14,6 +18,8 @@ def lower_bound(buffers: Sequence[Buffer]) -> int:
     1. The largest sum of sizes live at one moment.
     2. For each alignment a, over the live buffers whose alignment is a multiple of a: all their
        offsets are multiples of a, so each but the topmost occupies its size rounded up to one.
+       Of more than 64 alignments, only the most frequent are looked at, and the smaller ones of
+       those equally frequent.
     3. The end of each fixed buffer.
 
     Returns:
@@ -21,8 +27,10 @@ def lower_bound(buffers: Sequence[Buffer]) -> int:
     """
     bound = max((b.offset + b.size for b in buffers if b.offset is not None), default=0)
     bound = max(bound, _peak([(b.lower, b.upper, b.size) for b in buffers]))
-    for alignment in sorted({b.alignment for b in buffers if b.alignment > 1}):
-        aligned = [b for b in buffers if b.alignment % alignment == 0 and b.size]
+    coarse = [b for b in buffers if b.alignment > 1 and b.size]
+    alignments = Counter(sorted(b.alignment for b in coarse))
+    for alignment, _ in alignments.most_common(_MOST_ALIGNMENTS):
+        aligned = [b for b in coarse if b.alignment % alignment == 0]
         if any(b.size % alignment for b in aligned):
             bound = max(bound, _aligned_peak(aligned, alignment))
     return bound

@@ -37,7 +37,7 @@ class PlacementStatus(StrEnum):
     """What is known about a placement."""
 
     OPTIMAL = "optimal"
-    """Its height equals the lower bound."""
+    """Proven: no placement is lower."""
     FEASIBLE = "feasible"
     """It is valid; a lower one may exist."""
     INFEASIBLE = "infeasible"
@@ -54,7 +54,8 @@ class Placement:
         status: what is known about it.
         offsets: offset in bytes by buffer id; empty where there is none.
         height_bytes: largest offset + size.
-        lower_bound_bytes: no placement can be lower (largest sum of sizes live at one moment).
+        lower_bound_bytes: no placement can be lower, as proven by `lower_bound`, by an exhausted
+            search or by the integer program.
         solve_time_s: seconds the search took.
     """
 
