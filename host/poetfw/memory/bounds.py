@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from heapq import heappop, heappush
 
 from poetfw.memory.problem import Buffer
 
-_MOST_ALIGNMENTS = 64
-"""Alignments looked at, at most: each takes a scan. Problems of practice have fewer."""
+_MOST_SCANS = 64
+"""Scans of all buffers, and of all alignments, that the search for aligned buffers may take."""
 
 
 def lower_bound(buffers: Sequence[Buffer]) -> int:
@@ -18,8 +17,8 @@ def lower_bound(buffers: Sequence[Buffer]) -> int:
     1. The largest sum of sizes live at one moment.
     2. For each alignment a, over the live buffers whose alignment is a multiple of a: all their
        offsets are multiples of a, so each but the topmost occupies its size rounded up to one.
-       Of more than 64 alignments, only the most frequent are looked at, and the smaller ones of
-       those equally frequent.
+       The largest are looked at first, for as long as 64 scans of the buffers would take: time
+       for all of up to 64 alignments, and for thousands of similar size.
     3. The end of each fixed buffer.
 
     Returns:
@@ -27,10 +26,20 @@ def lower_bound(buffers: Sequence[Buffer]) -> int:
     """
     bound = max((b.offset + b.size for b in buffers if b.offset is not None), default=0)
     bound = max(bound, _peak([(b.lower, b.upper, b.size) for b in buffers]))
-    coarse = [b for b in buffers if b.alignment > 1 and b.size]
-    alignments = Counter(sorted(b.alignment for b in coarse))
-    for alignment, _ in alignments.most_common(_MOST_ALIGNMENTS):
-        aligned = [b for b in coarse if b.alignment % alignment == 0]
+    by_alignment: dict[int, list[Buffer]] = {}
+    for b in buffers:
+        if b.alignment > 1 and b.size:
+            by_alignment.setdefault(b.alignment, []).append(b)
+    largest = max(by_alignment, default=0)
+    work = _MOST_SCANS * (len(buffers) + len(by_alignment))
+    for alignment in sorted(by_alignment, reverse=True):
+        if work <= 0:
+            break
+        multiples: Collection[int] = by_alignment
+        if largest // alignment < len(by_alignment):
+            multiples = range(alignment, largest + 1, alignment)
+        aligned = [b for m in multiples if m % alignment == 0 for b in by_alignment.get(m, ())]
+        work -= len(multiples) + len(aligned)
         if any(b.size % alignment for b in aligned):
             bound = max(bound, _aligned_peak(aligned, alignment))
     return bound
