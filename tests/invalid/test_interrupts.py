@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -73,6 +74,29 @@ def test_while_static_data_is_measured(sandbox: Sandbox, number: int) -> None:
 def test_while_solving(sandbox: Sandbox) -> None:
     interrupt(sandbox, HARD, "solving", delay_s=2)
     assert list(sandbox.work.iterdir()) == []
+
+
+@pytest.mark.parametrize("bank", ["", "fast"])
+def test_while_placing_what_is_known_is_kept(sandbox: Sandbox, bank: str) -> None:
+    rng = random.Random(1)
+    rows = ["id,lower,upper,size,alignment,bank"]
+    for i in range(300):
+        begin, size = rng.randrange(100), rng.randint(1, 9_999)
+        rows.append(f"b{i},{begin},{begin + 20},{size},{rng.choice([700, 1100, 1300])},{bank}")
+    (sandbox.work / "buffers.csv").write_text("\n".join(rows))
+    command = "place buffers.csv --bank fast=0:100000 --out placed.csv --json"
+    with poetfw(sandbox, command) as process:
+        assert process.stderr is not None
+        assert "placing" in process.stderr.readline()
+        time.sleep(3)
+        assert process.poll() is None, "it ended before it was interrupted"
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130, stderr
+    placed = only_document(stdout)
+    assert placed["status"] == "interrupted"
+    assert all(b["offset"] is not None for b in placed["buffers"])
+    assert (sandbox.work / "placed.csv").read_text().count("\n") == 301
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.7])

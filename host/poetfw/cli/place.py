@@ -83,20 +83,25 @@ def place(
     time_limit: float,
     out: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Give every buffer of a CSV file an address, such that none overlap while both are live.
 
     Columns of FILE: id,lower,upper,size[,alignment][,offset][,bank]; a buffer is live during
     [lower, upper), stays at its offset if it has one, and lies in its bank if that costs no height.
+
+    Ctrl-C ends the search with the best answer known, and exit code 130.
     """
-    from poetfw.memory import PlacementStatus
+    from poetfw.memory import PlacementInterrupted, PlacementStatus
     from poetfw.memory.banks import bank_uses, place_in_banks
     from poetfw.memory.csv_file import read_buffers, result_document, write_placement
 
     buffers = read_buffers(file, banks)
     with output.spinner() as progress:
         progress(f"placing {len(buffers):,} {'buffer' if len(buffers) == 1 else 'buffers'}")
-        placement = place_in_banks(buffers, banks, capacity, time_limit)
+        try:
+            placement, code = place_in_banks(buffers, banks, capacity, time_limit), 0
+        except PlacementInterrupted as interrupted:
+            placement, code = interrupted.placement, 130
     if placement.status is PlacementStatus.INFEASIBLE:
         raise InfeasibleError(
             f"{file}: proven impossible within {capacity:,} bytes; at least "
@@ -117,7 +122,7 @@ def place(
     uses = bank_uses(buffers, banks, placement.offsets)
     if as_json:
         output.print_json({"schema_version": 1, **result_document(buffers, placement, uses)})
-        return
+        return code
     excess = placement.height_bytes - placement.lower_bound_bytes
     rows = [
         ("buffers", f"{len(buffers):,}"),
@@ -136,3 +141,4 @@ def place(
         ("time", f"{placement.solve_time_s:.2f} s"),
     ]
     output.results.print(output.facts(file.name, rows))
+    return code

@@ -10,7 +10,7 @@ from poetfw.memory.plan import (
     plan_memory,
     resident_bytes,
 )
-from poetfw.memory.problem import Buffer, Placement, PlacementStatus
+from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus
 from poetfw.memory.validator import validate_placement
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Buffer",
     "MemoryPlan",
     "Placement",
+    "PlacementInterrupted",
     "PlacementStatus",
     "lower_bound",
     "padded",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from poetfw.errors import ProblemError
 from poetfw.memory.checks import LARGEST_BYTES
 from poetfw.memory.placement import place
-from poetfw.memory.problem import Buffer, Placement, PlacementStatus
+from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus
 
 _LARGEST_WISHES = 1_000
 """Buffers that are fixed in their banks at most; the largest come first."""
@@ -124,6 +124,7 @@ def place_in_banks(
 
     Raises:
         ProblemError: the problem is malformed, or a buffer prefers a bank that does not exist.
+        PlacementInterrupted: the user interrupted the search when it knew a placement already.
     """
     begin = time.perf_counter()
     check_banks(banks)
@@ -136,32 +137,47 @@ def place_in_banks(
     best = place(buffers, capacity, time_limit_s * (1 - _SHARE if wishes else 1))
     if not best.offsets:
         return best
-    limit = best.height_bytes if capacity is None else capacity
-    fixed = {b.id: b for b in buffers if b.offset is not None}
 
     def bytes_met(placement: Placement) -> int:
         return sum(use.size_bytes for use in bank_uses(buffers, banks, placement.offsets))
 
+    limit = best.height_bytes if capacity is None else capacity
+    try:
+        for answer in _trials(buffers, wishes, by_name, limit, begin + time_limit_s):
+            best = max(best, _freed(answer, best.lower_bound_bytes), key=bytes_met)
+    except KeyboardInterrupt:
+        raise PlacementInterrupted(best) from None
+    return replace(best, solve_time_s=time.perf_counter() - begin)
+
+
+def _trials(
+    buffers: Sequence[Buffer],
+    wishes: Sequence[Buffer],
+    banks: Mapping[str, Bank],
+    limit: int,
+    deadline: float,
+) -> Iterator[Placement]:
+    """Placements within a limit in bytes, each with more buffers fixed in their banks."""
+    fixed = {b.id: b for b in buffers if b.offset is not None}
     groups = deque([wishes[:_LARGEST_WISHES]])
     trials = 0
     while groups and trials < _TRIALS:
         group = groups.popleft()
         for side in _Side:
-            pinned = _pin(group, fixed.values(), by_name, limit, side)
-            if not pinned or time.perf_counter() > begin + time_limit_s:
+            pinned = _pin(group, fixed.values(), banks, limit, side)
+            if not pinned or time.perf_counter() > deadline:
                 continue
             trial = fixed | pinned
             trials += 1
             answer = place([trial.get(b.id, b) for b in buffers], limit, _TRIAL_TIME_S)
             if answer.offsets:
+                yield answer
                 fixed = trial
-                best = max(best, _freed(answer, best.lower_bound_bytes), key=bytes_met)
                 groups.append([b for b in group if b.id not in pinned])
                 break
         else:
             half = len(group) // 2
             groups.extend(part for part in (group[:half], group[half:]) if half)
-    return replace(best, solve_time_s=time.perf_counter() - begin)
 
 
 def _by_size(buffer: Buffer) -> tuple[int, int, int, int, str]:

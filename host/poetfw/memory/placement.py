@@ -19,7 +19,7 @@ from poetfw.memory.checks import check_buffers
 from poetfw.memory.core import CoreSearch, Placer
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.ilp import count_pairs, solve_ilp, stack_pyramid
-from poetfw.memory.problem import Buffer, Placement, PlacementStatus
+from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus
 from poetfw.memory.restarts import Probe
 from poetfw.memory.search import Outcome
 from poetfw.memory.sections import split_components
@@ -91,6 +91,7 @@ def place(
 
     Raises:
         ProblemError: the problem is malformed.
+        PlacementInterrupted: the user interrupted the search when it knew a placement already.
     """
     begin = time.perf_counter()
     check_buffers(buffers)
@@ -104,15 +105,23 @@ def place(
     offsets = {b.id: b.offset or 0 for b in buffers if not b.size}
     components = sorted(split_components(free), key=lower_bound, reverse=True)
     best = height = bound
+    interrupted = False
     for component in components:
         part = _Component(component, max(bound, height), capacity, work)
-        part.solve()
+        try:
+            part.solve()
+        except KeyboardInterrupt:
+            if not part.offsets:
+                raise
+            interrupted, work.states = True, 0  # the other components are placed without a search
         offsets |= part.offsets
         height = max(height, part.height)
         # A component that is proven to need more raises the bound for all of them.
         best = max(best, part.proven)
     seconds = time.perf_counter() - begin
     if capacity is not None and height > capacity:
+        if interrupted:
+            raise KeyboardInterrupt
         proven = best > capacity
         status = PlacementStatus.INFEASIBLE if proven else PlacementStatus.NOT_FOUND
         return Placement(status, {}, height, best, seconds)
@@ -122,7 +131,10 @@ def place(
     placement = Placement(status, by_id, height, best, seconds)
     validate = validate_placement if len(buffers) <= _LARGEST_PAIRWISE else validate_by_sweep
     validate(buffers, placement, capacity)
-    return replace(placement, solve_time_s=time.perf_counter() - begin)
+    placement = replace(placement, solve_time_s=time.perf_counter() - begin)
+    if interrupted:
+        raise PlacementInterrupted(placement)
+    return placement
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -40,6 +40,8 @@ class PlacementStatus(StrEnum):
     """Proven: no placement is lower."""
     FEASIBLE = "feasible"
     """It is valid; a lower one may exist."""
+    INTERRUPTED = "interrupted"
+    """It is valid; the user did not wait for a lower one."""
     INFEASIBLE = "infeasible"
     """Proven: the buffers cannot be placed within the capacity."""
     NOT_FOUND = "not_found"
@@ -64,3 +66,15 @@ class Placement:
     height_bytes: int
     lower_bound_bytes: int
     solve_time_s: float
+
+
+class PlacementInterrupted(KeyboardInterrupt):
+    """The user interrupted a search for addresses.
+
+    Attributes:
+        placement: the best known until then, with status INTERRUPTED.
+    """
+
+    def __init__(self, placement: Placement) -> None:
+        super().__init__()
+        self.placement = replace(placement, status=PlacementStatus.INTERRUPTED)
