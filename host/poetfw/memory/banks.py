@@ -165,7 +165,9 @@ def _trials(
         group = groups.popleft()
         for side in _Side:
             pinned = _pin(group, fixed.values(), banks, limit, side)
-            if not pinned or time.perf_counter() > deadline:
+            if time.perf_counter() > deadline:
+                return
+            if not pinned:
                 continue
             trial = fixed | pinned
             trials += 1
