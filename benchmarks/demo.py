@@ -8,16 +8,18 @@ Run it with
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from ordering import buffers_of
 
 from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.memory import Allocation, Buffer, MemoryPlan, place, resident_bytes
-from poetfw.memory.ordering import OrderingProblem, from_graph, lifetimes, order_ops
+from poetfw.memory import Allocation, MemoryPlan, place, resident_bytes
+from poetfw.memory.ordering import OrderingProblem, from_graph, order_ops
 from poetfw.pipeline import (
     BuildSettings,
     arena_budget,
@@ -58,9 +60,9 @@ def plan_stages(settings: BuildSettings) -> tuple[list[Stage], int]:
     budget = arena_budget(program, board, unscheduled)
     scheduled, _ = plan_within(program, board, costs, budget, settings, unscheduled.evaluation)
     stages = [
-        _place("keeping everything, in the order of the model", stored, alone),
-        _place("+ in the order of the lowest peak", stored, _ordered(alone)),
-        _place("+ outputs written over inputs that die", stored, _ordered(sharing)),
+        _place("keeping everything, in the order of the model", stored, alone, alone.names),
+        _place("+ in the order of the lowest peak", stored, alone, order_ops(alone).order),
+        _place("+ outputs written over inputs that die", stored, sharing, order_ops(sharing).order),
         Stage(
             "+ gradients applied without being stored",
             unscheduled.memory,
@@ -84,22 +86,9 @@ def draw_before_and_after(stages: list[Stage], budget_bytes: int) -> Figure:
     return figure
 
 
-def _ordered(problem: OrderingProblem) -> OrderingProblem:
-    ops = {op.name: op for op in problem.ops}
-    return replace(problem, ops=tuple(ops[name] for name in order_ops(problem).order))
-
-
-def _place(name: str, program: Program, problem: OrderingProblem) -> Stage:
+def _place(name: str, program: Program, problem: OrderingProblem, order: Sequence[str]) -> Stage:
     """Every tensor at an address, live from the op that produces it to the last that reads it."""
-    buffers = [
-        Buffer(life.tensor, life.lower, life.upper, problem.sizes[life.tensor], 8)
-        for life in lifetimes(problem)
-    ]
-    buffers += [
-        Buffer(f"{op.name}.workspace", at, at + 1, op.workspace_bytes, 8)
-        for at, op in enumerate(problem.ops)
-        if op.workspace_bytes
-    ]
+    buffers = buffers_of(problem, order)
     placement = place(buffers)
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     # What is resident is drawn as one block, like the page buffer.
@@ -110,7 +99,7 @@ def _place(name: str, program: Program, problem: OrderingProblem) -> Stage:
     )
     arena, peak = placement.height_bytes, placement.lower_bound_bytes
     memory = MemoryPlan(persistent, 0, training, (), resident + arena, resident + peak)
-    return Stage(name, memory, len(problem.ops))
+    return Stage(name, memory, len(order))
 
 
 def main() -> None:

@@ -187,6 +187,22 @@ class _Stages(NamedTuple):
     placement_time_s: float
 
 
+def buffers_of(problem: OrderingProblem, order: Sequence[str]) -> list[Buffer]:
+    """What has to be placed if the ops run in an order: tensors and workspaces."""
+    workspace = {op.name: op.workspace_bytes for op in problem.ops}
+    return [
+        *(
+            Buffer(life.tensor, life.lower, life.upper, problem.sizes[life.tensor])
+            for life in lifetimes(problem, order)
+        ),
+        *(
+            Buffer(f"{name}.workspace", at, at + 1, workspace[name])
+            for at, name in enumerate(order)
+            if workspace[name]
+        ),
+    ]
+
+
 def _plan(step: TrainingStep, time_limit_s: float) -> _Stages:
     ordering = order_ops(step.problem, time_limit_s)
 
@@ -196,10 +212,7 @@ def _plan(step: TrainingStep, time_limit_s: float) -> _Stages:
     sharing_time_s = time.perf_counter() - begin
 
     begin = time.perf_counter()
-    buffers = [
-        Buffer(life.tensor, life.lower, life.upper, shared.sizes[life.tensor])
-        for life in lifetimes(shared, again.order)
-    ]
+    buffers = buffers_of(shared, again.order)
     placement = place(buffers, time_limit_s=time_limit_s)
     placement_time_s = time.perf_counter() - begin
     validate_placement(buffers, placement)

@@ -26,7 +26,7 @@ import numpy as np
 from poetfw.memory.problem import Buffer
 from poetfw.memory.restarts import restarts
 from poetfw.memory.search import Outcome, Search
-from poetfw.memory.sections import find_sections
+from poetfw.memory.sections import find_sections, live_bytes
 
 _FIRST_SECTIONS = 4
 """Sections of the first core; each has twice as many as the one before."""
@@ -75,10 +75,7 @@ class CoreSearch:
         # What spans a core is stacked below the rest, in sizes that keep every alignment.
         whole = lcm(*(b.alignment for b in buffers))
         self._padded = [-(-b.size // whole) * whole for b in buffers]
-        change = np.zeros(count + 1, dtype=np.int64)
-        np.add.at(change, self._first, self._size)
-        np.subtract.at(change, self._last, self._size)
-        self._live = np.cumsum(change)[:count]
+        self._live = live_bytes(self._first, self._last, self._size, count)
         self._disturbed = disturbed
         self._is_impossible = False
 

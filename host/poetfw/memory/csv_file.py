@@ -94,9 +94,9 @@ def write_placement(path: Path, buffers: Sequence[Buffer], placement: Placement)
     Raises:
         OutputError: the file cannot be written.
     """
-    columns = [*_REQUIRED, "alignment", "offset"]
-    if any(b.bank is not None for b in buffers):
-        columns.append("bank")
+    columns = [*_REQUIRED, *_OPTIONAL]
+    if all(b.bank is None for b in buffers):
+        columns.remove("bank")
     texts = [text for b in buffers for text in (b.id, b.bank or "")]
     # csv quotes the line terminator it is given, but CR, NEL and others end lines as well
     broken = any(len(f"{text}.".splitlines()) > 1 for text in texts)
@@ -132,7 +132,7 @@ def _read_header(path: Path, line: str, header: list[str]) -> list[str]:
     def refuse(problem: str) -> NoReturn:
         raise ProblemError(
             f"{path}, line 1: {problem}; expected the header "
-            f"{','.join(_REQUIRED)}[,alignment][,offset][,bank]"
+            f"{','.join(_REQUIRED)}{''.join(f'[,{name}]' for name in _OPTIONAL)}"
         )
 
     names = [name.strip() for name in header]

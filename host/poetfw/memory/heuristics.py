@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from poetfw.memory.problem import Buffer
-from poetfw.memory.sections import find_sections
+from poetfw.memory.sections import find_sections, live_bytes
 
 
 class Greedy:
@@ -81,10 +81,7 @@ class Greedy:
 
     def _contention(self) -> np.ndarray:
         """For each buffer, the largest number of bytes live during its life."""
-        change = np.zeros(self._count + 1, dtype=np.int64)
-        np.add.at(change, self._first, self._size)
-        np.subtract.at(change, self._last, self._size)
-        live = np.cumsum(change)[: self._count].astype(np.float64)
+        live = live_bytes(self._first, self._last, self._size, self._count).astype(np.float64)
         # Sparse table: the maximum over any run of sections from two overlapping powers of two.
         table = [live]
         while 2 << (len(table) - 1) <= self._count:

@@ -69,8 +69,7 @@ def replace(tree: Tree, together: int, by: Tree) -> Tree | None:
     before: list[Tree] | None
     after: list[Tree] | None
     if not tree.ordered:
-        others = [c for c in tree.children if not c.items & together]
-        parts = [c for c in tree.children if 0 != c.items & together != c.items]
+        others, parts = _split(tree.children, together)
         if len(parts) > 2:
             return None
         before = _rest(parts[0], together) if parts else []
@@ -113,6 +112,14 @@ def _in_this_order(children: Sequence[Tree]) -> Tree:
     return in_any_order(children) if len(children) <= 2 else _node(True, children)
 
 
+def _split(trees: Sequence[Tree], together: int) -> tuple[list[Tree], list[Tree]]:
+    """Those without any of some items, and those with a part of them beside others."""
+    return (
+        [tree for tree in trees if not tree.items & together],
+        [tree for tree in trees if 0 != tree.items & together != tree.items],
+    )
+
+
 def _rest(tree: Tree, together: int) -> list[Tree] | None:
     """The parts left of a tree without some items at its end, in order; None if they can't be."""
     if not tree.items & ~together:
@@ -120,8 +127,7 @@ def _rest(tree: Tree, together: int) -> list[Tree] | None:
     if not tree.items & together:
         return [tree]
     if not tree.ordered:
-        others = [c for c in tree.children if not c.items & together]
-        parts = [c for c in tree.children if 0 != c.items & together != c.items]
+        others, parts = _split(tree.children, together)
         if len(parts) > 1:
             return None
         inner = _rest(parts[0], together) if parts else []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from poetfw.memory.problem import Buffer
 
 
@@ -46,3 +48,11 @@ def split_components(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
         parts[-1].append(b)
         end = max(end, b.upper)
     return parts
+
+
+def live_bytes(first: np.ndarray, last: np.ndarray, size: np.ndarray, count: int) -> np.ndarray:
+    """Bytes live in each of `count` sections, of buffers live in the sections [first, last)."""
+    change = np.zeros(count + 1, dtype=np.int64)
+    np.add.at(change, first, size)
+    np.subtract.at(change, last, size)
+    return np.cumsum(change)[:count]
