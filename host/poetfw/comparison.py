@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from poetfw.errors import ConfigError, InfeasibleError, UnsuitableError
-from poetfw.pipeline import BuildSettings, load_schedule_problem
+from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.report import Line
 from poetfw.schedule import (
     MODELS_AS,

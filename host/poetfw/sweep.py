@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from poetfw.boards import load_board
 from poetfw.comparison import Cell, Comparison, Task, check_schedulers, energy_lines, settle
 from poetfw.errors import ConfigError, DeviceError, OutputError, ProblemError, ToolError
-from poetfw.pipeline import BuildSettings, load_model
+from poetfw.planning import BuildSettings, load_model
 from poetfw.report import Line, Panel, draw_panels
 from poetfw.schedule import SolveOptions
 

@@ -10,7 +10,7 @@ from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.errors import PoetfwError
 from poetfw.models import MODELS
-from poetfw.pipeline import (
+from poetfw.planning import (
     BuildSettings,
     derive_program,
     load_model,
@@ -31,7 +31,7 @@ def check_plans(model: str, batch: int, fractions: tuple[float, ...], schedulers
     board = load_board("nrf52840")
     program = derive_program(settings, load_model(settings))
     costs = analytic_costs(program.training, board)
-    evaluation = plan_evaluation(program, board)
+    evaluation = plan_evaluation(program, board, analytic_costs)
     problem = schedule_problem(program.training, board, costs, None)
     everything = solve(problem, "checkpoint-all")
     plans = 0

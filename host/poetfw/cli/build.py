@@ -22,13 +22,8 @@ from poetfw.cli.options import (
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.models import DEFAULT_MODEL
-from poetfw.pipeline import (
-    DEFAULT_DATA,
-    BuildSettings,
-    compile_build,
-    plan_build,
-    write_build,
-)
+from poetfw.pipeline import compile_build, plan_build, write_build
+from poetfw.planning import DEFAULT_DATA, BuildSettings
 from poetfw.report import BuildReport
 from poetfw.training import LOSSES
 

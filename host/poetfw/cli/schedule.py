@@ -96,7 +96,7 @@ def schedule(
     a plan, wherever it comes from.
     """
     from poetfw.output_file import replace_file
-    from poetfw.pipeline import BuildSettings, load_schedule_problem
+    from poetfw.planning import BuildSettings, load_schedule_problem
     from poetfw.report import json_bytes
     from poetfw.schedule import (
         MODELS_AS,

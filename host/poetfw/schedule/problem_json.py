@@ -16,9 +16,9 @@ from poetfw.schedule.problem import (
     Step,
     StepKind,
     Storage,
-    Transfer,
 )
 from poetfw.schedule.validation import validate
+from poetfw.transfer import Transfer
 
 SCHEMA_VERSION = 1
 
