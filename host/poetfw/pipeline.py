@@ -30,6 +30,7 @@ from poetfw.firmware import (
     write_project,
 )
 from poetfw.importers import DataSet, load_data
+from poetfw.limits import Deadline, Timing, Work
 from poetfw.models import Model
 from poetfw.output_file import replace_file
 from poetfw.planning import (
@@ -73,6 +74,8 @@ class Build:
         plan: the plan that the firmware follows.
         plan_id: names the plan.
         project: the rendered project, with its stage files and storage image.
+        time_limited: whether the time limit ended a search: another run may decide otherwise.
+        timing: what each search took.
     """
 
     board: Board
@@ -86,10 +89,15 @@ class Build:
     plan: Plan
     plan_id: str
     project: Project = field(repr=False)
+    time_limited: bool
+    timing: Timing
 
 
 def plan_build(
-    settings: BuildSettings, progress: Progress, costs: CostProvider = analytic_costs
+    settings: BuildSettings,
+    progress: Progress,
+    costs: CostProvider = analytic_costs,
+    deadline: Deadline | None = None,
 ) -> Build:
     """Decide everything and render the project. Nothing is written.
 
@@ -97,27 +105,32 @@ def plan_build(
         settings: what the user wants.
         progress: called with what begins.
         costs: says what every op costs on the board.
+        deadline: when to end; None for the settings' time limit from now on.
 
     Raises:
         PoetfwError: the settings, the board, the model or the data are not usable, or no plan
             exists within the budget and the deadline.
     """
+    deadline = deadline or Deadline(settings.time_limit_s)
     progress("reading board, model and data")
     board = load_board(settings.board)
     board.require_firmware()
     model = load_model(settings)
     check_kernels(model)
     data = load_data(settings.data, model)
-    program = derive_program(settings, model)
+    program = derive_program(settings, model, deadline)
     table = costs(program.training, board)
-    unlimited = plan_unscheduled(program, board, costs)
+    unlimited = plan_unscheduled(program, board, costs, deadline)
 
     budget = settings.ram_bytes
     if budget is None:
         progress("asking the compiler for the size of static data")
         budget = arena_budget(program, board, unlimited)
     progress("solving for the schedule")
-    plan, minimum = plan_within(program, board, costs, budget, settings, unlimited.evaluation)
+    work = Work(settings.work_limit, deadline)
+    plan, minimum = plan_within(
+        program, board, costs, budget, settings, unlimited.evaluation, work
+    )
 
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan)
@@ -154,6 +167,8 @@ def plan_build(
         plan=plan,
         plan_id=lowering.view.plan_id,
         project=project,
+        time_limited=deadline.decided,
+        timing=deadline.timing(),
     )
 
 
@@ -184,6 +199,8 @@ def write_build(build: Build, folder: Path) -> BuildReport:
         classifies=build.model.classes is not None,
         costs_are_analytic=build.costs.analytic,
         schedule=ScheduleSummary.of(build.plan.training),
+        time_limited=build.time_limited,
+        timing=build.timing,
     )
     write_project(build.project.with_files({REPORT: json_bytes(report.to_json())}), folder)
     return report

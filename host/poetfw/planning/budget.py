@@ -10,16 +10,16 @@ from poetfw.devices import static_ram_bytes
 from poetfw.errors import InfeasibleError
 from poetfw.firmware import BLOCK_BYTES, assign_slots, render_project
 from poetfw.ir import Graph
+from poetfw.limits import Deadline, Work
 from poetfw.memory import resident_bytes
 from poetfw.memory.ordering import reorder_plan
-from poetfw.planning.choices import ORDERING_TIME_S
+from poetfw.planning.choices import ORDERING_WORK
 from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.settings import BuildSettings
 from poetfw.schedule import (
     Schedule,
     ScheduleProblem,
-    SolveOptions,
     minimum_budget,
     simulate,
     solve,
@@ -27,6 +27,8 @@ from poetfw.schedule import (
 from poetfw.training import Program
 
 _PLACEMENT_ATTEMPTS = 5
+_MINIMUM_SHARE = 0.25  # of the work
+_ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
 
 
 def arena_budget(program: Program, board: Board, plan: Plan) -> int:
@@ -47,22 +49,36 @@ def plan_within(
     budget_bytes: int,
     settings: BuildSettings,
     evaluation: Schedule,
+    work: Work,
 ) -> tuple[Plan, int]:
     """The best schedule that fits the budget, placed; and the smallest budget there could be.
+
+    Args:
+        program: what is trained.
+        board: what it is trained on.
+        costs: says what every op costs.
+        budget_bytes: what the arena may occupy.
+        settings: the deadline and the scheduler.
+        evaluation: the schedule of the evaluation step.
+        work: what the search for schedules may do, all attempts together. Orders and addresses have
+            work of their own, and the same deadline.
 
     Raises:
         InfeasibleError: there is none; the message names the smallest feasible budget.
     """
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
-    options = SolveOptions(time_limit_s=settings.time_limit_s)
+    deadline = work.deadline
     table = costs(program.training, board)
     problem = schedule_problem(program.training, board, table, None, settings.deadline_s)
-    minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes)
+    with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
+        minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes, part)
     available = budget_bytes - resident
     for _ in range(_PLACEMENT_ATTEMPTS):
         limited = replace(problem, ram_bytes=available)
-        training = with_lower_peak(limited, solve(limited, settings.scheduler, options))
-        memory = place_plan(program, training, evaluation, None)
+        part = work.part(work.left * _ATTEMPT_SHARE)
+        training = solve(limited, settings.scheduler, work=part)
+        training = with_lower_peak(limited, training, deadline)
+        memory = place_plan(program, training, evaluation, None, deadline)
         excess = memory.arena_bytes - budget_bytes
         if excess <= 0:
             return Plan(training, evaluation, memory), minimum
@@ -73,9 +89,12 @@ def plan_within(
     )
 
 
-def with_lower_peak(problem: ScheduleProblem, schedule: Schedule) -> Schedule:
+def with_lower_peak(
+    problem: ScheduleProblem, schedule: Schedule, deadline: Deadline | None = None
+) -> Schedule:
     """The schedule with its steps in an order of lower peak, where there is one."""
-    plan = reorder_plan(problem, schedule.plan, ORDERING_TIME_S)
+    with Work(ORDERING_WORK, deadline).phase("order of steps") as work:
+        plan = reorder_plan(problem, schedule.plan, work)
     simulation = simulate(problem, plan)
     return replace(schedule, plan=plan, peak_bytes=simulation.peak_bytes, time_s=simulation.time_s)
 
@@ -87,6 +106,7 @@ def check_budget(
     problem: ScheduleProblem,
     evaluation: Schedule,
     budget_bytes: int,
+    work: Work,
 ) -> int:
     """Check that some schedule fits the budget; returns the smallest one for which that holds.
 
@@ -94,7 +114,7 @@ def check_budget(
         InfeasibleError: none does; the message says what is in the way.
     """
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
-    needed, op, _ = minimum_budget(problem)
+    needed, op, _ = minimum_budget(problem, work=work)
     what = f"Op {op!r}"
     if evaluation.peak_bytes > needed:
         needed = evaluation.peak_bytes

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from poetfw.errors import ConfigError, ModelError
+from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, build_model
 from poetfw.ops import kinds_without_kernel
@@ -14,7 +15,8 @@ from poetfw.training import Program, Sgd, make_program, matching_parameters
 
 DEFAULT_LOSS = "softmax_cross_entropy"
 
-ORDERING_TIME_S = 5.0
+ORDERING_WORK = 5.0
+"""Units of work that a search for an order may take."""
 
 
 def load_model(settings: BuildSettings) -> Model:
@@ -58,8 +60,15 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
     return replace(model.optimizer, **chosen)
 
 
-def derive_program(settings: BuildSettings, model: Model) -> Program:
+def derive_program(
+    settings: BuildSettings, model: Model, deadline: Deadline | None = None
+) -> Program:
     """The training and evaluation step of a model, as the user wants it trained.
+
+    Args:
+        settings: what the user wants.
+        model: the model.
+        deadline: when to end the search for an order of its ops; None for never.
 
     Raises:
         ConfigError: a setting of the optimizer is out of range, or nothing is there to freeze.
@@ -67,10 +76,11 @@ def derive_program(settings: BuildSettings, model: Model) -> Program:
     """
     frozen = matching_parameters(model.graph, settings.freeze)
     program = make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
-    return order_program(program)
+    return order_program(program, deadline)
 
 
-def order_program(program: Program) -> Program:
+def order_program(program: Program, deadline: Deadline | None = None) -> Program:
     """The program with its training step's ops in an order of lower peak, where there is one."""
-    ordering = order_ops(from_graph(program.training), ORDERING_TIME_S)
+    with Work(ORDERING_WORK, deadline).phase("order of ops") as work:
+        ordering = order_ops(from_graph(program.training), work)
     return replace(program, training=reorder(program.training, ordering.order))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES, Lowering, Slot, lower
+from poetfw.limits import Deadline
 from poetfw.memory import MemoryPlan, plan_memory
 from poetfw.models import Model
 from poetfw.planning.choices import order_program
@@ -25,12 +26,15 @@ class Plan:
     memory: MemoryPlan
 
 
-def plan_unscheduled(program: Program, board: Board, costs: CostProvider) -> Plan:
+def plan_unscheduled(
+    program: Program, board: Board, costs: CostProvider, deadline: Deadline | None = None
+) -> Plan:
     """The plan that computes everything once, pages nothing, and takes the RAM it needs."""
     table = costs(program.training, board)
     training = solve(schedule_problem(program.training, board, table, None), "checkpoint-all")
     evaluation = plan_evaluation(program, board, costs)
-    return Plan(training, evaluation, place_plan(program, training, evaluation, None))
+    memory = place_plan(program, training, evaluation, None, deadline)
+    return Plan(training, evaluation, memory)
 
 
 def plan_evaluation(program: Program, board: Board, costs: CostProvider) -> Schedule:
@@ -40,7 +44,11 @@ def plan_evaluation(program: Program, board: Board, costs: CostProvider) -> Sche
 
 
 def place_plan(
-    program: Program, training: Schedule, evaluation: Schedule, budget_bytes: int | None
+    program: Program,
+    training: Schedule,
+    evaluation: Schedule,
+    budget_bytes: int | None,
+    deadline: Deadline | None = None,
 ) -> MemoryPlan:
     """Addresses for both steps, within a budget if there is one."""
     return plan_memory(
@@ -49,6 +57,7 @@ def place_plan(
         (program.training, training.plan),
         (program.evaluation, evaluation.plan),
         budget_bytes,
+        deadline,
     )
 
 

@@ -8,6 +8,7 @@ from poetfw.boards import Board, load_board
 from poetfw.costs import CostProvider, CostTable, analytic_costs
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Graph
+from poetfw.limits import Deadline
 from poetfw.memory import padded, resident_bytes
 from poetfw.ops import kind_of
 from poetfw.planning.choices import derive_program, load_model
@@ -72,7 +73,9 @@ def schedule_problem(
 
 
 def load_schedule_problem(
-    settings: BuildSettings, costs: CostProvider = analytic_costs
+    settings: BuildSettings,
+    costs: CostProvider = analytic_costs,
+    deadline: Deadline | None = None,
 ) -> ScheduleProblem:
     """The schedule problem of a model on a board, with all the RAM that the board has for tensors.
 
@@ -80,7 +83,7 @@ def load_schedule_problem(
     """
     board = load_board(settings.board)
     model = load_model(settings)
-    program = derive_program(settings, model)
+    program = derive_program(settings, model, deadline)
     taken = board.reserved_ram_bytes + board.stack_bytes
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     available = max(0, board.ram_bytes - taken - resident)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
 from poetfw.models import DEFAULT_MODEL
 
 DEFAULT_DATA = "digits"
@@ -25,7 +26,8 @@ class BuildSettings:
         learning_rate, momentum, weight_decay, clip_norm: the optimizer.
         freeze: patterns of the names of parameters that are not trained.
         seed: decides the initial weights and the order of samples.
-        time_limit_s: safety limit on the solver, in seconds.
+        work_limit: units of work that the search for a schedule may take; see `poetfw.limits`.
+        time_limit_s: seconds that everything may take up to the project, compilers apart.
     """
 
     board: str
@@ -42,4 +44,5 @@ class BuildSettings:
     clip_norm: float | None = None
     freeze: tuple[str, ...] = ()
     seed: int = 0
-    time_limit_s: float = 60.0
+    work_limit: float = WORK_LIMIT
+    time_limit_s: float = TIME_LIMIT_S

@@ -147,7 +147,6 @@ class Schedule:
         bound_j: proven lower bound on the energy of any schedule; None where nothing was proven.
         gap: (energy_j - bound_j) / energy_j; None where nothing was proven.
         bound_is_global: whether the bound holds for every schedule, not for a restricted set.
-        solve_time_s: seconds the solve took.
         recomputes, page_ins, page_outs: counts of such steps in the plan.
         window_gap: the gap to the best plan that computes again only near what is differentiated:
             certified, but not global; None where nothing was proven about it.
@@ -164,7 +163,6 @@ class Schedule:
     bound_j: float | None
     gap: float | None
     bound_is_global: bool
-    solve_time_s: float
     recomputes: int
     page_ins: int
     page_outs: int
