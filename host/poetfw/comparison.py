@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -175,8 +176,8 @@ class Comparison:
         fractions: Sequence[float],
         schedulers: Sequence[str],
         options: SolveOptions,
-        work_limit: float,
-        time_limit_s: float,
+        work_limit: float = 10.0,
+        time_limit_s: float = math.inf,
     ) -> Iterator[Cell]:
         """Every scheduler at every budget, smallest budget first, as each is known.
 

@@ -1,7 +1,7 @@
 """What a search may spend: work, which makes its answer; and time, which may only end it.
 
-Work is counted in units that do not depend on the machine or on what else it does, so the same input
-gets the same answer. One unit is about what one core does in a second. The clock has one use: when
+Work is counted in units that do not depend on the machine or on what else it does, so the same
+input gets the same answer. One unit is about what one core does in a second. The clock has one use: when
 the time limit of the whole command has passed, every search ends with the best it knows, and the
 answer says so. No other module decides anything by a clock.
 """

@@ -128,9 +128,7 @@ def plan_build(
         budget = arena_budget(program, board, unlimited)
     progress("solving for the schedule")
     work = Work(settings.work_limit, deadline)
-    plan, minimum = plan_within(
-        program, board, costs, budget, settings, unlimited.evaluation, work
-    )
+    plan, minimum = plan_within(program, board, costs, budget, settings, unlimited.evaluation, work)
 
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan)

@@ -214,9 +214,7 @@ def run_point(point: Point, grid: Grid) -> tuple[Cell, ...]:
     options = SolveOptions(solver=grid.solver)
     fractions = (point.ram_fraction,)
     return tuple(
-        comparison.cells(
-            fractions, grid.schedulers, options, grid.work_limit, grid.time_limit_s
-        )
+        comparison.cells(fractions, grid.schedulers, options, grid.work_limit, grid.time_limit_s)
     )
 
 

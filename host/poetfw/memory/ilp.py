@@ -14,7 +14,8 @@ from math import ceil, gcd
 
 from poetfw.limits import Work
 from poetfw.memory.problem import Buffer
-from poetfw.schedule.milp import Outcome, Program, SolverOptions, Term, Vector, solve_program
+from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.milp import Program, SolverOptions, Term, solve_program
 
 _TOLERANCE = 1e-4
 """Share of the height to beat by which the solver's arithmetic may be wrong about a bound.

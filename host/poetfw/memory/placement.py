@@ -333,8 +333,7 @@ class _Component:
         offsets = self._greedy.run(
             order,
             lambda height: (
-                begun
-                and ((limit is not None and height >= limit) or deadline.has_passed())
+                begun and ((limit is not None and height >= limit) or deadline.has_passed())
             ),
         )
         if offsets is None:

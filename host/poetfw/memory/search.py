@@ -151,7 +151,9 @@ class Search:
         ]
         self._hopeless: set[tuple[int, tuple[int, ...]]] = set()
 
-    def run(self, rank: Sequence[float], look: Look, state_limit: int, deadline: Deadline) -> Outcome:
+    def run(
+        self, rank: Sequence[float], look: Look, state_limit: int, deadline: Deadline
+    ) -> Outcome:
         """Search depth first.
 
         Args:

@@ -12,8 +12,9 @@ from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.compact import WINDOW, Objective, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
+from poetfw.schedule.highs import Outcome
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
+from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.plan import lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.simulator import TIME_TOLERANCE, Simulation, simulate

@@ -31,7 +31,7 @@ _WORK_PER_ITERATION = 1e-9
 """Units for each nonzero and iteration, where the program is a linear one."""
 
 _FIRST_WORK = 1e-10
-"""Units for each squared nonzero: presolving and the first relaxation of a mixed-integer program."""
+"""Units for each squared nonzero: presolving a mixed-integer program and its first relaxation."""
 
 _SETTINGS = {
     "output_flag": False,
@@ -135,7 +135,8 @@ class Highs:
 
         Args:
             matrix: sparse, new rows x columns.
-            lower, upper: per new row.
+            lower: per new row.
+            upper: per new row.
         """
         rows = matrix.tocsr()
         self._nonzeros += int(rows.nnz)
@@ -174,7 +175,10 @@ class Highs:
         kinds = (
             (highspy.cb.HighsCallbackType.kCallbackMipInterrupt,)
             if self._is_mixed
-            else (highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt, highspy.cb.HighsCallbackType.kCallbackIpmInterrupt)
+            else (
+                highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt,
+                highspy.cb.HighsCallbackType.kCallbackIpmInterrupt,
+            )
         )
         highs.setCallback(self._ask, None)
         for kind in kinds:
@@ -196,9 +200,7 @@ class Highs:
             work.spend(self._nonzeros * _WORK_PER_QUESTION)
         else:
             iterations = max(out.simplex_iteration_count, out.ipm_iteration_count)
-            work.spend(
-                max(0, iterations - self._iterations) * self._nonzeros * _WORK_PER_ITERATION
-            )
+            work.spend(max(0, iterations - self._iterations) * self._nonzeros * _WORK_PER_ITERATION)
             self._iterations = iterations
         if not work.is_left():
             answer.user_interrupt = True

@@ -235,9 +235,7 @@ def _run_highs(
         costs, matrix = data["q"], vstack((data["A"], data["F"]))
         bounds = np.concatenate((data["b"], data["G"]))
     lower = np.where(np.arange(len(bounds)) < len(program._equal.bounds), bounds, -math.inf)
-    model = Model(
-        costs, np.array(program.upper), np.array(program.integer), matrix, lower, bounds
-    )
+    model = Model(costs, np.array(program.upper), np.array(program.integer), matrix, lower, bounds)
     highs = Highs(
         model,
         {

@@ -15,8 +15,9 @@ from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.bounds import accepts, quick_plan, small_plan, unlimited
 from poetfw.schedule.compact import WINDOW, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
+from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, SolverOptions, Vector, solve_program
+from poetfw.schedule.milp import Program, SolverOptions, solve_program
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.transfers import plan_transfers

@@ -74,9 +74,7 @@ def without_recompute(problem: ScheduleProblem) -> ScheduleProblem:
 def _published(baseline: Baseline) -> Scheduler:
     """A baseline as a scheduler: it has a plan or says why not, and proves nothing."""
 
-    def search(
-        problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found
-    ) -> Found:
+    def search(problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found) -> Found:
         with work.phase("published methods"):
             return known.or_better(problem, baseline.plan(problem))
 
@@ -213,7 +211,9 @@ def _infeasible(
             return InfeasibleError(
                 f"{scheduler} found no schedule of {problem.name!r} within its limits, though one "
                 f"exists in {peak:,} bytes",
-                "raise the work limit",
+                "raise the time limit: it ended the search"
+                if work.deadline.decided
+                else "raise the work limit",
                 minimum_budget_bytes=peak,
             )
     within = "" if problem.deadline_s is None else f" within {problem.deadline_s:g} s"

@@ -11,7 +11,8 @@ import numpy as np
 from poetfw.limits import Work
 from poetfw.memory.ordering.gluing import Glued
 from poetfw.memory.ordering.indexed import Indexed
-from poetfw.schedule.milp import Outcome, Program, SolverOptions, Vector, solve_program
+from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.milp import Program, SolverOptions, solve_program
 
 _LARGEST = 60_000
 """Columns beyond which the program is not worth starting."""

@@ -44,9 +44,7 @@ _PRECISION = 1_000
 """A round ends when the budgets left to try differ by less than one part in this many."""
 
 
-def order_ops(
-    problem: OrderingProblem, work: Work | None = None, *, ilp: bool = True
-) -> Ordering:
+def order_ops(problem: OrderingProblem, work: Work | None = None, *, ilp: bool = True) -> Ordering:
     """Find an order of the ops with a low peak; never a worse one than the problem's own.
 
     A search looks for an order at the lower bound, then at budgets between the bound and the best
