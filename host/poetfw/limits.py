@@ -83,9 +83,9 @@ class Deadline:
 
     def has_passed(self) -> bool:
         """Whether a search must end now; asked only by one that would go on otherwise."""
-        if self.time_limit_s < math.inf and self.left_s == 0:
-            self.decided = True
-        return self.decided
+        passed = self.time_limit_s < math.inf and self.left_s == 0
+        self.decided |= passed
+        return passed
 
     def timing(self) -> Timing:
         """What was spent so far."""
