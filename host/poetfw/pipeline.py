@@ -44,7 +44,8 @@ from poetfw.planning import (
     plan_unscheduled,
     plan_within,
 )
-from poetfw.report import BuildReport, ScheduleSummary, draw_pictures, json_bytes, stage_files
+from poetfw.report import BuildReport, draw_pictures, json_bytes, stage_files
+from poetfw.schedule import ScheduleSummary
 from poetfw.training import Program
 
 IMAGE = "storage.img"

@@ -29,7 +29,7 @@ from poetfw.planning import BuildSettings, load_model
 from poetfw.report import Line, Panel, draw_panels
 from poetfw.schedule import SolveOptions
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _ABLATION = {
     "poet-remat-off": "paging only",
     "poet-paging-off": "remat only",

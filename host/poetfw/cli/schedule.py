@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -195,17 +195,10 @@ def _window_rows(answer: Schedule) -> list[tuple[str, str]]:
 
 
 def _print_simulation(problem: ScheduleProblem, simulation: Simulation, as_json: bool) -> None:
+    from poetfw.schedule import PlanFigures
+
     if as_json:
-        figures = {
-            "peak_bytes": simulation.peak_bytes,
-            "energy_j": simulation.energy_j,
-            "compute_energy_j": simulation.compute_energy_j,
-            "paging_energy_j": simulation.paging_energy_j,
-            "time_s": simulation.time_s,
-            "recomputes": simulation.recomputes,
-            "page_ins": simulation.page_ins,
-            "page_outs": simulation.page_outs,
-        }
+        figures = asdict(PlanFigures.of(simulation))
         output.print_json({"schema_version": 1, "legal": True, **figures})
         return
     rows = [

@@ -10,37 +10,9 @@ from pydantic import ConfigDict, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from poetfw.errors import OutputError
-from poetfw.schedule import Schedule, Status
+from poetfw.schedule import ScheduleSummary
 
 _CHECKED = ConfigDict(extra="forbid", strict=True)
-
-
-@checked_dataclass(frozen=True, config=_CHECKED)
-class ScheduleSummary:
-    """The figures of a schedule, without its plan. See `poetfw.schedule.Schedule`."""
-
-    scheduler: str
-    status: Status
-    energy_j: float
-    compute_energy_j: float
-    paging_energy_j: float
-    time_s: float
-    peak_bytes: int
-    bound_j: float | None
-    gap: float | None
-    bound_is_global: bool
-    solve_time_s: float
-    recomputes: int
-    page_ins: int
-    page_outs: int
-    window_gap: float | None
-
-    @staticmethod
-    def of(schedule: Schedule) -> ScheduleSummary:
-        """The figures of a schedule."""
-        values = asdict(schedule)
-        del values["plan"]
-        return ScheduleSummary(**values)
 
 
 @checked_dataclass(frozen=True, config=_CHECKED)

@@ -14,6 +14,7 @@ import pytest
 from poetfw import sweep
 from poetfw.comparison import Cell, Task
 from poetfw.errors import BoardError, ConfigError, ModelError, OutputError, ProblemError, ToolError
+from poetfw.schedule import ScheduleSummary, Status
 from poetfw.sweep import (
     Grid,
     Point,
@@ -44,11 +45,29 @@ def cells_of(point: Point) -> tuple[Cell, ...]:
     cell = Cell(
         *(task.board, task.model, task.batch, task.model_as, point.deadline_factor, None),
         *(point.ram_fraction, int(1000 * point.ram_fraction), "dtr", "optimal"),
-        energy_j=2.0 - point.ram_fraction,
         overhead=1.0 - point.ram_fraction,
-        peak_bytes=600,
     )
-    return (cell, replace(cell, scheduler="poet"))
+    answer = ScheduleSummary(
+        scheduler="dtr",
+        status=Status.OPTIMAL,
+        energy_j=2.0 - point.ram_fraction,
+        compute_energy_j=2.0 - point.ram_fraction,
+        paging_energy_j=0.0,
+        time_s=1.0,
+        peak_bytes=600,
+        recomputes=0,
+        page_ins=0,
+        page_outs=0,
+        bound_j=None,
+        gap=None,
+        bound_is_global=False,
+        window_gap=None,
+        solve_time_s=0.0,
+    )
+    return tuple(
+        replace(cell, scheduler=name, answer=replace(answer, scheduler=name))
+        for name in ("dtr", "poet")
+    )
 
 
 def run(results: Results, grid: Grid = GRID) -> list[Point]:
@@ -162,7 +181,7 @@ def test_what_is_finished_comes_in_the_grids_order_and_settled(tmp_path: Path) -
     found = finished(GRID, results)
     assert [cell.ram_fraction for cell in found] == [0.7, 0.7, 0.9, 0.9]
     # 600 bytes fit in either budget, so the better plan serves both.
-    assert {cell.energy_j for cell in found} == {2.0 - 0.9}
+    assert {cell.answer and cell.answer.energy_j for cell in found} == {2.0 - 0.9}
 
 
 def test_a_point_is_solved(tmp_path: Path) -> None:
@@ -204,4 +223,4 @@ def test_on_a_dask_cluster(tmp_path: Path) -> None:
         results = Results(tmp_path / "sweep.jsonl", grid)
         assert list(run_sweep(grid, results, executor)) == list(grid.points())
     (cells,) = results.cells.values()
-    assert all(cell.energy_j is not None or cell.reason for cell in cells)
+    assert all(cell.answer is not None or cell.reason for cell in cells)
