@@ -61,7 +61,7 @@ class Outcome(Enum):
     LIMIT = "limit"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Part:
     """Sections [lo, hi) that no unplaced buffer leaves.
 
@@ -97,7 +97,7 @@ class _Branching:
     wasted_to: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Choice:
     """A node with cases to try yet, and what it takes to come back to it."""
 
@@ -147,26 +147,27 @@ class _Settled:
             top: new floor.
             waste: units of each section that nothing lies in.
         """
-        self.trail.append((begin, end, self.floors[begin], waste))
+        floors = self.floors
+        self.trail.append((begin, end, floors[begin], waste))
         if waste:
             for s in range(begin, end):
                 self.slack[s] -= waste
-        self.floors[begin:end] = [top] * (end - begin)
-        self._settle(begin, end)
+        floors[begin:end] = [top] * (end - begin)
+        if self._has_fixed:
+            self._settle(begin, end)
 
     def undo(self, height: int) -> None:
         """Go back to where the trail had so many entries."""
-        while len(self.trail) > height:
-            begin, end, floor, waste = self.trail.pop()
-            self.floors[begin:end] = [floor] * (end - begin)
+        trail, floors = self.trail, self.floors
+        while len(trail) > height:
+            begin, end, floor, waste = trail.pop()
+            floors[begin:end] = [floor] * (end - begin)
             if waste:
                 for s in range(begin, end):
                     self.slack[s] += waste
 
     def _settle(self, begin: int, end: int) -> None:
         """Lift sections over the fixed buffers that begin right at their floors."""
-        if not self._has_fixed:
-            return
         for s in range(begin, end):
             for start, stop in self._fixed[s]:
                 if start == self.floors[s]:
@@ -234,11 +235,11 @@ class Search:
             extents.sort()
         self._has_fixed = any(self._fixed)
 
-        twins: dict[tuple[int, int, int, int], int] = {}
-        self._twin = [
-            twins.setdefault((*self.spans[i], b.size, b.alignment), i)
-            for i, b in enumerate(self.buffers)
-        ]
+        kinds = [(*self.spans[i], b.size, b.alignment) for i, b in enumerate(self.buffers)]
+        twins = dict.fromkeys(kinds, 0)
+        for i, kind in enumerate(kinds):
+            twins[kind] |= 1 << i
+        self._twins = [twins[kind] for kind in kinds]
         self._hopeless: set[tuple[int, tuple[int, ...]]] = set()
 
     def run(self, rank: Sequence[float], look: Look, state_limit: int, deadline: float) -> Outcome:
@@ -259,7 +260,8 @@ class Search:
         settled = _Settled(self._slack, self._fixed)
         placed_at = [0] * len(self.buffers)
         choices: list[_Choice] = []
-        part = self._first_part()
+        whole = _Part(0, self._count, (1 << len(self.buffers)) - 1, 0, None)
+        part = self._split(whole, whole.left, 0)
         left = part.left if part else 0
         while part:
             self.states += 1
@@ -289,9 +291,8 @@ class Search:
             placed_at[case] = floor + waste
             settled.lift(begin, end, floor + waste + self._size[case], waste)
             left ^= 1 << case
-            cuts = self._cuts(max(begin, part.lo + 1), min(end, part.hi - 1), left)
-            if cuts or not left:
-                part = self._split(part, left, cuts, len(choices))
+            if not left or self._falls_apart(part, left, begin, end):
+                part = self._split(part, left, len(choices))
                 if part:
                     left = part.left
                     del choices[part.height :]
@@ -336,7 +337,8 @@ class Search:
             if fewest <= 1:
                 break
         cases = self._possible(here, a, b, floor, confined, slack)
-        cases.sort(key=rank.__getitem__, reverse=True)
+        if len(cases) > 1:
+            cases.sort(key=rank.__getitem__, reverse=True)
         if wasted_to:
             cases.insert(0, _WASTE)
         return _Branching(cases, section, floor, wasted_to) if cases else None
@@ -346,19 +348,19 @@ class Search:
     ) -> list[int]:
         """Those of the buffers `here` that may lie at the floor of the valley [a, b).
 
-        Left out are twins of another one, and what leaves a section beside it without slack to be
-        filled by nothing, what would end above the capacity, what has more padding than slack, and
-        what a fixed buffer is in the way of.
+        Left out is a buffer that is like one already in, that cuts off a section without slack
+        which nothing else could fill, that would end above the capacity, that needs more padding
+        than there is slack, or that a fixed buffer is in the way of.
         """
-        cases = []
-        seen = set()
+        cases: list[int] = []
+        seen = 0
         while here:
             bit = here & -here
             here ^= bit
             i = bit.bit_length() - 1
-            if self._twin[i] in seen:
+            if seen & self._twins[i]:
                 continue
-            seen.add(self._twin[i])
+            seen |= bit
             begin, end = self.spans[i]
             # What is cut off beside it must be filled too, where nothing may be wasted.
             if begin > a and not slack[begin - 1]:
@@ -389,34 +391,40 @@ class Search:
             beside = confined & ~self._covers[section]
             if beside:
                 smallest = (beside & -beside).bit_length() - 1
-                address = min(address, floor + self._size[smallest])
+                if floor + self._size[smallest] < address:
+                    address = floor + self._size[smallest]
             if self._has_fixed:
                 for s in range(a, b):
                     for _, end in self._fixed[s]:
-                        if end > floor:
-                            address = min(address, end)
+                        if floor < end < address:
+                            address = end
         if self._has_fixed:
             for start, _ in self._fixed[section]:
-                if start > floor:
-                    address = min(address, start)
+                if floor < start < address:
+                    address = start
         return address
 
-    def _first_part(self) -> _Part | None:
-        """The part to begin with."""
-        whole = _Part(0, self._count, (1 << len(self.buffers)) - 1, 0, None)
-        return self._split(whole, whole.left, self._cuts(1, self._count - 1, whole.left), 0)
+    def _falls_apart(self, part: _Part, left: int, begin: int, end: int) -> bool:
+        """Whether no buffer left crosses some boundary in [begin, end] within the part."""
+        crosses = self._crosses
+        if begin == part.lo:
+            begin += 1
+        if end == part.hi:
+            end -= 1
+        for s in range(begin - 1, end):
+            if not crosses[s] & left:
+                return True
+        return False
 
-    def _cuts(self, first: int, last: int, left: int) -> list[int]:
-        """The sections [first, last] that no buffer left crosses into from the one before."""
-        return [s for s in range(first, last + 1) if not self._crosses[s - 1] & left]
-
-    def _split(self, part: _Part, left: int, cuts: list[int], height: int) -> _Part | None:
+    def _split(self, part: _Part, left: int, height: int) -> _Part | None:
         """Cut a part in which there are still buffers left into independent ones.
 
         Returns:
             The one to begin with, that with the fewest buffers; if there is none, what was to
             come after the part.
         """
+        crosses = self._crosses
+        cuts = [s for s in range(part.lo + 1, part.hi) if not crosses[s - 1] & left]
         after = part.after
         pieces = []
         for lo, hi in pairwise([part.lo, *cuts, part.hi]):
@@ -447,18 +455,15 @@ def _valleys(lo: int, hi: int, floors: list[int], look: Look) -> list[tuple[int,
         wall = min(floors[a - 1] if a > lo else _NEVER, floors[b] if b < hi else _NEVER)
         return [(a, b, floor, wall)]
     found = []
-    before = _NEVER
     a = lo
-    while a < hi:
-        floor = floors[a]
-        b = a + 1
-        while b < hi and floors[b] == floor:
-            b += 1
-        after = floors[b] if b < hi else _NEVER
-        if floor < before and floor < after:
-            found.append((a, b, floor, min(before, after)))
-        before = floor
-        a = b
+    before, floor = _NEVER, floors[lo]
+    for b in [s for s in range(lo + 1, hi) if floors[s] != floors[s - 1]]:
+        after = floors[b]
+        if before > floor < after:
+            found.append((a, b, floor, before if before < after else after))
+        a, before, floor = b, floor, after
+    if before > floor:
+        found.append((a, hi, floor, before))
     if look is Look.NARROWEST:
         return [min(found, key=lambda valley: valley[1] - valley[0])]
     return found
