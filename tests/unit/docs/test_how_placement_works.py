@@ -91,6 +91,28 @@ def test_the_answer_is_optimal(buffers: list[Buffer]) -> None:
     assert _drawing(buffers, placement.offsets) in PAGE
 
 
+def test_the_heights_and_gaps_of_the_text(buffers: list[Buffer]) -> None:
+    text = " ".join(PAGE.split())
+    greedy = Greedy(buffers)
+    first = greedy.run(next(greedy.orders()), lambda height: False)
+    assert first is not None
+    a, _, c, d, _ = first
+    height = max(o + b.size for o, b in zip(first, buffers, strict=True))
+    assert f"All of them end at {height // KIB} KiB here" in text
+    assert f"puts `a` at {a} and `c` on top of it, at {c // KIB} KiB" in text
+    assert f"there are then {c // KIB} KiB below `c`" in text
+    assert c < buffers[3].size <= d
+    found = place(buffers).offsets
+    under = c // KIB
+    assert (
+        f"`c` cannot lie at {under} KiB, since `d` reaches up to {buffers[3].size // KIB}" in text
+    )
+    assert f"so {(found['c'] - c) // KIB} KiB of slack goes" in text
+    bound = lower_bound(buffers) // KIB
+    assert f"a placement within {bound} KiB?" in text
+    assert f"cases, {bound} KiB would be" in text
+
+
 def _listed(numbers: list[int]) -> str:
     *most, final = map(str, numbers)
     return f"{', '.join(most)} and {final}"

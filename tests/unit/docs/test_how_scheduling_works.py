@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -86,7 +87,45 @@ def test_the_variables_that_are_1(
     assert table(PAGE, "stage", "S", "R", "P", "O") == rows
 
 
-def test_the_rows_hold_for_the_variables_of_the_page_and_for_no_others_as_cheap(
+def test_the_prices_that_the_page_compares(problem: ScheduleProblem) -> None:
+    millijoules = {node.name: f"{node.energy_j * 1e3:g}" for node in problem.nodes}
+    assert problem.storage is not None
+    size = problem.nodes[1].output_bytes
+    out = f"{problem.storage.page_out_energy_j(size) * 1e3:g}"
+    back = f"{problem.storage.page_in_energy_j(size) * 1e3:g}"
+    text = " ".join(PAGE.split())
+    assert f"page it: {out} mJ out and {back} mJ in" in text
+    assert f"again: {millijoules['f2']} mJ, and {millijoules['f1']} mJ for `f1`" in text
+    once, total = re.findall(
+        rf"(\d+) \+ {millijoules['f1']} \+ {millijoules['f2']} = (\d+) mJ", PAGE
+    )[0]
+    assert float(once) == pytest.approx(sum(node.energy_j for node in problem.nodes) * 1e3)
+    assert int(total) == int(once) + int(millijoules["f1"]) + int(millijoules["f2"])
+
+
+def test_what_the_page_says_of_single_variables(
+    problem: ScheduleProblem, compact: Compact, chosen: Vector
+) -> None:
+    index = {node.name: i for i, node in enumerate(problem.nodes)}
+    kinds = {"S": (compact.stay,), "R": (compact.recompute,), "P": (compact.page_in,)}
+    kinds["H"] = kinds["S"] + kinds["R"] + kinds["P"]
+
+    def value(kind: str, stage: str, node: str) -> float:
+        key = index[stage], index[node]
+        return sum(chosen[columns[key]] for columns in kinds[kind] if key in columns)
+
+    said = PAGE.split("## Why the rows hold")[1].split("If a transfer took")[0]
+    claims = re.findall(r"([SRPH])\[(g\d),([fg]\d)\] = (\d)", said)
+    assert len(claims) == 4
+    for kind, stage, node, number in claims:
+        assert value(kind, stage, node) == int(number), (kind, stage, node)
+    ((*left, right_kind, right_stage, right_node, a, b),) = re.findall(
+        r"([SRPH])\[(g\d),([fg]\d)\] ≤ ([SRPH])\[(g\d),([fg]\d)\], (\d) ≤ (\d)", said
+    )
+    assert [value(*left), value(right_kind, right_stage, right_node)] == [int(a), int(b)]
+
+
+def test_the_rows_hold_for_the_variables_of_the_page(
     compact: Compact, chosen: Vector, schedule: Schedule
 ) -> None:
     program = compact.program
@@ -98,14 +137,16 @@ def test_the_rows_hold_for_the_variables_of_the_page_and_for_no_others_as_cheap(
 
 
 def test_the_chain_of_u(problem: ScheduleProblem, schedule: Schedule) -> None:
+    sizes = {node.name: node.output_bytes for node in problem.nodes}
     rows = table(PAGE, "produced", "adds up to U", "bytes")
     during = simulate(problem, schedule.plan).during_bytes
     last = [i for i, step in enumerate(schedule.plan) if step.kind is StepKind.COMPUTE][-3:]
     for (node, terms, total), step in zip(rows, last, strict=True):
         numbers = "".join(c for c in _without_brackets(terms) if c in "0123456789+-")
         assert _sum(numbers) == during[step] == int(total.replace(",", "")), node
+        for size, named in re.findall(r"([\d,]+) \((\w+)", terms):
+            assert size == f"{sizes[named]:,}"
         assert schedule.plan[step].node == node
-    sizes = {node.name: node.output_bytes for node in problem.nodes}
     assert f"would come to {during[last[-1]] + sizes['f1']:,} bytes" in PAGE
 
 
