@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading the project's pages, so that what they print can be compared with what is true."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The worked example of docs/how-placement-works.md, number by number."""
 
 from __future__ import annotations
