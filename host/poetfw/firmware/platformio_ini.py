@@ -14,6 +14,8 @@ SYSTEM_SUFFIX = "-system"
 SANITIZE_SUFFIX = "-sanitize"
 """Ends the name of the environment that builds for this computer with sanitizers."""
 
+_LICENCE = "; SPDX-License-Identifier: Apache-2.0"
+
 _SHARED = ("platformio", "poetfw", "env")
 
 
@@ -45,7 +47,7 @@ def select_environments(names: Sequence[str], defaults: Sequence[str]) -> bytes:
     text = io.StringIO()
     chosen.write(text)
     lines = (line.replace("\t", "    ").rstrip() for line in text.getvalue().splitlines())
-    return ("\n".join(lines).rstrip() + "\n").encode()
+    return ("\n".join([_LICENCE, *lines]).rstrip() + "\n").encode()
 
 
 def _read() -> configparser.RawConfigParser:
