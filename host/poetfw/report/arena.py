@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import groupby
-from typing import TYPE_CHECKING
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,21 @@ from numpy.typing import NDArray
 from poetfw.firmware import BLOCK_BYTES, statement_numbers
 from poetfw.ir import Role
 from poetfw.memory import Allocation, MemoryPlan
-from poetfw.report.drawing import BLACK, COLOURS, VERMILLION, Holds, literal, new_figure, short
+from poetfw.report.drawing import (
+    BLACK,
+    COLOURS,
+    VERMILLION,
+    Holds,
+    literal,
+    new_figure,
+    number_steps,
+    short,
+)
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.training import Program
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -32,6 +42,13 @@ MOST_LABELS = 80
 
 _SMALLEST = (1 / 120, 1 / 250)
 """What share of height and width a stay must have to be drawn on its own."""
+
+_PAGED_OUT: Mapping[str, Any] = {"ls": "", "marker": "^", "mfc": "white", "mec": BLACK, "mew": 0.7}
+
+_LIMITS: Mapping[str, Mapping[str, Any]] = {
+    "board RAM": {"color": BLACK, "ls": "-", "lw": 1.4},
+    "budget": {"color": VERMILLION, "ls": "--", "lw": 1.4},
+}
 
 _GRID = (300, 600)
 _DISTANT = 4
@@ -118,28 +135,19 @@ def arena_picture(
         board_bytes: all RAM of the board.
         title: what stands above them.
     """
-    with new_figure(4.6 * len(arenas) + 4.2, 4.8) as figure:
+    with new_figure(7.2 + 1.6 * len(arenas), 4.8) as figure:
         figure.suptitle(literal(title), fontsize=11, x=0.01, ha="left")
         panels = figure.subplots(1, len(arenas), sharey=True, squeeze=False)[0]
         height = max(stay.offset + stay.size_bytes for arena in arenas for stay in arena.stays)
         limits = {"board RAM": board_bytes, "budget": budget_bytes}
-        drawn = [limit for limit in limits.values() if limit <= _DISTANT * height]
-        top = 1.07 * max(height, *drawn, 1)
-        labelled = []
-        for axes, arena in zip(panels, arenas, strict=True):
-            large, small = by_size(arena, top)
-            _draw_rectangles(axes, large)
-            _draw_grid(axes, small, arena.steps, top)
-            labelled.append((axes, [stay for stay in large if stay.owner][:MOST_LABELS]))
-            beyond = max(top, board_bytes)
-            axes.axhspan(board_bytes, beyond, color="#E8E8E8", lw=0, zorder=0)
-            axes.axhline(board_bytes, color=BLACK, lw=1.4, zorder=3)
-            axes.axhline(budget_bytes, color=VERMILLION, lw=1.4, ls="--", zorder=3)
-            axes.set_xlim(0.5, arena.steps + 0.5)
-            axes.set_xlabel("step, as numbered in train_step.c")
-            axes.set_title(literal(arena.title), fontsize=9, loc="left")
-            axes.xaxis.get_major_locator().set_params(integer=True)
-        panels[0].set_ylim(0, top)
+        near = [limit for limit in limits.values() if limit <= _DISTANT * height]
+        top = 1.07 * max(height, *near)
+        large = [_draw_arena(*panel, top) for panel in zip(panels, arenas, strict=True)]
+        for axes in panels:
+            axes.axhspan(board_bytes, max(top, board_bytes), color="#E8E8E8", lw=0, zorder=-1)
+            for name, limit in limits.items():
+                axes.axhline(limit, **_LIMITS[name], zorder=3)
+            axes.set_ylim(0, top)
         _label_bytes(panels[0], top)
         figure.legend(
             handles=_legend(arenas, limits, top),
@@ -148,16 +156,17 @@ def arena_picture(
             frameon=False,
         )
         figure.draw_without_rendering()  # lays it out: only now is known which names fit
-        for axes, stays in labelled:
-            for stay in stays:
-                _write_name(axes, stay)
+        for axes, stays in zip(panels, large, strict=True):
+            for stay in [stay for stay in stays if stay.owner][:MOST_LABELS]:
+                _write_name(axes, stay, limits.values())
     return figure
 
 
 def by_size(arena: Arena, height_bytes: float) -> tuple[list[Stay], list[Stay]]:
     """The stays to be drawn one by one, the largest first, and the others."""
     height, width = _SMALLEST[0] * height_bytes, _SMALLEST[1] * arena.steps
-    large, small = [], []
+    large: list[Stay] = []
+    small: list[Stay] = []
     for stay in sorted(arena.stays, key=lambda stay: -stay.area):
         visible = stay.size_bytes >= height and stay.end - stay.begin >= width
         (large if visible and len(large) < MOST_RECTANGLES else small).append(stay)
@@ -271,13 +280,24 @@ def _meeting(stays: Sequence[Stay]) -> list[Stay]:
         replace(
             stay,
             begin=stay.begin + 0.5 * ((stay.offset, stay.begin) in taken),
-            end=stay.end - 0.5 * (stay.end - stay.begin > 1 and (stay.offset, stay.end - 1) in taken),
+            end=stay.end
+            - 0.5 * (stay.end - stay.begin > 1 and (stay.offset, stay.end - 1) in taken),
         )
         for stay in stays
     ]
 
 
 # Drawing ----------------------------------------------------------------------------------------
+
+
+def _draw_arena(axes: Axes, arena: Arena, top: float) -> list[Stay]:
+    """Draw an arena's stays; return those that have rectangles of their own, the largest first."""
+    large, small = by_size(arena, top)
+    _draw_rectangles(axes, large)
+    _draw_grid(axes, small, arena.steps, top)
+    number_steps(axes, arena.steps)
+    axes.set_title(literal(arena.title), fontsize=9, loc="left")
+    return large
 
 
 def _draw_rectangles(axes: Axes, stays: Sequence[Stay]) -> None:
@@ -298,12 +318,8 @@ def _draw_rectangles(axes: Axes, stays: Sequence[Stay]) -> None:
             ),
             autolim=False,
         )
-    written = [(step, s.offset + s.size_bytes / 2) for s in stays for step in s.page_outs]
-    if written:
-        axes.scatter(*zip(*written, strict=True), **_PAGED_OUT, s=22, zorder=4)
-
-
-_PAGED_OUT = {"marker": "^", "color": "white", "edgecolors": BLACK, "linewidths": 0.7}
+    written = [(step, s.offset + s.size_bytes) for s in stays for step in s.page_outs]
+    axes.plot([x for x, _ in written], [y for _, y in written], **_PAGED_OUT, ms=5, zorder=4)
 
 
 def _draw_grid(axes: Axes, stays: Sequence[Stay], steps: int, top: float) -> None:
@@ -321,24 +337,25 @@ def _draw_grid(axes: Axes, stays: Sequence[Stay], steps: int, top: float) -> Non
     axes.imshow(image, origin="lower", extent=extent, aspect="auto", interpolation="nearest")
 
 
-def _write_name(axes: Axes, stay: Stay) -> None:
-    """Write a stay's name into its rectangle, upright if need be, if it fits."""
-    low, high = axes.transData.transform(
-        [(stay.begin, stay.offset), (stay.end, stay.offset + stay.size_bytes)]
-    )
+def _write_name(axes: Axes, stay: Stay, limits: Iterable[int]) -> None:
+    """Write a stay's name into its rectangle, upright if need be and beside limits, if it fits."""
+    bottom, top = stay.offset, stay.offset + stay.size_bytes
+    cuts = sorted({bottom, top, *(limit for limit in limits if bottom < limit < top)})
+    bottom, top = max(pairwise(cuts), key=lambda part: part[1] - part[0])
+    low, high = axes.transData.transform([(stay.begin, bottom), (stay.end, top)])
     width, height = high - low
     if min(width, height) < 8:
         return
-    colour = COLOURS[stay.holds]
+    ground = {"facecolor": COLOURS[stay.holds], "edgecolor": "none", "pad": 0.6}
     text = axes.text(
         (stay.begin + stay.end) / 2,
-        stay.offset + stay.size_bytes / 2,
-        short(stay.owner),
+        (bottom + top) / 2,
+        literal(short(stay.owner)),
         ha="center",
         va="center",
         fontsize=6.5,
         color="white" if stay.holds is Holds.PARAMETER else BLACK,
-        bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.6},
+        bbox=None if _HATCHES[stay.origin] is None else ground,
     )
     text.set_in_layout(False)
     for rotation in (0, 90) if height > width else (0,):
@@ -362,24 +379,20 @@ def _label_bytes(axes: Axes, top: float) -> None:
     axes.set_ylabel(f"address in the arena ({prefix}B)")
 
 
-def _legend(arenas: Sequence[Arena], limits: dict[str, int], top: float) -> list[object]:
+def _legend(arenas: Sequence[Arena], limits: dict[str, int], top: float) -> list[Artist]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     stays = [stay for arena in arenas for stay in arena.stays]
     held = {stay.holds for stay in stays}
     origins = {stay.origin for stay in stays}
-    looks = {"board RAM": (BLACK, "-"), "budget": (VERMILLION, "--")}
-    lines: list[object] = []
+    lines: list[Artist] = []
     for name, limit in limits.items():
-        colour, dashes = looks[name]
         where = "" if limit <= top else " (above)"
-        lines.append(
-            Line2D([], [], color=colour, ls=dashes, label=f"{name}{where}\n{limit:,} B")
-        )
+        lines.append(Line2D([], [], **_LIMITS[name], label=f"{name}{where}\n{limit:,} B"))
     lines += [
         Patch(facecolor=colour, edgecolor=BLACK, lw=0.3, label=kind.value)
-        for kind, colour in reversed(COLOURS.items())
+        for kind, colour in reversed(tuple(COLOURS.items()))
         if kind in held
     ]
     lines += [
@@ -388,8 +401,5 @@ def _legend(arenas: Sequence[Arena], limits: dict[str, int], top: float) -> list
         if hatch and origin in origins
     ]
     if any(stay.page_outs for stay in stays):
-        mark = Line2D(
-            [], [], ls="", marker="^", mfc="white", mec=BLACK, mew=0.7, label="paged out"
-        )
-        lines.append(mark)
+        lines.append(Line2D([], [], **_PAGED_OUT, label="paged out"))
     return lines

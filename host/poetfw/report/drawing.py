@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from poetfw.schedule import SCHEDULERS
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BLACK = "#000000"
@@ -23,7 +24,7 @@ YELLOW = "#F0E442"
 BLUE = "#0072B2"
 VERMILLION = "#D55E00"
 PURPLE = "#CC79A7"
-"""Okabe and Ito, Color Universal Design (2008): eight colours that colour-blind people tell apart."""
+"""Okabe and Ito, Color Universal Design (2008): eight colours that all people tell apart."""
 GREY = "#BBBBBB"
 
 
@@ -110,10 +111,18 @@ def render(figure: Figure, kind: str, description: str) -> bytes:
     return buffer.getvalue()
 
 
+def number_steps(axes: Axes, steps: int) -> None:
+    """Let x run over steps 1 to `steps`, each one wide, with its number in its middle."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlim(0.5, steps + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("step, as numbered in train_step.c")
+
+
 def short(name: str, limit: int = 32) -> str:
-    """A name as a label: plain, and of at most `limit` letters."""
-    text = plain(name)
-    return literal(text if len(text) <= limit else text[: limit - 1] + "…")
+    """A name of at most `limit` letters."""
+    return name if len(name) <= limit else name[: limit - 1] + "…"
 
 
 def plain(text: str) -> str:

@@ -20,6 +20,7 @@ from poetfw.report.drawing import (
     VERMILLION,
     literal,
     new_figure,
+    number_steps,
     render,
     short,
 )
@@ -49,9 +50,9 @@ def draw_pictures(
     program: Program, training: Schedule, memory: MemoryPlan, budget_bytes: int, board: Board
 ) -> dict[str, bytes]:
     """Both pictures of a training step, as SVG and PNG files by name."""
-    title = f"{program.training.name} on {board.name}, batch {program.batch}"
+    title = f"{short(program.training.name, 60)} on {board.name}, batch {program.batch}"
     timeline = Timeline.of(training.plan)
-    did = f"{timeline.steps} steps, {training.recomputes} of them computed again; "
+    did = f"{timeline.steps} steps: {training.recomputes} recomputes, "
     did += f"{training.page_outs} page-outs, {training.page_ins} page-ins"
     peak = f"{memory.peak_bytes:,} B of RAM at most"
     limits = f"budget {budget_bytes:,} B, board RAM {board.ram_bytes:,} B"
@@ -145,9 +146,8 @@ def schedule_picture(timeline: Timeline, title: str) -> Figure:
             extent=(0.5, timeline.steps + 0.5, names - 0.5, -0.5),
         )
         shown = range(0, names, -(-names // int(height / _INCHES_PER_NAME)))
-        axes.set_yticks(shown, [short(timeline.ops[i]) for i in shown], fontsize=6.5)
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_xlabel("step, as numbered in train_step.c")
+        axes.set_yticks(shown, [literal(short(timeline.ops[i])) for i in shown], fontsize=6.5)
+        number_steps(axes, timeline.steps)
         axes.set_ylabel("op" if len(shown) == names else f"op (every {shown.step}th is named)")
         states = {state for state, *_ in timeline.marks}
         handles = [
