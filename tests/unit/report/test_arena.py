@@ -275,3 +275,20 @@ def test_names_are_shown_as_they_stand() -> None:
     (text,) = figure.axes[0].texts
     assert text.get_text() == r"\$a_b\$ <&>·" + 21 * "x" + "…"
     assert b"$a_b$ &lt;&amp;&gt;" in render(figure, "svg", "a <b>")
+
+
+def test_only_the_largest_stays_are_named() -> None:
+    arena = many(200, 200, 40)
+    figure = arena_picture([arena], 20_000, 21_000, "title")
+    named = [text.get_text() for text in figure.axes[0].texts]
+    assert 0.5 * MOST_LABELS < len(named) <= MOST_LABELS
+    largest = sorted(arena.stays, key=lambda stay: -stay.area)[:MOST_LABELS]
+    assert set(named) <= {stay.owner for stay in largest}
+
+
+def test_a_name_stands_beside_a_limit_not_on_it() -> None:
+    stay = Stay("name", Holds.ACTIVATION, Origin.COMPUTED, 0.5, 9.5, (), 0, 1000)
+    (axes,) = arena_picture([Arena("", (stay,), 9)], 490, 510, "title").axes
+    (text,) = axes.texts
+    low, high = text.get_window_extent().transformed(axes.transData.inverted()).intervaly
+    assert high < 490 or low > 510
