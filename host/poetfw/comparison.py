@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -291,8 +291,21 @@ def to_csv(cells: Sequence[Cell]) -> str:
 
 def energy_lines(cells: Sequence[Cell]) -> tuple[Line, ...]:
     """Energy over RAM, a line per scheduler, in the order of the cells."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+    groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        if cell.overhead is not None:
-            lines.setdefault(cell.scheduler, []).append((cell.ram_fraction, 100 * cell.overhead))
-    return tuple(Line(name, tuple(sorted(points))) for name, points in lines.items())
+        groups.setdefault(cell.scheduler, []).append(cell)
+    return tuple(
+        energy_line(name, [(cell.ram_fraction, cell) for cell in group])
+        for name, group in groups.items()
+    )
+
+
+def energy_line(scheduler: str, cells: Iterable[tuple[float, Cell]], label: str = "") -> Line:
+    """The energy overhead of a scheduler's cells in percent, each cell at its x."""
+    ordered = sorted(cells, key=lambda pair: pair[0])
+    return Line(
+        scheduler,
+        tuple((x, 100 * cell.overhead) for x, cell in ordered if cell.overhead is not None),
+        tuple(x for x, cell in ordered if cell.answer is None),
+        label,
+    )

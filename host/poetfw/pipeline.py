@@ -140,7 +140,7 @@ def plan_build(
             IMAGE: image,
             "board.toml": board.path.read_bytes(),
             **stages,
-            **draw_pictures(program, plan.training, plan.memory, budget, board.name),
+            **draw_pictures(program, plan.training, plan.memory, budget, board),
         }
     )
     return Build(

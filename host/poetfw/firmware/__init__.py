@@ -1,6 +1,6 @@
 """From plans to a C project: view models, templates, project writer, storage image."""
 
-from poetfw.firmware.lower import Lowering, lower
+from poetfw.firmware.lower import Lowering, lower, statement_numbers
 from poetfw.firmware.project import (
     Project,
     check_output_folder,
@@ -36,6 +36,7 @@ __all__ = [
     "render_project",
     "sample_order",
     "set_request",
+    "statement_numbers",
     "write_image",
     "write_project",
 ]

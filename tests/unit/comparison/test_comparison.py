@@ -240,8 +240,10 @@ def test_cells_as_csv() -> None:
     assert rows[0]["bound_j"] == ""
 
 
-def test_lines_leave_out_what_is_not_feasible() -> None:
+def test_lines_say_where_there_is_no_plan() -> None:
     cells = [made("dtr", 0.7, 1.25, 50), made("dtr", 0.5, 1.5, 50), made("poet", 0.5, None)]
-    (line,) = energy_lines(cells)
-    assert line.name == "dtr"
-    assert line.points == ((0.5, 50.0), (0.7, 25.0))
+    dtr, poet = energy_lines([*cells, made("dtr", 0.2, None)])
+    assert (dtr.scheduler, poet.scheduler) == ("dtr", "poet")
+    assert dtr.points == ((0.5, 50.0), (0.7, 25.0))
+    assert dtr.without_plan == (0.2,)
+    assert (poet.points, poet.without_plan) == ((), (0.5,))

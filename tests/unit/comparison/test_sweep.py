@@ -14,6 +14,7 @@ import pytest
 from poetfw import sweep
 from poetfw.comparison import Cell, Task
 from poetfw.errors import BoardError, ConfigError, ModelError, OutputError, ProblemError, ToolError
+from poetfw.report import Line, Panel
 from poetfw.schedule import ScheduleSummary, Status
 from poetfw.sweep import (
     Grid,
@@ -204,6 +205,20 @@ def test_plots_are_of_what_there_is() -> None:
     assert set(pictures) == {"energy.png", "ablation.png", "capuchin.png"}
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
     assert draw_plots([], "svg") == {}
+
+
+def test_an_ablation_says_which_deadlines_are_not_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Panel] = []
+    monkeypatch.setattr(sweep, "draw_panels", lambda panels, *_: drawn.extend(panels) or b"")
+    more = replace(GRID, deadline_factors=(1.2, 1.5), fractions=(0.9,)).points()
+    cells = [cell for point in more for cell in cells_of(point) if cell.scheduler == "poet"]
+    missed = replace(cells[0], scheduler="poet-remat-off", answer=None, overhead=None)
+    draw_plots([*cells, missed], "svg")
+    (ablation,) = (panel for panel in drawn if panel.title.endswith("90% RAM"))
+    assert ablation.lines == (
+        Line("poet-remat-off", (), (1.2,), "paging only"),
+        Line("poet", ((1.2, 100 * (1 - 0.9)), (1.5, 100 * (1 - 0.9))), (), "both"),
+    )
 
 
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
