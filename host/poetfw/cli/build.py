@@ -68,9 +68,6 @@ from poetfw.training import LOSSES
 )
 @scheduler_option
 @option("--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]")
-@option(
-    "--optimizer", type=click.Choice(("sgd",)), default="sgd", show_default=True, help="Optimizer."
-)
 @option("--learning-rate", type=float, help="Step size.  [default: the model's]")
 @option("--momentum", type=float, help="Momentum, in [0, 1).  [default: the model's]")
 @option("--weight-decay", type=float, help="L2 penalty.  [default: the model's]")
@@ -121,7 +118,6 @@ def build(
     deadline: float | None,
     scheduler: str,
     loss: str | None,
-    optimizer: str,
     learning_rate: float | None,
     momentum: float | None,
     weight_decay: float | None,
