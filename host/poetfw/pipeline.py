@@ -43,7 +43,7 @@ from poetfw.firmware import (
     write_project,
 )
 from poetfw.importers import DataSet, load_data
-from poetfw.ir import Graph
+from poetfw.ir import Graph, Role
 from poetfw.memory import MemoryPlan, padded, plan_memory, resident_bytes
 from poetfw.memory.ordering import from_graph, order_ops, reorder, reorder_plan
 from poetfw.models import DEFAULT_MODEL, Model, build_model
@@ -227,6 +227,9 @@ def write_build(build: Build, folder: Path) -> BuildReport:
         board=build.board.name,
         model=build.model.name,
         batch=build.model.batch,
+        layers=build.model.layers,
+        frozen=frozen_parameters(build.program, build.model),
+        warnings=build.model.warnings,
         budget_bytes=build.budget_bytes,
         minimum_budget_bytes=build.minimum_budget_bytes,
         peak_bytes=build.plan.memory.peak_bytes,
@@ -343,6 +346,13 @@ def derive_program(settings: BuildSettings, model: Model) -> Program:
     return order_program(program)
 
 
+def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:
+    """Names of the parameters that the training step leaves as they are."""
+    trained = {name for op in program.training.ops for name in op.updates}
+    names = (tensor.name for tensor in model.graph.with_role(Role.PARAMETER))
+    return tuple(name for name in names if name not in trained)
+
+
 def order_program(program: Program) -> Program:
     """The program with its training step's ops in an order of lower peak, where there is one."""
     ordering = order_ops(from_graph(program.training), _ORDERING_TIME_S)
@@ -403,13 +413,18 @@ def schedule_problem(
     )
 
 
-def load_schedule_problem(settings: BuildSettings) -> ScheduleProblem:
+def load_schedule_problem(
+    settings: BuildSettings, warn: Progress = lambda text: None
+) -> ScheduleProblem:
     """The schedule problem of a model on a board, with all the RAM that the board has for tensors.
 
-    Nothing is compiled: static data is not known, and not counted.
+    Nothing is compiled: static data is not known, and not counted. `warn` is called with each of
+    the model's warnings.
     """
     board = load_board(settings.board)
     model = load_model(settings)
+    for warning in model.warnings:
+        warn(warning)
     program = derive_program(settings, model)
     costs = analytic_costs(program.training, board)
     taken = board.reserved_ram_bytes + board.stack_bytes

@@ -9,6 +9,7 @@ import onnx
 
 from poetfw.errors import ModelError
 from poetfw.importers.onnx.file import check_model, opset, read_model
+from poetfw.importers.onnx.folding import folding_warnings
 from poetfw.importers.onnx.nodes import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.values import Node, UnsupportedError, Values
@@ -56,6 +57,7 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
         *builder.build(values.tensor(values.output)),
         loss=loss,
         description=f"imported from {path.name}",
+        warnings=folding_warnings(proto),
     )
 
 
