@@ -13,7 +13,7 @@ PAGES = (
     "ARCHITECTURE.md",
     *sorted(p.relative_to(REPOSITORY).as_posix() for p in (REPOSITORY / "docs").rglob("*.md")),
 )
-_COMMAND = re.compile(r"(poetfw|make|python3?|pip3?|pio|sudo|source|apt(-get)?|git|\.venv/\S+) ")
+_COMMAND = re.compile(r"(poetfw|make|python|pip|pio|sudo) ")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Command:
     @property
     def is_synopsis(self) -> bool:
         """Whether it has [optional parts]: not to be typed as it stands."""
-        return "[" in self.text
+        return " [" in self.text
 
 
 def read(page: str) -> str:

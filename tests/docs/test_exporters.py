@@ -95,15 +95,15 @@ def test_a_build_shows_layers_and_warns(tmp_path: Path):
     np.savez(tmp_path / "samples.npz", x=x, y=random.integers(0, 3, 40))
     build = ("build", "--board", "linux", "--model", "net.onnx", "--data", "samples.npz")
     settings = ("--batch", "4", "--ram", "1000000", "--generate-only")
-    frozen = ("--freeze", "4.*,6.bias")
+    frozen = ("--freeze", "0.bias,8.*")
     report = succeed(*build, *settings, *frozen, cwd=tmp_path)
     assert report["layers"] == {"batch_norm": 0, "conv2d": 1, "linear": 2}
-    assert report["frozen"] == ["4.weight", "4.bias", "6.bias"]
+    assert report["frozen"] == ["0.bias", "8.weight", "8.bias"]
     (warning,) = report["warnings"]
     assert warning.startswith("PyTorch's exporter has folded batch norm into 2 layers, ")
     shown = poetfw(*build, *settings, *frozen, cwd=tmp_path)
     assert f"warning: {warning}\n" in shown.stderr
-    layers = "1 convolution, 0 batch norms, 2 linear; frozen: 4.weight, 4.bias, 6.bias"
+    layers = "1 convolution, 0 batch norms, 2 linear; frozen: 0.bias, 8.weight, 8.bias"
     assert re.search(rf"│ layers +│ {layers} ", shown.stdout)
     schedule = ("schedule", *build[1:5], "--scheduler", "checkpoint-all", "--ram-fraction", "1")
     assert f"warning: {warning}\n" in poetfw(*schedule, cwd=tmp_path).stderr
