@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,16 @@ _BACKGROUND = "#ffffff"
 _PERSISTENT = "#969696"
 
 
+@contextmanager
+def own_style() -> Iterator[None]:
+    """Matplotlib's defaults while something is drawn, whatever a `matplotlibrc` says."""
+    from matplotlib import style
+
+    with style.context("default", after_reset=True):
+        yield
+
+
+@own_style()
 def draw_pictures(
     program: Program,
     training: Schedule,

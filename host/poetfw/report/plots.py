@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from poetfw.report.pictures import render
+from poetfw.report.pictures import own_style, render
 
 _MARKERS = "os^vD<>pPX*hd"
 _PANELS_ACROSS = 3
@@ -29,6 +29,7 @@ class Panel:
     lines: tuple[Line, ...]
 
 
+@own_style()
 def draw_panels(panels: Sequence[Panel], x_label: str, y_label: str, kind: str) -> bytes:
     """Panels as one picture, the bytes of an `svg` or `png` file.
 
