@@ -38,7 +38,7 @@ NOT_RUN = {
     "pip install 'poetfw[sweep]'": "it needs a package registry",
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
     "pio run -e nrf52840 -t upload": "it needs a board and PlatformIO's registry",
-    "pio run -e nrf52840-system -t upload": "it needs a board",
+    "pio run -e nrf52840-system -t upload": "it needs a board; typed below without one",
 }
 """Commands that no test can type, and why."""
 
@@ -206,6 +206,29 @@ def test_the_buffers_on_the_page_are_placed(tmp_path: Path) -> None:
     assert {b["id"] for b in placed["buffers"]} == {
         line.split(",")[0] for line in table.splitlines()[1:]
     }
+
+
+@needs_twin
+def test_an_upload_erases_the_chip_as_the_page_says(tmp_path: Path) -> None:
+    """With a program in nrfjprog's place that writes down what it is to do."""
+    succeed("build", "--board", "nrf52840", "--model", "mlp", "--batch", "4", cwd=tmp_path)
+    project = tmp_path / "build/nrf52840"
+    nrfjprog = tmp_path / "bin/nrfjprog"
+    nrfjprog.parent.mkdir()
+    nrfjprog.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/told"\n')
+    nrfjprog.chmod(0o755)
+    (upload,) = (c.text for c in commands("docs/hardware.md") if "nrf52840-system" in c.text)
+    subprocess.run(
+        [sys.executable, "-m", "platformio", *upload.split()[1:]],
+        cwd=project,
+        env={**os.environ, "PATH": f"{nrfjprog.parent}:{os.environ['PATH']}"},
+        check=True,
+    )
+    told = (tmp_path / "told").read_text()
+    assert "--chiperase" in told
+    assert told.rstrip().endswith("firmware.hex")
+    assert "erases the whole chip" in read("docs/hardware.md")
+    assert "whole chip" in (project / "platformio.ini").read_text()
 
 
 def options_of(command: click.Command) -> set[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _STATES: Mapping[str, tuple[int, str]] = {
-    "resident": (1, "#c6dbef"),
+    "held": (1, "#c6dbef"),
     "computed": (2, "#08519c"),
     "recomputed": (3, "#e6550d"),
     "paged out": (4, "#756bb1"),
@@ -62,7 +62,7 @@ def draw_pictures(
 
 
 def schedule_picture(graph: Graph, plan: ExecutionPlan, title: str) -> Figure:
-    """Stages against ops: what is computed, computed again, paged, and resident.
+    """Stages against ops: what is computed, computed again, paged, and held.
 
     A stage ends with the first computation of an op, as in POET's Algorithm 1. Where one stage
     does several things to a tensor, the picture shows the last of recomputed, paged out, paged in.
@@ -157,13 +157,13 @@ def _stage_cells(
     }
     rows: list[np.ndarray[tuple[int], np.dtype[np.int_]]] = []
     row = np.zeros(len(columns), np.int_)
-    resident: set[str] = set()
+    held: set[str] = set()
     computed: set[str] = set()
     for kind, node in plan:
         ends_stage = kind is StepKind.COMPUTE and node not in computed
         if node in columns:
             if kind is StepKind.FREE:
-                resident.discard(node)
+                held.discard(node)
             else:
                 state = {
                     StepKind.COMPUTE: "recomputed" if node in computed else "computed",
@@ -171,13 +171,13 @@ def _stage_cells(
                     StepKind.PAGE_OUT: "paged out",
                 }[kind]
                 row[columns[node]] = _STATES[state][0]
-                resident.add(node)
+                held.add(node)
         if ends_stage:
             computed.add(node)
             rows.append(row)
             row = np.zeros(len(columns), np.int_)
-            for name in resident:
-                row[columns[name]] = _STATES["resident"][0]
+            for name in held:
+                row[columns[name]] = _STATES["held"][0]
     return np.stack(rows)
 
 
