@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -25,6 +26,7 @@ from docs.pages import (
     split,
 )
 from poetfw.cli.main import cli
+from poetfw.report import BuildReport, ScheduleSummary
 from poetfw.schedule import SCHEDULERS
 from system.commands import needs_twin, succeed
 
@@ -91,7 +93,7 @@ def scratch(tmp_path: Path) -> Path:
 
 def provide(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
     """Make the files that a page says there are."""
-    if page in ("README.md", "docs/your-model.md"):
+    if page == "README.md":
         shutil.copytree(request.getfixturevalue("digits"), folder, dirs_exist_ok=True)
     if page == "docs/scheduling.md":
         (folder / "problem.json").write_text(block_behind(page, "`problem.json`"))
@@ -208,6 +210,13 @@ def test_the_buffers_on_the_page_are_placed(tmp_path: Path) -> None:
     }
 
 
+def test_the_keys_of_a_report_are_those_on_the_page() -> None:
+    text = re.sub(r"\s+", " ", split("docs/builds.md")[1])
+    (report, schedule) = re.findall(r"on stdout: `([^`]+)` and `schedule: {([^}]+)}`", text)[0]
+    assert {*report.split(", "), "schedule"} == {field.name for field in fields(BuildReport)}
+    assert schedule.split(", ") == [field.name for field in fields(ScheduleSummary)]
+
+
 @needs_twin
 def test_an_upload_erases_the_chip_as_the_page_says(tmp_path: Path) -> None:
     """With a program in nrfjprog's place that writes down what it is to do."""
@@ -250,7 +259,7 @@ def code_of(page: str) -> Iterator[str]:
     yield from (command.text for command in commands(page))
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_option_on_a_page_exists(page: str) -> None:
     known = options_of_others().union(*map(options_of, cli.commands.values()))
     for code in code_of(page):
