@@ -305,6 +305,16 @@ def test_all_nodes_that_cannot_be_trained_are_named_at_once(tmp_path: Path):
     )
 
 
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_onnx_own_operators_are_checked_by_either_name_of_their_domain(tmp_path: Path, domain: str):
+    nodes = [
+        helper.make_node("Grommet", ["x"], ["a"], domain="com.example"),
+        helper.make_node("Concat", ["a", "a"], ["y"], domain=domain),  # without its axis
+    ]
+    with pytest.raises(ModelError, match="not a valid ONNX model"):
+        import_onnx(write(tmp_path, nodes, {}), 2)
+
+
 def test_nodes_behind_one_that_cannot_be_trained_are_named_too(tmp_path: Path):
     nodes = [
         node("Erf", "x", "a"),

@@ -15,6 +15,8 @@ LARGEST_FILE_BYTES = 1 << 30
 """A model, its external weights included, may have so many bytes."""
 OPSETS = range(13, 22)
 """The versions of ONNX's operators that are understood."""
+_OWN = ("", "ai.onnx")
+"""What the domain of ONNX's own operators is called."""
 _FOREIGN = "foreign"
 
 
@@ -57,7 +59,11 @@ def check_model(model: onnx.ModelProto, path: Path) -> None:
         ModelError: it breaks one.
     """
     version = opset(model)
-    foreign = [n for n in model.graph.node if not onnx.defs.has(n.op_type, version, n.domain)]
+    foreign = [
+        node
+        for node in model.graph.node
+        if not onnx.defs.has(node.op_type, version, "" if node.domain in _OWN else node.domain)
+    ]
     if foreign:
         model.opset_import.append(onnx.helper.make_opsetid(_FOREIGN, 1))
     for node in foreign:
@@ -71,11 +77,11 @@ def check_model(model: onnx.ModelProto, path: Path) -> None:
 
 def opset(model: onnx.ModelProto) -> int:
     """The version of ONNX's own operators that a model uses; one of `OPSETS`."""
-    return next(int(e.version) for e in model.opset_import if e.domain in ("", "ai.onnx"))
+    return next(int(entry.version) for entry in model.opset_import if entry.domain in _OWN)
 
 
 def _check_opset(model: onnx.ModelProto, path: Path) -> None:
-    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    versions = [entry.version for entry in model.opset_import if entry.domain in _OWN]
     if len(versions) != 1 or versions[0] not in OPSETS:
         found = " and ".join(map(str, versions)) or "none"
         raise ModelError(
