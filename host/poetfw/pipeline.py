@@ -38,6 +38,7 @@ from poetfw.planning import (
     arena_budget,
     check_kernels,
     derive_program,
+    frozen_parameters,
     held_out_batches,
     load_model,
     lower_plan,
@@ -184,6 +185,9 @@ def write_build(build: Build, folder: Path) -> BuildReport:
         held_out_samples=len(build.data.x_test),
         classifies=build.model.classes is not None,
         costs_are_analytic=build.costs.analytic,
+        layers=build.model.layers,
+        frozen=frozen_parameters(build.program, build.model),
+        warnings=build.model.warnings,
         schedule=ScheduleSummary.of(build.plan.training),
     )
     write_project(build.project.with_files({REPORT: json_bytes(report.to_json())}), folder)

@@ -19,13 +19,6 @@ from poetfw.running import RunSettings, make_request, open_project, run_project
 @option("--steps", type=click.IntRange(1), help="Training steps.  [default: the model's epochs]")
 @option("--epochs", type=click.IntRange(1), help="Passes over the training samples.")
 @option(
-    "--emulator",
-    type=click.Choice(("qemu",)),
-    default="qemu",
-    show_default=True,
-    help="What emulates the board's twin.",
-)
-@option(
     "--verify",
     is_flag=True,
     help="Compare with the NumPy reference, and bit by bit with a run that keeps everything.",
@@ -44,7 +37,6 @@ def run(
     board: str,
     steps: int | None,
     epochs: int | None,
-    emulator: str,
     verify: bool,
     timeout: float,
     out: Path | None,

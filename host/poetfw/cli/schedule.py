@@ -126,7 +126,9 @@ def schedule(
     else:
         assert board is not None
         assert model is not None
-        task = load_schedule_problem(BuildSettings(board=board, model=model, batch=batch))
+        task = load_schedule_problem(
+            BuildSettings(board=board, model=model, batch=batch), output.warn
+        )
     task = _limited(MODELS_AS[model_as](task), ram, ram_fraction, deadline)
     if export is not None:
         replace_file(export, json_bytes(problem_to_json(task)))

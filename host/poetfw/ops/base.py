@@ -1,7 +1,7 @@
 """What an operator is: shape rule, gradient rule, reference, work, and its C kernel.
 
-Adding an operator takes one file in this folder, which registers its kinds, and one C file in
-`firmware_templates/kernels/` that holds the kernels its `Kernel` bindings name.
+Adding an operator takes one file in this folder, which registers its kinds, and one C file with its
+header in `firmware_templates/kernels/` that holds the kernels its `Kernel` bindings name.
 """
 
 from __future__ import annotations
@@ -105,6 +105,9 @@ class OpKind(ABC):
     pointwise: ClassVar[bool] = False
     """Whether each element of its output comes from that of its one input at the same place, so
     that it may as well run on the input under another shape."""
+    onnx: ClassVar[str | None] = None
+    """The ONNX operator, one without attributes, that computes the same from the same inputs; None
+    where there is none, or where reading it takes a rule of its own in `poetfw.importers.onnx`."""
     has_kernel: ClassVar[bool] = True
     """Whether a device can run it."""
     fused_update: ClassVar[str | None] = None

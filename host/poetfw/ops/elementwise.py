@@ -56,6 +56,7 @@ class Add(Elementwise):
     """Inputs a, b of one shape; y = a + b. Also how gradients are summed where paths join."""
 
     name = "add"
+    onnx = "Add"
     inputs_count = 2
     source = "elementwise"
     function = "poet_add_f32"

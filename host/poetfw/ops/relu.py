@@ -32,6 +32,7 @@ class Relu(_Activation):
     """y = max(x, 0)."""
 
     name = "relu"
+    onnx = "Relu"
     function = "poet_relu_forward_f32"
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:

@@ -23,6 +23,9 @@ class BuildReport:
         board: name of the board.
         model: name of the model.
         batch: samples in a batch.
+        layers: how many layers with parameters the model has, by kind of op.
+        frozen: names of the parameters that are not trained.
+        warnings: what may make the model another network than its author means.
         budget_bytes: what the arena may occupy.
         minimum_budget_bytes: the smallest budget for which a schedule is known.
         peak_bytes: most bytes live at any step.
@@ -46,6 +49,9 @@ class BuildReport:
     board: str
     model: str
     batch: PositiveInt
+    layers: dict[str, int]
+    frozen: tuple[str, ...]
+    warnings: tuple[str, ...]
     budget_bytes: int
     minimum_budget_bytes: int
     peak_bytes: int
