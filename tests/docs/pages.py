@@ -13,6 +13,16 @@ PAGES = (
     "ARCHITECTURE.md",
     *sorted(p.relative_to(REPOSITORY).as_posix() for p in (REPOSITORY / "docs").rglob("*.md")),
 )
+LINKING = (
+    *PAGES,
+    *(
+        p.relative_to(REPOSITORY).as_posix()
+        for p in sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / ".github").glob("*.md")])
+        if p.name not in PAGES
+    ),
+)
+"""Pages whose links are followed: those above, and those for contributors."""
+
 _COMMAND = re.compile(r"(poetfw|make|python|pip|pio|sudo) ")
 
 
@@ -106,3 +116,25 @@ def block_behind(page: str, words: str) -> str:
     """The one block whose paragraph above holds these words."""
     (block,) = (block for block in split(page)[0] if words in block.above)
     return block.text
+
+
+def fenced(page: str, language: str) -> str:
+    """The one fenced block of a language on a page."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", read(page), re.MULTILINE | re.DOTALL)
+    return found
+
+
+def table(text: str, *header: str) -> list[list[str]]:
+    """The rows of the one table with this header, as the texts of their cells."""
+    lines = text.splitlines()
+    (at,) = [i for i, line in enumerate(lines) if _cells(line) == list(header)]
+    rows = []
+    for line in lines[at + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append(_cells(line))
+    return rows
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("|")[1:-1]]

@@ -15,6 +15,7 @@ import click
 import pytest
 
 from docs.pages import (
+    LINKING,
     PAGES,
     REPOSITORY,
     Command,
@@ -26,8 +27,8 @@ from docs.pages import (
     split,
 )
 from poetfw.cli.main import cli
-from poetfw.report import BuildReport, ScheduleSummary
-from poetfw.schedule import SCHEDULERS
+from poetfw.report import BuildReport
+from poetfw.schedule import SCHEDULERS, ScheduleSummary
 from system.commands import needs_twin, succeed
 
 NOT_RUN = {
@@ -278,7 +279,7 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
+@pytest.mark.parametrize("page", LINKING)
 def test_every_link_on_a_page_leads_somewhere(page: str) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", read(page)):
         if target.startswith(("https://", "http://")):

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from docs.pages import fenced, read, table
 from poetfw.errors import InfeasibleError
 from poetfw.schedule.compact import WINDOW, Compact, formulate
 from poetfw.schedule.contract import SMALL_SHARE
@@ -18,15 +19,15 @@ from poetfw.schedule.problem import Schedule, ScheduleProblem, StepKind
 from poetfw.schedule.problem_json import problem_from_json
 from poetfw.schedule.simulator import simulate
 from poetfw.schedule.solve import checkpoint_all_schedule, solve
-from unit.docs.pages import block, page, table
 
-PAGE = page("how-scheduling-works.md")
+NAME = "docs/how-scheduling-works.md"
+PAGE = read(NAME)
 EXACT = SolverOptions(gap=0.0)
 
 
 @pytest.fixture(scope="module")
 def problem() -> ScheduleProblem:
-    return problem_from_json(block(PAGE, "json"))
+    return problem_from_json(fenced(NAME, "json"))
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +191,7 @@ def test_the_settings_of_the_search_are_those_of_the_page() -> None:
 
 
 def test_the_example_is_json_with_a_line_per_node() -> None:
-    assert len(json.loads(block(PAGE, "json"))["nodes"]) == block(PAGE, "json").count('{"name"')
+    assert len(json.loads(fenced(NAME, "json"))["nodes"]) == fenced(NAME, "json").count('{"name"')
 
 
 def _without_brackets(text: str) -> str:

@@ -8,22 +8,23 @@ from random import Random
 
 import pytest
 
+from docs.pages import fenced, read, table
 from poetfw.memory import Buffer, PlacementStatus, lower_bound, place
 from poetfw.memory.csv_file import read_buffers
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.restarts import restarts
 from poetfw.memory.search import _WASTE, Outcome, Search
 from poetfw.memory.sections import find_sections
-from unit.docs.pages import block, page, table
 
-PAGE = page("how-placement-works.md")
+NAME = "docs/how-placement-works.md"
+PAGE = read(NAME)
 KIB = 1024
 
 
 @pytest.fixture
 def buffers(tmp_path: Path) -> list[Buffer]:
     file = tmp_path / "buffers.csv"
-    file.write_text(block(PAGE, "csv"))
+    file.write_text(fenced(NAME, "csv"))
     return read_buffers(file)
 
 
