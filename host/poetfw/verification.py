@@ -24,6 +24,7 @@ import numpy as np
 from poetfw.boards import Board
 from poetfw.costs import analytic_costs
 from poetfw.devices import RunLog, build_environments
+from poetfw.errors import DeviceError
 from poetfw.execution import BuiltProject, SlotValues, execute
 from poetfw.firmware import (
     BLOCK_BYTES,
@@ -402,6 +403,27 @@ def relative_error(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> fl
 
 
 # The verdict -----------------------------------------------------------------------------------
+
+
+def verdict(verification: Verification) -> DeviceError:
+    """The error of a run that missed something: what, and what to try."""
+    found = verification.ops.first_beyond
+    hints = []
+    if not verification.bit_identical_to_traced:
+        hints.append("compile what is in the folder: `pio run`; or build again: `poetfw build`")
+    if found is not None:
+        hints += [
+            f"look at what operator {found.kind!r} runs: src/kernels, and step {found.plan_step} in "
+            "src/generated/train_step.c",
+            "if the kernel is meant to round differently, its `error_bounds` must say so "
+            "(docs/adding-an-operator.md)",
+        ]
+    elif verification.bit_identical_to_traced:
+        hints.append("build again with `poetfw build`, and run once more")
+        hints.append(
+            "if it happens again, it is a bug in poetfw: please report the project's folder"
+        )
+    return DeviceError("the run is not verified: " + "; ".join(verification.missed), *hints)
 
 
 def _all_right(ops: OpChecks) -> bool:
