@@ -413,8 +413,8 @@ def verdict(verification: Verification) -> DeviceError:
         hints.append("compile what is in the folder: `pio run`; or build again: `poetfw build`")
     if found is not None:
         hints += [
-            f"look at what operator {found.kind!r} runs: src/kernels, and step {found.plan_step} in "
-            "src/generated/train_step.c",
+            f"look at what operator {found.kind!r} runs, in src/kernels, and at step "
+            f"{found.plan_step} in src/generated/train_step.c",
             "if the kernel is meant to round differently, its `error_bounds` must say so "
             "(docs/adding-an-operator.md)",
         ]

@@ -22,8 +22,8 @@ def build_and_run(folder: Path, *arguments: str, steps: int = 2) -> tuple[Any, A
 
 
 def trained_slots(folder: Path) -> dict[str, bytes]:
-    from poetfw.firmware import SlotPurpose, read_slots
     from poetfw.execution import open_project
+    from poetfw.firmware import SlotPurpose, read_slots
 
     project = open_project(folder / "build/linux")
     image = project.folder / "run/storage.img"
