@@ -47,7 +47,7 @@ from poetfw.firmware import (
     write_project,
 )
 from poetfw.firmware.project import RUN_DIR
-from poetfw.firmware.trace import PART_BYTES, Key
+from poetfw.firmware.trace import Key
 from poetfw.ir import Role
 from poetfw.op_check import OpChecker
 from poetfw.ops import Array
@@ -67,6 +67,9 @@ GRADIENT_BOUND = 1e-4
 
 WEIGHT_BOUND = 1e-5
 """The same for parameters and running statistics."""
+
+PART_BYTES = 256 * 1024 * 1024
+"""What one traced run may record; more is recorded in several runs."""
 
 _ERROR_FLOOR = 1e-3
 _TINY = float(np.finfo(np.float32).tiny)
@@ -271,7 +274,7 @@ class Trace:
 
     def parts(self, step: int) -> Iterator[tuple[tuple[TracedOp, ...], dict[Key, Array]]]:
         """The ops of a training step in parts, and what was recorded of each."""
-        for part in self.table.parts():
+        for part in self.table.parts(PART_BYTES):
             statements = part[0].statement, part[-1].statement + 1
             yield part, self.record(TraceRequest((step, step), statements))[step]
 

@@ -38,9 +38,6 @@ from poetfw.ops import Array
 from poetfw.resources import firmware_templates_dir
 from poetfw.schedule import ExecutionPlan, StepKind
 
-PART_BYTES = 256 * 1024 * 1024
-"""What one run may record; more is recorded in several runs."""
-
 _REQUEST = struct.Struct("<8s4I")
 _MAGIC = b"POETTRC1"
 _END_OF_TRACE = struct.Struct("<8sI")
@@ -154,7 +151,7 @@ class TraceTable:
             blocks[record.statement] += record.blocks
         return blocks
 
-    def parts(self, limit_bytes: int = PART_BYTES) -> Iterator[tuple[TracedOp, ...]]:
+    def parts(self, limit_bytes: int) -> Iterator[tuple[TracedOp, ...]]:
         """The ops in runs of which each is recorded within a limit, if a single op is."""
         part: list[TracedOp] = []
         for traced in self.ops:

@@ -20,7 +20,7 @@ from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
 
 Run = Callable[..., Any]
 LOADS = {"load_x", "load_y"}  # the runtime's; they must be exact
-PER_KIND = 6
+PER_KIND = 3
 
 
 @dataclass(frozen=True)
