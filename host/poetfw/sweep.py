@@ -23,13 +23,21 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from poetfw.boards import load_board
-from poetfw.comparison import Cell, Comparison, Task, check_schedulers, energy_lines, settle
+from poetfw.comparison import (
+    Cell,
+    Comparison,
+    Task,
+    check_schedulers,
+    energy_line,
+    energy_lines,
+    settle,
+)
 from poetfw.errors import ConfigError, DeviceError, OutputError, ProblemError, ToolError
 from poetfw.planning import BuildSettings, load_model
-from poetfw.report import Line, Panel, draw_panels
+from poetfw.report import Panel, draw_panels
 from poetfw.schedule import SolveOptions
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _ABLATION = {
     "poet-remat-off": "paging only",
     "poet-paging-off": "remat only",
@@ -302,7 +310,7 @@ def _over_ram(cells: Sequence[Cell]) -> list[Panel]:
         loosest = None if None in factors else max(f for f in factors if f is not None)
         shown = [cell for cell in group if cell.deadline_factor == loosest]
         panels.append(Panel(f"{model} on {board}", energy_lines(shown)))
-    return [panel for panel in panels if panel.lines]
+    return [panel for panel in panels if any(line.points for line in panel.lines)]
 
 
 def _ablation(cells: Sequence[Cell]) -> list[Panel]:
@@ -311,16 +319,14 @@ def _ablation(cells: Sequence[Cell]) -> list[Panel]:
     for (board, model, fraction), group in _grouped(cells, *keys).items():
         lines = []
         for scheduler, name in _ABLATION.items():
-            points = sorted(
-                (cell.deadline_factor, 100 * cell.overhead)
+            at = [
+                (cell.deadline_factor, cell)
                 for cell in group
-                if cell.scheduler == scheduler
-                and cell.deadline_factor is not None
-                and cell.overhead is not None
-            )
-            if len(points) > 1:
-                lines.append(Line(name, tuple(points)))
-        if lines:
+                if cell.scheduler == scheduler and cell.deadline_factor is not None
+            ]
+            if at:
+                lines.append(energy_line(scheduler, at, name))
+        if any(len(line.points) > 1 for line in lines):
             panels.append(Panel(f"{model} on {board}, {fraction:.0%} RAM", tuple(lines)))
     return panels
 

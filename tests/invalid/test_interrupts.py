@@ -121,6 +121,14 @@ def test_while_running(sandbox: Sandbox, built: Path, number: int) -> None:
     assert sandbox.tree() == during != before
 
 
+@pytest.mark.parametrize("said", ["building the traced run", "recording the ops"])
+def test_while_verifying(sandbox: Sandbox, built: Path, said: str) -> None:
+    interrupt(sandbox, "run --board linux --steps 40 --verify", said, delay_s=0)
+    folder = sandbox.work / "build/linux/run/traced"
+    assert not (folder / "run/storage.img").exists()
+    assert not folder.exists() or (folder / "poetfw.json").is_file()
+
+
 def test_a_block_may_end_before_the_interrupt_does() -> None:
     ended = False
 

@@ -53,7 +53,6 @@ class _Figure(_Table, Generic[_Value]):
 
 class _Cpu(_Table):
     core: _Line
-    fpu: bool
     clock_hz: _Figure[_Hertz]
 
 
@@ -223,7 +222,6 @@ def _board(file: _BoardFile, path: Path) -> Board:
         name=file.name,
         description=file.description,
         core=file.cpu.core,
-        fpu=file.cpu.fpu,
         clock_hz=file.cpu.clock_hz.value,
         ram_bytes=file.memory.ram_bytes.value,
         flash_bytes=file.memory.flash_bytes.value,

@@ -65,9 +65,6 @@ from poetfw.training import LOSSES
 )
 @scheduler_option
 @option("--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]")
-@option(
-    "--optimizer", type=click.Choice(("sgd",)), default="sgd", show_default=True, help="Optimizer."
-)
 @option("--learning-rate", type=float, help="Step size.  [default: the model's]")
 @option("--momentum", type=float, help="Momentum, in [0, 1).  [default: the model's]")
 @option("--weight-decay", type=float, help="L2 penalty.  [default: the model's]")
@@ -111,7 +108,6 @@ def build(
     deadline: float | None,
     scheduler: str,
     loss: str | None,
-    optimizer: str,
     learning_rate: float | None,
     momentum: float | None,
     weight_decay: float | None,
@@ -156,10 +152,33 @@ def build(
         if not generate_only:
             progress("compiling with PlatformIO")
             report = compile_build(planned, report, folder, toolchain)
+    for warning in report.warnings:
+        output.warn(warning)
     if as_json:
         output.print_json(report.to_json())
     else:
         _print(report, end, board, folder == out_folder(None, known))
+
+
+_LAYER_NAMES = {
+    "conv2d": ("convolution", "convolutions"),
+    "batch_norm": ("batch norm", "batch norms"),
+    "linear": ("linear", "linear"),
+}
+"""What people call one and several layers of a kind; other kinds go by their own names."""
+
+
+def _layers(report: BuildReport) -> str:
+    kinds = [kind for kind in _LAYER_NAMES if kind in report.layers]
+    kinds += [kind for kind in report.layers if kind not in _LAYER_NAMES]
+    text = ", ".join(
+        f"{report.layers[kind]} {_LAYER_NAMES.get(kind, (kind, kind))[report.layers[kind] != 1]}"
+        for kind in kinds
+    )
+    if not report.frozen:
+        return text
+    more = f" and {len(report.frozen) - 4} more" if len(report.frozen) > 4 else ""
+    return f"{text}; frozen: {', '.join(report.frozen[:4])}{more}"
 
 
 def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bool) -> None:
@@ -170,6 +189,7 @@ def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bo
         gap += f" ({schedule.window_gap:.3%} recomputing nearby)"
     rows = [
         ("model", f"{report.model}, batch {report.batch}"),
+        ("layers", _layers(report)),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
         ("smallest possible", output.size(report.minimum_budget_bytes)),
         ("budget", output.size(report.budget_bytes)),

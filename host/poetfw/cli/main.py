@@ -36,8 +36,8 @@ def cli(context: click.Context) -> None:
     Settings are taken from a flag, else from an environment variable (POETFW_BOARD for --board),
     else from poetfw.toml in this folder, else from the board and model.
 
-    Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device or link,
-    5 infeasible, 70 internal error, 130 interrupted.
+    Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device, link or
+    verification, 5 infeasible, 70 internal error, 130 interrupted.
     """
     options = {name: _options(command.params) for name, command in cli.commands.items()}
     settings = read_config(Path(), options)

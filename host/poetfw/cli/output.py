@@ -61,6 +61,11 @@ def print_error(error: PoetfwError, as_json: bool) -> None:
             messages.print(f"  • {escaped(hint)}")
 
 
+def warn(message: str) -> None:
+    """Say what the user should know, though nothing failed."""
+    messages.print(f"[bold yellow]warning:[/] {escaped(message)}")
+
+
 def escaped(text: str) -> str:
     """Text that rich prints as it stands, with control characters made visible."""
     visible = "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,7 +124,7 @@ def schedule(
         assert board is not None
         assert model is not None
         task = load_schedule_problem(
-            BuildSettings(board=board, model=model, batch=batch), deadline=end
+            BuildSettings(board=board, model=model, batch=batch), output.warn, deadline=end
         )
     task = _limited(MODELS_AS[model_as](task), ram, ram_fraction, deadline)
     if export is not None:
@@ -194,17 +194,10 @@ def _window_rows(answer: Schedule) -> list[tuple[str, str]]:
 
 
 def _print_simulation(problem: ScheduleProblem, simulation: Simulation, as_json: bool) -> None:
+    from poetfw.schedule import PlanFigures
+
     if as_json:
-        figures = {
-            "peak_bytes": simulation.peak_bytes,
-            "energy_j": simulation.energy_j,
-            "compute_energy_j": simulation.compute_energy_j,
-            "paging_energy_j": simulation.paging_energy_j,
-            "time_s": simulation.time_s,
-            "recomputes": simulation.recomputes,
-            "page_ins": simulation.page_ins,
-            "page_outs": simulation.page_outs,
-        }
+        figures = asdict(PlanFigures.of(simulation))
         output.print_json({"schema_version": 1, "legal": True, **figures})
         return
     rows = [

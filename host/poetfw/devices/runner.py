@@ -27,7 +27,6 @@ class RunLog:
 
     Attributes:
         losses: mean loss of each training step, as the f32 the device calculated.
-        step_ticks: ticks each training step took.
         metrics: metric of each evaluation batch.
         ticks: ticks of the whole training.
         tick_unit: what a tick is: instructions, cycles or ns.
@@ -37,7 +36,6 @@ class RunLog:
     """
 
     losses: tuple[float, ...]
-    step_ticks: tuple[int, ...]
     metrics: tuple[float, ...]
     ticks: int
     tick_unit: str
@@ -193,7 +191,6 @@ class _Transcript:
         steps = self._heard["step"]
         return RunLog(
             losses=tuple(event.finite("loss") for event in steps),
-            step_ticks=tuple(event.integer("ticks") for event in steps),
             metrics=tuple(event.finite("metric") for event in self._heard["eval"]),
             ticks=end.integer("ticks"),
             tick_unit=end.values.get("tick_unit", "ticks"),

@@ -70,14 +70,7 @@ def render_project(view: ProjectView, board: Board) -> Project:
         board: decides which hardware abstraction layers and PlatformIO environments go along.
     """
     templates = firmware_templates_dir()
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    environment = template_environment()
     files: dict[str, bytes] = {}
     for template, target, step in _GENERATED:
         text = environment.get_template(f"generated/{template}").render(
@@ -94,15 +87,7 @@ def render_project(view: ProjectView, board: Board) -> Project:
             path = file.relative_to(templates)
             if folder != "hal" or len(path.parts) == 2 or path.parts[1] in families:
                 files[f"src/{path.as_posix()}"] = file.read_bytes()
-    for family in families:
-        script = templates / "ld" / f"{family}.ld.j2"
-        if script.is_file():
-            text = environment.get_template(f"ld/{script.name}").render(
-                ram_bytes=board.ram_bytes - board.reserved_ram_bytes,
-                flash_bytes=board.flash_bytes,
-                stack_bytes=board.stack_bytes,
-            )
-            files[f"ld/{family}.ld"] = text.encode()
+    files |= render_linker_scripts(board)
     for file in sorted((templates / "platformio").rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             path = file.relative_to(templates / "platformio")
@@ -111,6 +96,57 @@ def render_project(view: ProjectView, board: Board) -> Project:
         _environments(board), _default_environments(board)
     )
     return Project(files)
+
+
+def template_environment() -> jinja2.Environment:
+    """What renders the templates of a project."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(firmware_templates_dir()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def render_linker_scripts(board: Board) -> dict[str, bytes]:
+    """The linker scripts of a board and its twin, by their path in a project."""
+    files = {}
+    for family in _hal_families(board):
+        script = firmware_templates_dir() / "ld" / f"{family}.ld.j2"
+        if script.is_file():
+            text = (
+                template_environment()
+                .get_template(f"ld/{script.name}")
+                .render(
+                    ram_bytes=board.ram_bytes - board.reserved_ram_bytes,
+                    flash_bytes=board.flash_bytes,
+                    stack_bytes=board.stack_bytes,
+                )
+            )
+            files[f"ld/{family}.ld"] = text.encode()
+    return files
+
+
+def read_sources(folder: Path) -> dict[str, bytes]:
+    """What PlatformIO builds from in a project's folder, as it is now, by path.
+
+    Raises:
+        OutputError: a file cannot be read.
+    """
+    files = {}
+    try:
+        for part in ("src", "ld", "platforms"):
+            for path in sorted((folder / part).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    files[path.relative_to(folder).as_posix()] = path.read_bytes()
+        files["platformio.ini"] = (folder / "platformio.ini").read_bytes()
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: a source file cannot be read: {_reason(error)}", "run `poetfw build` again"
+        ) from error
+    return files
 
 
 def _kernel_files(folder: Path, kernels: Sequence[str]) -> tuple[Path, ...]:

@@ -33,7 +33,8 @@ _CAPTURE = 1
 _EVALUATE = 2
 _REBUILD = ("run `poetfw build` again to write a fresh image",)
 
-_NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
+NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
+"""How elements lie in storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,19 @@ def write_image(
     return bytes(image)
 
 
+def image_blocks(image: Path) -> int:
+    """How many blocks an image in a file has.
+
+    Raises:
+        DeviceError: the file is no storage image.
+    """
+    try:
+        with image.open("rb") as file:
+            return _read_header(image, file).blocks
+    except OSError as error:
+        raise _unreadable(image, error) from error
+
+
 def read_request(image: Path) -> RunRequest:
     """What a run of an image in a file shall do.
 
@@ -210,7 +224,7 @@ def read_slots(
             raise DeviceError(f"{image}: the slot of {slot.tensor!r} is corrupt", *_REBUILD)
         tensor = tensors[slot.tensor]
         values[slot.tensor, slot.purpose] = np.frombuffer(
-            payload, _NUMPY_TYPES[tensor.dtype]
+            payload, NUMPY_TYPES[tensor.dtype]
         ).reshape(tensor.shape)
     return values
 
@@ -248,7 +262,7 @@ def read_samples(image: Path, program: Program) -> Samples:
         start = 0
         for tensor, size in zip((program.input, program.label), columns_bytes, strict=True):
             part = np.ascontiguousarray(raw[:, start : start + size])
-            typed = part.view(_NUMPY_TYPES[tensor.dtype])
+            typed = part.view(NUMPY_TYPES[tensor.dtype])
             columns.append(typed.reshape(region.samples, *tensor.shape[1:]))
             start += size
         return columns[0], columns[1]
@@ -289,7 +303,7 @@ def _records(
     """One row of whole blocks per sample: features, target, padding."""
     parts = []
     for values, tensor in ((x, program.input), (y, program.label)):
-        typed = np.ascontiguousarray(values, _NUMPY_TYPES[tensor.dtype])
+        typed = np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype])
         parts.append(typed.reshape(len(values), -1).view(np.uint8).reshape(len(values), -1))
     content = np.concatenate(parts, axis=1)
     padding = -content.shape[1] % BLOCK_BYTES
@@ -299,7 +313,7 @@ def _records(
 def _payload(tensor: Tensor, value: Array | None) -> bytes:
     if value is None:
         return bytes(tensor.size_bytes)
-    return np.ascontiguousarray(value, _NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape).tobytes()
+    return np.ascontiguousarray(value, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape).tobytes()
 
 
 def _slot_bytes(slot: Slot, payload: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -13,6 +14,7 @@ from poetfw.schedule.problem import (
     Node,
     Schedule,
     ScheduleProblem,
+    ScheduleSummary,
     Step,
     StepKind,
     Storage,
@@ -142,20 +144,7 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
     """The answer as plain JSON values; its `plan` is what `plan_from_json` reads."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "scheduler": schedule.scheduler,
-        "status": schedule.status.value,
-        "energy_j": schedule.energy_j,
-        "compute_energy_j": schedule.compute_energy_j,
-        "paging_energy_j": schedule.paging_energy_j,
-        "time_s": schedule.time_s,
-        "peak_bytes": schedule.peak_bytes,
-        "bound_j": schedule.bound_j,
-        "gap": schedule.gap,
-        "bound_is_global": schedule.bound_is_global,
-        "recomputes": schedule.recomputes,
-        "page_ins": schedule.page_ins,
-        "page_outs": schedule.page_outs,
-        "window_gap": schedule.window_gap,
+        **asdict(ScheduleSummary.of(schedule)),
         "plan": plan_to_json(schedule.plan),
     }
 

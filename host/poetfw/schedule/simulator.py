@@ -11,45 +11,38 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from poetfw.errors import PlanError
-from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, Step, StepKind
+from poetfw.schedule.problem import (
+    ExecutionPlan,
+    Node,
+    PlanFigures,
+    ScheduleProblem,
+    Step,
+    StepKind,
+)
 from poetfw.schedule.timeline import Clock, Span
 
 TIME_TOLERANCE = 1e-9
 """Relative slack of the deadline: sums of the same times may differ by rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
-    """What a legal plan costs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation(PlanFigures):
+    """What a legal plan costs, step by step.
+
+    Its `time_s` is when core and storage channel are done; without overlap, the sum of all steps'
+    times. Its `peak_bytes` is the largest entry of `during_bytes`.
 
     Attributes:
-        peak_bytes: largest entry of `during_bytes`.
         during_bytes: per step, the most bytes live while it runs, workspace included.
         live_bytes: per step, the bytes live after it.
-        energy_j: joules of the whole plan; the sum of compute and paging energy.
-        compute_energy_j: joules of computing and recomputing.
-        paging_energy_j: joules of page-ins and page-outs.
-        time_s: seconds until core and storage channel are done; without overlap, the sum of all
-            steps' times.
-        stall_s: seconds of it that the core waits for transfers it overlaps with.
+        stall_s: seconds of `time_s` that the core waits for transfers it overlaps with.
         spans: per step, when it runs.
-        recomputes: compute steps beyond the first of each node.
-        page_ins: page-in steps.
-        page_outs: page-out steps.
     """
 
-    peak_bytes: int
     during_bytes: tuple[int, ...]
     live_bytes: tuple[int, ...]
-    energy_j: float
-    compute_energy_j: float
-    paging_energy_j: float
-    time_s: float
     stall_s: float
     spans: tuple[Span, ...]
-    recomputes: int
-    page_ins: int
-    page_outs: int
 
 
 def simulate(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:

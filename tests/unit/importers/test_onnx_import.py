@@ -265,7 +265,7 @@ def test_names_may_hold_any_text(tmp_path: Path):
     assert_same_inference(path, model)
 
 
-def test_operators_that_onnx_itself_does_not_know_are_named_at_once(tmp_path: Path):
+def test_operators_that_onnx_itself_does_not_know_are_named_with_the_others(tmp_path: Path):
     nodes = [
         node("Conv", "x,w", "a", dilations=[2, 2]),
         node("Sin", "a", "b"),
@@ -278,8 +278,10 @@ def test_operators_that_onnx_itself_does_not_know_are_named_at_once(tmp_path: Pa
         import_onnx(path, 2)
     message = str(caught.value)
     assert message == (
-        f"{path}: poetfw cannot train 2 nodes of the model: "
+        f"{path}: poetfw cannot train 4 nodes of the model: "
+        "'the Conv' (Conv): dilations is [2, 2], but must be [1, 1]; "
         "'the Sin' (Sin): poetfw has no such operator; "
+        "'bad\\nadd' (Add): its input 'half' is a constant; "
         "'custom' (com.example.Grommet): poetfw has no such operator"
     )
 
@@ -289,17 +291,55 @@ def test_all_nodes_that_cannot_be_trained_are_named_at_once(tmp_path: Path):
         node("Conv", "x,w", "a", dilations=[2, 2]),
         node("Sin", "a", "b"),
         helper.make_node("Add", ["x", "half"], ["c"], name="bad\nadd"),
-        helper.make_node("Add", ["b", "c"], ["y"], name="fine"),
+        helper.make_node("Add", ["b", "c"], ["y"], name="unlike"),
     ]
     path = write(tmp_path, nodes, W | {"half": np.float32([0.5])})
     with pytest.raises(ModelError) as caught:
         import_onnx(path, 2)
     assert str(caught.value) == (
-        f"{path}: poetfw cannot train 3 nodes of the model: "
+        f"{path}: poetfw cannot train 4 nodes of the model: "
         "'the Conv' (Conv): dilations is [2, 2], but must be [1, 1]; "
         "'the Sin' (Sin): poetfw has no such operator; "
-        "'bad\\nadd' (Add): its input 'half' is a constant"
+        "'bad\\nadd' (Add): its input 'half' is a constant; "
+        "'unlike' (Add): op 'unlike' (add) needs 'c' to have shape [2, 4, 4, 4], not [2, 3, 8, 8]"
     )
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_onnx_own_operators_are_checked_by_either_name_of_their_domain(tmp_path: Path, domain: str):
+    nodes = [
+        helper.make_node("Grommet", ["x"], ["a"], domain="com.example"),
+        helper.make_node("Concat", ["a", "a"], ["y"], domain=domain),  # without its axis
+    ]
+    with pytest.raises(ModelError, match="not a valid ONNX model"):
+        import_onnx(write(tmp_path, nodes, {}), 2)
+
+
+def test_nodes_behind_one_that_cannot_be_trained_are_named_too(tmp_path: Path):
+    nodes = [
+        node("Erf", "x", "a"),
+        node("MaxPool", "a", "b", kernel_shape=[2, 2], dilations=[2, 2]),
+        node("Flatten", "b", "c"),
+        node("MatMul", "c,wide", "d"),  # whose bias is no fault of its own
+        node("Add", "d,bias", "e"),
+        node("Relu", "e", "f"),
+        node("Dropout", "f", "g"),
+        node("Softmax", "g", "h", axis=0),
+        node("Mish", "h", "i"),  # not of this opset, so ONNX cannot tell its output's shape
+        node("Dropout", "i", "j"),
+        node("Sign", "j", "y"),
+    ]
+    wide = np.ones((3, 6 * 6 * 3, 2), np.float32)
+    path = write(tmp_path, nodes, {"wide": wide, "bias": np.ones(2, np.float32)})
+    with pytest.raises(ModelError) as caught:
+        import_onnx(path, 5)
+    named = [
+        part.partition(": ")[0] for part in caught.value.message.split("model: ")[1].split("; ")
+    ]
+    assert named == [
+        f"'the {kind}' ({kind})"
+        for kind in ("Erf", "MaxPool", "MatMul", "Dropout", "Softmax", "Mish", "Sign")
+    ]
 
 
 NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from poetfw.models import GraphBuilder
 
@@ -90,6 +90,7 @@ class Values:
         file_batch: the batch that the file was written for; None where it is left open.
         output: name of the graph's output.
         loss: what the model is to be trained with.
+        opset: the version of ONNX's operators that the file uses.
     """
 
     def __init__(
@@ -99,11 +100,13 @@ class Values:
         builder: GraphBuilder,
         file_batch: int | None,
         loss: str,
+        opset: int,
     ) -> None:
         self.builder = builder
         self.file_batch = file_batch
         self.output = graph.output[0].name
         self.loss = loss
+        self.opset = opset
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._tensors: dict[str, str] = {}
         self._readers: dict[str, list[Node]] = {}
@@ -142,6 +145,13 @@ class Values:
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of the tensor that a name stands for."""
         return self.builder.shape(self.tensor(name))
+
+    def type_proto(self, name: str) -> onnx.TypeProto:
+        """ONNX's own words for the type and shape that a bound name stands for."""
+        if name in self._constants:
+            constant = self._constants[name]
+            return helper.make_tensor_type_proto(constant.data_type, constant.dims)
+        return helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, self.shape(name))
 
     def constant_proto(self, name: str) -> onnx.TensorProto:
         """The constant that a name stands for."""
