@@ -16,6 +16,7 @@ from poetfw.errors import ConfigError, InfeasibleError, UnsuitableError
 from poetfw.pipeline import BuildSettings, load_schedule_problem
 from poetfw.report import Line
 from poetfw.schedule import (
+    LARGEST_BYTES,
     MODELS_AS,
     SCHEDULERS,
     ExecutionPlan,
@@ -93,6 +94,9 @@ class Cell:
         bound_j, gap, bound_is_global, window_gap: what is proven about the energy; see `Schedule`.
         solve_time_s: seconds that the scheduler took.
         recomputes, page_ins, page_outs: counts of such steps.
+
+    Raises:
+        ValueError: some of a plan's figures are None, and some are not.
     """
 
     board: str
@@ -120,6 +124,10 @@ class Cell:
     recomputes: int | None = None
     page_ins: int | None = None
     page_outs: int | None = None
+
+    def __post_init__(self) -> None:
+        if len({getattr(self, name) is None for name in (*_FIGURES, "overhead")}) > 1:
+            raise ValueError("a plan has all of its figures, or there is none")
 
     def to_json(self) -> dict[str, Any]:
         """Its fields by name."""
@@ -187,7 +195,8 @@ class Comparison:
         check_schedulers(schedulers)
         plans: dict[str, ExecutionPlan] = {}
         for fraction in sorted(set(fractions)):
-            problem = replace(self.problem, ram_bytes=int(fraction * self.everything.peak_bytes))
+            ram_bytes = min(LARGEST_BYTES, int(fraction * self.everything.peak_bytes))
+            problem = replace(self.problem, ram_bytes=ram_bytes)
             for name in sorted(dict.fromkeys(schedulers), key=_turn):
                 cell = self._blank(problem, fraction, name)
                 known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]

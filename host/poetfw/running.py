@@ -22,6 +22,7 @@ from poetfw.firmware import (
     read_request,
     read_samples,
     read_slots,
+    refuse_links,
     render_project,
     sample_order,
     set_request,
@@ -111,10 +112,11 @@ def open_project(folder: Path, board: str | None = None) -> BuiltProject:
         board: name of the board it must be for; None for any.
 
     Raises:
-        OutputError: there is none, it was not compiled, its firmware is gone, or it is for
-            another board.
+        OutputError: there is none, it was not compiled, its firmware is gone, it is for another
+            board, or holds a link.
     """
     report = BuildReport.read(folder / REPORT)
+    refuse_links(folder)
     if board not in (None, report.board):
         raise OutputError(
             f"{folder} holds a build for {report.board}, not for {board}",

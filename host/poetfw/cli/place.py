@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.options import OutputFile, Positive, json_option, option, split_at_commas
+from poetfw.cli.options import Bytes, OutputFile, Positive, json_option, option, split_at_commas
 from poetfw.errors import InfeasibleError, ProblemError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _parse_banks(
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @option(
     "--capacity",
-    type=click.IntRange(0),
+    type=Bytes(0),
     metavar="BYTES",
     help="What the arena may occupy.  [default: as little as possible]",
 )

@@ -4,6 +4,7 @@ from poetfw.firmware.lower import Lowering, lower
 from poetfw.firmware.project import (
     Project,
     check_output_folder,
+    refuse_links,
     render_project,
     write_project,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "read_request",
     "read_samples",
     "read_slots",
+    "refuse_links",
     "render_project",
     "sample_order",
     "set_request",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.models.weights import Weights
 from poetfw.ops import infer_output
 
@@ -38,6 +38,7 @@ class GraphBuilder:
         self._name = name
         self._tensors: dict[str, Tensor] = {}
         self._ops: dict[str, Op] = {}
+        self._names = FreshNames()
         self.weights: dict[str, NDArray[np.float32]] = {}
         self.input = self._add_tensor(Tensor(input_name, tuple(input_shape), dtype, Role.INPUT))
 
@@ -97,7 +98,4 @@ class GraphBuilder:
         return tensor.name
 
     def _fresh(self, name: str) -> str:
-        candidate, number = name, 2
-        while candidate in self._tensors or candidate in self._ops:
-            candidate, number = f"{name} ({number})", number + 1
-        return candidate
+        return self._names.fresh(name, self._tensors, self._ops)

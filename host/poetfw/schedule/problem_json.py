@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
 from poetfw.errors import ProblemError
+from poetfw.reading import parse_json
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -43,7 +43,7 @@ class _Storage(_Strict):
 
 class _Node(_Strict):
     name: str
-    inputs: list[str]
+    inputs: Annotated[list[str], FailFast()]
     time_s: float
     energy_j: float
     output_bytes: int
@@ -61,7 +61,7 @@ class _Problem(_Strict):
     ram_bytes: int
     deadline_s: float | None = None
     storage: _Storage | None
-    nodes: list[_Node]
+    nodes: Annotated[list[_Node], FailFast()]
 
 
 class _Step(_Strict):
@@ -73,7 +73,7 @@ class _Answer(BaseModel):
     """Only the plan is read of an answer: its figures are the simulator's to find again."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
-    plan: list[_Step]
+    plan: Annotated[list[_Step], FailFast()]
 
 
 _Document = TypeVar("_Document", bound=BaseModel)
@@ -196,10 +196,10 @@ def _transfer_to_json(transfer: Transfer) -> dict[str, float]:
 
 def _read(kind: type[_Document], text: str | bytes, source: str) -> _Document:
     try:
-        return kind.model_validate(json.loads(text))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ProblemError(f"{source} is not JSON: {error}") from error
-    except ValidationError as error:
+        return kind.model_validate(parse_json(text))
+    except ValidationError as error:  # a ValueError as well
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the top level"
         raise ProblemError(f"{source}: at {place}: {first['msg']}") from error
+    except ValueError as error:
+        raise ProblemError(f"{source} is not JSON: {error}") from error

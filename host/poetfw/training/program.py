@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from poetfw.errors import ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import LossKind, infer_output, kind_of
 from poetfw.training.optimizer import Sgd
 from poetfw.training.views import hoist_views, open_windows
@@ -180,6 +181,7 @@ class _Builder:
         self._tensors: dict[str, Tensor] = {}
         self._ops: list[Op] = []
         self._op_names: set[str] = set()
+        self._fresh_ops, self._fresh_tensors = FreshNames(), FreshNames()
         self._backward = False
         self._gradients: dict[str, str] = {}
         self._trained: set[str] = set()
@@ -209,13 +211,13 @@ class _Builder:
         updates: Sequence[str] = (),
         output: str | None = None,
     ) -> str:
-        name = self._fresh(name, self._op_names)
+        name = self._fresh_ops.fresh(name, self._op_names)
         self._op_names.add(name)
         op = Op(
             name=name,
             kind=kind,
             inputs=tuple(inputs),
-            output=self._fresh(output or name, self._tensors),
+            output=self._fresh_tensors.fresh(output or name, self._tensors),
             attributes=attributes or {},
             updates=tuple(updates),
             backward=self._backward,
@@ -245,7 +247,7 @@ class _Builder:
     # Steps of make_program --------------------------------------------------------------------
 
     def add_state(self, name: str) -> Tensor:
-        tensor = Tensor(self._fresh(name, self._tensors), (1,), Dtype.F32, Role.STATE)
+        tensor = Tensor(self._fresh_tensors.fresh(name, self._tensors), (1,), Dtype.F32, Role.STATE)
         self._tensors[tensor.name] = tensor
         return tensor
 
@@ -287,10 +289,8 @@ class _Builder:
         """Append the backward pass; yield each trained parameter once its gradient is complete."""
         forward = tuple(self._ops)
         self._backward = True
-        readers = {
-            tensor.name: sum(tensor.name in op.inputs for op in forward)
-            for tensor in self._model.with_role(Role.PARAMETER)
-        }
+        readings = Counter(name for op in forward for name in dict.fromkeys(op.inputs))
+        readers = {t.name: readings[t.name] for t in self._model.with_role(Role.PARAMETER)}
         for op in reversed(forward):
             kind = kind_of(op)
             if isinstance(kind, LossKind):
@@ -308,7 +308,7 @@ class _Builder:
     ) -> None:
         updates = [parameter]
         if optimizer.momentum > 0:
-            momentum = self._fresh(f"{parameter}.momentum", self._tensors)
+            momentum = self._fresh_tensors.fresh(f"{parameter}.momentum", self._tensors)
             shape = self._tensors[parameter].shape
             self._tensors[momentum] = Tensor(momentum, shape, Dtype.F32, Role.STATE)
             updates.append(momentum)
@@ -349,6 +349,8 @@ class _Builder:
         assert op.output is not None
         assert not any(op.output in other.inputs for other in self._ops[position:])
         self._op_names.remove(op.name)
+        self._fresh_ops.release(op.name)
+        self._fresh_tensors.release(op.output)
         self._trained.discard(op.output)
         del self._tensors[op.output]
         return op
@@ -359,11 +361,3 @@ class _Builder:
         if kind == "load_y":
             return Role.LABEL
         return Role.GRADIENT if self._backward else Role.ACTIVATION
-
-    @staticmethod
-    def _fresh(name: str, taken: Mapping[str, Tensor] | set[str]) -> str:
-        """`name`, or with a number behind it where a model already uses it."""
-        candidate, number = name, 2
-        while candidate in taken:
-            candidate, number = f"{name} ({number})", number + 1
-        return candidate

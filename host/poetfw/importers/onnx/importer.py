@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from poetfw.errors import ModelError
+from poetfw.errors import ModelError, cut, listed
 from poetfw.importers.onnx.file import check_model, read_model
 from poetfw.importers.onnx.nodes import RULES
 from poetfw.importers.onnx.values import Node, UnsupportedError, Values
@@ -28,7 +28,7 @@ def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> 
 
     Raises:
         ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
-            are named.
+            are counted, and the first of which are named.
     """
     proto = read_model(path)
     try:
@@ -75,6 +75,8 @@ def _translate(nodes: Sequence[Node], values: Values) -> list[tuple[Node, str]]:
         rule = RULES.get(node.kind)
         if rule is None:
             refused.append((node, _UNKNOWN))
+        elif node.flaw is not None:
+            refused.append((node, node.flaw))
         elif all(values.is_bound(name) for name in node.inputs if name):
             try:
                 tensor = rule(node, values)
@@ -82,7 +84,8 @@ def _translate(nodes: Sequence[Node], values: Values) -> list[tuple[Node, str]]:
                 refused.append((node, str(error)))
             except ModelError as error:
                 refused.append((node, error.message))
-            except (IndexError, ValueError) as error:  # NumPy's, for axes that do not exist
+            # NumPy's, for axes that do not exist, and numbers that no array has
+            except (LookupError, ValueError, ArithmeticError, TypeError) as error:
                 refused.append((node, str(error)))
             else:
                 if tensor is not None:
@@ -93,10 +96,12 @@ def _translate(nodes: Sequence[Node], values: Values) -> list[tuple[Node, str]]:
 def _refuse(nodes: Sequence[tuple[Node, str]]) -> None:
     """Raise ModelError that names all of the nodes, unless there are none."""
     if nodes:
-        listed = "; ".join(f"{node.name!r:.120} ({node.kind}): {why}" for node, why in nodes)
-        count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        reasons = [
+            f"{cut(repr(node.name), 120)} ({cut(node.kind, 60)}): {why}" for node, why in nodes
+        ]
+        count = "1 node" if len(nodes) == 1 else f"{len(nodes):,} nodes"
         raise ModelError(
-            f"poetfw cannot train {count} of the model: {listed}",
+            f"poetfw cannot train {count} of the model: {listed(reasons, '; ')}",
             "poetfw trains networks of " + ", ".join(RULES),
         )
 
