@@ -96,7 +96,7 @@ class Cell:
         recomputes, page_ins, page_outs: counts of such steps.
 
     Raises:
-        ValueError: some of a plan's figures are None, and some are not.
+        ValueError: it has an energy without a peak, or a peak without an energy.
     """
 
     board: str
@@ -126,8 +126,8 @@ class Cell:
     page_outs: int | None = None
 
     def __post_init__(self) -> None:
-        if len({getattr(self, name) is None for name in (*_FIGURES, "overhead")}) > 1:
-            raise ValueError("a plan has all of its figures, or there is none")
+        if (self.energy_j is None) != (self.peak_bytes is None):
+            raise ValueError("a plan has both an energy and a peak")
 
     def to_json(self) -> dict[str, Any]:
         """Its fields by name."""

@@ -54,7 +54,7 @@ def print_error(error: PoetfwError, as_json: bool) -> None:
         if isinstance(error, InfeasibleError):
             document["minimum_budget_bytes"] = error.minimum_budget_bytes
         print_json({"error": document})
-    messages.print(f"[bold red]error:[/] {escaped(error.message)}")
+    messages.print(f"[bold red]error:[/] {escaped(error.message)}{':' if error.said else ''}")
     for line in error.said:
         messages.print(f"    {escaped(line)}")
     if error.try_next:

@@ -2,8 +2,8 @@
 
 `numpy.load` believes what a file declares: a few bytes can claim an array of terabytes, or a
 pickle. Here every member's declared size is checked, against the limit and against its header,
-before its data are unpacked. What counts is not the file's size, but that of what it unpacks to, and
-of the 32-bit numbers that are made of it.
+before its data are unpacked. What counts is not the file's size, but that of what it unpacks to,
+and of the 32-bit numbers that are made of it.
 """
 
 from __future__ import annotations
