@@ -160,7 +160,8 @@ class Results:
                     raise self._other()
                 continue
             try:
-                record = _RECORD.validate_python(parse_json(line))
+                parse_json(line)  # refuses numbers that pydantic lets pass
+                record = _RECORD.validate_json(line, strict=True)
             except ValueError as error:  # ValidationError is one
                 raise ProblemError(
                     f"{self._file}, line {number}: this is no result of a sweep",

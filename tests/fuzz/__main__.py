@@ -41,7 +41,9 @@ def main() -> int:
                 print(f"{name}:{seed}: {complaint}", file=sys.stderr)
             if asked.case:
                 print(f"{name}:{seed}: exit codes {outcome.codes}")
-    print(json.dumps({"cases": len(wanted), "failed": failed, "codes": dict(sorted(codes.items()))}))
+    print(
+        json.dumps({"cases": len(wanted), "failed": failed, "codes": dict(sorted(codes.items()))})
+    )
     return 1 if failed else 0
 
 

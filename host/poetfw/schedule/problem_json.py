@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
@@ -28,7 +29,8 @@ class _Strict(BaseModel):
 
 
 class _Transfer(_Strict):
-    bandwidth_bytes_per_s: float
+    bandwidth_bytes_per_s: float | None
+    """None where bytes take no time: JSON has no infinity."""
     latency_s: float
     energy_j_per_byte: float
     energy_j: float = 0.0
@@ -179,15 +181,26 @@ def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPl
 def _storage(document: _Storage) -> Storage:
     return Storage(
         document.block_bytes,
-        Transfer(**document.page_in.model_dump()),
-        Transfer(**document.page_out.model_dump()),
+        _transfer(document.page_in),
+        _transfer(document.page_out),
         document.overlap,
     )
 
 
-def _transfer_to_json(transfer: Transfer) -> dict[str, float]:
+def _transfer(document: _Transfer) -> Transfer:
+    bandwidth = document.bandwidth_bytes_per_s
+    return Transfer(
+        math.inf if bandwidth is None else bandwidth,
+        document.latency_s,
+        document.energy_j_per_byte,
+        document.energy_j,
+    )
+
+
+def _transfer_to_json(transfer: Transfer) -> dict[str, float | None]:
+    bandwidth = transfer.bandwidth_bytes_per_s
     return {
-        "bandwidth_bytes_per_s": transfer.bandwidth_bytes_per_s,
+        "bandwidth_bytes_per_s": None if math.isinf(bandwidth) else bandwidth,
         "latency_s": transfer.latency_s,
         "energy_j_per_byte": transfer.energy_j_per_byte,
         "energy_j": transfer.energy_j,
