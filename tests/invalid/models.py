@@ -199,6 +199,13 @@ def many_unknown(model: onnx.ModelProto) -> None:
     model.graph.node[-1].output[0] = "y"
 
 
+def many_of_one_name(model: onnx.ModelProto) -> None:
+    for number in range(20_000):
+        last = model.graph.node[-1]
+        before, last.output[0] = last.output[0], f"n{number}"
+        model.graph.node.append(helper.make_node("Relu", [f"n{number}"], [before], "dense 1"))
+
+
 REFERENCE = "an attribute of a function that the node is not in"
 
 CASES = (
@@ -248,6 +255,13 @@ CASES = (
         1,
         (r"'relu' (Erf\nerror: all is well\x1b[2J)",),
         onnx_file(forged),
+    ),
+    Case(
+        "20,000 nodes of one name",
+        BUILD,
+        1,
+        ("model 'net' has more than 1,000 ops: poetfw trains none so large",),
+        onnx_file(many_of_one_name),
     ),
     Case(
         "20,000 unknown operators",

@@ -14,6 +14,13 @@ from poetfw.ops import infer_output
 
 LARGEST_BATCH = 65_536
 
+MOST_OPS = 1_000
+"""A model may have so many ops. What orders them takes time and memory by the square of that."""
+
+
+class TooManyOpsError(ModelError):
+    """A model has more than `MOST_OPS` ops."""
+
 
 class GraphBuilder:
     """A graph being built. Tensors are known by their names.
@@ -70,8 +77,12 @@ class GraphBuilder:
         Where the name is taken already, a number is put behind it.
 
         Raises:
-            ModelError: the inputs or attributes do not fit the operator.
+            ModelError: the inputs or attributes do not fit the operator, or there are too many ops.
         """
+        if len(self._ops) == MOST_OPS:
+            raise TooManyOpsError(
+                f"model {self._name!r} has more than {MOST_OPS:,} ops: poetfw trains none so large"
+            )
         name = self._fresh(name)
         op = Op(name, kind, tuple(inputs), name, attributes or {})
         output = infer_output(op, [self._tensors[i] for i in inputs], Role.ACTIVATION)

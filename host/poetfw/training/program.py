@@ -184,6 +184,7 @@ class _Builder:
         self._fresh_ops, self._fresh_tensors = FreshNames(), FreshNames()
         self._backward = False
         self._gradients: dict[str, str] = {}
+        self._gradient_of: Counter[str] = Counter()  # of how many tensors each is the gradient
         self._trained: set[str] = set()
         for tensor in model.persistent:
             self._tensors[tensor.name] = tensor
@@ -242,7 +243,9 @@ class _Builder:
         before = self._gradients.get(tensor)
         if before is not None:
             gradient = self.emit("add", f"{tensor}.gradient", (before, gradient))
+            self._gradient_of[before] -= 1
         self._gradients[tensor] = gradient
+        self._gradient_of[gradient] += 1
 
     # Steps of make_program --------------------------------------------------------------------
 
@@ -321,7 +324,8 @@ class _Builder:
         kind = "sgd"
         inputs: tuple[str, ...] = (gradient,) if factor is None else (gradient, factor)
         if fuse:
-            position = next(i for i, op in enumerate(self._ops) if op.output == gradient)
+            last = len(self._ops) - 1  # where it most often is
+            position = next(i for i in range(last, -1, -1) if self._ops[i].output == gradient)
             fused = kind_of(self._ops[position]).fused_update
             if fused is not None and self._is_better_fused(position):
                 op = self._withdraw(position)
@@ -337,7 +341,7 @@ class _Builder:
         """
         op, later = self._ops[position], self._ops[position + 1 :]
         assert op.output is not None
-        if list(self._gradients.values()).count(op.output) > 1:
+        if self._gradient_of[op.output] > 1:
             return False
         waiting = set(op.inputs).difference(*(other.inputs for other in later)) if later else ()
         waiting_bytes = sum(self._tensors[name].size_bytes for name in waiting)

@@ -11,7 +11,7 @@ from poetfw.errors import ModelError, cut, listed
 from poetfw.importers.onnx.file import check_model, read_model
 from poetfw.importers.onnx.nodes import RULES
 from poetfw.importers.onnx.values import Node, UnsupportedError, Values
-from poetfw.models import GraphBuilder, Model
+from poetfw.models import GraphBuilder, Model, TooManyOpsError
 
 
 def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
@@ -82,6 +82,8 @@ def _translate(nodes: Sequence[Node], values: Values) -> list[tuple[Node, str]]:
                 tensor = rule(node, values)
             except UnsupportedError as error:
                 refused.append((node, str(error)))
+            except TooManyOpsError:
+                raise
             except ModelError as error:
                 refused.append((node, error.message))
             # NumPy's, for axes that do not exist, and numbers that no array has
