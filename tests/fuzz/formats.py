@@ -7,6 +7,7 @@ the way: from a network to its training step, its schedule problem and its stora
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -683,8 +684,10 @@ def make_project(random: Random, place: Place) -> Case:
             case _:
                 stage = random.choice(stages or [file])
                 if stage.suffix == ".json":
-                    with_changes = json.loads(stage.read_bytes() or b"null")
-                    _write_json(random, stage, with_changes, 1)
+                    document: Any = None  # where an earlier change left no JSON
+                    with contextlib.suppress(ValueError):
+                        document = json.loads(stage.read_bytes())
+                    _write_json(random, stage, document, 1)
                 else:
                     stage.write_bytes(_other_number(random, stage.read_bytes()))
         if not any(p.is_file() for p in project.rglob("*")):
