@@ -747,3 +747,6 @@ FORMATS: Mapping[str, Maker] = {
     "console": make_console,
 }
 """What makes a case of each format."""
+
+NEED_PROJECT = ("project", "console")
+"""The formats whose cases copy a built project."""

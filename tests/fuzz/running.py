@@ -65,13 +65,16 @@ class Worker:
         (folder / "home").mkdir()
         sweep.local_processes = _in_this_process  # type: ignore[assignment]
         self._draw_pictures = pipeline.draw_pictures
-        self.built = formats.build_project(folder / "built", self.command)
+        self._built = folder / "built"
         sys.addaudithook(self._watch)
         signal.signal(signal.SIGPROF, _stop)
         resource.setrlimit(resource.RLIMIT_AS, (_virtual_bytes() + MEMORY_LIMIT_BYTES,) * 2)
 
     def run(self, name: str, seed: int) -> Outcome:
         """Make a case, run its commands, and judge them."""
+        if name in formats.NEED_PROJECT and not self._built.exists():
+            pipeline.draw_pictures = _no_pictures
+            formats.build_project(self._built, self.command)
         outcome = Outcome()
         # They take a second and depend on nothing else; one build in fifty draws them.
         drawn = seed % 50 == 0
@@ -84,7 +87,7 @@ class Worker:
         tempfile.tempdir = str(root / "tmp")
         os.chdir(work)
         try:
-            case = formats.FORMATS[name](Random(f"{name}:{seed}"), formats.Place(work, self.built))
+            case = formats.FORMATS[name](Random(f"{name}:{seed}"), formats.Place(work, self._built))
             for command in case.commands:
                 self._judge(outcome, command, root, case.outs)
         finally:
