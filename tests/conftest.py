@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 
@@ -14,13 +16,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many graphs the properties hold for: each test recorded the numbers of its own."""
+    """How many graphs and files the properties hold for: each test recorded those of its own."""
+    passed = terminalreporter.stats.get("passed", ())
     graphs = {
         number
-        for report in terminalreporter.stats.get("passed", ())
+        for report in passed
         for name, numbers in report.user_properties
         if name == "random graphs"
         for number in numbers
     }
     if graphs:
         terminalreporter.write_line(f"random graphs: {len(graphs):,}")
+    cases: Counter[str] = Counter()
+    for report in passed:
+        for name, value in report.user_properties:
+            if name == "fuzz cases":
+                cases[value[0]] += value[1]
+    if cases:
+        counts = ", ".join(f"{name} {count:,}" for name, count in cases.items())
+        terminalreporter.write_line(f"fuzz cases: {cases.total():,} ({counts})")

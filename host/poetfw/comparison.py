@@ -18,6 +18,7 @@ from poetfw.limits import Deadline, Work
 from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.report import Line
 from poetfw.schedule import (
+    LARGEST_BYTES,
     MODELS_AS,
     SCHEDULERS,
     ExecutionPlan,
@@ -179,7 +180,8 @@ class Comparison:
         check_schedulers(schedulers)
         plans: dict[str, ExecutionPlan] = {}
         for fraction in sorted(set(fractions)):
-            problem = replace(self.problem, ram_bytes=int(fraction * self.everything.peak_bytes))
+            ram_bytes = min(LARGEST_BYTES, int(fraction * self.everything.peak_bytes))
+            problem = replace(self.problem, ram_bytes=ram_bytes)
             for name in sorted(dict.fromkeys(schedulers), key=_turn):
                 cell = self._blank(problem, fraction, name)
                 known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]

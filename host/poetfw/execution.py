@@ -10,7 +10,7 @@ from pathlib import Path
 from poetfw.boards import Board, load_board
 from poetfw.devices import Event, RunLog, emulator_command, run_firmware
 from poetfw.errors import OutputError
-from poetfw.firmware import RunRequest, SlotPurpose, set_request
+from poetfw.firmware import RunRequest, SlotPurpose, refuse_links, set_request
 from poetfw.ir import Tensor
 from poetfw.ops import Array
 from poetfw.pipeline import IMAGE, REPORT
@@ -67,10 +67,11 @@ def open_project(folder: Path, board: str | None = None) -> BuiltProject:
         board: name of the board it must be for; None for any.
 
     Raises:
-        OutputError: there is none, it was not compiled, its firmware is gone, or it is for
-            another board.
+        OutputError: there is none, it was not compiled, its firmware is gone, it is for another
+            board, or holds a link.
     """
     report = BuildReport.read(folder / REPORT)
+    refuse_links(folder)
     if board not in (None, report.board):
         raise OutputError(
             f"{folder} holds a build for {report.board}, not for {board}",

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from poetfw.boards import load_board
 from poetfw.comparison import (
@@ -34,10 +34,12 @@ from poetfw.comparison import (
 )
 from poetfw.errors import ConfigError, DeviceError, OutputError, ProblemError, ToolError
 from poetfw.planning import BuildSettings, load_model
+from poetfw.reading import parse_json, read_bytes
 from poetfw.report import Panel, draw_panels
 from poetfw.schedule import SolveOptions
 
 _SCHEMA_VERSION = 2
+_LARGEST_FILE_BYTES = 1 << 28
 _ABLATION = {
     "poet-remat-off": "paging only",
     "poet-paging-off": "remat only",
@@ -135,7 +137,7 @@ class Results:
         )
         self.cells: dict[Point, tuple[Cell, ...]] = {}
         try:
-            content = file.read_bytes() if file.exists() else b""
+            content = read_bytes(file, _LARGEST_FILE_BYTES) if file.exists() else b""
             whole = content[: content.rfind(b"\n") + 1]
             self._read(whole.splitlines())
             if content and not whole and not self._header_begins_with(content):
@@ -167,8 +169,9 @@ class Results:
                     raise self._other()
                 continue
             try:
-                record = _RECORD.validate_json(line)
-            except ValidationError as error:
+                parse_json(line)  # refuses numbers that pydantic lets pass
+                record = _RECORD.validate_json(line, strict=True)
+            except ValueError as error:  # ValidationError is one
                 raise ProblemError(
                     f"{self._file}, line {number}: this is no result of a sweep",
                     "delete that line: its point is computed again",
@@ -340,6 +343,6 @@ def _grouped(cells: Sequence[Cell], *names: str) -> dict[tuple[Any, ...], list[C
 
 def _is_json(line: bytes, document: Mapping[str, Any]) -> bool:
     try:
-        return bool(json.loads(line) == document)
+        return bool(parse_json(line) == document)
     except ValueError:
         return False

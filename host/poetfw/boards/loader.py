@@ -17,7 +17,8 @@ from poetfw.boards.board import (
     Power,
     Twin,
 )
-from poetfw.errors import BoardError
+from poetfw.errors import BoardError, listed
+from poetfw.reading import read_bytes
 from poetfw.resources import boards_dir
 from poetfw.transfer import Transfer
 
@@ -187,7 +188,7 @@ def _read(path: Path) -> Board:
             raise BoardError(
                 f"{path}: the file has more than {_LARGEST_FILE_BYTES} bytes, which no board needs"
             )
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_bytes(path, _LARGEST_FILE_BYTES).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise BoardError(f"{path}: not a TOML file: {error}") from error
     except OSError as error:
@@ -196,7 +197,7 @@ def _read(path: Path) -> Board:
         return _board(_BoardFile.model_validate(document), path)
     except ValidationError as error:
         raise BoardError(
-            f"{path}: " + "; ".join(_complaints(error)),
+            f"{path}: " + listed(list(_complaints(error)), "; "),
             f"compare it with a board that ships with poetfw: {boards_dir() / 'nrf52840.toml'}",
         ) from error
 

@@ -10,6 +10,7 @@ import click
 from poetfw.boards import load_board
 from poetfw.cli import output
 from poetfw.cli.options import (
+    Bytes,
     Positive,
     board_option,
     json_option,
@@ -53,7 +54,7 @@ from poetfw.training import LOSSES
 )
 @option(
     "--ram",
-    type=click.IntRange(1),
+    type=Bytes(1),
     metavar="BYTES",
     help="Budget of the arena.  [default: the board's RAM without stack and static data]",
 )

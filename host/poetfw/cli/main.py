@@ -132,7 +132,8 @@ def _refuse_usage(error: click.UsageError, as_json: bool) -> int:
         output.print_json_error(message, EXIT_USAGE)
     output.messages.print(f"[bold red]error:[/] {output.escaped(message)}")
     if error.ctx is not None:
-        output.messages.print(output.escaped(error.ctx.get_usage()))
+        for line in error.ctx.get_usage().splitlines():
+            output.messages.print(output.escaped(line))
         output.messages.print(f"Help:  {error.ctx.command_path} --help")
     return EXIT_USAGE
 

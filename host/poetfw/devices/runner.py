@@ -11,7 +11,7 @@ from pathlib import Path
 
 from poetfw.boards import Board
 from poetfw.devices.console import Event, parse_line
-from poetfw.devices.process import TimedOut, started
+from poetfw.devices.process import TimedOut, last_lines, started
 from poetfw.errors import DeviceError, ToolError
 
 SILENCE_S = 120.0
@@ -178,9 +178,10 @@ class _Transcript:
             raise DeviceError(f"{what}: {values} (exit code {code})", *_REBUILD)
         if code != 0 or end is None:
             raise DeviceError(
-                f"the firmware ended with exit code {code} before its report was complete"
-                + self._quoted(),
+                f"the firmware ended with exit code {code} before its report was complete",
                 *_REBUILD,
+                # of no use to the protocol: an emulator's or a sanitizer's message
+                said=last_lines(self.ignored, _LINES_QUOTED),
             )
         for word, heard in self._heard.items():
             if len(heard) != self._wanted[word]:
@@ -199,10 +200,3 @@ class _Transcript:
             storage_bytes_read=end.integer("read"),
             storage_bytes_written=end.integer("written"),
         )
-
-    def _quoted(self) -> str:
-        """The last lines that are not of the protocol: an emulator's or a sanitizer's message."""
-        if not self.ignored:
-            return ""
-        text = b"".join(self.ignored).decode(errors="replace").rstrip()
-        return ":\n" + "\n".join(f"    {line}" for line in text.splitlines())

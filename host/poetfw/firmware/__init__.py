@@ -5,6 +5,7 @@ from poetfw.firmware.project import (
     Project,
     check_output_folder,
     read_sources,
+    refuse_links,
     render_project,
     write_project,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "read_slots",
     "read_sources",
     "read_trace",
+    "refuse_links",
     "render_project",
     "sample_order",
     "set_request",

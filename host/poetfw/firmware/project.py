@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path, PurePosixPath
 import jinja2
 
 from poetfw.boards import Board
-from poetfw.errors import BoardError, OutputError
+from poetfw.errors import BoardError, OutputError, listed
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
     SYSTEM_SUFFIX,
@@ -24,6 +25,7 @@ from poetfw.firmware.platformio_ini import (
 )
 from poetfw.firmware.views import ProjectView
 from poetfw.interrupts import uninterrupted
+from poetfw.reading import parse_json, read_bytes
 from poetfw.resources import firmware_templates_dir
 
 MANIFEST = "poetfw.json"
@@ -243,8 +245,8 @@ def _check_output_folder(folder: Path) -> None:
         return
     manifest = folder / MANIFEST
     try:
-        listed = set(json.loads(manifest.read_bytes())["files"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        written = set(parse_json(read_bytes(manifest))["files"])
+    except (OSError, ValueError, LookupError, TypeError):
         raise OutputError(
             f"{folder} is not empty and holds no project of poetfw (no readable {MANIFEST})",
             "choose another folder with --out",
@@ -256,13 +258,43 @@ def _check_output_folder(folder: Path) -> None:
         if (path.is_symlink() or not path.is_dir())
         and path.relative_to(folder).parts[0] not in (BUILD_DIR, RUN_DIR)
     )
-    foreign = [path for path in foreign if path not in listed and path != MANIFEST]
+    foreign = [path for path in foreign if path not in written and path != MANIFEST]
     if foreign:
         raise OutputError(
-            f"{folder} holds files that poetfw did not write: {', '.join(foreign[:5])}"
-            + (f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""),
+            f"{folder} holds files that poetfw did not write: {listed(foreign, most=5)}",
             "move them elsewhere, or choose another folder with --out",
         )
+    refuse_links(folder)
+
+
+def refuse_links(folder: Path) -> None:
+    """Check that no file and no folder within a project is a link: what is written stays in it.
+
+    Raises:
+        OutputError: one is, or a folder cannot be read.
+    """
+    try:
+        link = _first_link(folder)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be used: {error.filename}: {error.strerror}") from error
+    if link is not None:
+        raise OutputError(
+            f"{link} is a link: what poetfw writes there would end up where it leads to",
+            f"remove it: rm {shlex.quote(str(link))}",
+            "or choose another folder with --out",
+        )
+
+
+def _first_link(folder: Path) -> Path | None:
+    waiting = [folder]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.is_symlink():
+                    return Path(entry.path)
+                if entry.is_dir():
+                    waiting.append(Path(entry.path))
+    return None
 
 
 def write_project(project: Project, folder: Path) -> None:

@@ -22,6 +22,9 @@ from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 
+LARGEST_INTEGER = 2**31 - 1
+"""No attribute of an op may be larger: a kernel's constants are 32-bit integers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -380,7 +383,7 @@ def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -
     """The attribute `name`: a tuple of `count` (None: any number of) ints of at least `minimum`.
 
     Raises:
-        ModelError: it is missing or something else.
+        ModelError: it is missing, something else, or beyond `LARGEST_INTEGER`.
     """
     value = op.attributes.get(name)
     if (
@@ -393,6 +396,7 @@ def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -
             f"op {op.name!r} ({op.kind}) needs attribute {name!r} to be {many}ints of at least "
             f"{minimum}, not {value!r}"
         )
+    _expect_small(op, name, value)
     return value
 
 
@@ -400,7 +404,7 @@ def expect_integer(op: Op, name: str, minimum: int, maximum: int | None = None) 
     """The attribute `name`: an int within [minimum, maximum].
 
     Raises:
-        ModelError: it is missing or something else.
+        ModelError: it is missing, something else, or beyond `LARGEST_INTEGER`.
     """
     value = op.attributes.get(name)
     if not isinstance(value, int) or value < minimum or (maximum is not None and value > maximum):
@@ -409,7 +413,16 @@ def expect_integer(op: Op, name: str, minimum: int, maximum: int | None = None) 
             f"op {op.name!r} ({op.kind}) needs attribute {name!r} to be an int {wanted}, "
             f"not {value!r}"
         )
+    _expect_small(op, name, (value,))
     return value
+
+
+def _expect_small(op: Op, name: str, values: Sequence[int]) -> None:
+    if any(value > LARGEST_INTEGER for value in values):
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) has attribute {name!r} beyond {LARGEST_INTEGER}: "
+            f"{max(values)}"
+        )
 
 
 def expect_number(op: Op, name: str, minimum: float, maximum: float = math.inf) -> float:

@@ -13,6 +13,7 @@ from poetfw.errors import ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
 from poetfw.memory import MemoryPlan
 from poetfw.ops import check_shapes
+from poetfw.reading import parse_json, read_bytes
 from poetfw.schedule import ExecutionPlan, Schedule, Step, StepKind
 from poetfw.training import Program
 
@@ -109,5 +110,5 @@ def read_stages(folder: Path) -> Stages:
 
 
 def _document(folder: Path, name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((folder / name).read_bytes())
+    document: dict[str, Any] = parse_json(read_bytes(folder / name))
     return document

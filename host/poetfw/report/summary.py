@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from poetfw.errors import OutputError
 from poetfw.limits import Timing
+from poetfw.reading import read_bytes
 from poetfw.schedule import ScheduleSummary
 
 _CHECKED = ConfigDict(extra="forbid", strict=True)
@@ -88,7 +89,7 @@ class BuildReport:
             OutputError: there is none, or it is malformed.
         """
         try:
-            return TypeAdapter(BuildReport).validate_json(path.read_bytes())
+            return TypeAdapter(BuildReport).validate_json(read_bytes(path))
         except (OSError, ValidationError) as error:
             raise OutputError(
                 f"{path.parent} holds no complete build of poetfw: {path.name} is missing or "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 from dataclasses import asdict
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
 from poetfw.errors import ProblemError
+from poetfw.reading import parse_json
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -30,7 +31,8 @@ class _Strict(BaseModel):
 
 
 class _Transfer(_Strict):
-    bandwidth_bytes_per_s: float
+    bandwidth_bytes_per_s: float | None
+    """None where bytes take no time: JSON has no infinity."""
     latency_s: float
     energy_j_per_byte: float
     energy_j: float = 0.0
@@ -45,7 +47,7 @@ class _Storage(_Strict):
 
 class _Node(_Strict):
     name: str
-    inputs: list[str]
+    inputs: Annotated[list[str], FailFast()]
     time_s: float
     energy_j: float
     output_bytes: int
@@ -63,7 +65,7 @@ class _Problem(_Strict):
     ram_bytes: int
     deadline_s: float | None = None
     storage: _Storage | None
-    nodes: list[_Node]
+    nodes: Annotated[list[_Node], FailFast()]
 
 
 class _Step(_Strict):
@@ -75,7 +77,7 @@ class _Answer(BaseModel):
     """Only the plan is read of an answer: its figures are the simulator's to find again."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
-    plan: list[_Step]
+    plan: Annotated[list[_Step], FailFast()]
 
 
 _Document = TypeVar("_Document", bound=BaseModel)
@@ -167,15 +169,26 @@ def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPl
 def _storage(document: _Storage) -> Storage:
     return Storage(
         document.block_bytes,
-        Transfer(**document.page_in.model_dump()),
-        Transfer(**document.page_out.model_dump()),
+        _transfer(document.page_in),
+        _transfer(document.page_out),
         document.overlap,
     )
 
 
-def _transfer_to_json(transfer: Transfer) -> dict[str, float]:
+def _transfer(document: _Transfer) -> Transfer:
+    bandwidth = document.bandwidth_bytes_per_s
+    return Transfer(
+        math.inf if bandwidth is None else bandwidth,
+        document.latency_s,
+        document.energy_j_per_byte,
+        document.energy_j,
+    )
+
+
+def _transfer_to_json(transfer: Transfer) -> dict[str, float | None]:
+    bandwidth = transfer.bandwidth_bytes_per_s
     return {
-        "bandwidth_bytes_per_s": transfer.bandwidth_bytes_per_s,
+        "bandwidth_bytes_per_s": None if math.isinf(bandwidth) else bandwidth,
         "latency_s": transfer.latency_s,
         "energy_j_per_byte": transfer.energy_j_per_byte,
         "energy_j": transfer.energy_j,
@@ -184,10 +197,10 @@ def _transfer_to_json(transfer: Transfer) -> dict[str, float]:
 
 def _read(kind: type[_Document], text: str | bytes, source: str) -> _Document:
     try:
-        return kind.model_validate(json.loads(text))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ProblemError(f"{source} is not JSON: {error}") from error
-    except ValidationError as error:
+        return kind.model_validate(parse_json(text))
+    except ValidationError as error:  # a ValueError as well
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the top level"
         raise ProblemError(f"{source}: at {place}: {first['msg']}") from error
+    except ValueError as error:
+        raise ProblemError(f"{source} is not JSON: {error}") from error

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import NoReturn
 
-from poetfw.errors import PlanError
+from poetfw.errors import PlanError, listed
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -91,8 +91,8 @@ class _Replay:
             self.refuse("there is no such node")
         match step.kind:
             case StepKind.COMPUTE:
-                in_place = following == Step(StepKind.FREE, node.in_place or "")
-                during = self.compute(node, in_place)
+                takes_over = following == (StepKind.FREE, node.in_place)
+                during = self.compute(node, node.in_place if takes_over else None)
             case StepKind.PAGE_IN:
                 during = self.page_in(node)
             case StepKind.PAGE_OUT:
@@ -104,7 +104,8 @@ class _Replay:
         self.during_bytes.append(during)
         self.live_bytes.append(self.live)
 
-    def compute(self, node: Node, in_place: bool) -> int:
+    def compute(self, node: Node, taken: str | None) -> int:
+        """Compute a node; its tensor takes over the bytes of the input `taken`, if there is one."""
         for name in node.inputs:
             if name not in self.computed:
                 self.refuse(f"input {name!r} has not been computed")
@@ -123,11 +124,10 @@ class _Replay:
         self.computed.add(node.name)
         self.compute_j.append(node.energy_j)
         self.times_s.append(node.time_s)
-        if in_place:
-            assert node.in_place is not None
-            self.clock.take_over(node.in_place)
+        if taken is not None:
+            self.clock.take_over(taken)
             self.live -= node.output_bytes
-            self.taken_over = node.in_place
+            self.taken_over = taken
         self.clock.compute(node.inputs, node.time_s)
         during = self.live + node.output_bytes + node.workspace_bytes
         self.put(node)
@@ -186,7 +186,7 @@ class _Replay:
             if name not in self.computed:
                 raise PlanError(f"the plan never computes node {name!r}")
         if self.ram:
-            names = ", ".join(repr(name) for name in self.nodes if name in self.ram)
+            names = listed([repr(name) for name in self.nodes if name in self.ram])
             raise PlanError(f"the plan ends with tensors in RAM that it must free: {names}")
         time_s = self.clock.makespan_s if self.overlap else math.fsum(self.times_s)
         deadline_s = self.problem.deadline_s

@@ -145,15 +145,18 @@ def _read_external(tensor: onnx.TensorProto, path: Path, room: int) -> int:
 
 def _contained(location: str, path: Path, name: str) -> Path:
     """The file of that location, which must lie in the model's folder, links followed."""
-    folder = path.parent.resolve()
-    inside = (
-        location
-        and "\0" not in location
-        and not PurePosixPath(location).is_absolute()
-        and not PureWindowsPath(location).anchor
-        and ".." not in PureWindowsPath(location).parts
-        and (folder / location).resolve().is_relative_to(folder)
-    )
+    try:
+        folder = path.parent.resolve()
+        inside = (
+            location
+            and "\0" not in location
+            and not PurePosixPath(location).is_absolute()
+            and not PureWindowsPath(location).anchor
+            and ".." not in PureWindowsPath(location).parts
+            and (folder / location).resolve().is_relative_to(folder)
+        )
+    except (OSError, RuntimeError) as error:  # RuntimeError: pathlib's, for a loop of links
+        raise ModelError(f"{path}: {location!r} cannot be read: {error}") from error
     if not inside:
         raise ModelError(
             f"{path}: the weights {name!r} are said to be in {location!r}; poetfw reads only "

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import onnx
 
-from poetfw.errors import ModelError
+from poetfw.errors import ModelError, cut, listed
 from poetfw.importers.onnx.file import check_model, opset, read_model
 from poetfw.importers.onnx.folding import folding_warnings
 from poetfw.importers.onnx.nodes import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.values import Node, UnsupportedError, Values
-from poetfw.models import GraphBuilder, Model
+from poetfw.models import GraphBuilder, Model, TooManyOpsError
 
 
 def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
@@ -30,7 +30,7 @@ def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> 
 
     Raises:
         ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
-            are named.
+            are counted, and the first of which are named.
     """
     proto = read_model(path)
     try:
@@ -80,6 +80,8 @@ def _translate(
         known = all(values.is_bound(name) for name in node.inputs if name)
         if node.kind not in RULES:
             reason: str | None = "poetfw has no such operator"
+        elif node.flaw is not None:
+            reason = node.flaw
         else:
             reason = _apply_rule(node, values) if known else None
         if reason is not None:
@@ -94,10 +96,13 @@ def _apply_rule(node: Node, values: Values) -> str | None:
     """Translate a node; returns why it cannot be trained, or None where it can."""
     try:
         tensor = RULES[node.kind](node, values)
+    except TooManyOpsError:
+        raise
     except ModelError as error:
         return error.message
-    except (UnsupportedError, IndexError, ValueError) as error:
-        return str(error)  # of NumPy, where there is no such axis
+    # NumPy's, for axes that do not exist, and numbers that no array has
+    except (UnsupportedError, LookupError, ValueError, ArithmeticError, TypeError) as error:
+        return str(error)
     if tensor is not None:
         values.bind(node.output, tensor)
     return None
@@ -106,10 +111,12 @@ def _apply_rule(node: Node, values: Values) -> str | None:
 def _refuse(nodes: Sequence[tuple[Node, str]]) -> None:
     """Raise ModelError that names all of the nodes, unless there are none."""
     if nodes:
-        listed = "; ".join(f"{node.name!r:.120} ({node.kind}): {why}" for node, why in nodes)
-        count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        reasons = [
+            f"{cut(repr(node.name), 120)} ({cut(node.kind, 60)}): {why}" for node, why in nodes
+        ]
+        count = "1 node" if len(nodes) == 1 else f"{len(nodes):,} nodes"
         raise ModelError(
-            f"poetfw cannot train {count} of the model: {listed}",
+            f"poetfw cannot train {count} of the model: {listed(reasons, '; ')}",
             "poetfw trains networks of " + ", ".join(sorted(RULES)),
         )
 

@@ -207,7 +207,7 @@ def _reshape_to(shape: tuple[int, ...], x: str, node: Node, values: Values) -> s
 
 def _slice(node: Node, values: Values) -> str:
     x = values.tensor(node.inputs[0])
-    starts, ends = (values.integers(name) for name in node.inputs[1:3])
+    starts, ends = (values.integers(name, open_ended=True) for name in node.inputs[1:3])
     axes = values.integers(node.inputs[3]) if node.has_input(3) else range(len(starts))
     steps = values.integers(node.inputs[4]) if node.has_input(4) else ()
     if any(step != 1 for step in steps):
