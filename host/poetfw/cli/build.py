@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,9 +25,8 @@ from poetfw.cli.options import (
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.limits import Deadline
-from poetfw.models import DEFAULT_MODEL
 from poetfw.pipeline import compile_build, plan_build, write_build
-from poetfw.planning import DEFAULT_DATA, BuildSettings
+from poetfw.planning import BuildSettings
 from poetfw.report import BuildReport
 from poetfw.training import LOSSES
 
@@ -37,29 +37,35 @@ from poetfw.training import LOSSES
 @board_option
 @option(
     "--model",
-    default=DEFAULT_MODEL,
+    default=BuildSettings.model,
     show_default=True,
     metavar="NAME|FILE.onnx",
     help="A built-in model (`poetfw models`), or an ONNX file.",
 )
 @option(
     "--data",
-    default=DEFAULT_DATA,
+    default=BuildSettings.data,
     show_default=True,
     metavar="NAME|FILE.npz",
     help="A built-in data set, or an NPZ file with arrays x and y.",
 )
 @option(
-    "--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples in a batch."
+    "--batch",
+    type=click.IntRange(1),
+    default=BuildSettings.batch,
+    show_default=True,
+    help="Samples in a batch.",
 )
 @option(
     "--ram",
+    "ram_bytes",
     type=Bytes(1),
     metavar="BYTES",
     help="Budget of the arena.  [default: the board's RAM without stack and static data]",
 )
 @option(
     "--deadline",
+    "deadline_s",
     type=Positive(),
     metavar="SECONDS",
     help="Upper bound on the time of one training step.",
@@ -85,7 +91,7 @@ from poetfw.training import LOSSES
 @option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
-    default=0,
+    default=BuildSettings.seed,
     show_default=True,
     help="Decides initial weights and the order of samples.",
 )
@@ -101,52 +107,21 @@ from poetfw.training import LOSSES
 @out_option
 @json_option
 def build(
-    board: str,
-    model: str,
-    data: str,
-    batch: int,
-    ram: int | None,
-    deadline: float | None,
-    scheduler: str,
-    loss: str | None,
-    learning_rate: float | None,
-    momentum: float | None,
-    weight_decay: float | None,
-    clip_norm: float | None,
-    freeze: tuple[str, ...],
-    seed: int,
-    work_limit: float,
     time_limit: float,
     toolchain: str,
     generate_only: bool,
     out: Path | None,
     as_json: bool,
+    **options: Any,  # the fields of BuildSettings
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
     end = Deadline(time_limit)
-    known = load_board(board)
+    settings = BuildSettings(time_limit_s=time_limit, **options)
+    known = load_board(settings.board)
     folder = out_folder(out, known)
     check_output_folder(folder)
     if not generate_only:
         choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
-    settings = BuildSettings(
-        board=board,
-        model=model,
-        data=data,
-        batch=batch,
-        ram_bytes=ram,
-        deadline_s=deadline,
-        scheduler=scheduler,
-        loss=loss,
-        learning_rate=learning_rate,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        clip_norm=clip_norm,
-        freeze=freeze,
-        seed=seed,
-        work_limit=work_limit,
-        time_limit_s=time_limit,
-    )
     with output.spinner() as progress:
         planned = plan_build(settings, progress, deadline=end)
         report = write_build(planned, folder)
@@ -158,7 +133,7 @@ def build(
     if as_json:
         output.print_json(report.to_json())
     else:
-        _print(report, end, board, folder == out_folder(None, known))
+        _print(report, end, settings.board, folder == out_folder(None, known))
 
 
 _LAYER_NAMES = {
