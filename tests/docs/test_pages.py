@@ -50,7 +50,7 @@ SHORTENED = {
     (
         "poetfw compare --board nrf52840 --batch 32 --schedulers dtr,checkmate,poet "
         "--plot energy.svg"
-    ): "--fractions 0.6 --time-limit 3",
+    ): "--fractions 0.6 --work-limit 3",
     (
         "poetfw sweep --boards nrf52840,rpi4 --models resnet18,vgg16 --deadlines none,1.2,1.5 "
         "--out sweep.jsonl --csv sweep.csv --plots plots"
