@@ -141,7 +141,7 @@ def arena_picture(
         height = max(stay.offset + stay.size_bytes for arena in arenas for stay in arena.stays)
         limits = {"board RAM": board_bytes, "budget": budget_bytes}
         near = [limit for limit in limits.values() if limit <= _DISTANT * height]
-        top = 1.07 * max(height, *near)
+        top = 1.07 * max([height, *near])
         large = [_draw_arena(*panel, top) for panel in zip(panels, arenas, strict=True)]
         for axes in panels:
             axes.axhspan(board_bytes, max(top, board_bytes), color="#E8E8E8", lw=0, zorder=-1)

@@ -238,6 +238,12 @@ def test_a_limit_far_away_is_named_but_not_shown() -> None:
     assert texts[:2] == ["board RAM (above)\n1,073,741,824 B", "budget\n48,000 B"]
 
 
+def test_both_limits_may_be_far_away() -> None:
+    stay = many(1, 1, 1).stays[0]
+    (axes,) = arena_picture([Arena("", (stay,), 1)], 2**40, 2**40, "title").axes
+    assert axes.get_ylim()[1] < 2 * (stay.offset + stay.size_bytes)
+
+
 # All pictures of a model ------------------------------------------------------------------------
 
 
