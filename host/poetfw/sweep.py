@@ -38,7 +38,7 @@ from poetfw.reading import parse_json, read_bytes
 from poetfw.report import Panel, draw_panels
 from poetfw.schedule import SolveOptions
 
-_SCHEMA_VERSION = 2
+SCHEMA_VERSION = 2
 _LARGEST_FILE_BYTES = 1 << 28
 _ABLATION = {
     "poet-remat-off": "paging only",
@@ -133,7 +133,7 @@ class Results:
         """
         self._file = file
         self._header = json.loads(
-            json.dumps({"schema_version": _SCHEMA_VERSION, "sweep": asdict(grid)})
+            json.dumps({"schema_version": SCHEMA_VERSION, "sweep": asdict(grid)})
         )
         self.cells: dict[Point, tuple[Cell, ...]] = {}
         try:

@@ -27,6 +27,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fuzz import mutate
 from invalid.makers import DONE, good_data, network
+from poetfw import sweep
 from poetfw.boards import list_boards
 from poetfw.comparison import Cell
 from poetfw.resources import boards_dir
@@ -34,6 +35,8 @@ from poetfw.schedule import (
     SCHEDULERS,
     Node,
     ScheduleProblem,
+    ScheduleSummary,
+    Status,
     Storage,
     Transfer,
     checkpoint_all_schedule,
@@ -435,7 +438,7 @@ _SETTINGS: Mapping[str, Any] = {
     "clip-norm": 1.0,
     "freeze": "hidden1*",
     "seed": 3,
-    "time-limit": 1,
+    "work-limit": 1,
     "toolchain": "auto",
     "steps": 2,
     "timeout": 5,
@@ -467,7 +470,7 @@ def make_settings(random: Random, place: Place) -> Case:
             "build --board linux --model mlp --generate-only --ram 1000000 "
             "--scheduler checkpoint-all",
             "schedule --board linux --model mlp --scheduler checkpoint-all",
-            "place buffers.csv --time-limit 1",
+            "place buffers.csv --work-limit 1",
             "models",
             "run --board linux",
         )
@@ -514,7 +517,7 @@ def _problem(random: Random) -> ScheduleProblem:
 def make_problem(random: Random, place: Place) -> Case:
     document = problem_to_json(_problem(random))
     _write_json(random, place.folder / "p.json", document)
-    command = ["schedule", "--problem", "p.json", "--time-limit", "1"]
+    command = ["schedule", "--problem", "p.json", "--work-limit", "1"]
     scheduler = "checkpoint-all" if random.random() < 0.6 else random.choice(tuple(SCHEDULERS))
     command += ["--scheduler", scheduler, *_json(random)]
     options = {
@@ -595,7 +598,7 @@ def make_csv(random: Random, place: Place) -> Case:
     if random.random() < 0.15:
         raw = mutate.content(random, raw)
     (place.folder / "buffers.csv").write_bytes(raw)
-    command = "place buffers.csv --time-limit 1 --bank fast=0:256".split()
+    command = "place buffers.csv --work-limit 1 --bank fast=0:256".split()
     if random.random() < 0.4:
         command += [f"--capacity={str(random.choice((mutate.integer(random), 512)))[:400]}"]
     if random.random() < 0.4:
@@ -616,14 +619,30 @@ def make_sweep(random: Random, place: Place) -> Case:
         batch=1,
         model_as="device",
         solver="HIGHS",
-        time_limit_s=1.0,
+        work_limit=1.0,
+        time_limit_s=60.0,
     )
-    lines: list[Any] = [{"schema_version": 1, "sweep": asdict(grid)}]
+    answer = ScheduleSummary(
+        scheduler="poet",
+        status=Status.OPTIMAL,
+        energy_j=1.5,
+        compute_energy_j=1.0,
+        paging_energy_j=0.5,
+        time_s=0.1,
+        peak_bytes=900,
+        recomputes=1,
+        page_ins=2,
+        page_outs=3,
+        bound_j=1.4,
+        gap=0.01,
+        bound_is_global=True,
+        window_gap=None,
+    )
+    lines: list[Any] = [{"schema_version": sweep.SCHEMA_VERSION, "sweep": asdict(grid)}]
     for point in grid.points():
         cell = Cell(
             *("linux", "mlp", 1, "device", None, None, point.ram_fraction, 1000),
-            *("poet", "optimal", "", 1.5, 1.0, 0.5, 0.1, 900, 0.2, 1.4, 0.01, True, None, 0.3),
-            *(1, 2, 3),
+            *("poet", "optimal", "", 0.2, answer, False, 0.3),
         )
         cells = [asdict(cell), asdict(cell) | {"scheduler": "checkpoint-all"}]
         lines.append({"point": asdict(point), "cells": cells})
@@ -637,8 +656,8 @@ def make_sweep(random: Random, place: Place) -> Case:
         path = place.folder / "s.jsonl"
         path.write_bytes(mutate.content(random, path.read_bytes()))
     command = (
-        "sweep --boards linux --models mlp --fractions 0.5,0.9 --out s.jsonl --time-limit 1 "
-        "--schedulers checkpoint-all,poet --jobs 1"
+        "sweep --boards linux --models mlp --fractions 0.5,0.9 --out s.jsonl --work-limit 1 "
+        "--time-limit 60 --schedulers checkpoint-all,poet --jobs 1"
     ).split()
     if random.random() < 0.5:
         command += ["--csv", "cells.csv"]
@@ -685,7 +704,7 @@ def make_project(random: Random, place: Place) -> Case:
                 stage = random.choice(stages or [file])
                 if stage.suffix == ".json":
                     document: Any = None  # where an earlier change left no JSON
-                    with contextlib.suppress(ValueError):
+                    with contextlib.suppress(ValueError, RecursionError):
                         document = json.loads(stage.read_bytes())
                     _write_json(random, stage, document, 1)
                 else:
