@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,7 +56,8 @@ class Mutant:
     Attributes:
         area: name of the list it is in.
         path: the file it is made in, from the checkout's root.
-        old, new: the text that is in the file exactly once, and what replaces it.
+        old: text that is in the file exactly once; a space stands for any white space.
+        new: what replaces it.
         tests: arguments of pytest: the tests that should notice.
         equivalent: why none can notice, if so.
     """
@@ -68,14 +70,18 @@ class Mutant:
     equivalent: str | None = None
 
     def __str__(self) -> str:
-        texts = (" ".join(text.split()) for text in (self.old, self.new))
-        return "{}: {} → {}".format(self.path, *texts)
+        return f"{self.path}: {self.old} → {self.new}"
+
+    def applied(self, text: str) -> tuple[str, int]:
+        """A file's text with the mistake, and how often it was made."""
+        old = r"\s+".join(re.escape(word) for word in self.old.split())
+        return re.subn(old, lambda _: self.new, text)
 
     def stale(self, root: Path) -> str | None:
         """Why it does not apply to a checkout any more; None if it does."""
         file = root / self.path
-        found = file.read_text().count(self.old) if file.is_file() else 0
-        if found != 1 or self.old == self.new:
+        found = self.applied(file.read_text())[1] if file.is_file() else 0
+        if found != 1:
             return f"its text is found {found} times"
         gone = [test for test in self.tests if not (root / test.partition("::")[0]).exists()]
         return f"there is no {gone[0]}" if gone else None
@@ -132,23 +138,22 @@ class Copy:
         file = self._root / mutant.path
         right, times = file.read_text(), file.stat()
         # Compiled modules are taken as up to date by time in seconds and size.
-        file.write_text(right.replace(mutant.old, mutant.new))
+        file.write_text(mutant.applied(right)[0])
         os.utime(file, (times.st_atime + 60, times.st_mtime + 60))
         try:
             code, failed = self.run(mutant.tests, keep_compiled=False)
         finally:
             file.write_text(right)
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-        match code:
-            case 0:
-                return Verdict(mutant, Fate.SURVIVED)
-            case 1:
-                wrong = mutant.equivalent is not None
-                return Verdict(mutant, Fate.MISJUDGED if wrong else Fate.KILLED, failed)
-        return Verdict(mutant, Fate.BROKEN, f"pytest ended with code {code}")
+        if code == _PASSED:
+            return Verdict(mutant, Fate.SURVIVED)
+        if code > _FAILED:
+            return Verdict(mutant, Fate.BROKEN, f"pytest ended with code {code}")
+        fate = Fate.KILLED if mutant.equivalent is None else Fate.MISJUDGED
+        return Verdict(mutant, fate, failed or "it crashes")
 
     def run(self, tests: Iterable[str], *, keep_compiled: bool) -> tuple[int, str]:
-        """Pytest's exit code for some tests, and the first that failed."""
+        """Pytest's exit code for some tests, below 0 for a crash, and the first that failed."""
         # What Hypothesis found in one run must not help the next.
         shutil.rmtree(self._root / ".hypothesis", ignore_errors=True)
         shutil.rmtree(self._temporary, ignore_errors=True)
