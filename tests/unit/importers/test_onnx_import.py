@@ -173,6 +173,17 @@ def test_reduce_mean_takes_its_axes_from_an_input(tmp_path: Path):
     assert_same_inference(path, import_onnx(path, 2))
 
 
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("axis", [1, 3])
+def test_a_split_may_be_uneven(tmp_path: Path, axis: int, part: int):
+    """8 into 3, 3 and 2, as ONNX has it: the last part is the smaller one."""
+    split = helper.make_node("Split", ["x"], ["p0", "p1", "p2"], axis=axis, num_outputs=3)
+    extents = [2, 4, 4, 4]
+    extents[axis] = 8
+    path = write(tmp_path, [split, node("Relu", f"p{part}")], {}, x=extents, opset=18)
+    assert_same_inference(path, import_onnx(path, 2, loss="mse"))
+
+
 @pytest.mark.parametrize(
     ("nodes", "constants"),
     [
@@ -375,6 +386,9 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
             "'j' has 20 entries, like no shape",
         ),
         ([node("Gemm", "x,w")], {"w": floats(8, 4)}, "2 axes only"),
+        ([node("Gemm", "x,w", transA=1)], {"w": floats(8, 4)}, "transA is 1, but must be 0"),
+        ([node("Gemm", "x,w", alpha=0.5)], {"w": floats(8, 4)}, "alpha is 0.5, but must be 1.0"),
+        ([node("Gemm", "x,w,w", beta=2.0)], {"w": floats(8, 4)}, "beta is 2.0, but must be 1.0"),
         ([node("Softmax", "x", "s"), node("Relu", "s")], {}, "only as the last node"),
         ([node("BatchNormalization", "x,w,w,w,v")], {"w": floats(3), "v": floats(2)}, "differ in"),
         (

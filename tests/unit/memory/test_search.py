@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import random
 import time
 
 import pytest
@@ -64,3 +66,39 @@ def test_fixed_buffers_in_paddings_leave_the_optimum(lowest, buffers):
         validate_placement(buffers, placement, capacity)
         assert placement.height_bytes == lowest >= placement.lower_bound_bytes
     assert place(buffers, capacity=lowest - 1).status is PlacementStatus.INFEASIBLE
+
+
+def lowest_height(buffers: list[Buffer]) -> int:
+    """By trying every order: some order of a lowest placement, from below, gives its height."""
+    best = sum(b.size + b.alignment for b in buffers)
+    for order in itertools.permutations(buffers):
+        at: dict[str, int] = {}
+        for b in order:
+            below = [a for a in order if a.id in at and a.overlaps_in_time(b)]
+            offset = max((at[a.id] + a.size for a in below), default=0)
+            at[b.id] = -(-offset // b.alignment) * b.alignment
+        best = min(best, max(at[b.id] + b.size for b in buffers))
+    return best
+
+
+@pytest.mark.parametrize("look", Look)
+def test_a_search_finds_what_enumeration_finds_and_no_more(look):
+    """Also with gaps: nothing here helps the search but itself."""
+    rng = random.Random(11)
+    gaps = 0
+    for _ in range(250):
+        buffers = []
+        for i in range(rng.randint(3, 6)):
+            lower = rng.randint(0, 6)
+            alignment = rng.choice([1, 1, 1, 2, 4])
+            size = rng.randint(1, 6)
+            buffers.append(Buffer(f"b{i}", lower, lower + rng.randint(1, 5), size, alignment))
+        lowest = lowest_height(buffers)
+        live = [sum(b.size for b in buffers if b.lower <= t < b.upper) for t in range(12)]
+        gaps += lowest > max(live)
+        for capacity in range(max(live), lowest + 3):
+            search = Search(buffers, capacity)
+            outcome = search.run([0.0] * len(buffers), look, 10**6, time.perf_counter() + 60)
+            expected = Outcome.FOUND if capacity >= lowest else Outcome.EXHAUSTED
+            assert outcome is expected, (buffers, capacity)
+    assert gaps > 20

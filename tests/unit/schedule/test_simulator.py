@@ -6,7 +6,7 @@ import pytest
 from schedule_problems import STORAGE, chain, plan
 
 from poetfw.errors import PlanError
-from poetfw.schedule import ScheduleProblem, simulate
+from poetfw.schedule import Node, ScheduleProblem, simulate
 
 KEEP = "a b c /b d /a /c e /d"
 PAGE = "a -a b /a c /b +a d /a /c e /d"
@@ -110,6 +110,40 @@ def test_the_deadline_bounds_all_steps() -> None:
     simulate(replace(chain(), deadline_s=time_s), plan(PAGE))
     with pytest.raises(PlanError, match="longer than its deadline"):
         simulate(replace(chain(), deadline_s=time_s * 0.999), plan(PAGE))
+
+
+@pytest.mark.parametrize(("share", "met"), [(1 - 1e-11, True), (1 - 1e-7, False)])
+def test_only_rounding_is_forgiven(share: float, met: bool) -> None:
+    time_s = simulate(chain(), plan(PAGE)).time_s
+    problem = replace(chain(), deadline_s=time_s * share)
+    if met:
+        simulate(problem, plan(PAGE))
+    else:
+        with pytest.raises(PlanError, match="longer than its deadline"):
+            simulate(problem, plan(PAGE))
+
+
+def test_what_is_written_over_is_freed_as_any_other_when_it_comes_back() -> None:
+    """b takes over a's bytes; a is computed again, read, and freed with bytes of its own."""
+    nodes = (
+        Node("a", (), 1.0, 1.0, 100),
+        Node("b", ("a",), 1.0, 1.0, 100, in_place="a"),
+        Node("c", ("b",), 1.0, 1.0, 300),
+        Node("d", ("a", "c"), 1.0, 1.0, 50, backward=True),
+    )
+    problem = ScheduleProblem("in place", 450, None, STORAGE, nodes)
+    simulation = simulate(problem, plan("a b /a c /b a d /a /c /d"))
+    assert simulation.during_bytes == (100, 100, 100, 400, 400, 400, 450, 450, 350, 50)
+    assert simulation.live_bytes == (100, 100, 100, 400, 300, 400, 450, 350, 50, 0)
+
+
+def test_what_is_freed_later_is_not_written_over() -> None:
+    nodes = (
+        Node("a", (), 1.0, 1.0, 100),
+        Node("b", ("a",), 1.0, 1.0, 100, in_place="a"),
+    )
+    problem = ScheduleProblem("in place", 200, None, STORAGE, nodes)
+    assert simulate(problem, plan("a b /b /a")).live_bytes == (100, 200, 100, 0)
 
 
 def test_paged_bytes_are_whole_blocks() -> None:
