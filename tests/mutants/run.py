@@ -7,15 +7,16 @@ of the checkout, and the tests that should notice it are run there.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -32,7 +33,7 @@ LARGEST_SURVIVING_SHARE = 0.03
 LONGEST_S = 300
 """A mutation that makes a test run for longer than this has been noticed."""
 
-_PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
+_PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 _PASSED, _FAILED = 0, 1
 
 
@@ -152,37 +153,53 @@ class Copy:
         fate = Fate.KILLED if mutant.equivalent is None else Fate.MISJUDGED
         return Verdict(mutant, fate, failed or "it crashes")
 
-    def run(self, tests: Iterable[str], *, keep_compiled: bool) -> tuple[int, str]:
+    def run(self, tests: Sequence[str], *, keep_compiled: bool) -> tuple[int, str]:
         """Pytest's exit code for some tests, below 0 for a crash, and the first that failed."""
         # What Hypothesis found in one run must not help the next.
         shutil.rmtree(self._root / ".hypothesis", ignore_errors=True)
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary.mkdir()
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(self._root / "host"),
-            "PYTHONHASHSEED": "0",
-            "OMP_NUM_THREADS": "1",
-            "TMPDIR": str(self._temporary),
-        }
-        if not keep_compiled:
-            environment["PYTHONDONTWRITEBYTECODE"] = "1"
-        try:
-            result = subprocess.run(
-                [sys.executable, *_PYTEST, *tests],
-                cwd=self._root,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=None if keep_compiled else LONGEST_S,
-            )
-        except subprocess.TimeoutExpired:
+        output = self._temporary / "output"
+        process = _CONTEXT.Process(
+            target=_pytest, args=(self._root, self._temporary, output, tests, keep_compiled)
+        )
+        process.start()
+        process.join(None if keep_compiled else LONGEST_S)
+        if process.is_alive():
+            os.killpg(process.pid or 0, signal.SIGKILL)
+            process.join()
             return _FAILED, "it takes too long"
-        failed = (s for s in result.stdout.splitlines() if s.startswith(("FAILED ", "ERROR ")))
-        return result.returncode, next(failed, "")
+        assert process.exitcode is not None
+        lines = output.read_text(errors="replace").splitlines()
+        failed = (line for line in lines if line.startswith(("FAILED ", "ERROR ")))
+        return process.exitcode, next(failed, "")
+
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+# Most of a test's time would go into importing these.
+_CONTEXT.set_forkserver_preload(["pytest", "hypothesis", "numpy", "onnx", "cvxpy", "torch"])
+
+
+def _pytest(
+    root: Path, temporary: Path, output: Path, tests: Sequence[str], keep_compiled: bool
+) -> None:
+    """Run tests in a copy; this process ends with pytest's exit code."""
+    os.setsid()
+    with output.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.chdir(root)
+    os.environ["PYTHONPATH"] = str(root / "host")
+    os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+    sys.path.insert(0, str(root / "host"))
+    if not keep_compiled:
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        sys.dont_write_bytecode = True
+    import pytest
+
+    code = pytest.main([*_PYTEST, *tests])
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def judge_all(
@@ -219,6 +236,7 @@ def main(only: str, jobs: int, as_json: bool, lists: Path, checkout: Path) -> No
     Exits with 1 if more than 3% survive, one survives unexplained, or an entry of the lists is
     wrong; with 2 if a test fails without any mutation.
     """
+    os.environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     console = Console(stderr=True, highlight=False, markup=False)
     mutants = [mutant for mutant in load(lists) if only in f"{mutant.area}: {mutant}"]
     if not mutants:

@@ -55,9 +55,7 @@ def _samples(features: int) -> list[tuple[Array, Array]]:
 def _image(features: int) -> tuple[bytes, tuple[Slot, ...]]:
     program, weights = _program(features)
     slots = assign_slots(program, ())
-    return write_image(
-        program, "1a2b3c4d", slots, weights, *_samples(features), REQUEST
-    ), slots
+    return write_image(program, "1a2b3c4d", slots, weights, *_samples(features), REQUEST), slots
 
 
 def _header(content: bytes) -> dict[str, int]:
@@ -185,7 +183,9 @@ def test_samples_of_another_size_are_another_builds(tmp_path: Path) -> None:
         read_samples(path, _program(128)[0])
 
 
-@pytest.mark.parametrize(("byte", "bad"), [(0, True), (-16, True), (-12, True), (-4, True), (-8, False)])
+@pytest.mark.parametrize(
+    ("byte", "bad"), [(0, True), (-16, True), (-12, True), (-4, True), (-8, False)]
+)
 def test_a_slot_is_read_only_if_all_of_it_is_right(tmp_path: Path, byte: int, bad: bool) -> None:
     """The generation alone, at -8, says nothing of what is in it."""
     content, slots = _image(127)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -35,23 +36,32 @@ def two_readers() -> Graph:
     return builder.build(builder.op("add", "sum", (active, flat)))[0]
 
 
-@pytest.fixture(scope="module")
-def program() -> Program:
-    return make_program(two_readers(), "mse", Sgd())
+def two_halves() -> Graph:
+    """x [1, 6] -> linear [1, 8], of which both halves are read apart: they are windows."""
+    builder = GraphBuilder("two halves", "x", (1, 6))
+    weight = np.ones((8, 6), np.float32)
+    y = builder.op("linear", "y", (builder.input, builder.parameter("w", weight)))
+    halves = [
+        builder.op("slice", f"from{start}", (y,), {"axis": 1, "start": start, "length": 4})
+        for start in (0, 4)
+    ]
+    return builder.build(builder.op("add", "sum", halves))[0]
 
 
-@pytest.fixture(scope="module")
-def plan(program: Program) -> Plan:
-    return plan_unscheduled(program, BOARD, analytic_costs(program.training, BOARD))
+class Lowered(NamedTuple):
+    """A program, its plan, and the step that it was lowered to."""
+
+    program: Program
+    plan: Plan
+    step: StepView
 
 
-@pytest.fixture(scope="module")
-def step(program: Program, plan: Plan) -> StepView:
-    slots = assign_slots(program, plan.training.plan)
-    lowered = lower(
-        program, BOARD, plan.training.plan, plan.evaluation.plan, plan.memory, slots
-    )
-    return lowered.view.training
+def lowered(graph: Graph) -> Lowered:
+    program = make_program(graph, "mse", Sgd())
+    plan = plan_unscheduled(program, BOARD, analytic_costs(program.training, BOARD))
+    steps = plan.training.plan, plan.evaluation.plan
+    lowering = lower(program, BOARD, *steps, plan.memory, assign_slots(program, steps[0]))
+    return Lowered(program, plan, lowering.view.training)
 
 
 def _address(stays: tuple[Allocation, ...], tensor: str, index: int) -> int:
@@ -59,9 +69,8 @@ def _address(stays: tuple[Allocation, ...], tensor: str, index: int) -> int:
     return stay.offset
 
 
-def test_a_view_is_copied_exactly_where_it_lies_elsewhere(
-    program: Program, plan: Plan, step: StepView
-) -> None:
+def test_a_view_is_copied_exactly_where_it_lies_elsewhere() -> None:
+    program, plan, step = lowered(two_readers())
     ops = {op.name: op for op in program.training.ops}
     lasting = [(i, s) for i, s in enumerate(plan.training.plan) if s.kind is not StepKind.FREE]
     moved = []
@@ -79,22 +88,27 @@ def test_a_view_is_copied_exactly_where_it_lies_elsewhere(
     assert set(moved) == {True, False}
 
 
-def test_every_operand_of_a_call_is_where_the_memory_plan_says(
-    program: Program, plan: Plan, step: StepView
-) -> None:
-    offsets = {define.name: int(re.search(r"\+ (\d+)u", define.value)[1]) for define in step.addresses}
-    by_owner = {stay.owner: stay for stay in plan.memory.training}
+@pytest.mark.parametrize("graph", [two_readers(), two_halves()], ids=lambda graph: graph.name)
+def test_every_operand_of_a_call_is_where_the_memory_plan_says(graph: Graph) -> None:
+    program, plan, step = lowered(graph)
+    values = {define.name: define.value for define in step.addresses}
+    stays = {stay.owner: stay for stay in plan.memory.training}
     ops = {op.name: op for op in program.training.ops}
     lasting = [s for s in plan.training.plan if s.kind is not StepKind.FREE]
     for plan_step, statement in zip(lasting, step.statements, strict=True):
         op = ops[plan_step.node]
-        operands = [*op.inputs, *([op.output] if op.output else [])]
-        transient = [n for n in operands if not program.training.by_name[n].role.persistent]
+        names = [*op.inputs, *([op.output] if op.output else [])]
+        tensors = [program.training.by_name[name] for name in names]
         named = re.findall(r"\bT\d+(?:_\d+)?\b", statement.comment)
-        assert [offsets[name] for name in named] == [by_owner[name].offset for name in transient]
+        assert [values[name] for name in named] == [
+            f"((float *)(void *)(poet_arena + {stays[t.base or t.name].offset + t.offset_bytes}u))"
+            for t in tensors
+            if not t.role.persistent
+        ]
 
 
-def test_a_step_says_what_it_holds_and_for_how_long(plan: Plan, step: StepView) -> None:
+def test_a_step_says_what_it_holds_and_for_how_long() -> None:
+    _, plan, step = lowered(two_readers())
     rows = {row.holds: row for row in step.memory_map}
     numbers = np.cumsum([s.kind is not StepKind.FREE for s in plan.training.plan])
     assert len(rows) == len(plan.memory.training)

@@ -47,6 +47,10 @@ def test_recomputing_costs_again() -> None:
     assert (simulation.recomputes, simulation.peak_bytes) == (1, 550)
 
 
+def test_every_recompute_counts() -> None:
+    assert simulate(chain(), plan("a b /a a /a c /b a d /a /c e /d")).recomputes == 2
+
+
 def test_a_page_stays_in_aux() -> None:
     simulation = simulate(chain(), plan("a -a /a +a b /a +a c /b d /a /c e /d"))
     assert (simulation.page_ins, simulation.page_outs) == (2, 1)
@@ -57,6 +61,7 @@ def test_a_page_stays_in_aux() -> None:
     [
         ("b", "step 0 (compute of 'b'): input 'a' has not been computed"),
         ("a /a b", "step 2 (compute of 'b'): input 'a' is not in RAM"),
+        ("a -a /a b", "step 3 (compute of 'b'): input 'a' is not in RAM"),
         ("a a", "step 1 (compute of 'a'): its tensor is in RAM already"),
         ("a b c d e e", "step 5 (compute of 'e'): it may not be computed again"),
         ("a +a", "step 1 (page-in of 'a'): there is no copy of it in AUX"),
@@ -81,6 +86,8 @@ def test_refuses_what_a_node_forbids() -> None:
     with pytest.raises(PlanError, match=r"step 5 .*may not be computed again after 'c'$"):
         simulate(with_node("a", recompute_before="c"), plan(RECOMPUTE))
     simulate(with_node("a", recompute_before="d"), plan(RECOMPUTE))
+    with pytest.raises(PlanError, match=r"step 5 .*may not be computed again after 'b'$"):
+        simulate(with_node("a", recompute_before="b"), plan(RECOMPUTE))  # b is freed by then
     with pytest.raises(PlanError, match=r"step 1 .*may not be paged$"):
         simulate(with_node("a", page=False), plan(PAGE))
     with pytest.raises(PlanError, match=r"step 1 .*there is no storage$"):
