@@ -33,6 +33,9 @@ LARGEST_SURVIVING_SHARE = 0.03
 LONGEST_S = 300
 """A mutation that makes a test run for longer than this has been noticed."""
 
+_PRELOADED = "pytest,hypothesis,numpy,onnx,cvxpy,torch"
+"""Most of a test's time would go into importing these."""
+
 _PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 _PASSED, _FAILED = 0, 1
 
@@ -176,8 +179,6 @@ class Copy:
 
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-# Most of a test's time would go into importing these.
-_CONTEXT.set_forkserver_preload(["pytest", "hypothesis", "numpy", "onnx", "cvxpy", "torch"])
 
 
 def _pytest(
@@ -230,13 +231,15 @@ def judge_all(
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @click.option("--lists", type=click.Path(path_type=Path), default=LISTS, hidden=True)
 @click.option("--checkout", type=click.Path(path_type=Path), default=CHECKOUT, hidden=True)
-def main(only: str, jobs: int, as_json: bool, lists: Path, checkout: Path) -> None:
+@click.option("--preload", default=_PRELOADED, hidden=True)
+def main(only: str, jobs: int, as_json: bool, lists: Path, checkout: Path, preload: str) -> None:
     """Apply every mutation of the lists, and print those that no test notices.
 
     Exits with 1 if more than 3% survive, one survives unexplained, or an entry of the lists is
     wrong; with 2 if a test fails without any mutation.
     """
     os.environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+    _CONTEXT.set_forkserver_preload(preload.split(","))
     console = Console(stderr=True, highlight=False, markup=False)
     mutants = [mutant for mutant in load(lists) if only in f"{mutant.area}: {mutant}"]
     if not mutants:

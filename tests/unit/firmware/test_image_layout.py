@@ -138,9 +138,9 @@ def _with(content: bytes, **changes: int) -> bytes:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"first": 2},
-        {"held_out_first": 9},
-        {"held_out_first": 11},
+        {"first": 2, "held_out_first": 11, "slots": 19, "blocks": 30},
+        {"held_out_first": 9, "slots": 17},
+        {"held_out_first": 11, "slots": 19, "blocks": 30},
         {"slots": 17},
         {"slots": 19},
         {"blocks": 17},
@@ -152,9 +152,10 @@ def _with(content: bytes, **changes: int) -> bytes:
 )
 def test_a_layout_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, int]) -> None:
     path = tmp_path / "image"
-    path.write_bytes(_with(_image(127)[0]))
+    content = _image(127)[0] + bytes(30 * BLOCK)
+    path.write_bytes(_with(content))
     assert read_request(path) == REQUEST
-    path.write_bytes(_with(_image(127)[0], **changes))
+    path.write_bytes(_with(content, **changes))
     with pytest.raises(DeviceError, match="no storage image of poetfw"):
         read_request(path)
 
