@@ -36,7 +36,7 @@ LONGEST_S = 300
 _PRELOADED = "pytest,hypothesis,numpy,onnx,cvxpy,torch"
 """Most of a test's time would go into importing these."""
 
-_PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
+_PYTEST = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 _PASSED, _FAILED = 0, 1
 
 
