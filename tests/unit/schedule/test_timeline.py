@@ -15,6 +15,7 @@ from poetfw.schedule import (
     simulate,
     solve,
 )
+from poetfw.schedule.timeline import Clock
 from poetfw.schedule.transfers import plan_transfers
 
 COMPUTE, IN, OUT, FREE = StepKind.COMPUTE, StepKind.PAGE_IN, StepKind.PAGE_OUT, StepKind.FREE
@@ -47,6 +48,24 @@ PAGED = (
     Step(FREE, "c"),
     Step(FREE, "d"),
 )
+
+
+def test_core_and_channel_wait_for_each_other_where_they_must() -> None:
+    clock = Clock(overlap=True)
+    clock.compute((), 1.0)
+    clock.page_out("a", 5.0)  # 1 to 6
+    assert clock.makespan_s == 6.0
+    clock.compute(("a",), 1.0)  # 1 to 2: reading what is on its way out is no matter
+    clock.take_over("a")  # but writing over it is
+    clock.compute(("a",), 1.0)  # 6 to 7
+    clock.page_in("a", 2.0)  # 7 to 9
+    clock.page_in("b", 2.0)  # 9 to 11
+    clock.compute(("a",), 1.0)  # 9 to 10
+    clock.free("b")  # 11
+    starts = [span.start_s for span in clock.spans]
+    assert starts == [0.0, 1.0, 1.0, 6.0, 7.0, 9.0, 9.0, 11.0]
+    assert clock.makespan_s == 11.0
+    assert clock.stall_s == (6.0 - 2.0) + (9.0 - 7.0) + (11.0 - 10.0)
 
 
 def test_without_overlap_every_step_takes_its_time() -> None:

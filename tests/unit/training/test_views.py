@@ -177,8 +177,14 @@ def test_a_slice_does_not_keep_a_larger_tensor_alone(late: bool) -> None:
 def test_slices_of_parameters_stay() -> None:
     builder = GraphBuilder("table", "x", (1, 2))
     table = builder.parameter("table", np.ones((3, 2), np.float32))
-    row = builder.op("slice", "row", (table,), {"axis": 0, "start": 1, "length": 1})
-    graph, _ = builder.build(builder.op("add", "y", (builder.input, row)))
+    rows = [
+        builder.op("slice", f"row{i}", (table,), {"axis": 0, "start": i, "length": 1})
+        for i in range(3)  # together all of it, so that nothing else speaks against windows
+    ]
+    y = builder.input
+    for i, row in enumerate(rows):
+        y = builder.op("add", f"sum{i}", (y, row))
+    graph, _ = builder.build(y)
     assert open_windows(graph) == graph
 
 
