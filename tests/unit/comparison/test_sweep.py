@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from poetfw import sweep
 from poetfw.comparison import Cell, Task
 from poetfw.errors import BoardError, ConfigError, ModelError, OutputError, ProblemError, ToolError
+from poetfw.report import Panel
 from poetfw.sweep import (
     Grid,
     Point,
@@ -185,6 +187,27 @@ def test_plots_are_of_what_there_is() -> None:
     assert set(pictures) == {"energy.png", "ablation.png", "capuchin.png"}
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
     assert draw_plots([], "svg") == {}
+
+
+def test_energy_is_drawn_at_the_loosest_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Panel] = []
+
+    def draw(panels: Sequence[Panel], *_: Any) -> bytes:
+        drawn.extend(panels)
+        return b""
+
+    monkeypatch.setattr(sweep, "draw_panels", draw)
+    cell = cells_of(POINTS[0])[0]
+    for factors, shown in (((1.2, None, 2.0), None), ((1.2, 2.0), 2.0)):
+        drawn.clear()
+        draw_plots(
+            [
+                replace(cell, deadline_factor=f, overhead=0.0 if f == shown else 9.0)
+                for f in factors
+            ],
+            "svg",
+        )
+        assert [line.points for panel in drawn[:1] for line in panel.lines] == [((0.7, 0.0),)]
 
 
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,13 @@ def test_a_load_pays_for_whole_blocks_of_storage():
     assert one.energy_j == pytest.approx(0.33 * one.time_s, rel=1e-4)
 
 
+def test_a_load_that_calculates_as_well_does_one_after_the_other():
+    both = cost_of(Work(macs=3_185_000, bytes_moved=0, storage_bytes=512), BOARD)
+    alone = cost_of(Work(macs=0, bytes_moved=0, storage_bytes=512), BOARD)
+    assert both.time_s == pytest.approx(1.0 + alone.time_s)
+    assert both.energy_j == pytest.approx(10.98e-3 + alone.energy_j)
+
+
 def test_every_op_of_a_graph_has_a_cost_that_survives_json():
     graph = Graph(
         name="g",
@@ -51,7 +58,12 @@ def test_a_cost_is_finite_and_not_negative(value: float):
 
 @pytest.mark.parametrize(
     "document",
-    [{}, {"schema_version": 2}, {"schema_version": 1, "board": "b", "analytic": True, "ops": []}],
+    [
+        {},
+        {"schema_version": 0},
+        {"schema_version": 2},
+        {"schema_version": 1, "board": "b", "analytic": True, "ops": []},
+    ],
 )
 def test_malformed_json_is_refused(document: dict[str, object]):
     with pytest.raises(ProblemError, match="cost table"):

@@ -17,7 +17,7 @@ from poetfw.schedule.plan import lower
 
 
 def optimum(problem: ScheduleProblem) -> float | None:
-    """The least energy; None if there is no schedule. Its plan is one that the simulator accepts."""
+    """The least energy, of a plan that the simulator accepts; None if there is no schedule."""
     graph = Indexed.of(problem)
     compact = formulate(graph)
     solution = solve_program(compact.program, SolverOptions(gap=0.0))
@@ -30,7 +30,7 @@ def optimum(problem: ScheduleProblem) -> float | None:
 
 
 def test_an_input_that_stays_is_not_written_over() -> None:
-    """While b is computed, a, which c reads as well, and 50 bytes of workspace are live beside it."""
+    """While b is computed, a, which c reads too, and 50 bytes of workspace are live beside it."""
     nodes = (
         Node("a", (), 1.0, 1.0, 100, recompute=False),
         Node("b", ("a",), 1.0, 1.0, 100, workspace_bytes=50, in_place="a", recompute=False),
@@ -82,7 +82,7 @@ def test_the_smallest_tensors_are_those_within_their_share(
 ) -> None:
     """Of a budget of 1,000 bytes; sizes 100, 200, 300 and 400 add up to 100, 300, 600 and 1,000."""
     nodes = tuple(
-        Node(name, (), 1.0, 1.0, size) for name, size in zip("abcd", (100, 200, 300, 400))
+        Node(name, (), 1.0, 1.0, 100 * number) for number, name in enumerate("abcd", start=1)
     )
     contracted = contract(ScheduleProblem("sizes", 1000, None, STORAGE, nodes), means, share)
     changed = [
@@ -125,3 +125,54 @@ def test_what_is_joined_costs_and_may_do_what_both_did(
     steps = contraction.expand(plan("x j k /j /x u /k"))
     assert [step.node for step in steps if step.kind is StepKind.COMPUTE] == list("xijku")
     simulate(problem, steps)
+
+
+@pytest.mark.parametrize("means", Means)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"output_bytes": 201},
+        {"page": False},
+        {"recompute": False},
+        {"backward": True},
+        {"recompute_before": "u"},
+        {"inputs": ("x", "i")},
+    ],
+    ids=str,
+)
+def test_what_could_not_be_held_instead_is_not_joined(
+    means: Means, changes: dict[str, object]
+) -> None:
+    nodes = (
+        Node("x", (), 1.0, 1.0, 100),
+        Node("i", ("x",), 1.0, 1.0, 200),
+        replace(Node("j", ("i",), 1.0, 1.0, 200), **changes),  # type: ignore[arg-type]
+        Node("k", ("j", "x"), 1.0, 1.0, 300),
+        Node("u", ("k", "x"), 1.0, 1.0, 0, recompute=False),
+    )
+    contraction = contract(ScheduleProblem("apart", 1000, None, STORAGE, nodes), means, 0.0)
+    assert [node.name for node in contraction.contracted.nodes] == ["x", "i", "j", "k", "u"]
+
+
+@pytest.mark.parametrize(
+    ("over_i", "means", "taken"),
+    [
+        (True, Means.RESTRICTION, "x"),
+        (True, Means.RELAXATION, "x"),
+        (False, Means.RESTRICTION, None),
+        (False, Means.RELAXATION, "x"),
+    ],
+)
+def test_what_is_joined_takes_over_what_the_first_may(
+    over_i: bool, means: Means, taken: str | None
+) -> None:
+    nodes = (
+        Node("x", (), 1.0, 1.0, 200),
+        Node("i", ("x",), 1.0, 1.0, 200, in_place="x"),
+        Node("j", ("i",), 1.0, 1.0, 200, in_place="i" if over_i else None),
+        Node("k", ("j", "x"), 1.0, 1.0, 300),
+    )
+    contraction = contract(ScheduleProblem("over", 1000, None, STORAGE, nodes), means, 0.0)
+    joined = {node.name: node for node in contraction.contracted.nodes}
+    assert contraction.chains["j"] == ("i", "j")
+    assert joined["j"].in_place == taken
