@@ -48,7 +48,7 @@ class Fate(StrEnum):
     STALE = "stale"
     """Its text is not in its file exactly once, or a test that it names is gone."""
     BROKEN = "broken"
-    """Its tests could not even be collected: any import would notice it, so it shows nothing."""
+    """Its tests could not begin: any import, or the compiler, would notice it."""
     MISJUDGED = "misjudged"
     """It is said to change nothing, but a test failed."""
 
@@ -151,8 +151,8 @@ class Copy:
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
         if code == _PASSED:
             return Verdict(mutant, Fate.SURVIVED)
-        if code > _FAILED:
-            return Verdict(mutant, Fate.BROKEN, f"pytest ended with code {code}")
+        if code > _FAILED or failed.startswith("ERROR"):
+            return Verdict(mutant, Fate.BROKEN, failed or f"pytest ended with code {code}")
         fate = Fate.KILLED if mutant.equivalent is None else Fate.MISJUDGED
         return Verdict(mutant, fate, failed or "it crashes")
 
