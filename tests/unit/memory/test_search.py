@@ -82,6 +82,23 @@ def lowest_height(buffers: list[Buffer]) -> int:
 
 
 @pytest.mark.parametrize("look", Look)
+@pytest.mark.parametrize(
+    "buffers",
+    [
+        [(2, 3, 3, 2), (3, 4, 2, 4), (0, 2, 8, 2), (6, 9, 4, 1), (3, 5, 4, 4), (2, 7, 7, 2)],
+        [(6, 8, 7, 2), (4, 6, 3, 4), (3, 5, 3, 2), (5, 7, 4, 4), (5, 8, 2, 2), (4, 6, 2, 2)],
+    ],
+)
+def test_a_gap_beside_a_buffer_may_stay_where_there_is_room(look, buffers):
+    """Of lower, upper, size and alignment: no placement so low is without one."""
+    rows = [Buffer(f"b{i}", *row) for i, row in enumerate(buffers)]
+    assert lowest_height(rows) == 13
+    for capacity, expected in ((13, Outcome.FOUND), (12, Outcome.EXHAUSTED)):
+        search = Search(rows, capacity)
+        assert search.run([0.0] * 6, look, 10**6, time.perf_counter() + 60) is expected
+
+
+@pytest.mark.parametrize("look", Look)
 def test_a_search_finds_what_enumeration_finds_and_no_more(look):
     """Also with gaps: nothing here helps the search but itself."""
     rng = random.Random(11)

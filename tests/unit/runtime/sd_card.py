@@ -120,7 +120,7 @@ class Card:
         if selected and not self._selected:
             self._require(self._bytes_unselected >= 1, "no clock for the card to leave the bus")
         if self._selected and not selected:
-            self._require(not self._moving, "deselected in the middle of a block")
+            self._require(not self._moving, "deselected in the middle of an answer or a block")
             self._require(not self._many, "deselected before many blocks are stopped")
         self._selected = selected
         self._bytes_unselected = 0
@@ -148,7 +148,7 @@ class Card:
             self.misuse.append(misuse)
 
     def _start(self) -> None:
-        self._moving = False  # a block's bytes
+        self._moving = False  # an answer's bytes, or a block's
         self._many = False  # until they are stopped
         self._line = self._listen()
         self._sending = next(self._line)
@@ -209,13 +209,17 @@ class Card:
         self._require(frame[5] == crc7(frame[:5]) << 1 | 1, f"command {number} has a wrong CRC")
         application, self._application = self._application, False
         right, extra = self._execute(number, argument, application)
+        self._moving = True
         response = self.faults.responses.get(number, right)
         if number == 12:
             yield from self._silence([0x00])  # the stuff byte: anything, and it means nothing
         yield from self._silence([0xFF] * self.faults.response_bytes)
         if response is None:
+            self._moving = False
             return None
-        yield from self._silence([response, *extra])
+        yield from self._silence([response])
+        self._moving = False
+        yield from self._silence(extra)
         if number == 12:
             if not self._busy:
                 self._be_busy(16 / self._hz)
