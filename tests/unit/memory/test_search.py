@@ -3,10 +3,11 @@ from __future__ import annotations
 import itertools
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
-from poetfw.memory import Buffer, PlacementStatus, place, validate_placement
+from poetfw.memory import Buffer, Placement, PlacementStatus, place, validate_placement
 from poetfw.memory.search import Look, Outcome, Search
 
 IN_PADDINGS = [
@@ -118,4 +119,16 @@ def test_a_search_finds_what_enumeration_finds_and_no_more(look):
             outcome = search.run([0.0] * len(buffers), look, 10**6, time.perf_counter() + 60)
             expected = Outcome.FOUND if capacity >= lowest else Outcome.EXHAUSTED
             assert outcome is expected, (buffers, capacity)
+            if outcome is Outcome.FOUND:
+                height = max(search.offsets[b.id] + b.size for b in buffers)
+                found = Placement(PlacementStatus.FEASIBLE, search.offsets, height, 0, 0.0)
+                validate_placement(buffers, found, capacity)
     assert gaps > 20
+
+
+@pytest.mark.parametrize("fixed", [{"offset": 8}, {"size": 13}])
+def test_what_cannot_lie_below_the_capacity_ends_the_search_at_once(fixed):
+    buffers = [replace(Buffer("a", 0, 1, 5), **fixed), Buffer("b", 2, 3, 5)]
+    search = Search(buffers, 12)
+    outcome = search.run([0.0] * len(search.buffers), Look.FEWEST, 10**6, time.perf_counter() + 60)
+    assert (outcome, search.states) == (Outcome.EXHAUSTED, 0)
