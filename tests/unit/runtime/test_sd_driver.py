@@ -134,6 +134,7 @@ def test_the_last_blocks_can_be_used(driver: Driver, count: int) -> None:
         (False, (1 << 23) - 2, 1, True),
         (False, (1 << 23) - 3, 2, True),
         (False, 1 << 31, 1, False),
+        (False, 0, 1 << 23, False),
         (True, 0xFFFFFFFF, 1, False),
         (True, 0xFFFFFFFE, 1, True),
         (True, 1, 0xFFFFFFFF, False),
