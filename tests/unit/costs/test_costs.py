@@ -60,11 +60,17 @@ def test_a_cost_is_finite_and_not_negative(value: float):
     "document",
     [
         {},
-        {"schema_version": 0},
         {"schema_version": 2},
         {"schema_version": 1, "board": "b", "analytic": True, "ops": []},
     ],
 )
 def test_malformed_json_is_refused(document: dict[str, object]):
     with pytest.raises(ProblemError, match="cost table"):
+        CostTable.from_json(document)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_another_version_is_refused(version: int):
+    document = CostTable("b", analytic=True, ops={}).to_json() | {"schema_version": version}
+    with pytest.raises(ProblemError, match=f"schema version {version}; this poetfw reads"):
         CostTable.from_json(document)

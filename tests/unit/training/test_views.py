@@ -228,6 +228,17 @@ def test_training_with_windows_is_the_same_in_fewer_bytes(monkeypatch: pytest.Mo
     assert peaks[1] - peaks[0] == 48  # no copy of the second half
 
 
+def test_a_batch_is_rounded_to_the_precision_of_the_calculation() -> None:
+    graph, weights = gate(1)
+    program = make_program(graph, "mse", Sgd())
+    x, y = (np.random.default_rng(4).normal(size=shape) for shape in ((1, 6, 2, 2), (1, 5)))
+    losses = [
+        Reference(program, weights, np.float32).step(x.astype(kind), y.astype(kind))
+        for kind in (np.float32, np.float64)
+    ]
+    assert losses[0] == losses[1] != Reference(program, weights).step(x, y)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_gate_trains_as_in_torch(batch: int) -> None:
     torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
