@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,6 +15,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the generated code to tests/golden instead of comparing with it",
     )
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT means KeyboardInterrupt, here and in child processes.
+
+    A shell starts what is in the background with it ignored, and that is inherited.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

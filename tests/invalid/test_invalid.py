@@ -65,7 +65,7 @@ def test_bad_input(
     assert error["message"]
     assert isinstance(error["try_next"], list)
 
-    assert sandbox.processes() == []
+    assert sandbox.processes_left() == []
 
 
 def check(case: Case, result: Result) -> None:

@@ -142,6 +142,11 @@ def test_no_such_board(name: str):
         ("value = 10.98e-3", "value = 1e9", "power.active_w.value"),
         ("value = 0.109e-3", "value = -0.1", "storage.page_in.latency_s.value"),
         ("value = 512,", "value = 500,", "storage.block_bytes.value"),
+        ("value = 512,", "value = 768,", "storage.block_bytes.value: .*multiple of 512"),
+        ('value = 0, source = "no b', 'value = 258_048, source = "b', "memory: .*leave nothing"),
+        ('hal = "nrf52840"', 'hal = "a/b"', "firmware.hal: "),
+        ('hal = "nrf52840"', 'hal = ".."', "firmware.hal: "),
+        ('hal = "nrf52840"', 'hal = "a.b"', "firmware.hal: "),
         (
             'kind = "sd-spi"',
             'kind = "sd-spi"\noverlap = true',
@@ -184,6 +189,13 @@ def test_a_file_that_is_no_board_is_refused(tmp_path: Path, content: bytes):
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
     with pytest.raises(BoardError, match=re.escape(str(path))):
+        load_board(path)
+
+
+def test_no_board_is_as_long_as_that(tmp_path: Path):
+    path = tmp_path / "long.toml"
+    path.write_text(NRF52840.read_text() + "# and so on\n" * 30_000)
+    with pytest.raises(BoardError, match="which no board needs"):
         load_board(path)
 
 

@@ -191,9 +191,18 @@ def test_what_is_proven_stays_a_cells_own() -> None:
     assert cell.answer.scheduler == "poet"
 
 
+def test_what_is_proven_about_a_plan_does_not_go_along() -> None:
+    cells = [made("dtr", 0.5, 2.0, 50, bound_j=1.9), made("poet", 0.5, 4.0, 50)]
+    cells[1] = replace(cells[1], bound_j=1.0, window_gap=0.2)
+    served = settle(cells)[1]
+    assert (served.energy_j, served.bound_j, served.gap, served.window_gap) == (2.0, 1.0, 0.5, None)
+
+
 def test_poet_takes_what_others_found_and_others_take_nothing_of_its() -> None:
     cells = [made("dtr", 0.5, 2.0, 50), made("poet", 0.5, 3.0, 50), made("griewank", 0.5, 4.0, 50)]
     assert energies(cells) == [2.0, 2.0, 4.0]
+    pages = made("capuchin", 0.5, 1.0, 50, page_outs=1, recomputes=1)
+    assert energies([pages, made("poet", 0.5, 3.0, 50)]) == [1.0, 1.0]
 
 
 def test_variants_of_poet_take_what_they_could_have_found() -> None:

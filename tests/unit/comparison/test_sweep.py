@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -219,6 +220,27 @@ def test_an_ablation_says_which_deadlines_are_not_met(monkeypatch: pytest.Monkey
         Line("poet-remat-off", (), (1.2,), "paging only"),
         Line("poet", ((1.2, 100 * (1 - 0.9)), (1.5, 100 * (1 - 0.9))), (), "both"),
     )
+
+
+def test_energy_is_drawn_at_the_loosest_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Panel] = []
+
+    def draw(panels: Sequence[Panel], *_: Any) -> bytes:
+        drawn.extend(panels)
+        return b""
+
+    monkeypatch.setattr(sweep, "draw_panels", draw)
+    cell = cells_of(POINTS[0])[0]
+    for factors, shown in (((1.2, None, 2.0), None), ((1.2, 2.0), 2.0)):
+        drawn.clear()
+        draw_plots(
+            [
+                replace(cell, deadline_factor=f, overhead=0.0 if f == shown else 9.0)
+                for f in factors
+            ],
+            "svg",
+        )
+        assert [line.points for panel in drawn[:1] for line in panel.lines] == [((0.7, 0.0),)]
 
 
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
