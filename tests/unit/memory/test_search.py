@@ -124,7 +124,7 @@ def test_a_search_finds_what_enumeration_finds_and_no_more(look):
             assert outcome is expected, (buffers, capacity)
             if outcome is Outcome.FOUND:
                 height = max(search.offsets[b.id] + b.size for b in buffers)
-                found = Placement(PlacementStatus.FEASIBLE, search.offsets, height, 0, 0.0)
+                found = Placement(PlacementStatus.FEASIBLE, search.offsets, height, 0)
                 validate_placement(buffers, found, capacity)
     assert gaps > 20
 
