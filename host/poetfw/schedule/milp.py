@@ -88,6 +88,16 @@ class Program:
         """Number of rows."""
         return len(self._at_most.bounds) + len(self._equal.bounds)
 
+    def matrix(self) -> tuple[Any, Vector, Vector]:
+        """All rows in CSR form, with the least and the most that each may come to."""
+        from scipy.sparse import vstack
+
+        rows = (self._at_most, self._equal)
+        at_most, equal = (np.array(part.bounds, dtype=float) for part in rows)
+        least = np.concatenate([np.full(len(at_most), -np.inf), equal])
+        matrix = vstack([part.matrix(self.columns) for part in rows], format="csr")
+        return matrix, least, np.concatenate([at_most, equal])
+
 
 class _Rows:
     """Rows of a sparse matrix and their right-hand sides."""
