@@ -1,0 +1,277 @@
+"""The block relaxation: the compact program with many stages seen as one, to bound large problems.
+
+A block is a run of consecutive stages. Of the compact program's solution, block B from stage a to
+stage b keeps
+
+    S[B,i]    S[a,i]: tensor i is there when the block begins, i < a
+    R[B,i]    some stage of the block computes i again: max R[t,i]
+    P[B,i]    some stage of the block pages i in: max P[t,i]
+    K[B,i]    i is kept: it stays from the block's beginning, or its first computation in it, up to
+              the next block
+    O[i]      as before
+
+and of its rows those that hold of these for sure, with H = S + R + P at (B,i), for tensors i < a:
+
+    H ≥ 1                              a node of the block reads i
+    R[B,k] ≤ H                         k reads i
+    K[B,i] ≤ S[B,i]
+    S[B+1,i] ≤ K[B,i] + R[B,i] + P[B,i]
+    P[B,i] ≤ O[i]
+
+They follow from the compact program's by going back from the stage that reads i to stage a: it was
+there already, or one of the block's stages produced it; what is there at the end was kept or
+produced. Costs, and times under a deadline, only shrink: a block pays for one production of several.
+
+Of memory, when node t of the block is first computed there are its inputs, workspace and output,
+each other tensor that a later node of the block reads, unless the block produces it, and each tensor
+that is kept:
+
+    w[t] + m[t] + Σ_inputs m[i] + Σ_later m[i] (1 - R - P)[B,i] + Σ_others m[i] K[B,i]  ≤  budget;
+
+where t may take over its input i, m[t] counts as i does otherwise after t. And while node k is
+computed again there are its workspace, output and inputs, but not the one it takes over, beside all
+other tensors i < a that are kept:
+
+    (w[k] + m[k] + Σ_inputs m[i]) R[B,k] + Σ_others m[i] K[B,i]  ≤  budget.
+
+So every solution of the compact program has one here that costs no more: the least energy here is a
+lower bound. Blocks of one stage each lose little; few and large blocks make a small program.
+`cuts.lineage` holds of blocks as of stages, and what it finds here is worth having there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from poetfw.schedule.compact import Costs, Key, Memory, limit_time
+from poetfw.schedule.cuts.cut import NOWHERE, Residency, table
+from poetfw.schedule.cuts.lineage import Lineage
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import Program, Term
+
+_LARGE_SHARE = 3e-3
+_NOTABLE_SHARE = 5e-4
+_FORWARD_NODES = 10
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The program and where its columns are.
+
+    Attributes:
+        program: what to solve.
+        graph: the problem.
+        blocks: the stages of each block.
+        stay, recompute, page_in, keep: columns S, R, P and K by (block, node).
+        page_out: columns O by (block, node); the block is the node's own.
+    """
+
+    program: Program
+    graph: Indexed
+    blocks: tuple[range, ...]
+    stay: dict[Key, int] = field(default_factory=dict)
+    recompute: dict[Key, int] = field(default_factory=dict)
+    page_in: dict[Key, int] = field(default_factory=dict)
+    keep: dict[Key, int] = field(default_factory=dict)
+    page_out: dict[Key, int] = field(default_factory=dict)
+
+    @property
+    def residency(self) -> Residency:
+        """What cuts are made from: each block is a period."""
+        made = tuple(b for b, stages in enumerate(self.blocks) for _ in stages)
+        kinds = (self.stay, self.recompute, self.page_in, self.page_out)
+        tables = (table(columns, len(self.blocks), self.graph.n) for columns in kinds)
+        return Residency(self.graph, made, *tables)
+
+    def in_stages(self, lineage: Lineage, stages: Residency) -> list[Lineage]:
+        """The lineages of the compact program that one of blocks stands for.
+
+        One for each stage of the lineage's last block that reads the target, from the first stage
+        of its first block.
+
+        Args:
+            lineage: of this program.
+            stages: where the compact program says what is in RAM.
+        """
+        target, since = lineage.path[0], self.blocks[lineage.since].start
+        reader = lineage.reader
+        return [
+            replace(lineage, period=t, since=since)
+            for t in self.blocks[lineage.period]
+            if (
+                target in self.graph.inputs[t]
+                if reader is None
+                else stages.recompute[t, reader] != NOWHERE
+            )
+        ]
+
+
+def formulate_blocks(graph: Indexed, blocks: Sequence[range]) -> Blocks:
+    """Write the relaxation down, minimising energy.
+
+    Args:
+        graph: the problem.
+        blocks: the stages of each block; together all stages, in order.
+    """
+    return _Builder(graph, blocks).build()
+
+
+class _Builder:
+    def __init__(self, graph: Indexed, blocks: Sequence[range]) -> None:
+        self.graph = graph
+        self.memory = Memory.of(graph, graph.problem.ram_bytes)
+        self.costs = Costs.energy(graph)
+        self.program = Program(offset=math.fsum(self.costs.compute))
+        self.made = Blocks(self.program, graph, tuple(blocks))
+        self.blocks_of = [b for b, stages in enumerate(blocks) for _ in stages]
+
+    def build(self) -> Blocks:
+        for b, stages in enumerate(self.made.blocks):
+            self.make_recomputes(b, stages)
+            self.make_page_ins(b, stages)
+        for b, stages in enumerate(self.made.blocks):
+            self.make_stays(b, stages)
+        for b, stages in enumerate(self.made.blocks):
+            self.require_residency(b, stages)
+            self.limit_memory(b, stages)
+        limit_time(
+            self.program, self.graph, self.made.recompute, self.made.page_in, self.made.page_out
+        )
+        return self.made
+
+    def make_recomputes(self, b: int, stages: range) -> None:
+        for i in range(stages.stop - 1):
+            again = range(max(stages.start, i + 1), stages.stop)
+            if self.graph.size[i] and again.start <= self.graph.last_recompute[i]:
+                self.made.recompute[b, i] = self.program.binary(self.costs.compute[i])
+
+    def uses(self, b: int, i: int) -> bool:
+        """Whether anything that reads tensor i can run in block b after i was made."""
+        stages = self.made.blocks[b]
+        return any(
+            max(stages.start, i + 1) <= k < stages.stop or (b, k) in self.made.recompute
+            for k in self.graph.consumers[i]
+        )
+
+    def make_page_ins(self, b: int, stages: range) -> None:
+        for i in range(stages.stop - 1):
+            if (
+                self.graph.pageable[i]
+                and max(stages.start, i + 1) <= self.graph.last_use[i]
+                and self.uses(b, i)
+            ):
+                key = (self.blocks_of[i], i)
+                if key not in self.made.page_out:
+                    self.made.page_out[key] = self.program.binary(self.costs.page_out[i])
+                page_in = self.made.page_in[b, i] = self.program.binary(self.costs.page_in[i])
+                self.program.at_most([(page_in, 1), (self.made.page_out[key], -1)], 0)
+
+    def make_stays(self, b: int, stages: range) -> None:
+        """S of the next block, and K."""
+        if b + 1 == len(self.made.blocks):
+            return
+        for i in range(stages.stop):
+            if not self.graph.size[i] or self.graph.last_use[i] < stages.stop:
+                continue
+            held = self.made.stay.get((b, i))
+            produced = self.productions(b, i)
+            if held is not None and not produced and not self.uses(b, i):
+                self.made.keep[b, i] = self.made.stay[b + 1, i] = held
+                continue
+            stay = self.made.stay[b + 1, i] = self.program.binary()
+            keep = self.made.keep[b, i] = self.program.binary() if produced else stay
+            if held is not None:
+                self.program.at_most([(keep, 1), (held, -1)], 0)
+            if produced:
+                self.program.at_most([(stay, 1), (keep, -1), *negative(produced)], 0)
+
+    def productions(self, b: int, i: int) -> list[Term]:
+        """The terms of R + P at (b, i)."""
+        kinds = (self.made.recompute, self.made.page_in)
+        return [(columns[b, i], 1.0) for columns in kinds if (b, i) in columns]
+
+    def require_residency(self, b: int, stages: range) -> None:
+        """Have what a block reads and did not make in RAM."""
+
+        def held(i: int) -> list[Term]:
+            stay = self.made.stay.get((b, i))
+            return [*self.productions(b, i), *([(stay, 1.0)] if stay is not None else [])]
+
+        for i in sorted({i for t in stages for i in self.graph.inputs[t] if i < stages.start}):
+            self.program.at_most(negative(held(i)), -1)
+        for k in range(stages.stop):
+            if (b, k) in self.made.recompute:
+                for i in self.graph.inputs[k]:
+                    if i < stages.start:
+                        terms = [(self.made.recompute[b, k], 1.0), *negative(held(i))]
+                        self.program.at_most(terms, 0)
+
+    def limit_memory(self, b: int, stages: range) -> None:
+        size, workspace = self.memory.size, self.memory.workspace
+        later: set[int] = set()
+        for t in reversed(stages):
+            taken, inputs = self.graph.in_place[t], self.graph.inputs[t]
+            others = [i for i in range(t) if i not in inputs]
+            constant = workspace[t] + sum(size[i] for i in inputs)
+            terms: list[Term] = []
+            if taken is None:
+                constant += size[t]
+            else:
+                others.append(taken)
+            for i in others:
+                if i in later:
+                    constant += size[i]
+                    terms += [(x, -size[i]) for x, _ in self.productions(b, i)]
+                elif (b, i) in self.made.keep:
+                    terms.append((self.made.keep[b, i], size[i]))
+            self.program.at_most(terms, self.memory.budget - constant)
+            later.update(inputs)
+        for k in range(stages.stop):
+            if (b, k) in self.made.recompute:
+                self.limit_memory_again(b, k, stages.start)
+
+    def limit_memory_again(self, b: int, k: int, start: int) -> None:
+        """While node k is computed again."""
+        size, inputs = self.memory.size, self.graph.inputs[k]
+        during = self.graph.working_set(k) / self.memory.unit_bytes
+        kept = [
+            (self.made.keep[b, i], size[i])
+            for i in range(start)
+            if i != k and i not in inputs and (b, i) in self.made.keep
+        ]
+        terms = [(self.made.recompute[b, k], during), *kept]
+        self.program.at_most(terms, self.memory.budget)
+
+
+def negative(terms: Sequence[Term]) -> list[Term]:
+    """The terms with their signs turned."""
+    return [(x, -a) for x, a in terms]
+
+
+def cost_blocks(graph: Indexed) -> tuple[range, ...]:
+    """Blocks by cost: for large networks some 40 or 50.
+
+    In the forward pass a block ends before a node that is large in energy; in the backward pass
+    before a node that differentiates something new, once the block has a node of notable energy.
+    """
+    nodes = graph.problem.nodes
+    total_j = math.fsum(node.energy_j for node in nodes)
+    starts = [0]
+    seen: set[int] = set()
+    notable = False
+    for t in range(1, graph.n):
+        node = nodes[t]
+        forward = {i for i in graph.inputs[t] if not nodes[i].backward}
+        if not node.backward:
+            new = node.energy_j > _LARGE_SHARE * total_j and t - starts[-1] >= _FORWARD_NODES
+        else:
+            new = not nodes[t - 1].backward or (notable and not forward <= seen)
+        if new:
+            starts.append(t)
+            seen, notable = set(), False
+        seen |= forward
+        notable = notable or node.energy_j > _NOTABLE_SHARE * total_j
+    stops = [*starts[1:], graph.n]
+    return tuple(range(start, stop) for start, stop in zip(starts, stops, strict=True))
