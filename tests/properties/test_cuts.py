@@ -1,0 +1,168 @@
+"""Cuts cut off fractions only, and relaxations are never above what they relax."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from brute_force import best_plan
+from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
+
+from poetfw.schedule import ScheduleProblem
+from poetfw.schedule.baselines.registry import BASELINES
+from poetfw.schedule.blocks import Blocks, formulate_blocks
+from poetfw.schedule.bounds import accepts
+from poetfw.schedule.compact import Compact, Timing, formulate
+from poetfw.schedule.contract import Contraction
+from poetfw.schedule.cuts.cut import Cut, Residency
+from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
+from poetfw.schedule.cuts.rounding import Rounding
+from poetfw.schedule.cuts.rounds import Rounds, tighten
+from poetfw.schedule.cuts.slots import separate_slots
+from poetfw.schedule.fixing import fix_by_reduced_costs, without_what_costs_more
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.linear import Relaxation
+from poetfw.schedule.milp import Outcome, Program, SolverOptions, Vector, solve_program
+from poetfw.errors import UnsuitableError
+
+EXACT = SolverOptions(gap=0.0, time_limit_s=120.0)
+LEAST = 1e-4  # cuts that are violated by less are not worth a test
+ROUNDS = Rounds(most=12, stalled_share=0.0)
+Record = Callable[[str, object], None]
+
+
+class Separated:
+    """A program of a problem, the cuts that rounds of separation found, and solutions of it."""
+
+    def __init__(self, problem: ScheduleProblem, timing: Timing = Timing.DEVICE, **how: object):
+        self.problem = problem
+        self.graph = Indexed.of(problem)
+        self.timing = timing
+        self.compact = formulate(self.graph, timing=timing, **how)  # type: ignore[arg-type]
+        self.residency = Residency.of(self.graph, self.compact)
+        self.lineages: list[Lineage] = []
+        self.slots: list[Cut] = []
+        self.relaxation = Relaxation(self.compact.program)
+        self.bound = tighten(self.relaxation, self.separate, ROUNDS).bound
+
+    def separate(self, values: Vector) -> list[Cut]:
+        lineages = separate_lineages(self.residency, values, LEAST, each=3)
+        rounding = Rounding.of(self.graph, 0.0, LEAST)
+        slots = separate_slots(self.residency, values, rounding)
+        cuts = [lineage.cut(self.residency) for lineage in lineages]
+        for lineage, cut in zip(lineages, cuts, strict=True):
+            assert cut.violation(values) == pytest.approx(lineage.violation, abs=1e-6)
+        assert all(cut.violation(values) > 0.5 * LEAST for cut in cuts + slots)
+        self.lineages += lineages
+        self.slots += slots
+        return cuts + slots
+
+    @property
+    def cuts(self) -> list[Cut]:
+        return [lineage.cut(self.residency) for lineage in self.lineages] + self.slots
+
+    def solutions(self, rng: random.Random) -> Iterator[Vector]:
+        """Solutions of the program: the best, two at random corners, and all known plans."""
+        for costs in (None, *(rng.choices((-3, -1, 0, 1, 4), k=self.program.columns) for _ in "12")):
+            solution = least(self.program, costs)
+            if solution is not None:
+                yield solution
+        for plan in known_plans(self.problem):
+            staged = Contraction.nothing(self.problem).contract(plan)
+            if self.timing is Timing.DEVICE and accepts(self.problem, staged):
+                start = self.compact.start(self.graph, staged)
+                if start is not None:
+                    yield start
+
+    @property
+    def program(self) -> Program:
+        return self.compact.program
+
+
+def known_plans(problem: ScheduleProblem) -> Iterator[tuple]:  # type: ignore[type-arg]
+    """The best plan of all, where that can be found, and those of the published methods."""
+    overlap = problem.storage is not None and problem.storage.overlap
+    if len(problem.nodes) <= 7 and not (overlap and problem.deadline_s):
+        best = best_plan(problem, in_order=True)
+        if best is not None:
+            yield best.plan
+    for baseline in BASELINES.values():
+        try:
+            yield baseline.plan(problem)
+        except UnsuitableError:
+            continue
+
+
+def least(program: Program, costs: Sequence[float] | None = None) -> Vector | None:
+    """A solution of the least objective, or of other costs; None if there is no solution."""
+    program = program if costs is None else replace(program, costs=list(costs), offset=0.0)
+    solution = solve_program(program, EXACT)
+    assert solution.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE)
+    return solution.values
+
+
+def objective(program: Program, values: Vector | None) -> float | None:
+    return None if values is None else program.offset + float(np.dot(program.costs, values))
+
+
+def with_cuts(program: Program, cuts: Sequence[Cut]) -> Program:
+    """A copy of a program, and cuts as rows of it."""
+    copy = Program(program.offset, program.tolerance, [*program.costs], [*program.upper])
+    copy.integer = [*program.integer]
+    matrix, low, high = program.matrix()
+    for r in range(len(low)):
+        span = slice(matrix.indptr[r], matrix.indptr[r + 1])
+        terms = list(zip(matrix.indices[span].tolist(), matrix.data[span].tolist(), strict=True))
+        (copy.equal if low[r] == high[r] else copy.at_most)(terms, high[r])
+    for cut in cuts:
+        copy.at_most([(x, -a) for x, a in cut.terms], -cut.bound)
+    return copy
+
+
+def most_violated(program: Program, cut: Cut) -> float:
+    """By how much a solution of a program can violate a cut at most; negative if none does."""
+    costs = [0.0] * program.columns
+    for x, a in cut.terms:
+        costs[x] = a
+    values = least(program, costs)
+    return -np.inf if values is None else cut.violation(values)
+
+
+def problem_of(number: int) -> tuple[ScheduleProblem, Timing, dict[str, object]]:
+    """A random problem, and how to write it down: every third in PAPER's timing or closed."""
+    problem = random_graph(number)
+    if number % 4 == 1:
+        return problem, Timing.PAPER, {}
+    how: dict[str, object] = {"close_stages": True, "window": 3} if number % 4 == 2 else {}
+    return problem, Timing.DEVICE, how
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:2_000], quick=300, size=20))
+def test_no_solution_violates_a_cut(numbers: range, record_property: Record) -> None:
+    found = [0, 0]
+    for number in numbers:
+        problem, timing, how = problem_of(number)
+        rng = random.Random(number)
+        with about(problem):
+            separated = Separated(problem, timing, **how)
+            if not separated.program.columns:
+                continue
+            found[0] += len(separated.lineages)
+            found[1] += len(separated.slots)
+            for solution in separated.solutions(rng):
+                for cut in separated.cuts:
+                    assert cut.violation(solution) <= 1e-6, cut
+            best = objective(separated.program, least(separated.program))
+            cut_down = with_cuts(separated.program, separated.cuts)
+            assert objective(cut_down, least(cut_down)) == pytest.approx(best)
+            assert best is None or separated.bound <= best + 1e-6 * abs(best)
+            for cuts in (separated.cuts[: len(separated.lineages)], separated.slots):
+                for cut in rng.sample(cuts, min(1, len(cuts))):
+                    assert most_violated(separated.program, cut) <= 1e-6, cut
+    assert all(found)
+    record_property(CHECKED, list(numbers))
+    record_property("lineage cuts", found[0])
+    record_property("slot cuts", found[1])
