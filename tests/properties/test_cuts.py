@@ -166,3 +166,123 @@ def test_no_solution_violates_a_cut(numbers: range, record_property: Record) -> 
     record_property(CHECKED, list(numbers))
     record_property("lineage cuts", found[0])
     record_property("slot cuts", found[1])
+
+
+def random_blocks(stages: int, rng: random.Random) -> list[range]:
+    starts = [0, *(t for t in range(1, stages) if rng.random() < 0.6)]
+    return [range(a, b) for a, b in zip(starts, [*starts[1:], stages], strict=True)]
+
+
+def in_blocks(blocks: Blocks, compact: Compact, values: Vector) -> Vector:
+    """A solution of the compact program as one of blocks, as its module says."""
+    solution = np.zeros(blocks.program.columns)
+
+    def stays(t: int, i: int) -> bool:
+        return (t, i) in compact.stay and values[compact.stay[t, i]] > 0.5
+
+    for of_blocks, of_stages in (
+        (blocks.recompute, compact.recompute),
+        (blocks.page_in, compact.page_in),
+        (blocks.page_out, compact.page_out),
+    ):
+        for (t, i), x in of_stages.items():
+            if values[x] > 0.5:
+                b = next(b for b, stages in enumerate(blocks.blocks) if t in stages)
+                solution[of_blocks[b, i]] = 1.0
+    for (b, i), x in blocks.stay.items():
+        solution[x] = stays(blocks.blocks[b].start, i)
+    for (b, i), x in blocks.keep.items():
+        stages = blocks.blocks[b]
+        kept = all(stays(t, i) for t in range(max(stages.start, i + 1), stages.stop + 1))
+        if x not in blocks.stay.values():
+            solution[x] = kept
+        else:
+            assert solution[x] == kept
+    return solution
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[2_000:3_500], quick=160, size=20))
+def test_blocks_are_never_above_what_they_relax(numbers: range, record_property: Record) -> None:
+    translated = 0
+    for number in numbers:
+        problem, rng = random_graph(number), random.Random(number)
+        with about(problem):
+            separated = Separated(problem)
+            blocks = formulate_blocks(separated.graph, random_blocks(separated.graph.n, rng))
+            if not blocks.program.columns:
+                continue
+            matrix, low, high = blocks.program.matrix()
+            for solution in separated.solutions(rng):
+                mapped = in_blocks(blocks, separated.compact, solution)
+                rows = matrix @ mapped
+                assert (rows >= low - 1e-6).all()
+                assert (rows <= high + 1e-6).all()
+                energy = objective(separated.program, solution)
+                assert objective(blocks.program, mapped) <= energy + 1e-6  # type: ignore[operator]
+            lineages = separated_in_blocks(blocks)
+            cut_down = with_cuts(blocks.program, [x.cut(blocks.residency) for x in lineages])
+            best = objective(separated.program, least(separated.program))
+            bound = objective(cut_down, least(cut_down))
+            assert best is None or (bound is not None and bound <= best + 1e-6)
+            for lineage in rng.sample(lineages, min(2, len(lineages))):
+                for of_stages in blocks.in_stages(lineage, separated.residency):
+                    cut = of_stages.cut(separated.residency)
+                    assert most_violated(separated.program, cut) <= 1e-6, cut
+                    translated += 1
+    assert translated
+    record_property(CHECKED, list(numbers))
+
+
+def separated_in_blocks(blocks: Blocks) -> list[Lineage]:
+    residency = blocks.residency
+    found: list[Lineage] = []
+
+    def separate(values: Vector) -> list[Cut]:
+        lineages = separate_lineages(residency, values, LEAST)
+        found.extend(lineages)
+        return [lineage.cut(residency) for lineage in lineages]
+
+    tighten(Relaxation(blocks.program), separate, ROUNDS)
+    return found
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[3_500:5_000], quick=160, size=20))
+def test_better_plans_survive_a_known_one(numbers: range, record_property: Record) -> None:
+    fixed = 0
+    for number in numbers:
+        problem = random_graph(number)
+        with about(problem):
+            separated = Separated(problem)
+            best = objective(separated.program, least(separated.program))
+            if best is None:
+                continue
+            assert separated.relaxation.solve(0).bound <= best + 1e-6
+            known = best * (1 + 1e-3)
+            few = Separated(without_what_costs_more(problem, known))
+            few.relaxation.drop_slack()
+            relaxed = few.relaxation.solve(100_000)
+            assert relaxed.bound == pytest.approx(few.bound)
+            fixed += fix_by_reduced_costs(few.program, relaxed, known)
+            assert objective(few.program, least(few.program)) == pytest.approx(best)
+    assert fixed
+    record_property(CHECKED, list(numbers))
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_000:5_600], quick=100, size=20))
+def test_a_bound_holds_however_early_the_solver_stops(
+    numbers: range, record_property: Record
+) -> None:
+    for number in numbers:
+        problem = random_graph(number)
+        with about(problem):
+            program = formulate(Indexed.of(problem)).program
+            values = least(program)
+            if not program.columns or values is None:
+                continue
+            best = objective(program, values)
+            relaxation = Relaxation(program)
+            for _ in range(8):
+                relaxed = relaxation.solve(iterations=3)
+                assert relaxed.bound <= best + 1e-6  # type: ignore[operator]
+            assert relaxation.solve(100_000).finished
+    record_property(CHECKED, list(numbers))
