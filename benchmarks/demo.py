@@ -20,7 +20,7 @@ from poetfw.costs import analytic_costs
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import Allocation, MemoryPlan, place, resident_bytes
 from poetfw.memory.ordering import OrderingProblem, from_graph, order_ops
-from poetfw.pipeline import (
+from poetfw.planning import (
     BuildSettings,
     arena_budget,
     load_model,
@@ -55,10 +55,11 @@ def plan_stages(settings: BuildSettings) -> tuple[list[Stage], int]:
     sharing = from_graph(stored.training)
     alone = replace(sharing, ops=tuple(replace(op, in_place=None) for op in sharing.ops))
     program = order_program(make_program(model.graph, model.loss, model.optimizer))
-    costs = analytic_costs(program.training, board)
-    unscheduled = plan_unscheduled(program, board, costs)
+    unscheduled = plan_unscheduled(program, board, analytic_costs)
     budget = arena_budget(program, board, unscheduled)
-    scheduled, _ = plan_within(program, board, costs, budget, settings, unscheduled.evaluation)
+    scheduled, _ = plan_within(
+        program, board, analytic_costs, budget, settings, unscheduled.evaluation
+    )
     stages = [
         _place("keeping everything, in the order of the model", stored, alone, alone.names),
         _place("+ in the order of the lowest peak", stored, alone, order_ops(alone).order),

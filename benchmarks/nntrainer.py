@@ -41,7 +41,7 @@ from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.ir import Graph, Role
 from poetfw.models.builder import GraphBuilder
-from poetfw.pipeline import plan_unscheduled
+from poetfw.planning import plan_unscheduled
 from poetfw.training import Program, Sgd, make_program, matching_parameters
 
 BATCH = 64
@@ -187,7 +187,7 @@ def measure(name: str, frozen: Collection[str] = ()) -> Row:
     graph = case.graph()
     program = training_program(graph, matching_parameters(graph, frozen))
     board = load_board("linux")
-    memory = plan_unscheduled(program, board, analytic_costs(program.training, board)).memory
+    memory = plan_unscheduled(program, board, analytic_costs).memory
     return Row(name, case.theoretical_kib, memory.peak_bytes, memory.arena_bytes)
 
 

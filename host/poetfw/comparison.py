@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from poetfw.errors import ConfigError, InfeasibleError, UnsuitableError
-from poetfw.pipeline import BuildSettings, load_schedule_problem
+from poetfw.limits import Deadline, Work
+from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.report import Line
 from poetfw.schedule import (
     MODELS_AS,
@@ -91,6 +93,7 @@ class Cell:
             simulator; None without a plan.
         overhead: energy over that of checkpoint-all, minus 1.
         bound_j, gap, bound_is_global, window_gap: what is proven about the energy; see `Schedule`.
+        time_limited: whether the time limit ended its search: another run may find another plan.
         solve_time_s: seconds that the scheduler took.
         recomputes, page_ins, page_outs: counts of such steps.
     """
@@ -116,6 +119,7 @@ class Cell:
     gap: float | None = None
     bound_is_global: bool | None = None
     window_gap: float | None = None
+    time_limited: bool = False
     solve_time_s: float | None = None
     recomputes: int | None = None
     page_ins: int | None = None
@@ -168,7 +172,12 @@ class Comparison:
         return Comparison(task, deadline_factor, problem, everything)
 
     def cells(
-        self, fractions: Sequence[float], schedulers: Sequence[str], options: SolveOptions
+        self,
+        fractions: Sequence[float],
+        schedulers: Sequence[str],
+        options: SolveOptions,
+        work_limit: float = 10.0,
+        time_limit_s: float = math.inf,
     ) -> Iterator[Cell]:
         """Every scheduler at every budget, smallest budget first, as each is known.
 
@@ -178,7 +187,9 @@ class Comparison:
         Args:
             fractions: budgets, as fractions of the checkpoint-all peak.
             schedulers: keys of `poetfw.schedule.SCHEDULERS`.
-            options: limits of each solve.
+            options: how to solve.
+            work_limit: units of work of each solve.
+            time_limit_s: seconds of each solve.
 
         Raises:
             ConfigError: there is no such scheduler.
@@ -191,18 +202,20 @@ class Comparison:
             for name in sorted(dict.fromkeys(schedulers), key=_turn):
                 cell = self._blank(problem, fraction, name)
                 known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]
+                work = Work(work_limit, Deadline(time_limit_s))
                 try:
-                    schedule = solve(problem, name, options, known)
+                    schedule = solve(problem, name, options, known, work)
                 except UnsuitableError as error:
                     yield replace(cell, status=UNSUITABLE, reason=error.reason)
                 except InfeasibleError as error:
-                    yield replace(cell, reason=error.message)
+                    limited = work.deadline.decided
+                    yield replace(cell, reason=error.message, time_limited=limited)
                 except Interrupted as stop:
-                    yield self._filled(cell, stop.schedule)
+                    yield self._filled(cell, stop.schedule, work.deadline)
                     raise
                 else:
                     plans[name] = schedule.plan
-                    yield self._filled(cell, schedule)
+                    yield self._filled(cell, schedule, work.deadline)
 
     def _blank(self, problem: ScheduleProblem, fraction: float, scheduler: str) -> Cell:
         return Cell(
@@ -215,7 +228,7 @@ class Comparison:
             status=Status.INFEASIBLE,
         )
 
-    def _filled(self, cell: Cell, schedule: Schedule) -> Cell:
+    def _filled(self, cell: Cell, schedule: Schedule, deadline: Deadline) -> Cell:
         energy_j = self.everything.energy_j
         return replace(
             cell,
@@ -226,7 +239,8 @@ class Comparison:
             gap=schedule.gap,
             bound_is_global=schedule.bound_is_global,
             window_gap=schedule.window_gap,
-            solve_time_s=schedule.solve_time_s,
+            time_limited=deadline.decided,
+            solve_time_s=deadline.elapsed_s,
         )
 
 

@@ -1,12 +1,16 @@
-"""Ctrl-C, put off while something must not be left half done."""
+"""Ctrl-C: put off while something must not be left half done, and at once while C++ computes."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from types import FrameType
+from typing import TypeVar, cast
+
+_T = TypeVar("_T")
 
 
 @contextlib.contextmanager
@@ -34,3 +38,25 @@ def uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
         for first in arrived[:1]:
             signal.raise_signal(first)
+
+
+def run_interruptibly(call: Callable[[], _T]) -> _T:
+    """What the call returns; Ctrl-C ends the wait at once.
+
+    Python handles a signal only between its own instructions, and a solver runs for a minute
+    without one. The abandoned call ends with
+    the process, if not before.
+    """
+    answers: SimpleQueue[tuple[_T | None, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except BaseException as error:  # handed to the caller's thread, whatever it is
+            answers.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    result, error = answers.get()
+    if error is not None:
+        raise error
+    return cast(_T, result)

@@ -31,7 +31,8 @@ from poetfw.firmware import (
 from poetfw.firmware.project import RUN_DIR
 from poetfw.ir import Tensor
 from poetfw.ops import Array
-from poetfw.pipeline import IMAGE, REPORT, Progress, lower_plan, plan_unscheduled
+from poetfw.pipeline import IMAGE, REPORT, Progress
+from poetfw.planning import lower_plan, plan_unscheduled
 from poetfw.report import BuildReport, RunReport, Stages, Verification, read_stages
 from poetfw.training import Reference
 
@@ -266,7 +267,7 @@ def run_unscheduled(
     if board.twin is not None:
         board = replace(board, ram_bytes=REFERENCE_RAM_BYTES)
         environment = project.board.twin.reference_env if project.board.twin else environment
-    plan = plan_unscheduled(program, board, analytic_costs(program.training, board))
+    plan = plan_unscheduled(program, board, analytic_costs)
     slots = assign_slots(program, plan.training.plan)
     lowering = lower_plan(program, board, plan, slots)
     samples = read_samples(project.image, program)

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from poetfw.boards import load_board
 from poetfw.comparison import Cell, Comparison, Task, check_schedulers, energy_lines, settle
 from poetfw.errors import ConfigError, DeviceError, OutputError, ProblemError, ToolError
-from poetfw.pipeline import BuildSettings, load_model
+from poetfw.planning import BuildSettings, load_model
 from poetfw.report import Line, Panel, draw_panels
 from poetfw.schedule import SolveOptions
 
@@ -60,7 +60,7 @@ class Grid:
         boards, models, deadline_factors, fractions: their product is the grid.
         schedulers: what is compared at each point.
         batch, model_as: of each task.
-        solver, time_limit_s: limits of each solve.
+        solver, work_limit, time_limit_s: limits of each solve.
     """
 
     boards: tuple[str, ...]
@@ -71,6 +71,7 @@ class Grid:
     batch: int
     model_as: str
     solver: str
+    work_limit: float
     time_limit_s: float
 
     def points(self) -> tuple[Point, ...]:
@@ -190,9 +191,8 @@ def run_sweep(grid: Grid, results: Results, executor: Executor) -> Iterator[Poin
         ToolError: the solver is missing or failed, or a process ended early.
         OutputError: a result cannot be written.
     """
-    options = SolveOptions(solver=grid.solver, time_limit_s=grid.time_limit_s)
     futures = {
-        executor.submit(run_point, point, grid.schedulers, options): point
+        executor.submit(run_point, point, grid): point
         for point in grid.points()
         if point not in results.cells
     }
@@ -208,10 +208,14 @@ def run_sweep(grid: Grid, results: Results, executor: Executor) -> Iterator[Poin
         yield point
 
 
-def run_point(point: Point, schedulers: tuple[str, ...], options: SolveOptions) -> tuple[Cell, ...]:
-    """Every scheduler at one point."""
+def run_point(point: Point, grid: Grid) -> tuple[Cell, ...]:
+    """Every scheduler of a grid at one point of it."""
     comparison = _comparison(point.task, point.deadline_factor)
-    return tuple(comparison.cells((point.ram_fraction,), schedulers, options))
+    options = SolveOptions(solver=grid.solver)
+    fractions = (point.ram_fraction,)
+    return tuple(
+        comparison.cells(fractions, grid.schedulers, options, grid.work_limit, grid.time_limit_s)
+    )
 
 
 @lru_cache(maxsize=4)

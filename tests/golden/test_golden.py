@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.pipeline import BuildSettings, plan_build
+from poetfw.pipeline import plan_build
+from poetfw.planning import BuildSettings
 
 HERE = Path(__file__).parent
 

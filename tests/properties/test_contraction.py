@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
+from poetfw.limits import Work
 from poetfw.schedule import Node, ScheduleProblem, SolveOptions, solve
 from poetfw.schedule.compact import Compact, formulate
 from poetfw.schedule.contract import Means, contract
@@ -17,7 +18,7 @@ from poetfw.schedule.milp import Solution, SolverOptions, solve_program
 from poetfw.schedule.plan import lower
 from poetfw.schedule.simulator import simulate
 
-EXACT = SolverOptions(gap=0.0, time_limit_s=120.0)
+EXACT = SolverOptions(gap=0.0)
 Record = Callable[[str, object], None]
 
 
@@ -53,7 +54,7 @@ def program_of(problem: ScheduleProblem, close_stages: bool = False) -> Compact:
 
 
 def least(compact: Compact) -> Solution:
-    return solve_program(compact.program, EXACT)
+    return solve_program(compact.program, EXACT, Work(120.0))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])

@@ -7,6 +7,7 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from poetfw.limits import Work
 from poetfw.memory.ordering import (
     OrderingProblem,
     OrderingStatus,
@@ -108,7 +109,7 @@ def test_gluing_keeps_the_lowest_peak(problem):
 def test_the_integer_program_agrees(problem):
     indexed = Indexed.of(problem)
     order = tuple(range(indexed.n))
-    answer = solve_ilp(indexed, glue(indexed), order, 0, time_limit_s=20.0)
+    answer = solve_ilp(indexed, glue(indexed), order, 0, Work(20.0))
     lowest = lowest_peak(problem) - problem.resident_bytes
     assert indexed.peak(answer.order) == answer.peak == lowest
     assert answer.lower <= lowest
@@ -117,7 +118,7 @@ def test_the_integer_program_agrees(problem):
 @settings(deadline=None, max_examples=60)
 @given(problems(60))
 def test_never_worse_than_the_given_order(problem):
-    ordering = order_ops(problem, time_limit_s=0.5, ilp=False)
+    ordering = order_ops(problem, Work(0.5), ilp=False)
     assert ordering.lower_bound_bytes <= ordering.peak_bytes <= peak_bytes(problem)
     assert peak_bytes(problem, ordering.order) == ordering.peak_bytes
-    assert order_ops(problem, time_limit_s=0.5, ilp=False).order == ordering.order
+    assert order_ops(problem, Work(0.5), ilp=False).order == ordering.order

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from dataclasses import replace
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from poetfw.limits import Deadline, Work
 from poetfw.memory import (
     Buffer,
     Placement,
@@ -121,13 +121,13 @@ def search(buffers: list[Buffer], capacity: int) -> Outcome:
     """Exhaust the search within a capacity."""
     searched = Search(buffers, capacity)
     rank = [0.0] * len(searched.buffers)
-    return searched.run(rank, Look.FEWEST, 10**6, time.perf_counter() + 60)
+    return searched.run(rank, Look.FEWEST, 10**6, Deadline())
 
 
 @settings(deadline=None, max_examples=150)
 @given(problems(40))
 def test_valid_and_not_below_the_bound(buffers):
-    placement = place(buffers, time_limit_s=0.05)
+    placement = place(buffers, work=Work(0.05))
     validate_placement(buffers, placement)
     assert placement.height_bytes >= placement.lower_bound_bytes >= lower_bound(buffers)
 
@@ -183,9 +183,9 @@ def test_tiling_finds_what_search_finds_and_refutes_the_rest(buffers):
     assert height == lower_bound(buffers)
     expected = search(buffers, height)
     tiling = Tiling(buffers)
-    assert tiling.run(10**6, time.perf_counter() + 60) is expected
+    assert tiling.run(10**6, Deadline()) is expected
     if expected is Outcome.FOUND:
-        placement = Placement(PlacementStatus.OPTIMAL, tiling.offsets, height, height, 0.0)
+        placement = Placement(PlacementStatus.OPTIMAL, tiling.offsets, height, height)
         validate_placement(buffers, placement, capacity=height)
 
 
@@ -224,7 +224,7 @@ def test_cores_find_and_refute_nothing_false(buffers, spare):
         return [o + b.size for b, o in zip(buffers, offsets, strict=True)]
 
     cores = CoreSearch(buffers, capacity, random.Random(0))
-    outcome = cores.run(place_in, 10**5, time.perf_counter() + 60)
+    outcome = cores.run(place_in, 10**5, Deadline())
     assert (outcome is Outcome.FOUND) == (min(heights, default=capacity + 1) <= capacity)
     if outcome is Outcome.EXHAUSTED:
         assert search(buffers, capacity) is Outcome.EXHAUSTED
@@ -237,17 +237,17 @@ def test_the_integer_program_and_search_agree(buffers):
     assume(buffers)
     bound = lower_bound(buffers)
     known = max(b.offset or 0 for b in buffers) + sum(b.size + b.alignment for b in buffers) + 1
-    answer = solve_ilp(buffers, bound, known, {}, SolverOptions(gap=0.0))
+    answer = solve_ilp(buffers, bound, known, {}, SolverOptions(gap=0.0), Work())
     assert answer.offsets is not None
     height = max(answer.offsets[b.id] + b.size for b in buffers)
     assert height == answer.proven
-    placement = Placement(PlacementStatus.OPTIMAL, answer.offsets, height, height, 0.0)
+    placement = Placement(PlacementStatus.OPTIMAL, answer.offsets, height, height)
     validate_placement(buffers, placement)
     assert search(buffers, height) is Outcome.FOUND
     if height > bound:
         assert search(buffers, height - 1) is Outcome.EXHAUSTED
         # Within what is impossible, the program is infeasible.
-        answer = solve_ilp(buffers, bound, height, {}, SolverOptions(gap=0.0))
+        answer = solve_ilp(buffers, bound, height, {}, SolverOptions(gap=0.0), Work())
         assert (answer.offsets, answer.proven) == (None, height)
 
 
@@ -261,5 +261,7 @@ def test_the_integer_program_proves_nothing_false(buffers, scale, odd):
     height = lowest_height(buffers)
     for below in [height, height + 1, 2 * height]:
         if below > bound:
-            answer = solve_ilp(buffers, bound, below, {}, SolverOptions(gap=0.0, max_nodes=1000))
+            answer = solve_ilp(
+                buffers, bound, below, {}, SolverOptions(gap=0.0, max_nodes=1000), Work()
+            )
             assert bound <= answer.proven <= height

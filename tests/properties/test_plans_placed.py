@@ -9,8 +9,9 @@ import pytest
 from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.errors import PoetfwError
+from poetfw.limits import Work
 from poetfw.models import MODELS
-from poetfw.pipeline import (
+from poetfw.planning import (
     BuildSettings,
     derive_program,
     load_model,
@@ -19,7 +20,7 @@ from poetfw.pipeline import (
     schedule_problem,
     with_lower_peak,
 )
-from poetfw.schedule import SCHEDULERS, SolveOptions, solve
+from poetfw.schedule import SCHEDULERS, solve
 
 SMALL = ("mlp", "digits-cnn", "lenet5", "resnet8")
 BASELINES = tuple(name for name in SCHEDULERS if not name.startswith("poet"))
@@ -31,7 +32,7 @@ def check_plans(model: str, batch: int, fractions: tuple[float, ...], schedulers
     board = load_board("nrf52840")
     program = derive_program(settings, load_model(settings))
     costs = analytic_costs(program.training, board)
-    evaluation = plan_evaluation(program, board)
+    evaluation = plan_evaluation(program, board, analytic_costs)
     problem = schedule_problem(program.training, board, costs, None)
     everything = solve(problem, "checkpoint-all")
     plans = 0
@@ -39,7 +40,7 @@ def check_plans(model: str, batch: int, fractions: tuple[float, ...], schedulers
         limited = replace(problem, ram_bytes=int(fraction * everything.peak_bytes))
         for scheduler in schedulers:
             try:
-                schedule = solve(limited, scheduler, SolveOptions(time_limit_s=5))
+                schedule = solve(limited, scheduler, work=Work(5.0))
             except PoetfwError:
                 continue  # not every method has a plan within every budget
             for plan in (schedule, with_lower_peak(limited, schedule)):

@@ -10,6 +10,7 @@ from brute_force import least_energy
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph, with_in_place
 
 from poetfw.errors import InfeasibleError
+from poetfw.limits import Work
 from poetfw.schedule import ScheduleProblem, Status, minimum_budget, solve
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.compact import Timing, formulate
@@ -17,7 +18,7 @@ from poetfw.schedule.examples import random_problem
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Outcome, Program, SolverOptions, solve_program
 
-EXACT = SolverOptions(gap=0.0, time_limit_s=120.0)
+EXACT = SolverOptions(gap=0.0)
 Record = Callable[[str, object], None]
 
 
@@ -28,7 +29,7 @@ def optimum(problem: ScheduleProblem, timing: Timing = Timing.DEVICE) -> float |
 
 def least(program: Program) -> float | None:
     """The least objective; None if there is no solution."""
-    solution = solve_program(program, EXACT)
+    solution = solve_program(program, EXACT, Work(120.0))
     assert solution.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE)
     return None if solution.values is None else solution.objective
 

@@ -6,7 +6,6 @@ from poetfw.boards.board import (
     Compute,
     FirmwareSupport,
     Power,
-    TransferCost,
     Twin,
 )
 from poetfw.boards.loader import list_boards, load_board
@@ -17,7 +16,6 @@ __all__ = [
     "Compute",
     "FirmwareSupport",
     "Power",
-    "TransferCost",
     "Twin",
     "list_boards",
     "load_board",

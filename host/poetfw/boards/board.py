@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from poetfw.errors import BoardError
+from poetfw.transfer import Transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +43,6 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
-class TransferCost:
-    """What moving bytes between RAM and storage costs, in one direction.
-
-    A transfer of n bytes takes `latency_s + n / bandwidth_bytes_per_s` seconds and
-    `energy_j + n * energy_j_per_byte` joules.
-    """
-
-    bandwidth_bytes_per_s: float
-    latency_s: float
-    energy_j_per_byte: float
-    energy_j: float
-
-    def time_s(self, size_bytes: int) -> float:
-        """Seconds that a transfer of so many bytes takes."""
-        return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
-
-    def joules(self, size_bytes: int) -> float:
-        """Joules that a transfer of so many bytes takes."""
-        return self.energy_j + size_bytes * self.energy_j_per_byte
-
-
-@dataclass(frozen=True, slots=True)
 class BoardStorage:
     """The auxiliary storage (AUX) of a board.
 
@@ -78,8 +57,8 @@ class BoardStorage:
 
     kind: str
     block_bytes: int
-    page_in: TransferCost
-    page_out: TransferCost
+    page_in: Transfer
+    page_out: Transfer
     standby_power_w: float
     overlap: bool
 

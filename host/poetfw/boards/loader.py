@@ -15,11 +15,11 @@ from poetfw.boards.board import (
     Compute,
     FirmwareSupport,
     Power,
-    TransferCost,
     Twin,
 )
 from poetfw.errors import BoardError
 from poetfw.resources import boards_dir
+from poetfw.transfer import Transfer
 
 _LARGEST_FILE_BYTES = 256 * 1024
 
@@ -243,8 +243,8 @@ def _storage(table: _Storage) -> BoardStorage:
     return BoardStorage(
         kind=table.kind,
         block_bytes=table.block_bytes.value,
-        page_in=TransferCost(**_values(table.page_in)),
-        page_out=TransferCost(**_values(table.page_out)),
+        page_in=Transfer(**_values(table.page_in)),
+        page_out=Transfer(**_values(table.page_out)),
         standby_power_w=table.standby_power_w.value,
         overlap=table.overlap,
     )

@@ -14,6 +14,7 @@ from poetfw.cli.options import (
     Positive,
     board_option,
     json_option,
+    limit_options,
     model_as_option,
     option,
     parse_names,
@@ -75,14 +76,7 @@ class PictureFile(OutputFile):
     metavar="F",
     help="Deadline as a multiple of checkpoint-all's time.  [default: none]",
 )
-@option(
-    "--time-limit",
-    type=Positive(),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a scheduler may search at each budget.",
-)
+@limit_options(10.0, each=" for each scheduler at each budget", time="for each of them")
 @solver_option
 @option(
     "--csv",
@@ -103,6 +97,7 @@ def compare(
     fractions: tuple[float, ...] | None,
     schedulers: tuple[str, ...] | None,
     deadline_factor: float | None,
+    work_limit: float,
     time_limit: float,
     solver: str,
     csv_file: Path | None,
@@ -131,14 +126,14 @@ def compare(
     names = tuple(dict.fromkeys(schedulers or COMPARED))
     budgets = tuple(dict.fromkeys(fractions or FRACTIONS))
     comparison = Comparison.of(Task(board, model, batch, model_as), deadline_factor)
-    options = SolveOptions(solver=solver, time_limit_s=time_limit)
+    options = SolveOptions(solver=solver)
     cells: list[Cell] = []
     interrupted = False
     total = len(names) * len(budgets)
     with output.progress_bar() as progress:
         progress(0, total, f"{model} on {board}")
         try:
-            for cell in comparison.cells(budgets, names, options):
+            for cell in comparison.cells(budgets, names, options, work_limit, time_limit):
                 cells.append(cell)
                 progress(len(cells), total, f"{cell.scheduler} at {cell.ram_fraction:g}")
         except KeyboardInterrupt:
@@ -203,6 +198,12 @@ def print_overheads(title: str, cells: Sequence[Cell]) -> None:
     ]
     columns = ["scheduler", *(f"{100 * fraction:.4g}%" for fraction in fractions)]
     output.results.print(output.table(title, columns, rows))
+    limited = sum(cell.time_limited for cell in cells)
+    if limited:
+        output.results.print(
+            f"The time limit ended the search of {limited} of {len(cells)} cells: another run may "
+            "give other plans; raise --time-limit"
+        )
     for line in _reasons(cells):
         output.results.print(output.escaped(line))
 

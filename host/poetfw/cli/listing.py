@@ -9,7 +9,7 @@ from poetfw.cli import output
 from poetfw.cli.options import json_option
 from poetfw.models import MODELS, build_model
 from poetfw.ops import kinds_without_kernel
-from poetfw.pipeline import unscheduled_peak_bytes
+from poetfw.planning import unscheduled_peak_bytes
 
 
 @click.command(epilog="Example:  poetfw boards --json")

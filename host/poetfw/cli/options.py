@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from poetfw.boards import Board
+from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
 from poetfw.output_file import check_output_file
 from poetfw.schedule import SCHEDULERS
 
@@ -108,6 +109,38 @@ def solver_option(command: _Command) -> _Command:
         show_default=True,
         help="A solver that cvxpy finds installed.",
     )(command)
+
+
+def limit_options(
+    work: float = WORK_LIMIT, each: str = "", time: str = "for the whole command"
+) -> Callable[[_Command], _Command]:
+    """--work-limit and --time-limit.
+
+    Args:
+        work: the default of --work-limit.
+        each: for what each there is so much work, as a phrase; empty for the whole command.
+        time: what the time limit is for.
+    """
+
+    def decorate(command: _Command) -> _Command:
+        command = option(
+            "--time-limit",
+            type=Positive(),
+            default=TIME_LIMIT_S,
+            show_default=True,
+            metavar="SECONDS",
+            help=f"Safety limit {time}; where it ends a search, another run may differ.",
+        )(command)
+        return option(
+            "--work-limit",
+            type=Positive(),
+            default=work,
+            show_default=True,
+            metavar="UNITS",
+            help=f"How much to search{each}: a unit is about a second of one core, at any load.",
+        )(command)
+
+    return decorate
 
 
 def parse_names(

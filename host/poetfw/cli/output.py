@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -22,6 +23,7 @@ from rich.progress import (
 from rich.table import Table
 
 from poetfw.errors import InfeasibleError, PoetfwError
+from poetfw.limits import Deadline
 
 _LOG_WIDTH = 120  # of tables in files and pipes, whose readers would miss the end of a path
 
@@ -128,6 +130,31 @@ def progress_bar() -> Iterator[Any]:
             progress.update(task, completed=done, total=total, description=escaped(text))
 
         yield update
+
+
+def spent_rows(deadline: Deadline) -> list[tuple[str, str]]:
+    """What a command took, each of its phases, and whether that decided: rows of `facts`."""
+    timing = deadline.timing()
+    rows = [("time", f"{timing.seconds:.2f} s")]
+    rows += [
+        (f"… of it {spent.phase}", f"{spent.seconds:.2f} s, {spent.work:.2f} units of work")
+        for spent in timing.phases
+        if spent.work >= 0.005 or spent.seconds >= 0.005
+    ]
+    if deadline.decided:
+        rows.append(
+            (
+                "note",
+                f"the time limit of {deadline.time_limit_s:g} s ended the search: another run may "
+                "give another plan; raise --time-limit",
+            )
+        )
+    return rows
+
+
+def spent_json(deadline: Deadline) -> dict[str, Any]:
+    """The same as keys of a JSON document; only `timing` differs from run to run."""
+    return {"time_limited": deadline.decided, "timing": asdict(deadline.timing())}
 
 
 def size(size_bytes: int) -> str:

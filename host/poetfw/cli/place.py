@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.options import OutputFile, Positive, json_option, option, split_at_commas
+from poetfw.cli.options import OutputFile, json_option, limit_options, option, split_at_commas
 from poetfw.errors import InfeasibleError, ProblemError
+from poetfw.limits import Deadline, Work
 
 if TYPE_CHECKING:
     from poetfw.memory.banks import Bank
@@ -60,14 +61,7 @@ def _parse_banks(
     metavar="NAME=LOWER:UPPER",
     help="Bytes [LOWER, UPPER) of the arena that buffers may prefer; may be given repeatedly.",
 )
-@option(
-    "--time-limit",
-    type=Positive(),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to search.",
-)
+@limit_options()
 @option(
     "--out",
     command="place",
@@ -80,6 +74,7 @@ def place(
     file: Path,
     capacity: int | None,
     banks: list[Bank],
+    work_limit: float,
     time_limit: float,
     out: Path | None,
     as_json: bool,
@@ -95,11 +90,13 @@ def place(
     from poetfw.memory.banks import bank_uses, place_in_banks
     from poetfw.memory.csv_file import read_buffers, result_document, write_placement
 
+    end = Deadline(time_limit)
     buffers = read_buffers(file, banks)
     with output.spinner() as progress:
         progress(f"placing {len(buffers):,} {'buffer' if len(buffers) == 1 else 'buffers'}")
         try:
-            placement, code = place_in_banks(buffers, banks, capacity, time_limit), 0
+            with Work(work_limit, end).phase("addresses") as work:
+                placement, code = place_in_banks(buffers, banks, capacity, work), 0
         except PlacementInterrupted as interrupted:
             placement, code = interrupted.placement, 130
     if placement.status is PlacementStatus.INFEASIBLE:
@@ -110,9 +107,9 @@ def place(
         )
     if placement.status is PlacementStatus.NOT_FOUND:
         raise InfeasibleError(
-            f"{file}: no placement within {capacity:,} bytes was found in {time_limit:g} s; "
+            f"{file}: no placement within {capacity:,} bytes was found; "
             f"nothing below {placement.lower_bound_bytes:,} is possible",
-            "raise --time-limit",
+            "raise --time-limit" if end.decided else "raise --work-limit",
             f"or give it {placement.height_bytes:,} bytes"
             if placement.height_bytes
             else "or raise --capacity",
@@ -121,7 +118,13 @@ def place(
         write_placement(out, buffers, placement)
     uses = bank_uses(buffers, banks, placement.offsets)
     if as_json:
-        output.print_json({"schema_version": 1, **result_document(buffers, placement, uses)})
+        output.print_json(
+            {
+                "schema_version": 1,
+                **result_document(buffers, placement, uses),
+                **output.spent_json(end),
+            }
+        )
         return code
     excess = placement.height_bytes - placement.lower_bound_bytes
     rows = [
@@ -138,7 +141,7 @@ def place(
             )
             for use in uses
         ),
-        ("time", f"{placement.solve_time_s:.2f} s"),
+        *output.spent_rows(end),
     ]
     output.results.print(output.facts(file.name, rows))
     return code

@@ -14,12 +14,14 @@ from poetfw.cli.options import (
     OutputFile,
     Positive,
     json_option,
+    limit_options,
     model_as_option,
     option,
     scheduler_option,
     solver_option,
 )
 from poetfw.errors import ProblemError
+from poetfw.limits import Deadline, Work
 
 if TYPE_CHECKING:
     from poetfw.schedule import Schedule, ScheduleProblem, Simulation
@@ -51,14 +53,7 @@ def _read(path: Path) -> bytes:
     help="Budget as a fraction of the checkpoint-all peak.",
 )
 @option("--deadline", type=Positive(), metavar="SECONDS", help="Upper bound on one training step.")
-@option(
-    "--time-limit",
-    type=Positive(),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to search.",
-)
+@limit_options()
 @solver_option
 @option(
     "--replay",
@@ -83,6 +78,7 @@ def schedule(
     ram: int | None,
     ram_fraction: float | None,
     deadline: float | None,
+    work_limit: float,
     time_limit: float,
     solver: str,
     replay: Path | None,
@@ -96,7 +92,7 @@ def schedule(
     a plan, wherever it comes from.
     """
     from poetfw.output_file import replace_file
-    from poetfw.pipeline import BuildSettings, load_schedule_problem
+    from poetfw.planning import BuildSettings, load_schedule_problem
     from poetfw.report import json_bytes
     from poetfw.schedule import (
         MODELS_AS,
@@ -110,6 +106,7 @@ def schedule(
         solve,
     )
 
+    end = Deadline(time_limit)
     if problem is None and (board is None or model is None):
         raise click.UsageError("give either --problem, or --board and --model")
     context = click.get_current_context()
@@ -126,7 +123,9 @@ def schedule(
     else:
         assert board is not None
         assert model is not None
-        task = load_schedule_problem(BuildSettings(board=board, model=model, batch=batch))
+        task = load_schedule_problem(
+            BuildSettings(board=board, model=model, batch=batch), deadline=end
+        )
     task = _limited(MODELS_AS[model_as](task), ram, ram_fraction, deadline)
     if export is not None:
         replace_file(export, json_bytes(problem_to_json(task)))
@@ -136,18 +135,18 @@ def schedule(
         simulation = simulate(task, plan_from_json(_read(replay), str(replay)))
         _print_simulation(task, simulation, as_json)
         return 0
-    options = SolveOptions(solver=solver, time_limit_s=time_limit)
+    options = SolveOptions(solver=solver)
     code = 0
     with output.spinner() as progress:
         progress(f"{scheduler}: {task.name}, {len(task.nodes)} nodes")
         try:
-            answer = solve(task, scheduler, options)
+            answer = solve(task, scheduler, options, work=Work(work_limit, end))
         except Interrupted as interrupted:
             answer, code = interrupted.schedule, 130
     if as_json:
-        output.print_json(schedule_to_json(answer))
+        output.print_json(schedule_to_json(answer) | output.spent_json(end))
     else:
-        _print(task, answer, analytic=problem is None)
+        _print(task, answer, end, analytic=problem is None)
     return code
 
 
@@ -167,7 +166,7 @@ def _limited(
     return problem if deadline_s is None else replace(problem, deadline_s=deadline_s)
 
 
-def _print(problem: ScheduleProblem, answer: Schedule, analytic: bool) -> None:
+def _print(problem: ScheduleProblem, answer: Schedule, end: Deadline, analytic: bool) -> None:
     basis = " (analytic)" if analytic else ""
     gap = "unknown" if answer.gap is None else f"{answer.gap:.4%}"
     reach = "of all schedules" if answer.bound_is_global else "of this scheduler's plans"
@@ -182,7 +181,7 @@ def _print(problem: ScheduleProblem, answer: Schedule, analytic: bool) -> None:
         *_window_rows(answer),
         ("recomputes", f"{answer.recomputes}"),
         ("page-outs, page-ins", f"{answer.page_outs}, {answer.page_ins}"),
-        ("solve time", f"{answer.solve_time_s:.2f} s"),
+        *output.spent_rows(end),
     ]
     output.results.print(output.facts(f"{answer.scheduler}: {problem.name}", rows))
 

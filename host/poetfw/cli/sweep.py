@@ -14,6 +14,7 @@ from poetfw.cli.options import (
     OutputFile,
     Positive,
     json_option,
+    limit_options,
     model_as_option,
     option,
     parse_names,
@@ -59,14 +60,7 @@ def parse_deadlines(
 )
 @schedulers_option
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
-@option(
-    "--time-limit",
-    type=Positive(),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a scheduler may search at each point.",
-)
+@limit_options(10.0, each=" for each scheduler at each point", time="for each of them")
 @solver_option
 @option(
     "--out",
@@ -108,6 +102,7 @@ def sweep(
     deadlines: tuple[float | None, ...],
     schedulers: tuple[str, ...] | None,
     batch: int,
+    work_limit: float,
     time_limit: float,
     solver: str,
     out: Path,
@@ -146,6 +141,7 @@ def sweep(
         batch=batch,
         model_as=model_as,
         solver=solver,
+        work_limit=work_limit,
         time_limit_s=time_limit,
     )
     grid.check()

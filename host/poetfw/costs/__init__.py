@@ -1,6 +1,6 @@
 """What ops cost on a board: the table, and the analytic model that fills it."""
 
 from poetfw.costs.analytic import analytic_costs, cost_of
-from poetfw.costs.table import CostTable, OpCost
+from poetfw.costs.table import CostProvider, CostTable, OpCost
 
-__all__ = ["CostTable", "OpCost", "analytic_costs", "cost_of"]
+__all__ = ["CostProvider", "CostTable", "OpCost", "analytic_costs", "cost_of"]

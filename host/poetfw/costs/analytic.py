@@ -45,7 +45,7 @@ def cost_of(work: Work, board: Board) -> OpCost:
         blocks = -(-work.storage_bytes // board.storage.block_bytes)
         size_bytes = blocks * board.storage.block_bytes
         storage_s = board.storage.page_in.time_s(size_bytes)
-        storage_j = board.storage.page_in.joules(size_bytes)
+        storage_j = board.storage.page_in.cost_j(size_bytes)
     return OpCost(
         time_s=compute_s + storage_s,
         energy_j=compute_s * board.power.active_w + storage_j,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from poetfw.boards import Board
 from poetfw.errors import ProblemError
+from poetfw.ir import Graph
 
 SCHEMA_VERSION = 1
 
@@ -85,3 +87,7 @@ class CostTable:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ProblemError(f"the cost table's JSON is malformed: {error!r}") from error
+
+
+CostProvider = Callable[[Graph, Board], CostTable]
+"""Whatever says what every op of a graph costs on a board."""

@@ -6,15 +6,15 @@ waiting for each other, of which one is faster, or which are switched off one by
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from poetfw.errors import ProblemError
+from poetfw.limits import Work
 from poetfw.memory.checks import LARGEST_BYTES
-from poetfw.memory.placement import place
+from poetfw.memory.placement import WORK_LIMIT, place
 from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus
 
 _LARGEST_WISHES = 1_000
@@ -23,11 +23,11 @@ _LARGEST_WISHES = 1_000
 _TRIALS = 100
 """Placements to try at most."""
 
-_TRIAL_TIME_S = 0.5
-"""Time limit of one trial in seconds, which also says how many states it searches."""
+_TRIAL_WORK = 0.5
+"""Units of work that one trial may take."""
 
 _SHARE = 0.25
-"""Of the time limit, what is kept for trials, where a buffer prefers a bank."""
+"""Of the work, what is kept for trials, where a buffer prefers a bank."""
 
 
 class _Side(Enum):
@@ -106,7 +106,7 @@ def place_in_banks(
     buffers: Sequence[Buffer],
     banks: Sequence[Bank],
     capacity: int | None = None,
-    time_limit_s: float = 10.0,
+    work: Work | None = None,
 ) -> Placement:
     """Place buffers as `place` does, but as many bytes as possible in the banks they prefer.
 
@@ -117,7 +117,7 @@ def place_in_banks(
         buffers: what to place; `Buffer.bank` is the name of one of the banks or None.
         banks: they may overlap each other and reach beyond the arena.
         capacity: bytes the arena has, or None for as low as possible.
-        time_limit_s: seconds to spend at most.
+        work: what may be done; None for as much as usual.
 
     Returns:
         A validated placement as that of `place`, no higher than that or than the capacity.
@@ -126,7 +126,7 @@ def place_in_banks(
         ProblemError: the problem is malformed, or a buffer prefers a bank that does not exist.
         PlacementInterrupted: the user interrupted the search when it knew a placement already.
     """
-    begin = time.perf_counter()
+    work = work or Work(WORK_LIMIT)
     check_banks(banks)
     by_name = {bank.name: bank for bank in banks}
     for b in buffers:
@@ -134,7 +134,7 @@ def place_in_banks(
             raise ProblemError(f"buffer {b.id!r} prefers the bank {b.bank!r}, which does not exist")
     wishes = [b for b in buffers if b.bank is not None and b.offset is None and b.size]
     wishes.sort(key=_by_size)
-    best = place(buffers, capacity, time_limit_s * (1 - _SHARE if wishes else 1))
+    best = place(buffers, capacity, work.part(work.left * (1 - _SHARE if wishes else 1)))
     if not best.offsets:
         return best
 
@@ -143,11 +143,11 @@ def place_in_banks(
 
     limit = best.height_bytes if capacity is None else capacity
     try:
-        for answer in _trials(buffers, wishes, by_name, limit, begin + time_limit_s):
+        for answer in _trials(buffers, wishes, by_name, limit, work):
             best = max(best, _freed(answer, best.lower_bound_bytes), key=bytes_met)
     except KeyboardInterrupt:
         raise PlacementInterrupted(best) from None
-    return replace(best, solve_time_s=time.perf_counter() - begin)
+    return best
 
 
 def _trials(
@@ -155,7 +155,7 @@ def _trials(
     wishes: Sequence[Buffer],
     banks: Mapping[str, Bank],
     limit: int,
-    deadline: float,
+    work: Work,
 ) -> Iterator[Placement]:
     """Placements within a limit in bytes, each with more buffers fixed in their banks."""
     fixed = {b.id: b for b in buffers if b.offset is not None}
@@ -165,13 +165,13 @@ def _trials(
         group = groups.popleft()
         for side in _Side:
             pinned = _pin(group, fixed.values(), banks, limit, side)
-            if time.perf_counter() > deadline:
+            if not work.is_left():
                 return
             if not pinned:
                 continue
             trial = fixed | pinned
             trials += 1
-            answer = place([trial.get(b.id, b) for b in buffers], limit, _TRIAL_TIME_S)
+            answer = place([trial.get(b.id, b) for b in buffers], limit, work.part(_TRIAL_WORK))
             if answer.offsets:
                 yield answer
                 fixed = trial

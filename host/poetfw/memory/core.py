@@ -16,13 +16,13 @@ as hard as the whole.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import lcm
 
 import numpy as np
 
+from poetfw.limits import Deadline
 from poetfw.memory.problem import Buffer
 from poetfw.memory.restarts import restarts
 from poetfw.memory.search import Outcome, Search
@@ -79,13 +79,13 @@ class CoreSearch:
         self._disturbed = disturbed
         self._is_impossible = False
 
-    def run(self, place: Placer, state_limit: int, deadline: float) -> Outcome:
+    def run(self, place: Placer, state_limit: int, deadline: Deadline) -> Outcome:
         """Search larger and larger cores, and complete what is found.
 
         Args:
             place: places all buffers greedily; the search ends if it gives up.
             state_limit: states to visit at most.
-            deadline: value of `time.perf_counter` at which to give up.
+            deadline: when to give up.
 
         Returns:
             FOUND if a completion lies within the capacity, EXHAUSTED if nothing can, or LIMIT.
@@ -114,7 +114,7 @@ class CoreSearch:
         return Outcome.LIMIT
 
     def _orders(
-        self, sections: np.ndarray, state_limit: int, deadline: float
+        self, sections: np.ndarray, state_limit: int, deadline: Deadline
     ) -> Iterator[list[int]]:
         """Orders in which to place all buffers, from placements of the core of some sections."""
         begin = np.searchsorted(sections, self._first)
@@ -139,7 +139,7 @@ class CoreSearch:
         found: list[list[int]] = []
         for rank, look, share in restarts(search, self._rng, self._disturbed):
             before = search.states
-            if before >= limit or time.perf_counter() > deadline or len(found) == _CORE_ORDERS:
+            if before >= limit or len(found) == _CORE_ORDERS or deadline.has_passed():
                 return
             outcome = search.run(rank, look, min(share, limit - before), deadline)
             self.states += search.states - before

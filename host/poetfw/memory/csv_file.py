@@ -122,7 +122,6 @@ def result_document(
         "status": str(placement.status),
         "height_bytes": placement.height_bytes,
         "lower_bound_bytes": placement.lower_bound_bytes,
-        "solve_time_s": placement.solve_time_s,
         "banks": [asdict(use) for use in uses],
         "buffers": [asdict(b) | {"offset": placement.offsets.get(b.id)} for b in buffers],
     }

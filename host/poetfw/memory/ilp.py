@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, gcd
 
+from poetfw.limits import Work
 from poetfw.memory.problem import Buffer
-from poetfw.schedule.milp import Outcome, Program, SolverOptions, Term, Vector, solve_program
+from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.milp import Program, SolverOptions, Term, solve_program
 
 _TOLERANCE = 1e-4
 """Share of the height to beat by which the solver's arithmetic may be wrong about a bound.
@@ -77,6 +79,7 @@ def solve_ilp(
     below: int,
     preplaced: dict[str, int],
     options: SolverOptions,
+    work: Work,
 ) -> IlpAnswer:
     """Place buffers as low as the goal, or at least lower than known.
 
@@ -85,7 +88,8 @@ def solve_ilp(
         goal: height in bytes below which nothing is won.
         below: height in bytes that is known already, more than the goal.
         preplaced: offsets of a pyramid, or none.
-        options: solver and limits.
+        options: solver and how far to go.
+        work: what may be done.
 
     Raises:
         ToolError: the solver is missing or failed.
@@ -94,7 +98,7 @@ def solve_ilp(
     if any(unit < b.alignment < below * _SMALLEST_STEP for b in buffers):
         return IlpAnswer(None, goal)
     model = _Model(buffers, goal, below, preplaced)
-    solution = solve_program(model.program, replace(options, presolve=False))
+    solution = solve_program(model.program, replace(options, presolve=False), work)
     proven = goal
     if not preplaced:
         bound = 1.0 if solution.outcome is Outcome.INFEASIBLE else solution.bound

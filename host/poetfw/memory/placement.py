@@ -4,16 +4,16 @@ Greedy orders come first: they reach the lower bound on most plans. Buffers that
 every byte at every moment are tiled. Where few moments are full, those are searched first and the
 rest is placed around them. What is left is searched at the bound, then at heights between the bound
 and the best known, until the heights meet or the work is used up. Work is counted in
-search states, so the same problem gets the same answer everywhere; the clock is only a safety net.
+search states, so the same problem gets the same answer everywhere.
 """
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from poetfw.limits import Deadline, Work
 from poetfw.memory.bounds import lower_bound
 from poetfw.memory.checks import check_buffers
 from poetfw.memory.core import CoreSearch, Placer
@@ -27,8 +27,11 @@ from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.memory.validator import validate_by_sweep, validate_placement
 from poetfw.schedule.milp import SolverOptions
 
-_STATES_PER_SECOND = 25_000
-"""Search states granted for each second of the time limit: what a slow computer visits."""
+_STATES_PER_UNIT = 25_000
+"""Search states that are one unit of work."""
+
+WORK_LIMIT = 10.0
+"""Units of work to spend at most, unless told otherwise."""
 
 _LARGEST_SEARCH = 4_000
 """Buffers in one component beyond which only the greedy orders are tried."""
@@ -73,7 +76,7 @@ _FIRST_GRANT = 24_000
 def place(
     buffers: Sequence[Buffer],
     capacity: int | None = None,
-    time_limit_s: float = 10.0,
+    work: Work | None = None,
     seed: int = 0,
 ) -> Placement:
     """Give every buffer an offset such that none that are live together overlap.
@@ -81,7 +84,7 @@ def place(
     Args:
         buffers: what to place; alignments and fixed offsets are respected.
         capacity: bytes the arena has, or None for as low as possible.
-        time_limit_s: seconds to spend at most; also scales the number of states searched.
+        work: what may be done; None for as much as usual.
         seed: of the random orders among those the search tries.
 
     Returns:
@@ -93,45 +96,44 @@ def place(
         ProblemError: the problem is malformed.
         PlacementInterrupted: the user interrupted the search when it knew a placement already.
     """
-    begin = time.perf_counter()
     check_buffers(buffers)
     bound = lower_bound(buffers)
     if capacity is not None and bound > capacity:
-        seconds = time.perf_counter() - begin
-        return Placement(PlacementStatus.INFEASIBLE, {}, 0, bound, seconds)
+        return Placement(PlacementStatus.INFEASIBLE, {}, 0, bound)
     # Neither the order nor the names of the buffers may matter.
     free = sorted((b for b in buffers if b.size), key=_canonical)
-    work = _Work(begin + time_limit_s, int(time_limit_s * _STATES_PER_SECOND), random.Random(seed))
+    whole = work or Work(WORK_LIMIT)
+    states = int(max(0.0, whole.left) * _STATES_PER_UNIT)
+    search = _Work(whole.deadline, states, random.Random(seed))
     offsets = {b.id: b.offset or 0 for b in buffers if not b.size}
     components = sorted(split_components(free), key=lower_bound, reverse=True)
     best = height = bound
     interrupted = False
     for component in components:
-        part = _Component(component, max(bound, height), capacity, work)
+        part = _Component(component, max(bound, height), capacity, search)
         try:
             part.solve()
         except KeyboardInterrupt:
             if not part.offsets:
                 raise
-            interrupted, work.states = True, 0  # the other components are placed without a search
+            interrupted, search.states = True, 0  # the other components are placed without a search
         offsets |= part.offsets
         height = max(height, part.height)
         # A component that is proven to need more raises the bound for all of them.
         best = max(best, part.proven)
-    seconds = time.perf_counter() - begin
+    whole.spend((states - search.states) / _STATES_PER_UNIT)
     if capacity is not None and height > capacity:
         if interrupted:
             raise KeyboardInterrupt
         proven = best > capacity
         status = PlacementStatus.INFEASIBLE if proven else PlacementStatus.NOT_FOUND
-        return Placement(status, {}, height, best, seconds)
+        return Placement(status, {}, height, best)
     by_id = {b.id: offsets[b.id] for b in buffers}
     height = max((by_id[b.id] + b.size for b in buffers), default=0)
     status = PlacementStatus.OPTIMAL if height == best else PlacementStatus.FEASIBLE
-    placement = Placement(status, by_id, height, best, seconds)
+    placement = Placement(status, by_id, height, best)
     validate = validate_placement if len(buffers) <= _LARGEST_PAIRWISE else validate_by_sweep
     validate(buffers, placement, capacity)
-    placement = replace(placement, solve_time_s=time.perf_counter() - begin)
     if interrupted:
         raise PlacementInterrupted(placement)
     return placement
@@ -141,12 +143,12 @@ def place(
 class _Work:
     """What may still be spent, shared by all components."""
 
-    deadline: float
+    deadline: Deadline
     states: int
     rng: random.Random
 
     def is_left(self) -> bool:
-        return self.states > 0 and time.perf_counter() < self.deadline
+        return self.states > 0 and not self.deadline.has_passed()
 
 
 class _Component:
@@ -265,13 +267,13 @@ class _Component:
         if pairs > _LARGEST_PROGRAM and all(b.offset is None for b in self._buffers):
             preplaced = stack_pyramid(self._buffers)
             pairs = count_pairs([b for b in self._buffers if b.id not in preplaced])
-        left_s = self._work.deadline - time.perf_counter()
-        if not 0 < pairs <= _LARGEST_PROGRAM or left_s <= 0:
+        if not 0 < pairs <= _LARGEST_PROGRAM:
             return
         nodes = min(grant, self._work.states) * _PAIRS_PER_STATE // pairs
-        options = SolverOptions(gap=0.0, max_nodes=nodes, time_limit_s=left_s)
+        options = SolverOptions(gap=0.0, max_nodes=nodes)
+        work = Work(grant / _STATES_PER_UNIT, self._work.deadline)
         below = self.height if self._capacity is None else self._goal + 1
-        answer = solve_ilp(self._buffers, self._goal, below, preplaced, options)
+        answer = solve_ilp(self._buffers, self._goal, below, preplaced, options, work)
         self._work.states -= grant
         if answer.offsets is not None:
             self._keep(answer.offsets)
@@ -331,8 +333,7 @@ class _Component:
         offsets = self._greedy.run(
             order,
             lambda height: (
-                begun
-                and ((limit is not None and height >= limit) or time.perf_counter() > deadline)
+                begun and ((limit is not None and height >= limit) or deadline.has_passed())
             ),
         )
         if offsets is None:

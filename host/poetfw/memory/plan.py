@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from poetfw.errors import InfeasibleError
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.memory.placement import place
+from poetfw.limits import Deadline, Work
+from poetfw.memory.placement import WORK_LIMIT, place
 from poetfw.memory.problem import Buffer
 from poetfw.memory.validator import validate_placement
 from poetfw.ops import kind_of
@@ -85,6 +86,7 @@ def plan_memory(
     training: tuple[Graph, ExecutionPlan],
     evaluation: tuple[Graph, ExecutionPlan],
     budget_bytes: int | None,
+    deadline: Deadline | None = None,
 ) -> MemoryPlan:
     """Give every buffer of both steps a fixed address.
 
@@ -94,6 +96,7 @@ def plan_memory(
         training: graph and plan of the training step.
         evaluation: graph and plan of the evaluation step.
         budget_bytes: what the arena may occupy, or None for no limit.
+        deadline: when to end the search for addresses; None for never.
 
     Raises:
         InfeasibleError: no placement within the budget was found.
@@ -111,7 +114,8 @@ def plan_memory(
     heights, peaks, placed = [], [], []
     for graph, plan in (training, evaluation):
         buffers = _buffers(graph, plan)
-        placement = place([shared.buffer for shared in buffers], capacity)
+        with Work(WORK_LIMIT, deadline).phase("addresses") as work:
+            placement = place([shared.buffer for shared in buffers], capacity, work)
         if len(placement.offsets) < len(buffers):
             raise InfeasibleError(
                 f"{graph.name}: no placement of {len(buffers)} buffers within "

@@ -58,14 +58,12 @@ class Placement:
         height_bytes: largest offset + size.
         lower_bound_bytes: no placement can be lower, as proven by `lower_bound`, by an exhausted
             search or by the integer program.
-        solve_time_s: seconds the search took.
     """
 
     status: PlacementStatus
     offsets: dict[str, int]
     height_bytes: int
     lower_bound_bytes: int
-    solve_time_s: float
 
 
 class PlacementInterrupted(KeyboardInterrupt):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator, Sequence
 from itertools import count
 
+from poetfw.limits import Deadline
 from poetfw.memory.checks import LARGEST_BYTES
 from poetfw.memory.problem import Buffer
 from poetfw.memory.search import Look, Outcome, Search
@@ -39,11 +39,11 @@ class Probe:
         """In bytes by buffer id, once found."""
         return self._search.offsets
 
-    def run(self, state_limit: int, deadline: float) -> Outcome:
+    def run(self, state_limit: int, deadline: Deadline) -> Outcome:
         """Search, visiting at most so many more states; as `Search.run` otherwise."""
         limit = self.states + state_limit
         outcome = Outcome.LIMIT
-        while outcome is Outcome.LIMIT and self.states < limit and time.perf_counter() < deadline:
+        while outcome is Outcome.LIMIT and self.states < limit and not deadline.has_passed():
             rank, look, share = next(self._restarts)
             outcome = self._search.run(rank, look, min(share, limit - self.states), deadline)
         return outcome

@@ -27,13 +27,13 @@ is searched.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from math import gcd
 
+from poetfw.limits import Deadline
 from poetfw.memory.problem import Buffer
 from poetfw.memory.sections import find_sections
 
@@ -151,14 +151,16 @@ class Search:
         ]
         self._hopeless: set[tuple[int, tuple[int, ...]]] = set()
 
-    def run(self, rank: Sequence[float], look: Look, state_limit: int, deadline: float) -> Outcome:
+    def run(
+        self, rank: Sequence[float], look: Look, state_limit: int, deadline: Deadline
+    ) -> Outcome:
         """Search depth first.
 
         Args:
             rank: of each of `buffers`; what ranks lower is tried first.
             look: where to look for the section to branch on.
             state_limit: states to visit at most.
-            deadline: value of `time.perf_counter` at which to give up.
+            deadline: when to give up.
 
         Returns:
             FOUND with the answer in `offsets`, EXHAUSTED if there is none, or LIMIT.
@@ -186,7 +188,7 @@ class Search:
                 lo, hi, left, height, waiting = waiting
                 del choices[height:]
             states += 1
-            if states > state_limit or (not states & 255 and time.perf_counter() > deadline):
+            if states > state_limit or (not states & 255 and deadline.has_passed()):
                 self.states += states
                 return Outcome.LIMIT
 

@@ -17,13 +17,13 @@ leaving one that can't. Runs admit more and more doubt, forwards and backwards i
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import gcd, lcm
 
+from poetfw.limits import Deadline
 from poetfw.memory.blocks import Block, Blocks, find_blocks
 from poetfw.memory.pq_tree import Tree, arrange, indices, leaves, replace
 from poetfw.memory.problem import Buffer
@@ -117,12 +117,12 @@ class Tiling:
         """Work done so far, in states of `Search`."""
         return sum(sweep.states for sweep in self._sweeps)
 
-    def run(self, state_limit: int, deadline: float) -> Outcome:
+    def run(self, state_limit: int, deadline: Deadline) -> Outcome:
         """Search with more and more doubt.
 
         Args:
             state_limit: work to do at most, in states of `Search`.
-            deadline: value of `time.perf_counter` at which to give up.
+            deadline: when to give up.
 
         Returns:
             FOUND with the answer in `offsets`, EXHAUSTED if there is none, or LIMIT.
@@ -161,7 +161,7 @@ class _Sweep:
         self._found: dict[tuple[int, int], Blocks] = {}
         self._complete = True
 
-    def run(self, most: float, state_limit: int, deadline: float) -> Outcome:
+    def run(self, most: float, state_limit: int, deadline: Deadline) -> Outcome:
         """Search depth first, with at most so many bits of doubt on the way."""
         limit = self.states + state_limit
         self.doubts = False
@@ -174,7 +174,7 @@ class _Sweep:
             if not state.ending and state.section == self._count - 1:
                 self.offsets = self._addresses(state)
                 return Outcome.FOUND
-            if self.states > limit or time.perf_counter() > deadline:
+            if self.states > limit or deadline.has_passed():
                 self.doubts = False
                 return Outcome.LIMIT
             after = next(following, None)

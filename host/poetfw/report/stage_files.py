@@ -43,7 +43,7 @@ def stage_files(
 ) -> dict[str, bytes]:
     """The content of each stage file, by its name. The same input gives the same bytes."""
     schedule = asdict(training)
-    del schedule["plan"], schedule["solve_time_s"]
+    del schedule["plan"]
     documents: dict[str, dict[str, Any]] = {
         "graph.json": program.to_json(),
         "costs.json": costs.to_json(),

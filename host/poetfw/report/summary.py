@@ -10,6 +10,7 @@ from pydantic import ConfigDict, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from poetfw.errors import OutputError
+from poetfw.limits import Timing
 from poetfw.schedule import Schedule, Status
 
 _CHECKED = ConfigDict(extra="forbid", strict=True)
@@ -29,7 +30,6 @@ class ScheduleSummary:
     bound_j: float | None
     gap: float | None
     bound_is_global: bool
-    solve_time_s: float
     recomputes: int
     page_ins: int
     page_outs: int
@@ -69,6 +69,8 @@ class BuildReport:
         classifies: whether the metric is a count of correct answers, not a squared error.
         costs_are_analytic: whether energy and time are calculated rather than measured.
         schedule: the schedule's figures.
+        time_limited: whether the time limit ended a search: another run may decide otherwise.
+        timing: what each search took; differs from run to run.
     """
 
     board: str
@@ -91,6 +93,8 @@ class BuildReport:
     classifies: bool
     costs_are_analytic: bool
     schedule: ScheduleSummary
+    time_limited: bool
+    timing: Timing
     schema_version: int = 1
 
     def to_json(self) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from poetfw.schedule.problem import (
     Step,
     StepKind,
     Storage,
-    Transfer,
 )
 from poetfw.schedule.problem_json import (
     plan_from_json,
@@ -24,6 +23,7 @@ from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.simulator import Simulation, simulate
 from poetfw.schedule.solve import SCHEDULERS, Interrupted, Scheduler, checkpoint_all_schedule, solve
 from poetfw.schedule.validation import validate
+from poetfw.transfer import Transfer
 
 __all__ = [
     "MODELS_AS",

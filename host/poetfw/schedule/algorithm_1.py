@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.schedule.compact import Costs, Memory
+from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, Term, Vector
+from poetfw.schedule.milp import Program, Term
 from poetfw.schedule.plan import Stages
 
 Columns = NDArray[np.int64]

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from poetfw.errors import InfeasibleError, PlanError
+from poetfw.limits import Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.compact import WINDOW, Objective, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
+from poetfw.schedule.highs import Outcome
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
+from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.plan import lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.simulator import TIME_TOLERANCE, Simulation, simulate
@@ -60,11 +62,18 @@ def unlimited(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
     return simulate(replace(problem, ram_bytes=ram_bytes, deadline_s=None), plan)
 
 
-def minimum_budget(problem: ScheduleProblem, options: SolverOptions | None = None) -> MinimumBudget:
+def minimum_budget(
+    problem: ScheduleProblem, options: SolverOptions | None = None, work: Work | None = None
+) -> MinimumBudget:
     """The smallest `ram_bytes` with which the problem, deadline included, has a plan.
 
     It is the largest working set (inputs, output and workspace of one node) where paging gets
     there; where tensors cannot be paged or the deadline forbids it, a program finds it.
+
+    Args:
+        problem: its `ram_bytes` does not matter.
+        options: how to solve programs.
+        work: what may be done; None for as much as usual.
 
     Raises:
         ProblemError: the problem is malformed.
@@ -78,13 +87,16 @@ def minimum_budget(problem: ScheduleProblem, options: SolverOptions | None = Non
     plan = furthest_use(Indexed.of(floor))
     if plan is not None and accepts(floor, plan):
         return MinimumBudget(floor.ram_bytes, problem.nodes[largest].name, exact=True)
-    options = _half(options)
-    plan = small_plan(problem, options)
-    compact = formulate(graph, Objective.PEAK)
-    start = compact.start(graph, Contraction.nothing(problem).contract(plan))
-    solution = solve_program(compact.program, options, start)
-    exact = solution.outcome is Outcome.OPTIMAL
-    if solution.values is not None:
+    options, work = options or SolverOptions(), work or Work()
+    plan = small_plan(problem, options, work.part(work.left / 2))
+    exact = False
+    solution = None
+    if work.is_left():
+        compact = formulate(graph, Objective.PEAK)
+        start = compact.start(graph, Contraction.nothing(problem).contract(plan))
+        solution = solve_program(compact.program, options, work, start)
+        exact = solution.outcome is Outcome.OPTIMAL
+    if solution is not None and solution.values is not None:
         found = lower(graph, compact.stages(solution.values))
         if _in_time(problem, unlimited(problem, found)):
             plan = found
@@ -97,19 +109,22 @@ def minimum_budget(problem: ScheduleProblem, options: SolverOptions | None = Non
     )
 
 
-def small_plan(problem: ScheduleProblem, options: SolverOptions) -> ExecutionPlan:
+def small_plan(problem: ScheduleProblem, options: SolverOptions, work: Work) -> ExecutionPlan:
     """A plan that needs little RAM, whatever the budget."""
     plan = checkpoint_all(Indexed.of(problem))
-    found = _search_nearby(problem, Objective.PEAK, plan, options)
+    found = _search_nearby(problem, Objective.PEAK, plan, options, work)
     if found is None or not _in_time(problem, unlimited(problem, found)):
         return plan
     return min(plan, found, key=lambda plan: unlimited(problem, plan).peak_bytes)
 
 
-def quick_plan(problem: ScheduleProblem, options: SolverOptions) -> ExecutionPlan | None:
+def quick_plan(
+    problem: ScheduleProblem, options: SolverOptions, work: Work
+) -> ExecutionPlan | None:
     """A plan within the budget that takes little time, whatever the deadline."""
     problem = replace(problem, deadline_s=None)
-    return _search_nearby(problem, Objective.TIME, furthest_use(Indexed.of(problem)), options)
+    start = furthest_use(Indexed.of(problem))
+    return _search_nearby(problem, Objective.TIME, start, options, work)
 
 
 def _search_nearby(
@@ -117,28 +132,30 @@ def _search_nearby(
     objective: Objective,
     start: ExecutionPlan | None,
     options: SolverOptions,
+    work: Work,
 ) -> ExecutionPlan | None:
     """The best plan found of the contracted problem's that compute again only within the window."""
-    if not any(node.backward for node in problem.nodes):
+    if not any(node.backward for node in problem.nodes) or not work.is_left():
         return None
     contraction = contract(problem, Means.RESTRICTION, SMALL_SHARE)
     graph = Indexed.of(contraction.contracted)
     compact = formulate(graph, objective, window=WINDOW, close_stages=True)
     first = compact.start(graph, contraction.contract(start)) if start else None
-    solution = solve_program(compact.program, options, first)
+    solution = solve_program(compact.program, options, work, first)
     if solution.values is None:
         return None
     return contraction.expand(lower(graph, compact.stages(solution.values)))
 
 
-def _half(options: SolverOptions | None) -> SolverOptions:
-    """For the first of two searches, or the second."""
-    options = options or SolverOptions()
-    return replace(options, time_limit_s=options.time_limit_s / 2)
-
-
-def shortest_time(problem: ScheduleProblem, options: SolverOptions | None = None) -> ShortestTime:
+def shortest_time(
+    problem: ScheduleProblem, options: SolverOptions | None = None, work: Work | None = None
+) -> ShortestTime:
     """The shortest time of a training step within the budget, whatever the deadline.
+
+    Args:
+        problem: its deadline does not matter.
+        options: how to solve programs.
+        work: what may be done; None for as much as usual.
 
     Raises:
         ProblemError: the problem is malformed.
@@ -150,17 +167,20 @@ def shortest_time(problem: ScheduleProblem, options: SolverOptions | None = None
     simulation = accepts(problem, checkpoint_all(graph))
     if simulation:
         return ShortestTime(simulation.time_s, exact=True)
-    options = _half(options)
-    plans = (furthest_use(graph), quick_plan(problem, options))
-    compact = formulate(graph, Objective.TIME)
+    options, work = options or SolverOptions(), work or Work()
+    plans = (furthest_use(graph), quick_plan(problem, options, work.part(work.left / 2)))
     known = [plan for plan in plans if plan is not None and accepts(problem, plan)]
-    start = None
-    if known:
-        quickest = min(known, key=lambda plan: simulate(problem, plan).time_s)
-        start = compact.start(graph, Contraction.nothing(problem).contract(quickest))
-    solution = solve_program(compact.program, options, start)
-    if solution.values is not None:
-        known.append(lower(graph, compact.stages(solution.values)))
+    proven = False
+    if work.is_left():
+        compact = formulate(graph, Objective.TIME)
+        start = None
+        if known:
+            quickest = min(known, key=lambda plan: simulate(problem, plan).time_s)
+            start = compact.start(graph, Contraction.nothing(problem).contract(quickest))
+        solution = solve_program(compact.program, options, work, start)
+        proven = solution.outcome is Outcome.OPTIMAL
+        if solution.values is not None:
+            known.append(lower(graph, compact.stages(solution.values)))
     simulations = [accepts(problem, plan_transfers(problem, plan)) for plan in known]
     times = [simulation.time_s for simulation in simulations if simulation]
     if not times:
@@ -168,7 +188,7 @@ def shortest_time(problem: ScheduleProblem, options: SolverOptions | None = None
             f"no schedule of {problem.name!r} fits in {problem.ram_bytes:,} bytes"
         )
     overlap = problem.storage is not None and problem.storage.overlap
-    return ShortestTime(min(times), solution.outcome is Outcome.OPTIMAL and not overlap)
+    return ShortestTime(min(times), proven and not overlap)
 
 
 def require_time_to_compute(problem: ScheduleProblem) -> None:

@@ -41,8 +41,9 @@ from enum import Enum, auto
 
 import numpy as np
 
+from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, Term, Vector
+from poetfw.schedule.milp import Program, Term
 from poetfw.schedule.plan import Stages
 from poetfw.schedule.problem import ExecutionPlan, StepKind
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.problem import Node, ScheduleProblem, Storage, Transfer
+from poetfw.schedule.problem import Node, ScheduleProblem, Storage
 from poetfw.schedule.simulator import simulate
+from poetfw.transfer import Transfer
 
 SD_CARD = Storage(
     block_bytes=512,

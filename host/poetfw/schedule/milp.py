@@ -9,27 +9,23 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum, auto
-from queue import SimpleQueue
-from threading import Thread
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poetfw.errors import ToolError
+from poetfw.interrupts import run_interruptibly
+from poetfw.limits import Work
+from poetfw.schedule.highs import Answer, Highs, Model, Outcome, Vector, exceeds
 
-_T = TypeVar("_T")
-Vector = NDArray[np.float64]
 Term = tuple[int, float]
 """A column and its coefficient."""
 
 DEFAULT_SOLVER = "HIGHS"
 OBJECTIVE_SCALE = 100.0
 """The objective is scaled so that its constant part, or its largest coefficient, is this."""
-_THREADS = 1  # HiGHS refuses a changed number in one process, and one makes runs repeatable
 
 
 @dataclass
@@ -88,6 +84,16 @@ class Program:
         """Number of rows."""
         return len(self._at_most.bounds) + len(self._equal.bounds)
 
+    @property
+    def nonzeros(self) -> int:
+        """Number of coefficients in all rows."""
+        return len(self._at_most.columns) + len(self._equal.columns)
+
+    @property
+    def least_cost(self) -> float:
+        """What costs · x cannot go below, whatever the rows say."""
+        return sum(c * u for c, u in zip(self.costs, self.upper, strict=True) if c < 0)
+
     def matrix(self) -> tuple[Any, Vector, Vector]:
         """All rows in CSR form, with the least and the most that each may come to."""
         from scipy.sparse import vstack
@@ -126,15 +132,6 @@ class _Rows:
         return matrix
 
 
-class Outcome(Enum):
-    """What the solver proved."""
-
-    OPTIMAL = auto()
-    FEASIBLE = auto()
-    INFEASIBLE = auto()
-    UNKNOWN = auto()
-
-
 @dataclass(frozen=True)
 class Solution:
     """A solver's answer.
@@ -160,9 +157,7 @@ class SolverOptions:
     Attributes:
         solver: any mixed-integer solver that cvxpy finds installed, by cvxpy's name.
         gap: stop when (objective - bound) / objective is proven to be at most this.
-        max_nodes: branch-and-bound nodes after which to stop: the limit that does not depend on
-            how fast the machine is.
-        time_limit_s: seconds after which to stop.
+        max_nodes: branch-and-bound nodes after which to stop.
         presolve: whether HiGHS may rewrite the program first. It must not where columns are whole
             numbers beyond 1: what it then proves may be wrong (ADR 0012).
     """
@@ -170,18 +165,19 @@ class SolverOptions:
     solver: str = DEFAULT_SOLVER
     gap: float = 1e-4
     max_nodes: int = 100_000
-    time_limit_s: float = 60.0
     presolve: bool = True
 
 
 def solve_program(
-    program: Program, options: SolverOptions, start: Vector | None = None
+    program: Program, options: SolverOptions, work: Work, start: Vector | None = None
 ) -> Solution:
     """Solve a program.
 
     Args:
         program: what to solve.
-        options: solver and limits.
+        options: solver and how far to go.
+        work: what may be done; counted there. Only HiGHS's work is known: for every other solver
+            a second is taken for a unit.
         start: a known solution to start from, right in its integral columns, or None.
 
     Raises:
@@ -189,6 +185,8 @@ def solve_program(
     """
     if not program.costs:
         return Solution(Outcome.OPTIMAL, np.zeros(0), program.offset, program.offset)
+    if not work.is_left() or exceeds(program.nonzeros, work):
+        return Solution(Outcome.UNKNOWN, None, math.inf, program.offset + program.least_cost)
     import cvxpy as cp
 
     if options.solver not in cp.installed_solvers():
@@ -215,106 +213,76 @@ def solve_program(
         constraints.append(matrix @ x == np.array(program._equal.bounds))
     problem = cp.Problem(cp.Minimize(costs @ x), constraints)
     if options.solver == DEFAULT_SOLVER:
-        outcome, values, bound = _run_highs(problem, program, scale, options, start)
+        answer = _run_highs(problem, program, scale, options, work, start)
     else:
-        outcome, values, bound = _run_other(problem, x, options)
-    negative = sum(c * u for c, u in zip(program.costs, program.upper, strict=True) if c < 0)
-    bound = program.offset + max(negative, bound / scale)
-    if values is None:
-        return Solution(outcome, None, math.inf, bound)
-    values = np.clip(values, 0.0, program.upper)
+        answer = _run_other(problem, x, options, work)
+    bound = program.offset + max(program.least_cost, answer.bound / scale)
+    if answer.values is None:
+        return Solution(answer.outcome, None, math.inf, bound)
+    values = np.clip(answer.values, 0.0, program.upper)
     values[program.integer] = np.round(values[program.integer])
     objective = program.offset + float(np.dot(program.costs, values))
-    return Solution(outcome, values, objective, min(objective, bound))
+    return Solution(answer.outcome, values, objective, min(objective, bound))
 
 
 def _run_highs(
-    problem: Any, program: Program, scale: float, options: SolverOptions, start: Vector | None
-) -> tuple[Outcome, Vector | None, float]:
-    """Solve through cvxpy's HiGHS interface, which reads a first solution from its cache."""
+    problem: Any,
+    program: Program,
+    scale: float,
+    options: SolverOptions,
+    work: Work,
+    start: Vector | None,
+) -> Answer:
+    """Solve what cvxpy has written for HiGHS."""
     import cvxpy as cp
-    import highspy
 
-    data, chain, _ = problem.get_problem_data(cp.HIGHS)
-    cache: dict[str, Any] = {}
-    if start is not None:
-        first = highspy.HighsSolution()
-        first.col_value = list(start)
-        cache[cp.HIGHS] = (None, None, {"model_status": "kOptimal", "solution": first})
-    settings = {
-        "output_flag": False,
-        "threads": _THREADS,
-        "random_seed": 0,
-        "mip_rel_gap": 0.0,
-        # HiGHS does not see the constant part of the objective, to which the gap relates.
-        "mip_abs_gap": max(options.gap * program.offset, program.tolerance) * scale,
-        "presolve": "choose" if options.presolve else "off",
-        "mip_max_nodes": options.max_nodes,
-        "mip_pscost_minreliable": 0,  # strong branching takes longer than it saves here
-        "time_limit": options.time_limit_s,
-    }
-    results = run_interruptibly(
-        lambda: chain.solver.solve_via_data(
-            data,
-            warm_start=start is not None,
-            verbose=False,
-            solver_opts=settings,
-            solver_cache=cache,
-        )
+    data, _, _ = problem.get_problem_data(cp.HIGHS)
+    if "c" in data:
+        costs, matrix, bounds = data["c"], data["A"], data["b"]
+    else:  # without integral columns cvxpy takes it for a quadratic program
+        from scipy.sparse import vstack
+
+        costs, matrix = data["q"], vstack((data["A"], data["F"]))
+        bounds = np.concatenate((data["b"], data["G"]))
+    lower = np.where(np.arange(len(bounds)) < len(program._equal.bounds), bounds, -math.inf)
+    model = Model(costs, np.array(program.upper), np.array(program.integer), matrix, lower, bounds)
+    highs = Highs(
+        model,
+        {
+            "mip_rel_gap": 0.0,
+            # HiGHS does not see the constant part of the objective, to which the gap relates.
+            "mip_abs_gap": max(options.gap * program.offset, program.tolerance) * scale,
+            "presolve": "choose" if options.presolve else "off",
+            "mip_max_nodes": options.max_nodes,
+            "mip_pscost_minreliable": 0,  # strong branching takes longer than it saves here
+        },
     )
-    status = results["model_status"]
-    info = results["info"]
-    if status == "kInfeasible":
-        return Outcome.INFEASIBLE, None, math.inf
-    if status not in ("kOptimal", "kTimeLimit", "kSolutionLimit", "kIterationLimit", "kInterrupt"):
-        raise ToolError(f"HiGHS failed with status {status}")
-    bound = info.mip_dual_bound if any(program.integer) else info.objective_function_value
-    values = results["solution"].col_value
-    if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        return Outcome.UNKNOWN, None, bound
-    outcome = Outcome.OPTIMAL if status == "kOptimal" else Outcome.FEASIBLE
-    return outcome, np.array(values), bound
+    if start is not None:
+        highs.start_from(start)
+    return highs.run(work)
 
 
-def run_interruptibly(call: Callable[[], _T]) -> _T:
-    """What the call returns; Ctrl-C ends the wait at once.
-
-    Python handles a signal only between its own instructions, and a solver runs for a minute
-    without one. The abandoned call ends with its time limit, or with the process.
-    """
-    answers: SimpleQueue[tuple[_T | None, BaseException | None]] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            answers.put((call(), None))
-        except BaseException as error:  # handed to the caller's thread, whatever it is
-            answers.put((None, error))
-
-    Thread(target=run, daemon=True).start()
-    result, error = answers.get()
-    if error is not None:
-        raise error
-    return cast(_T, result)
-
-
-def _run_other(
-    problem: Any, x: Any, options: SolverOptions
-) -> tuple[Outcome, Vector | None, float]:
+def _run_other(problem: Any, x: Any, options: SolverOptions, work: Work) -> Answer:
     """Solve with any other solver, which proves its bound only by ending."""
     import cvxpy as cp
 
     extra: dict[str, Any] = {}
+    limit_s = min(work.left, work.deadline.left_s)
     if options.solver == cp.SCIPY:
-        limits = {"mip_rel_gap": options.gap * 1e-2, "time_limit": options.time_limit_s}
+        limits = {"mip_rel_gap": options.gap * 1e-2, "time_limit": limit_s}
         extra["scipy_options"] = limits
+    began_s = work.deadline.elapsed_s
     try:
         value = run_interruptibly(lambda: problem.solve(solver=options.solver, **extra))
     except cp.error.SolverError as error:
         raise ToolError(f"solver {options.solver} failed: {error}") from error
+    finally:
+        work.spend(work.deadline.elapsed_s - began_s)
     if problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        return Outcome.OPTIMAL, np.array(x.value), float(value)
+        return Answer(Outcome.OPTIMAL, np.array(x.value), float(value))
     if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
-        return Outcome.INFEASIBLE, None, math.inf
+        return Answer(Outcome.INFEASIBLE, None, math.inf)
+    work.deadline.decided = True  # there was no other limit
     if x.value is not None:
-        return Outcome.FEASIBLE, np.array(x.value), -math.inf
-    return Outcome.UNKNOWN, None, -math.inf
+        return Answer(Outcome.FEASIBLE, np.array(x.value), -math.inf)
+    return Answer(Outcome.UNKNOWN, None, -math.inf)

@@ -6,27 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """What moving bytes between RAM and storage costs, in one direction.
-
-    A transfer of n bytes (whole blocks) takes `latency_s + n / bandwidth_bytes_per_s` seconds and
-    `energy_j + n * energy_j_per_byte` joules. With infinite bandwidth, bytes take no time.
-    """
-
-    bandwidth_bytes_per_s: float
-    latency_s: float
-    energy_j_per_byte: float
-    energy_j: float = 0.0
-
-    def time_s(self, size_bytes: int) -> float:
-        """Seconds that a transfer of `size_bytes` (whole blocks) takes."""
-        return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
-
-    def cost_j(self, size_bytes: int) -> float:
-        """Joules that a transfer of `size_bytes` (whole blocks) takes."""
-        return self.energy_j + size_bytes * self.energy_j_per_byte
+from poetfw.transfer import Transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +147,6 @@ class Schedule:
         bound_j: proven lower bound on the energy of any schedule; None where nothing was proven.
         gap: (energy_j - bound_j) / energy_j; None where nothing was proven.
         bound_is_global: whether the bound holds for every schedule, not for a restricted set.
-        solve_time_s: seconds the solve took.
         recomputes, page_ins, page_outs: counts of such steps in the plan.
         window_gap: the gap to the best plan that computes again only near what is differentiated:
             certified, but not global; None where nothing was proven about it.
@@ -184,7 +163,6 @@ class Schedule:
     bound_j: float | None
     gap: float | None
     bound_is_global: bool
-    solve_time_s: float
     recomputes: int
     page_ins: int
     page_outs: int

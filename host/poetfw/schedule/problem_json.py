@@ -16,9 +16,9 @@ from poetfw.schedule.problem import (
     Step,
     StepKind,
     Storage,
-    Transfer,
 )
 from poetfw.schedule.validation import validate
+from poetfw.transfer import Transfer
 
 SCHEMA_VERSION = 1
 
@@ -152,7 +152,6 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
         "bound_j": schedule.bound_j,
         "gap": schedule.gap,
         "bound_is_global": schedule.bound_is_global,
-        "solve_time_s": schedule.solve_time_s,
         "recomputes": schedule.recomputes,
         "page_ins": schedule.page_ins,
         "page_outs": schedule.page_outs,

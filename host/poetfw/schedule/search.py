@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from poetfw.errors import UnsuitableError
+from poetfw.limits import Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
@@ -15,15 +15,17 @@ from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.bounds import accepts, quick_plan, small_plan, unlimited
 from poetfw.schedule.compact import WINDOW, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
+from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, SolverOptions, Vector, solve_program
+from poetfw.schedule.milp import Program, SolverOptions, solve_program
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.transfers import plan_transfers
 
 _TIGHTENINGS = 3
-_FIRST_PLAN_TIME_SHARE = 0.25
-_WINDOW_TIME_SHARE = 0.6  # plans come from the window, global bounds from what follows
+_FIRST_PLAN_SHARE = 0.25  # of the work
+_WINDOW_SHARE = 0.6  # of the work left; plans come from the window, global bounds from what follows
+_UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must be explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,16 @@ def best_known(problem: ScheduleProblem, plans: Iterable[ExecutionPlan]) -> Foun
     return found
 
 
-def search_checkpoint_all(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
+def search_checkpoint_all(
+    problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found
+) -> Found:
     """The plan that keeps everything, if it fits: then nothing is better."""
     return best_known(problem, [checkpoint_all(Indexed.of(problem))])
 
 
-def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
+def search_compact(
+    problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found
+) -> Found:
     """The best plan that the compact formulation finds, and never a worse than its start.
 
     It starts from the best of the published methods. A first program, of the contracted problem
@@ -117,23 +123,23 @@ def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found
         return found
     if max(map(graph.working_set, range(graph.n))) > problem.ram_bytes:
         return replace(found, bound_j=math.inf)
-    ends_s = time.perf_counter() + options.time_limit_s
     try:
-        found = found.or_better(problem, furthest_use(graph))
-        for plan in _published_plans(problem):
-            found = found.or_better(problem, plan)
-        limit_s = options.time_limit_s * _FIRST_PLAN_TIME_SHARE
+        with work.phase("published methods"):
+            found = found.or_better(problem, furthest_use(graph))
+            for plan in _published_plans(problem, work):
+                found = found.or_better(problem, plan)
+        units = work.left * _FIRST_PLAN_SHARE
         for first in (small_plan, quick_plan):
             if found.plan is None:
-                found = found.or_better(
-                    problem, first(problem, replace(options, time_limit_s=limit_s))
-                )
+                with work.part(units).phase("first plan") as part:
+                    found = found.or_better(problem, first(problem, options, part))
         for attempt in _passes(problem, options):
-            left_s = max(0.0, ends_s - time.perf_counter())
-            if left_s == 0 and found.plan is not None:
+            if not work.is_left():
                 break
-            limit_s = left_s if attempt.window is None else left_s * _WINDOW_TIME_SHARE
-            found = _improve(problem, found, replace(options, time_limit_s=limit_s), attempt)
+            share = 1.0 if attempt.window is None else _WINDOW_SHARE
+            share = min(share, 1.0 if found.plan is not None else _UNFOUND_SHARE)
+            with work.part(work.left * share).phase(attempt.name) as part:
+                found = _improve(problem, found, options, part, attempt)
             if found.gap <= options.gap:
                 break
     except KeyboardInterrupt:
@@ -143,9 +149,11 @@ def search_compact(problem: ScheduleProblem, options: SolveOptions, known: Found
     return found
 
 
-def _published_plans(problem: ScheduleProblem) -> Iterator[ExecutionPlan]:
+def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[ExecutionPlan]:
     """What the published methods find."""
     for baseline in BASELINES.values():
+        if work.deadline.has_passed():
+            return
         try:
             yield baseline.plan(problem)
         except UnsuitableError:
@@ -157,24 +165,29 @@ class _Pass:
     """A program to solve, starting from the plan of the one before.
 
     Attributes:
+        name: of the phase.
         contraction: the problem and what stands for it.
         window: where it may compute again; None for anywhere.
     """
 
+    name: str
     contraction: Contraction
     window: int | None = None
 
 
 def _passes(problem: ScheduleProblem, options: SolveOptions) -> Iterator[_Pass]:
     if options.window is not None and any(node.backward for node in problem.nodes):
-        yield _Pass(contract(problem, Means.RESTRICTION, options.small_share), options.window)
+        nearby = contract(problem, Means.RESTRICTION, options.small_share)
+        yield _Pass("plans nearby", nearby, options.window)
     relaxed = contract(problem, Means.RELAXATION, options.small_share)
     if relaxed.contracted != problem:
-        yield _Pass(relaxed)
-    yield _Pass(Contraction.nothing(problem))
+        yield _Pass("relaxation", relaxed)
+    yield _Pass("all plans", Contraction.nothing(problem))
 
 
-def search_algorithm_1(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
+def search_algorithm_1(
+    problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found
+) -> Found:
     """The best plan that Algorithm 1 finds."""
     found = known.or_better(problem, checkpoint_all(Indexed.of(problem)))
     if found.gap <= 0:
@@ -184,7 +197,9 @@ def search_algorithm_1(problem: ScheduleProblem, options: SolveOptions, known: F
         formulation = formulate_algorithm_1(Indexed.of(problem))
         return _Written(formulation.program, formulation.stages)
 
-    return _run(problem, found, options, _Pass(Contraction.nothing(problem)), write)
+    attempt = _Pass("Algorithm 1", Contraction.nothing(problem))
+    with work.phase(attempt.name):
+        return _run(problem, found, options, work, attempt, write)
 
 
 @dataclass(frozen=True)
@@ -201,7 +216,7 @@ _Write = Callable[[ScheduleProblem, ExecutionPlan | None], _Written]
 
 
 def _improve(
-    problem: ScheduleProblem, found: Found, options: SolveOptions, attempt: _Pass
+    problem: ScheduleProblem, found: Found, options: SolveOptions, work: Work, attempt: _Pass
 ) -> Found:
     """Solve the compact formulation of a pass, starting from what is known."""
 
@@ -211,13 +226,14 @@ def _improve(
         first = compact.start(graph, start) if start else None
         return _Written(compact.program, compact.stages, first)
 
-    return _run(problem, found, options, attempt, write)
+    return _run(problem, found, options, work, attempt, write)
 
 
 def _run(
     problem: ScheduleProblem,
     found: Found,
     options: SolveOptions,
+    work: Work,
     attempt: _Pass,
     write: _Write,
 ) -> Found:
@@ -228,13 +244,9 @@ def _run(
     """
     contraction = attempt.contraction
     tightened = contraction.contracted
-    ends_s = time.perf_counter() + options.time_limit_s
     for _ in range(_TIGHTENINGS):
         written = write(tightened, _start(tightened, contraction, found))
-        left_s = max(0.0, ends_s - time.perf_counter())
-        solution = solve_program(
-            written.program, replace(options, time_limit_s=left_s), written.start
-        )
+        solution = solve_program(written.program, options, work, written.start)
         if tightened is contraction.contracted:
             found = found.with_bound(solution.bound, attempt.window is None)
         if solution.values is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from poetfw.errors import ConfigError, InfeasibleError
+from poetfw.limits import Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.bounds import (
@@ -56,7 +56,7 @@ class Scheduler:
     """
 
     description: str
-    search: Callable[[ScheduleProblem, SolveOptions, Found], Found]
+    search: Callable[[ScheduleProblem, SolveOptions, Work, Found], Found]
     restrict: Callable[[ScheduleProblem], ScheduleProblem] = lambda problem: problem
     complete: bool = True
 
@@ -74,8 +74,9 @@ def without_recompute(problem: ScheduleProblem) -> ScheduleProblem:
 def _published(baseline: Baseline) -> Scheduler:
     """A baseline as a scheduler: it has a plan or says why not, and proves nothing."""
 
-    def search(problem: ScheduleProblem, options: SolveOptions, known: Found) -> Found:
-        return known.or_better(problem, baseline.plan(problem))
+    def search(problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found) -> Found:
+        with work.phase("published methods"):
+            return known.or_better(problem, baseline.plan(problem))
 
     return Scheduler(baseline.description, search)
 
@@ -103,6 +104,7 @@ def solve(
     scheduler: str = "poet",
     options: SolveOptions | None = None,
     known: Iterable[ExecutionPlan] = (),
+    work: Work | None = None,
 ) -> Schedule:
     """Find a schedule that meets the budget and the deadline.
 
@@ -111,9 +113,11 @@ def solve(
     Args:
         problem: what to schedule.
         scheduler: a key of `SCHEDULERS`.
-        options: limits of the search.
+        options: how to search.
         known: plans to start from, where this scheduler could have found them; the answer is
             never worse than the best of those that meet the budget and the deadline.
+        work: what the search may do; None for as much as usual. The same problem, options, known
+            plans and work give the same answer, unless the work's deadline passes.
 
     Raises:
         ProblemError: the problem is malformed.
@@ -128,15 +132,14 @@ def solve(
         raise ConfigError(f"there is no scheduler {scheduler!r}: known are {', '.join(SCHEDULERS)}")
     validate(problem)
     require_time_to_compute(problem)
-    began_s = time.perf_counter()
-    options = options or SolveOptions()
+    options, work = options or SolveOptions(), work or Work()
     method = SCHEDULERS[scheduler]
     restricted = method.restrict(problem)
-    found = method.search(restricted, options, best_known(restricted, known))
+    found = method.search(restricted, options, work, best_known(restricted, known))
     if found.plan is None:
-        raise _infeasible(restricted, scheduler, found, options)
+        with work.phase("explanation"):
+            raise _infeasible(restricted, scheduler, options, work)
     schedule = _schedule(problem, scheduler, restricted, found, options)
-    schedule = replace(schedule, solve_time_s=time.perf_counter() - began_s)
     if found.interrupted:
         raise Interrupted(schedule)
     return schedule
@@ -180,7 +183,6 @@ def _schedule(
         bound_j=found.bound_j,
         gap=max(0.0, found.gap),
         bound_is_global=computed_once or (SCHEDULERS[scheduler].complete and restricted == problem),
-        solve_time_s=0.0,
         recomputes=simulation.recomputes,
         page_ins=simulation.page_ins,
         page_outs=simulation.page_outs,
@@ -195,22 +197,23 @@ def _gap(energy_j: float, bound_j: float | None) -> float | None:
 
 
 def _infeasible(
-    problem: ScheduleProblem, scheduler: str, found: Found, options: SolveOptions
+    problem: ScheduleProblem, scheduler: str, options: SolveOptions, work: Work
 ) -> InfeasibleError:
     """Say which limit cannot be met, and what would do."""
-    options = replace(options, time_limit_s=options.time_limit_s / 2)
     if scheduler == "checkpoint-all":
         simulation = unlimited(problem, plan := checkpoint_all(Indexed.of(problem)))
         peak = simulation.peak_bytes
         node, needs = plan[simulation.during_bytes.index(peak)].node, "it needs"
     else:
-        peak, node, exact = minimum_budget(problem, options)
+        peak, node, exact = minimum_budget(problem, options, work.part(work.left / 2))
         needs = "the smallest feasible budget is" if exact else "a budget known to be feasible is"
         if peak <= problem.ram_bytes:
             return InfeasibleError(
                 f"{scheduler} found no schedule of {problem.name!r} within its limits, though one "
                 f"exists in {peak:,} bytes",
-                "raise the time limit or the node limit",
+                "raise the time limit: it ended the search"
+                if work.deadline.decided
+                else "raise the work limit",
                 minimum_budget_bytes=peak,
             )
     within = "" if problem.deadline_s is None else f" within {problem.deadline_s:g} s"
@@ -221,7 +224,7 @@ def _infeasible(
     advice = [f"give it {peak:,} bytes or more"]
     if problem.deadline_s is not None and scheduler != "checkpoint-all":
         try:
-            shortest = shortest_time(problem, options)
+            shortest = shortest_time(problem, options, work)
         except InfeasibleError:
             pass
         else:

@@ -7,7 +7,8 @@ from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 
 from poetfw.errors import ProblemError
-from poetfw.schedule.problem import Node, ScheduleProblem, Storage, Transfer
+from poetfw.schedule.problem import Node, ScheduleProblem, Storage
+from poetfw.transfer import Transfer
 
 
 def validate(problem: ScheduleProblem) -> None:

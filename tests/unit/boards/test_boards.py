@@ -29,7 +29,7 @@ def test_nrf52840_has_the_figures_of_poets_chip_table():
     assert board.power.active_w == pytest.approx(3.328e-3 * 3.3, rel=1e-3)
     assert board.storage is not None
     for transfer in (board.storage.page_in, board.storage.page_out):
-        assert transfer.joules(512) == pytest.approx(0.33 * transfer.time_s(512), rel=1e-4)
+        assert transfer.cost_j(512) == pytest.approx(0.33 * transfer.time_s(512), rel=1e-4)
     assert board.twin is not None
     assert board.twin.machine == "mps2-an386"
 
@@ -72,7 +72,7 @@ def test_boards_have_the_figures_of_poets_chip_table(
     ):
         assert transfer.bandwidth_bytes_per_s == pytest.approx(bandwidth, rel=2e-4)
         for size_bytes in (0, 512, 10**6):
-            assert transfer.joules(size_bytes) == pytest.approx(
+            assert transfer.cost_j(size_bytes) == pytest.approx(
                 storage_w * transfer.time_s(size_bytes), rel=2e-4
             )
 

@@ -24,7 +24,7 @@ from poetfw.comparison import (
 from poetfw.errors import ConfigError
 from poetfw.schedule import Interrupted, SolveOptions, Status, simulate, solve
 
-QUICK = SolveOptions(time_limit_s=0.5)
+QUICK = SolveOptions()
 CASES = [
     (Task("nrf52840", "digits-cnn", 8), None),
     (Task("nrf52840", "digits-cnn", 8, "poet"), 1.2),
@@ -36,7 +36,7 @@ CASES = [
 def settled(request: pytest.FixtureRequest) -> tuple[Comparison, tuple[Cell, ...]]:
     task, deadline_factor = request.param
     comparison = Comparison.of(task, deadline_factor)
-    cells = comparison.cells((0.9, 0.45, 0.7), COMPARED, QUICK)
+    cells = comparison.cells((0.9, 0.45, 0.7), COMPARED, QUICK, 0.5)
     return comparison, settle(list(cells))
 
 
@@ -100,7 +100,7 @@ def test_transfers_overlap_as_the_board_says(board: str, overlap: bool) -> None:
 
 def test_proactive_swapping_waits_less_than_on_demand() -> None:
     comparison = Comparison.of(Task("rpi4", "resnet8", 4))
-    cells = comparison.cells((1.0,), ("swap-on-demand", "swap-proactive"), QUICK)
+    cells = comparison.cells((1.0,), ("swap-on-demand", "swap-proactive"), QUICK, 0.5)
     on_demand, proactive = (cell.time_s for cell in cells)
     assert on_demand is not None
     assert proactive is not None
@@ -109,7 +109,7 @@ def test_proactive_swapping_waits_less_than_on_demand() -> None:
 
 def test_figures_are_the_simulators() -> None:
     comparison = Comparison.of(Task("nrf52840", "digits-cnn", 4))
-    (cell,) = comparison.cells((0.8,), ("dtr",), QUICK)
+    (cell,) = comparison.cells((0.8,), ("dtr",), QUICK, 0.5)
     problem = replace(comparison.problem, ram_bytes=cell.ram_bytes)
     simulation = simulate(problem, solve(problem, "dtr").plan)
     assert cell.energy_j == simulation.energy_j
@@ -197,7 +197,7 @@ def test_interrupted_it_gives_the_cell_it_has_first(monkeypatch: pytest.MonkeyPa
         raise Interrupted(replace(done, status=Status.INTERRUPTED))
 
     monkeypatch.setattr(module, "solve", interrupt)
-    cells: Iterator[Cell] = comparison.cells((0.8,), ("poet",), QUICK)
+    cells: Iterator[Cell] = comparison.cells((0.8,), ("poet",), QUICK, 0.5)
     assert next(cells).status == "interrupted"
     with pytest.raises(KeyboardInterrupt):
         next(cells)
@@ -206,7 +206,7 @@ def test_interrupted_it_gives_the_cell_it_has_first(monkeypatch: pytest.MonkeyPa
 def test_unknown_schedulers_are_refused_at_once() -> None:
     comparison = Comparison.of(Task("nrf52840", "mlp", 4))
     with pytest.raises(ConfigError, match="no scheduler 'magic'"):
-        next(comparison.cells((0.8,), ("dtr", "magic"), QUICK))
+        next(comparison.cells((0.8,), ("dtr", "magic"), QUICK, 0.5))
 
 
 def test_cells_as_csv() -> None:

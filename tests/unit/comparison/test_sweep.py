@@ -34,7 +34,8 @@ GRID = Grid(
     batch=4,
     model_as="device",
     solver="HIGHS",
-    time_limit_s=1.0,
+    work_limit=1.0,
+    time_limit_s=600.0,
 )
 POINTS = GRID.points()
 
@@ -132,7 +133,7 @@ def test_another_file_is_refused_and_left_alone(content: bytes, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "changed", [{"batch": 8}, {"fractions": (0.7,)}, {"time_limit_s": 2.0}, {"models": ("lenet5",)}]
+    "changed", [{"batch": 8}, {"fractions": (0.7,)}, {"work_limit": 2.0}, {"models": ("lenet5",)}]
 )
 def test_another_sweeps_file_is_refused(changed: dict[str, Any], tmp_path: Path) -> None:
     Results(tmp_path / "sweep.jsonl", GRID)
@@ -166,7 +167,7 @@ def test_what_is_finished_comes_in_the_grids_order_and_settled(tmp_path: Path) -
 
 
 def test_a_point_is_solved(tmp_path: Path) -> None:
-    cells = run_point(POINTS[1], GRID.schedulers, sweep.SolveOptions(time_limit_s=1.0))
+    cells = run_point(POINTS[1], GRID)
     assert [cell.scheduler for cell in cells] == list(GRID.schedulers)
     assert {cell.deadline_factor for cell in cells} == {None}
     results = Results(tmp_path / "sweep.jsonl", GRID)

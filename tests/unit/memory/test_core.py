@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from poetfw.limits import Deadline
 from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
 from poetfw.memory.core import CoreSearch
 from poetfw.memory.heuristics import Greedy
@@ -20,7 +20,7 @@ from networks.sharing import with_sharing
 
 
 def never() -> float:
-    return time.perf_counter() + 60
+    return Deadline()
 
 
 def network_buffers(network: str, batch: int) -> list[Buffer]:
@@ -43,10 +43,9 @@ def test_what_no_greedy_order_places_is_full_in_few_sections_only(network):
     bound = lower_bound(buffers)
     orders = Greedy(buffers).orders()
     assert min(max(greedy_tops(buffers, order)) for order in orders) > 1.005 * bound
-    placement = place(buffers, time_limit_s=10)
+    placement = place(buffers)
     validate_placement(buffers, placement, capacity=bound)
     assert placement.status is PlacementStatus.OPTIMAL
-    assert placement.solve_time_s < 5  # a tenth of it on a computer that is not busy
 
 
 def test_orders_hold_every_buffer_and_a_core_grows_where_they_fail():

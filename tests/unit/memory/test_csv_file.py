@@ -162,8 +162,6 @@ def test_result_document():
     placement = place(buffers)
     uses = bank_uses(buffers, [Bank("fast", 0, 16)], placement.offsets)
     document = result_document(buffers, placement, uses)
-    seconds = document.pop("solve_time_s")
-    assert isinstance(seconds, float)
     assert document == {
         "status": "optimal",
         "height_bytes": 18,

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from poetfw.limits import Work
 from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
 from poetfw.memory.ilp import count_pairs, solve_ilp, stack_pyramid
 from poetfw.schedule.milp import SolverOptions
@@ -46,11 +47,11 @@ def test_what_is_preplaced_stays_and_proves_nothing():
     buffers = [Buffer("long", 0, 6, 5), Buffer("within", 1, 5, 3, 4), Buffer("a", 0, 3, 2)]
     preplaced = stack_pyramid(buffers)
     assert preplaced == {"long": 0, "within": 8}
-    answer = solve_ilp(buffers, 10, 60, preplaced, SolverOptions(gap=0.0))
+    answer = solve_ilp(buffers, 10, 60, preplaced, SolverOptions(gap=0.0), Work())
     assert answer.offsets == {"long": 0, "within": 8, "a": 11}
     assert answer.proven == 10
-    assert solve_ilp(buffers, 10, 13, preplaced, SolverOptions(gap=0.0)).offsets is None
-    best = solve_ilp(buffers, 10, 13, {}, SolverOptions(gap=0.0)).offsets
+    assert solve_ilp(buffers, 10, 13, preplaced, SolverOptions(gap=0.0), Work()).offsets is None
+    best = solve_ilp(buffers, 10, 13, {}, SolverOptions(gap=0.0), Work()).offsets
     assert best is not None
     assert max(best[b.id] + b.size for b in buffers) == 10
 
@@ -59,19 +60,19 @@ def test_nothing_lower_than_the_lowest():
     buffers = mixed_alignments(10, seed=1)
     height = place(buffers).height_bytes
     assert height > lower_bound(buffers)
-    answer = solve_ilp(buffers, lower_bound(buffers), height, {}, SolverOptions(gap=0.0))
+    answer = solve_ilp(buffers, lower_bound(buffers), height, {}, SolverOptions(gap=0.0), Work())
     assert (answer.offsets, answer.proven) == (None, height)
 
 
 @pytest.mark.parametrize(("seed", "height"), [(1, 655), (6, 746)])
 def test_the_program_proves_what_search_leaves_open(seed, height):
     buffers = mixed_alignments(20, seed)
-    placement = place(buffers, time_limit_s=10)
+    placement = place(buffers)
     validate_placement(buffers, placement)
     assert placement.status is PlacementStatus.OPTIMAL
     assert placement.height_bytes == height > lower_bound(buffers)
-    assert place(buffers, height, time_limit_s=10).height_bytes == height
-    assert place(buffers, height - 1, time_limit_s=10).status is PlacementStatus.INFEASIBLE
+    assert place(buffers, height).height_bytes == height
+    assert place(buffers, height - 1).status is PlacementStatus.INFEASIBLE
 
 
 def test_nothing_false_is_proven_of_multiples():
@@ -83,11 +84,11 @@ def test_nothing_false_is_proven_of_multiples():
         )
     ]
     for below in (99, 132):
-        answer = solve_ilp(buffers, lower_bound(buffers), below, {}, SolverOptions(gap=0.0))
+        answer = solve_ilp(buffers, lower_bound(buffers), below, {}, SolverOptions(gap=0.0), Work())
         assert answer.proven == 66
 
 
 def test_a_pyramid_of_everything_is_no_program():
     buffers = [Buffer(f"b{i}", 0, 1, 3 + i % 5, (7, 11, 13)[i % 3]) for i in range(60)]
     assert count_pairs(buffers) > 1_000
-    validate_placement(buffers, place(buffers, time_limit_s=1))
+    validate_placement(buffers, place(buffers, work=Work(1.0)))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from poetfw.limits import Work
 from poetfw.memory.ordering import (
     OrderingProblem,
     OrderingStatus,
@@ -49,7 +50,7 @@ def test_quick_run_writes_every_figure(tmp_path, capsys, monkeypatch):
 def test_what_is_shared_is_dead_in_the_final_order(network):
     problem = NETWORKS[network](2).problem
     shared = with_sharing(NETWORKS[network](2), problem.names)
-    ordering = order_ops(shared, 5.0)
+    ordering = order_ops(shared, Work(5.0))
     assert ordering.peak_bytes < peak_bytes(problem)
 
     position = {name: at for at, name in enumerate(ordering.order)}
@@ -92,7 +93,7 @@ def test_ordering_saves_what_it_saves_in_the_paper(batch):
     saved = []
     for network in OLLA.values():
         problem = network(batch).problem
-        ordered = order_ops(problem, 5.0)
+        ordered = order_ops(problem, Work(5.0))
         assert ordered.status is OrderingStatus.OPTIMAL
         saved.append(1 - ordered.peak_bytes / peak_bytes(problem))
     theirs = ordering.published(batch)["mean_ordering_reduction"]

@@ -23,7 +23,7 @@ from poetfw.memory.ordering import (
     reorder_plan,
 )
 from poetfw.models import build_model
-from poetfw.pipeline import schedule_problem
+from poetfw.planning import schedule_problem
 from poetfw.schedule import StepKind, simulate, solve
 from poetfw.schedule.examples import random_problem, training_chain, with_ram_fraction
 from poetfw.training import Program, Reference, make_program

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
+from poetfw.limits import Deadline, Work
 from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
 from poetfw.memory.search import Look, Outcome, Search
 from poetfw.memory.sections import find_sections, split_components
@@ -36,7 +36,6 @@ def test_training_steps_reach_the_bound_at_once(layers, seed):
     placement = place(buffers)
     assert placement.status is PlacementStatus.OPTIMAL
     assert placement.height_bytes == lower_bound(buffers)
-    assert placement.solve_time_s < 2  # a tenth of it on a computer that is not busy
 
 
 def test_nothing_and_no_bytes():
@@ -66,7 +65,7 @@ def test_a_capacity_is_met_proven_impossible_or_not_found():
     searched = place(buffers, capacity=12)
     assert (searched.status, searched.offsets) == (PlacementStatus.INFEASIBLE, {})
     assert searched.lower_bound_bytes == 13
-    unsearched = place(buffers, capacity=12, time_limit_s=0)
+    unsearched = place(buffers, capacity=12, work=Work(0.0))
     assert (unsearched.status, unsearched.height_bytes) == (PlacementStatus.NOT_FOUND, 13)
 
 
@@ -79,7 +78,7 @@ def test_a_height_proven_lowest_is_optimal_though_above_the_live_peak():
 
 def test_search_says_how_it_ended():
     buffers = [Buffer("f", 0, 2, 2, offset=5), Buffer("a", 0, 2, 6), Buffer("b", 1, 2, 4)]
-    never = time.perf_counter() + 60
+    never = Deadline()
     search = Search(buffers, 13)
     rank = [0.0] * len(search.buffers)
     assert search.run(rank, Look.FEWEST, 1, never) is Outcome.LIMIT
@@ -113,7 +112,7 @@ def test_twenty_thousand_buffers():
         lower = rng.randrange(100_000)
         length = rng.choice([5, 50, 500, 5_000])
         buffers.append(Buffer(str(i), lower, lower + rng.randint(1, length), rng.randint(1, 9999)))
-    placement = place(buffers, time_limit_s=5)
+    placement = place(buffers, work=Work(5.0))
     validate_by_sweep(buffers, placement)
     validate_placement(buffers, placement)
     assert placement.height_bytes < 1.1 * lower_bound(buffers)

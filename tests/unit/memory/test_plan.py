@@ -10,7 +10,7 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import plan_memory
 from poetfw.memory.plan import Allocation, MemoryPlan, resident_bytes
 from poetfw.models import build_model
-from poetfw.pipeline import BuildSettings, load_schedule_problem
+from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.schedule import Schedule, simulate, solve
 from poetfw.training import Program, in_place_input, make_program
 

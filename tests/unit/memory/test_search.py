@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from poetfw.limits import Deadline
 from poetfw.memory import Buffer, PlacementStatus, place, validate_placement
 from poetfw.memory.search import Look, Outcome, Search
 
@@ -50,7 +49,7 @@ IN_PADDINGS = [
 def test_fixed_buffers_in_paddings_are_no_waste(lowest, buffers, look):
     def outcome(capacity):
         search = Search(buffers, capacity)
-        return search.run([0.0] * len(search.buffers), look, 10**6, time.perf_counter() + 60)
+        return search.run([0.0] * len(search.buffers), look, 10**6, Deadline())
 
     for capacity in range(lowest, lowest + 4):
         assert outcome(capacity) is Outcome.FOUND

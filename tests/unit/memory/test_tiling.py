@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from poetfw.limits import Deadline, Work
 from poetfw.memory import Buffer, PlacementStatus, place, validate_placement
 from poetfw.memory.search import Outcome
 from poetfw.memory.tiling import Tiling, filled_bytes
@@ -16,7 +16,7 @@ from placement import cut_rectangle
 
 
 def never() -> float:
-    return time.perf_counter() + 60
+    return Deadline()
 
 
 def test_what_ends_is_replaced_byte_for_byte():
@@ -67,7 +67,7 @@ def test_the_work_is_limited():
     tiling = Tiling(buffers)
     assert tiling.run(2000, never()) is Outcome.LIMIT
     assert tiling.offsets == {}
-    assert Tiling(buffers).run(10**9, time.perf_counter()) is Outcome.LIMIT
+    assert Tiling(buffers).run(10**9, Deadline(0.0)) is Outcome.LIMIT
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,6 @@ def test_what_cannot_be_tiled(spoiler):
 @pytest.mark.parametrize("count", [150, 500])
 def test_large_perfect_packings_are_found(count, moments):
     buffers = cut_rectangle(count, moments, 2**20, seed=3)
-    placement = place(buffers, time_limit_s=60)
+    placement = place(buffers, work=Work(60.0))
     validate_placement(buffers, placement, capacity=2**20)
     assert placement.status is PlacementStatus.OPTIMAL

@@ -15,7 +15,7 @@ B = Buffer("b", 3, 6, 8)
 
 
 def placed(height: int, **offsets: int) -> Placement:
-    return Placement(PlacementStatus.FEASIBLE, offsets, height, 0, 0.0)
+    return Placement(PlacementStatus.FEASIBLE, offsets, height, 0)
 
 
 @pytest.mark.parametrize("validate", VALIDATORS)
@@ -96,6 +96,6 @@ def test_both_validators_agree_on_random_placements():
 
 @pytest.mark.parametrize("validate", [validate_placement, validate_by_sweep])
 def test_a_height_below_the_bound_is_refused(validate):
-    placement = Placement(PlacementStatus.OPTIMAL, {"a": 0}, 8, 9, 0.0)
+    placement = Placement(PlacementStatus.OPTIMAL, {"a": 0}, 8, 9)
     with pytest.raises(PlanError, match="8 bytes high, less than its lower bound 9"):
         validate([Buffer("a", 0, 1, 8)], placement)

@@ -14,7 +14,7 @@ from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.errors import UnsuitableError
 from poetfw.models import build_model
-from poetfw.pipeline import schedule_problem
+from poetfw.planning import schedule_problem
 from poetfw.schedule import (
     SCHEDULERS,
     ExecutionPlan,

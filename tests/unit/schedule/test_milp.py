@@ -8,14 +8,15 @@ import time
 import pytest
 
 from poetfw.errors import ToolError
+from poetfw.interrupts import run_interruptibly
+from poetfw.limits import Work
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.examples import training_chain, with_ram_fraction
+from poetfw.schedule.highs import Outcome
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import (
-    Outcome,
     Program,
     SolverOptions,
-    run_interruptibly,
     solve_program,
 )
 
@@ -30,7 +31,7 @@ def knapsack() -> Program:
 
 @pytest.mark.parametrize("solver", ["HIGHS", "SCIPY"])
 def test_finds_the_optimum(solver: str) -> None:
-    solution = solve_program(knapsack(), SolverOptions(solver=solver, gap=0.0))
+    solution = solve_program(knapsack(), SolverOptions(solver=solver, gap=0.0), Work())
     assert solution.outcome is Outcome.OPTIMAL
     assert solution.values is not None
     assert solution.values.tolist() == [0.0, 1.0, 1.0]
@@ -43,11 +44,11 @@ def test_whole_columns_go_beyond_one(solver: str) -> None:
     program = Program(offset=50.0)
     columns = [program.whole(-10.0, 9.0), program.whole(-13.0, 9.0), program.binary(-1.0)]
     program.at_most(zip(columns, (5.0, 6.0, 1.0), strict=True), 24.0)
-    solution = solve_program(program, SolverOptions(solver=solver, gap=0.0))
+    solution = solve_program(program, SolverOptions(solver=solver, gap=0.0), Work())
     assert solution.values is not None
     assert solution.values.tolist() == [0.0, 4.0, 0.0]
     program.at_most([(columns[1], 1.0)], 3.5)
-    solution = solve_program(program, SolverOptions(solver=solver, gap=0.0))
+    solution = solve_program(program, SolverOptions(solver=solver, gap=0.0), Work())
     assert solution.values is not None
     assert solution.values.tolist() == [1.0, 3.0, 1.0]
 
@@ -56,31 +57,31 @@ def test_whole_columns_go_beyond_one(solver: str) -> None:
 def test_proves_that_there_is_none(solver: str) -> None:
     program = knapsack()
     program.equal([(0, 1.0), (1, 1.0)], 2.0)
-    solution = solve_program(program, SolverOptions(solver=solver))
+    solution = solve_program(program, SolverOptions(solver=solver), Work())
     assert solution.outcome is Outcome.INFEASIBLE
     assert solution.values is None
     assert solution.bound == float("inf")
 
 
 def test_a_program_without_columns_is_solved() -> None:
-    solution = solve_program(Program(offset=3.0), SolverOptions())
+    solution = solve_program(Program(offset=3.0), SolverOptions(), Work())
     assert (solution.outcome, solution.objective) == (Outcome.OPTIMAL, 3.0)
 
 
 def test_a_missing_solver_is_named() -> None:
     with pytest.raises(ToolError, match=r"^solver 'ABACUS' is not installed: cvxpy finds .*HIGHS"):
-        solve_program(knapsack(), SolverOptions(solver="ABACUS"))
+        solve_program(knapsack(), SolverOptions(solver="ABACUS"), Work())
 
 
 def test_stopped_early_it_returns_its_start_and_a_bound() -> None:
     problem = with_ram_fraction(training_chain(6), 0.5)
     graph = Indexed.of(problem)
     compact = formulate(graph)
-    full = solve_program(compact.program, SolverOptions(gap=0.02))
+    full = solve_program(compact.program, SolverOptions(gap=0.02), Work())
     assert full.values is not None
     start = full.values.copy()
     start[[not integer for integer in compact.program.integer]] = 0.0
-    stopped = solve_program(compact.program, SolverOptions(gap=0.0, max_nodes=1), start)
+    stopped = solve_program(compact.program, SolverOptions(gap=0.0, max_nodes=1), Work(), start)
     assert stopped.outcome is Outcome.FEASIBLE
     assert stopped.objective <= full.objective + 1e-12
     assert compact.program.offset < stopped.bound < stopped.objective
@@ -88,15 +89,15 @@ def test_stopped_early_it_returns_its_start_and_a_bound() -> None:
 
 def test_stopped_at_once_it_still_knows_a_bound() -> None:
     program = formulate(Indexed.of(with_ram_fraction(training_chain(5), 0.5))).program
-    stopped = solve_program(program, SolverOptions(max_nodes=0))
+    stopped = solve_program(program, SolverOptions(max_nodes=0), Work())
     assert stopped.outcome is Outcome.UNKNOWN
     assert stopped.bound == program.offset
-    assert solve_program(knapsack(), SolverOptions(max_nodes=0)).bound >= 0.0
+    assert solve_program(knapsack(), SolverOptions(max_nodes=0), Work()).bound >= 0.0
 
 
 def test_solving_is_repeatable() -> None:
     program = formulate(Indexed.of(with_ram_fraction(training_chain(3), 0.5))).program
-    first, second = (solve_program(program, SolverOptions()) for _ in range(2))
+    first, second = (solve_program(program, SolverOptions(), Work()) for _ in range(2))
     assert first.values is not None
     assert second.values is not None
     assert (first.values == second.values).all()

@@ -8,6 +8,7 @@ import pytest
 from schedule_problems import chain, plan
 
 from poetfw.errors import ConfigError, InfeasibleError
+from poetfw.limits import Work
 from poetfw.schedule import (
     Interrupted,
     SolveOptions,
@@ -149,7 +150,7 @@ def test_a_training_step_of_a_small_cnn_is_solved_in_seconds(fraction: float) ->
 
 def test_a_small_plan_comes_near_the_smallest_budget() -> None:
     problem = replace(with_ram_fraction(training_chain(), 1.0), storage=None)
-    plan = small_plan(problem, SolverOptions())
+    plan = small_plan(problem, SolverOptions(), Work())
     roomy = checkpoint_all_schedule(problem)
     peak_bytes = simulate(problem, plan).peak_bytes
     assert peak_bytes < 0.8 * roomy.peak_bytes

@@ -9,7 +9,7 @@ import pytest
 
 from poetfw.ir import Role
 from poetfw.models import build_model
-from poetfw.pipeline import BuildSettings, load_schedule_problem
+from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.schedule import simulate, solve
 from poetfw.training import Program, Reference, Sgd, make_program
 

@@ -8,7 +8,7 @@ import pytest
 from poetfw.errors import ConfigError, ModelError
 from poetfw.ir import Op, Role
 from poetfw.models import Model, build_model
-from poetfw.pipeline import BuildSettings, load_schedule_problem
+from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.schedule import minimum_budget
 from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters
 

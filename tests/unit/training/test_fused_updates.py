@@ -10,7 +10,7 @@ import pytest
 
 from poetfw.ir import Graph, Op, Role
 from poetfw.models import GraphBuilder, build_model
-from poetfw.pipeline import BuildSettings, load_schedule_problem
+from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.schedule import minimum_budget, simulate, solve
 from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters
 

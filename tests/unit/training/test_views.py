@@ -16,7 +16,7 @@ from poetfw.ir import Dtype, Graph, Op, Role, Tensor
 from poetfw.memory.ordering import from_graph, lifetimes
 from poetfw.models.builder import GraphBuilder
 from poetfw.ops import check_shapes
-from poetfw.pipeline import plan_evaluation, plan_unscheduled
+from poetfw.planning import plan_evaluation, plan_unscheduled
 from poetfw.training import (
     Program,
     Reference,
@@ -105,7 +105,7 @@ def test_training_is_the_same_and_takes_a_buffer_less(monkeypatch: pytest.Monkey
         program = make_program(graph, "mse", Sgd())
         reference = Reference(program, weights)
         losses.append([reference.step(x, y) for _ in range(3)])
-        plan = plan_unscheduled(program, board, analytic_costs(program.training, board))
+        plan = plan_unscheduled(program, board, analytic_costs)
         peaks.append(plan.memory.peak_bytes)
     assert losses[0] == losses[1]
     assert peaks[1] - peaks[0] == 32 * 18 * 4
@@ -217,7 +217,7 @@ def test_training_with_windows_is_the_same_in_fewer_bytes(monkeypatch: pytest.Mo
         losses = [reference.step(x, y) for _ in range(3)]
         bits = {name: value.tobytes() for name, value in reference.persistent.items()}
         trained.append((losses, bits, reference.evaluate(x, y)))
-        peaks.append(plan_evaluation(program, board).peak_bytes)
+        peaks.append(plan_evaluation(program, board, analytic_costs).peak_bytes)
     assert trained[0] == trained[1]
     assert peaks[1] - peaks[0] == 48  # no copy of the second half
 

@@ -8,9 +8,11 @@ from math import gcd
 
 import numpy as np
 
+from poetfw.limits import Work
 from poetfw.memory.ordering.gluing import Glued
 from poetfw.memory.ordering.indexed import Indexed
-from poetfw.schedule.milp import Outcome, Program, SolverOptions, Vector, solve_program
+from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.milp import Program, SolverOptions, solve_program
 
 _LARGEST = 60_000
 """Columns beyond which the program is not worth starting."""
@@ -39,7 +41,7 @@ def solve_ilp(
     glued: Glued,
     order: tuple[int, ...],
     lower: int,
-    time_limit_s: float,
+    work: Work,
     max_nodes: int = 20_000,
 ) -> IlpAnswer:
     """Improve an order, or the bound, by integer programming.
@@ -55,18 +57,18 @@ def solve_ilp(
         glued: what may be taken as fixed.
         order: a legal order to start from.
         lower: a proven lower bound in bytes.
-        time_limit_s: seconds to spend at most.
+        work: what may be done.
         max_nodes: branch-and-bound nodes to spend at most.
     """
     upper = problem.peak(order)
     unchanged = IlpAnswer(order, upper, lower)
-    if time_limit_s <= 0 or upper <= lower:
+    if upper <= lower:
         return unchanged
     model = _Model(problem, glued, upper, lower)
     if model.columns > _LARGEST:
         return unchanged
-    options = SolverOptions(gap=0.0, max_nodes=max_nodes, time_limit_s=time_limit_s)
-    solution = solve_program(model.build(), options, model.start(order))
+    options = SolverOptions(gap=0.0, max_nodes=max_nodes)
+    solution = solve_program(model.build(), options, work, model.start(order))
     if solution.outcome is Outcome.INFEASIBLE:  # the program admits only better orders
         return IlpAnswer(order, upper, upper)
     proven = max(lower, model.whole_bytes(solution.bound))

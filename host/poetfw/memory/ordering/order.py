@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from poetfw.errors import PlanError
+from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering.blocks import Blocks
 from poetfw.memory.ordering.bounds import unavoidable_bytes
 from poetfw.memory.ordering.gluing import Glued, glue
@@ -31,8 +31,11 @@ _ROUNDS = (
 The first one solves what networks give; two without looking ahead serve all other graphs.
 """
 
-_STATES_PER_SECOND = 150_000
-"""Search states granted for each second of the time limit: what a slow computer visits."""
+_STATES_PER_UNIT = 150_000
+"""Search states that are one unit of work."""
+
+WORK_LIMIT = 10.0
+"""Units of work to spend at most, unless told otherwise."""
 
 _RAISES = 64
 """Budgets proven too small, one after the other, before the search halves instead."""
@@ -41,40 +44,38 @@ _PRECISION = 1_000
 """A round ends when the budgets left to try differ by less than one part in this many."""
 
 
-def order_ops(
-    problem: OrderingProblem, time_limit_s: float = 10.0, *, ilp: bool = True
-) -> Ordering:
+def order_ops(problem: OrderingProblem, work: Work | None = None, *, ilp: bool = True) -> Ordering:
     """Find an order of the ops with a low peak; never a worse one than the problem's own.
 
     A search looks for an order at the lower bound, then at budgets between the bound and the best
     order known. What it leaves open is handed to an integer program if it is small enough. Work is
-    counted in states, so the same problem gets the same answer everywhere; the clock is only a
-    safety net.
+    counted in states, so the same problem gets the same answer everywhere.
 
     Args:
         problem: what to order.
-        time_limit_s: seconds to spend at most; also scales the number of states searched.
+        work: what may be done; None for as much as usual.
         ilp: whether to use the integer program (OLLA, eq. 14) at all.
 
     Returns:
         An order that `peak_bytes` has accepted.
     """
-    begin = time.perf_counter()
+    whole = work or Work(WORK_LIMIT)
     indexed = Indexed.of(problem)
     glued = glue(indexed)
     bounded = _Bounded.of(indexed, glued)
     blocks = Blocks.of(indexed, glued)
-    work = _Work(begin + time_limit_s, int(time_limit_s * _STATES_PER_SECOND))
+    states = int(max(0.0, whole.left) * _STATES_PER_UNIT)
+    search = _Work(whole.deadline, states)
     for effort, share in _ROUNDS:
-        if bounded.is_done or not work.is_left():
+        if bounded.is_done or not search.is_left():
             break
-        part = _Work(work.deadline, int(work.states * share))
-        work.states -= part.states
+        part = _Work(search.deadline, int(search.states * share))
+        search.states -= part.states
         _close_in(indexed, blocks, bounded, effort, part)
-        work.states += part.states
-    if ilp and not bounded.is_done:
-        left_s = begin + time_limit_s - time.perf_counter()
-        answer = solve_ilp(indexed, glued, bounded.order, bounded.lower, left_s)
+        search.states += part.states
+    whole.spend((states - search.states) / _STATES_PER_UNIT)
+    if ilp and not bounded.is_done and whole.is_left():
+        answer = solve_ilp(indexed, glued, bounded.order, bounded.lower, whole)
         bounded.keep(answer.order, answer.peak)
         bounded.lower = max(bounded.lower, answer.lower)
     order = tuple(problem.ops[i].name for i in bounded.order)
@@ -86,7 +87,6 @@ def order_ops(
         peak_bytes=peak,
         lower_bound_bytes=problem.resident_bytes + bounded.lower,
         status=OrderingStatus.OPTIMAL if bounded.is_done else OrderingStatus.FEASIBLE,
-        solve_time_s=time.perf_counter() - begin,
     )
 
 
@@ -120,11 +120,11 @@ class _Bounded:
 class _Work:
     """What may still be spent."""
 
-    deadline: float
+    deadline: Deadline
     states: int
 
     def is_left(self) -> bool:
-        return self.states > 0 and time.perf_counter() < self.deadline
+        return self.states > 0 and not self.deadline.has_passed()
 
 
 def _close_in(

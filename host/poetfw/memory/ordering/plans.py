@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from poetfw.limits import Work
 from poetfw.memory.ordering.order import order_ops
 from poetfw.memory.ordering.problem import OrderingProblem, OrderOp, without_duplicates
 from poetfw.schedule import ExecutionPlan, ScheduleProblem, Step, StepKind, simulate
@@ -12,7 +13,7 @@ from poetfw.schedule.simulator import TIME_TOLERANCE
 
 
 def reorder_plan(
-    problem: ScheduleProblem, plan: ExecutionPlan, time_limit_s: float = 10.0
+    problem: ScheduleProblem, plan: ExecutionPlan, work: Work | None = None
 ) -> ExecutionPlan:
     """The same steps in an order with a lower peak, or the plan itself.
 
@@ -25,14 +26,14 @@ def reorder_plan(
     Args:
         problem: what was scheduled.
         plan: a legal plan of it.
-        time_limit_s: seconds to spend at most.
+        work: what may be done; None for as much as usual.
 
     Raises:
         PlanError: the plan is not legal.
     """
     before = simulate(problem, plan)
     steps = _steps(problem, plan)
-    ordering = order_ops(steps, time_limit_s)
+    ordering = order_ops(steps, work)
     if ordering.peak_bytes >= before.peak_bytes:
         return plan
     kinds = {op.name: step for op, step in zip(steps.ops, _lasting(plan), strict=True)}

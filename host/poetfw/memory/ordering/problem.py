@@ -109,14 +109,12 @@ class Ordering:
         peak_bytes: largest number of live bytes while any op runs.
         lower_bound_bytes: no order has a smaller peak.
         status: what is known about it.
-        solve_time_s: seconds the search took.
     """
 
     order: tuple[str, ...]
     peak_bytes: int
     lower_bound_bytes: int
     status: OrderingStatus
-    solve_time_s: float
 
     @property
     def gap(self) -> float:

@@ -26,12 +26,12 @@ that fails proves that no such order exists.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import NamedTuple
 
+from poetfw.limits import Deadline
 from poetfw.memory.ordering.blocks import Blocks
 
 _Path = tuple[int, "_Path"] | None
@@ -95,11 +95,11 @@ class Search:
         budget: bytes that may be live while an op runs.
         effort: how hard to search.
         states: states to visit at most.
-        deadline: time (`perf_counter`) at which to stop.
+        deadline: when to stop.
     """
 
     def __init__(
-        self, problem: Blocks, budget: int, effort: Effort, states: int, deadline: float
+        self, problem: Blocks, budget: int, effort: Effort, states: int, deadline: Deadline
     ) -> None:
         self._problem = problem
         self._budget = budget
@@ -121,7 +121,7 @@ class Search:
             level = levels.pop(ran, None)
             if not level:
                 continue
-            if self._visited > self._states or time.perf_counter() > self._deadline:
+            if self._visited > self._states or self._deadline.has_passed():
                 return self._result(None, False)
             states = list(level.values())
             if len(states) > self._effort.width:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from poetfw.schedule.compact import Compact, Key
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Term, Vector
+from poetfw.schedule.highs import Vector
+from poetfw.schedule.milp import Term
 
 Columns = NDArray[np.int64]
 """Columns of a program by (period, node); NOWHERE where there is none."""

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.schedule.cuts.cut import NOWHERE, Columns, Cut, Residency, extended
-from poetfw.schedule.milp import Vector
+from poetfw.schedule.highs import Vector
 
 _EPSILON = 1e-9
 """Sums that differ by less are equal: then the shorter path is better, as is Σ P."""

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 
 from poetfw.schedule.cuts.cut import Cut
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Term, Vector
+from poetfw.schedule.highs import Vector
+from poetfw.schedule.milp import Term
 
 Sizes = NDArray[np.int64]
 

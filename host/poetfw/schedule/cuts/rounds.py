@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from poetfw.schedule.cuts.cut import Cut
 from poetfw.schedule.linear import Relaxation, Relaxed
-from poetfw.schedule.milp import Vector
+from poetfw.schedule.highs import Vector
 
 Separate = Callable[[Vector], Iterable[Cut]]
 """Which cuts a solution violates, the most important first."""

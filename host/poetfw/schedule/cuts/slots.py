@@ -31,7 +31,7 @@ import numpy as np
 
 from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, extended
 from poetfw.schedule.cuts.rounding import Item, Rounding
-from poetfw.schedule.milp import Vector
+from poetfw.schedule.highs import Vector
 
 _LEAST_RECOMPUTE = 0.02  # slots with less of their node than this are passed over
 _LEAST_VALUE = 1e-6

@@ -1,0 +1,43 @@
+"""What a build decides before anything is rendered: model, problem, budget, plan and addresses."""
+
+from poetfw.planning.budget import arena_budget, plan_within, with_lower_peak
+from poetfw.planning.choices import (
+    check_kernels,
+    choose_optimizer,
+    derive_program,
+    load_model,
+    order_program,
+)
+from poetfw.planning.held_out import held_out_batches
+from poetfw.planning.plans import (
+    Plan,
+    lower_plan,
+    place_plan,
+    plan_evaluation,
+    plan_unscheduled,
+    unscheduled_peak_bytes,
+)
+from poetfw.planning.problem import load_schedule_problem, schedule_problem
+from poetfw.planning.settings import DEFAULT_DATA, BuildSettings
+
+__all__ = [
+    "DEFAULT_DATA",
+    "BuildSettings",
+    "Plan",
+    "arena_budget",
+    "check_kernels",
+    "choose_optimizer",
+    "derive_program",
+    "held_out_batches",
+    "load_model",
+    "load_schedule_problem",
+    "lower_plan",
+    "order_program",
+    "place_plan",
+    "plan_evaluation",
+    "plan_unscheduled",
+    "plan_within",
+    "schedule_problem",
+    "unscheduled_peak_bytes",
+    "with_lower_peak",
+]

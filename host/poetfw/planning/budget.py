@@ -1,0 +1,142 @@
+"""The budget of the arena, the best plan within it, and what is said where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from poetfw.boards import Board
+from poetfw.costs import CostProvider
+from poetfw.devices import static_ram_bytes
+from poetfw.errors import InfeasibleError
+from poetfw.firmware import BLOCK_BYTES, assign_slots, render_project
+from poetfw.ir import Graph
+from poetfw.limits import Deadline, Work
+from poetfw.memory import resident_bytes
+from poetfw.memory.ordering import reorder_plan
+from poetfw.planning.choices import ORDERING_WORK
+from poetfw.planning.plans import Plan, lower_plan, place_plan
+from poetfw.planning.problem import schedule_problem
+from poetfw.planning.settings import BuildSettings
+from poetfw.schedule import (
+    Schedule,
+    ScheduleProblem,
+    minimum_budget,
+    simulate,
+    solve,
+)
+from poetfw.training import Program
+
+_PLACEMENT_ATTEMPTS = 5
+_MINIMUM_SHARE = 0.25  # of the work
+_ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
+
+
+def arena_budget(program: Program, board: Board, plan: Plan) -> int:
+    """What the arena may occupy: the board's RAM without stack, static data and what is reserved.
+
+    Static data is measured: the firmware of a plan is compiled, and what its objects ask for is
+    added up. It does not depend on which plan.
+    """
+    lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan))
+    static = static_ram_bytes(render_project(lowering.view, board), board)
+    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
+
+
+def plan_within(
+    program: Program,
+    board: Board,
+    costs: CostProvider,
+    budget_bytes: int,
+    settings: BuildSettings,
+    evaluation: Schedule,
+    work: Work,
+) -> tuple[Plan, int]:
+    """The best schedule that fits the budget, placed; and the smallest budget there could be.
+
+    Args:
+        program: what is trained.
+        board: what it is trained on.
+        costs: says what every op costs.
+        budget_bytes: what the arena may occupy.
+        settings: the deadline and the scheduler.
+        evaluation: the schedule of the evaluation step.
+        work: what the search for schedules may do, all attempts together. Orders and addresses have
+            work of their own, and the same deadline.
+
+    Raises:
+        InfeasibleError: there is none; the message names the smallest feasible budget.
+    """
+    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    deadline = work.deadline
+    table = costs(program.training, board)
+    problem = schedule_problem(program.training, board, table, None, settings.deadline_s)
+    with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
+        minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes, part)
+    available = budget_bytes - resident
+    for _ in range(_PLACEMENT_ATTEMPTS):
+        limited = replace(problem, ram_bytes=available)
+        part = work.part(work.left * _ATTEMPT_SHARE)
+        training = solve(limited, settings.scheduler, work=part)
+        training = with_lower_peak(limited, training, deadline)
+        memory = place_plan(program, training, evaluation, None, deadline)
+        excess = memory.arena_bytes - budget_bytes
+        if excess <= 0:
+            return Plan(training, evaluation, memory), minimum
+        available -= excess
+    raise InfeasibleError(
+        f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
+        "raise --ram, or choose a smaller --batch",
+    )
+
+
+def with_lower_peak(
+    problem: ScheduleProblem, schedule: Schedule, deadline: Deadline | None = None
+) -> Schedule:
+    """The schedule with its steps in an order of lower peak, where there is one."""
+    with Work(ORDERING_WORK, deadline).phase("order of steps") as work:
+        plan = reorder_plan(problem, schedule.plan, work)
+    simulation = simulate(problem, plan)
+    return replace(schedule, plan=plan, peak_bytes=simulation.peak_bytes, time_s=simulation.time_s)
+
+
+def check_budget(
+    program: Program,
+    board: Board,
+    costs: CostProvider,
+    problem: ScheduleProblem,
+    evaluation: Schedule,
+    budget_bytes: int,
+    work: Work,
+) -> int:
+    """Check that some schedule fits the budget; returns the smallest one for which that holds.
+
+    Raises:
+        InfeasibleError: none does; the message says what is in the way.
+    """
+    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    needed, op, _ = minimum_budget(problem, work=work)
+    what = f"Op {op!r}"
+    if evaluation.peak_bytes > needed:
+        needed = evaluation.peak_bytes
+        what = f"Op {_op_at_peak(program.evaluation, board, costs, evaluation)!r} of the evaluation"
+    if resident + needed <= budget_bytes:
+        return resident + needed
+    parameters = sum(tensor.size_bytes for tensor in program.persistent)
+    raise InfeasibleError(
+        f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} needs at "
+        f"least {resident + needed:,} bytes. {what} needs {needed:,} at once, beside the "
+        f"{resident:,} that are never free ({parameters:,} of parameters, optimizer state and "
+        f"running statistics, which are not paged)",
+        "choose a smaller --batch",
+        "set --momentum 0, which keeps no optimizer state",
+        "freeze layers with --freeze: they need no gradient and no optimizer state",
+        "choose a smaller model or a board with more RAM (`poetfw boards`)",
+        minimum_budget_bytes=resident + needed,
+    )
+
+
+def _op_at_peak(graph: Graph, board: Board, costs: CostProvider, schedule: Schedule) -> str:
+    """The op that runs when most is live."""
+    problem = schedule_problem(graph, board, costs(graph, board), None)
+    during = simulate(problem, schedule.plan).during_bytes
+    return schedule.plan[during.index(max(during))].node

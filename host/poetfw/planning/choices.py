@@ -1,0 +1,86 @@
+"""Which model is trained, by which optimizer, and the program that follows from that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from poetfw.errors import ConfigError, ModelError
+from poetfw.limits import Deadline, Work
+from poetfw.memory.ordering import from_graph, order_ops, reorder
+from poetfw.models import Model, build_model
+from poetfw.ops import kinds_without_kernel
+from poetfw.planning.settings import BuildSettings
+from poetfw.training import Program, Sgd, make_program, matching_parameters
+
+DEFAULT_LOSS = "softmax_cross_entropy"
+
+ORDERING_WORK = 5.0
+"""Units of work that a search for an order may take."""
+
+
+def load_model(settings: BuildSettings) -> Model:
+    """The model: an ONNX file's, or a built-in one.
+
+    Raises:
+        ModelError: there is no such model, or poetfw cannot train it.
+    """
+    if settings.batch < 1:
+        raise ConfigError(f"the batch is {settings.batch}: it must be 1 or more")
+    if settings.model.endswith(".onnx"):
+        from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
+
+        return import_onnx(Path(settings.model), settings.batch, settings.loss or DEFAULT_LOSS)
+    model = build_model(settings.model, settings.batch, settings.seed)
+    return model if settings.loss is None else replace(model, loss=settings.loss)
+
+
+def check_kernels(model: Model) -> None:
+    """Check that a device can run every operator of a model.
+
+    Raises:
+        ModelError: it cannot; the message names them all.
+    """
+    missing = kinds_without_kernel(model.graph)
+    if missing:
+        raise ModelError(
+            f"model {model.name!r} uses operators that have no C kernel yet: "
+            f"{', '.join(missing)}. It can be scheduled, not built",
+            "choose a model that can be built (`poetfw models`)",
+        )
+
+
+def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
+    """The model's optimizer, with what the user set instead."""
+    chosen = {
+        name: value
+        for name in ("learning_rate", "momentum", "weight_decay", "clip_norm")
+        if (value := getattr(settings, name)) is not None
+    }
+    return replace(model.optimizer, **chosen)
+
+
+def derive_program(
+    settings: BuildSettings, model: Model, deadline: Deadline | None = None
+) -> Program:
+    """The training and evaluation step of a model, as the user wants it trained.
+
+    Args:
+        settings: what the user wants.
+        model: the model.
+        deadline: when to end the search for an order of its ops; None for never.
+
+    Raises:
+        ConfigError: a setting of the optimizer is out of range, or nothing is there to freeze.
+        ModelError: nothing is left to train, or the model cannot be trained.
+    """
+    frozen = matching_parameters(model.graph, settings.freeze)
+    program = make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
+    return order_program(program, deadline)
+
+
+def order_program(program: Program, deadline: Deadline | None = None) -> Program:
+    """The program with its training step's ops in an order of lower peak, where there is one."""
+    with Work(ORDERING_WORK, deadline).phase("order of ops") as work:
+        ordering = order_ops(from_graph(program.training), work)
+    return replace(program, training=reorder(program.training, ordering.order))

@@ -1,0 +1,106 @@
+"""From a graph on a board to the problem that schedulers solve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from poetfw.boards import Board, load_board
+from poetfw.costs import CostProvider, CostTable, analytic_costs
+from poetfw.firmware import BLOCK_BYTES
+from poetfw.ir import Graph
+from poetfw.limits import Deadline
+from poetfw.memory import padded, resident_bytes
+from poetfw.ops import kind_of
+from poetfw.planning.choices import derive_program, load_model
+from poetfw.planning.settings import BuildSettings
+from poetfw.schedule import Node, ScheduleProblem, Storage
+from poetfw.training import in_place_input
+from poetfw.transfer import Transfer
+
+
+def schedule_problem(
+    graph: Graph,
+    board: Board,
+    costs: CostTable,
+    ram_bytes: int | None,
+    deadline_s: float | None = None,
+) -> ScheduleProblem:
+    """The schedule problem of a graph on a board.
+
+    Args:
+        graph: a training or evaluation step.
+        board: says what paging costs.
+        costs: what each op costs.
+        ram_bytes: what its tensors may occupy together, beside persistent ones; None for enough
+            to keep everything.
+        deadline_s: upper bound on the step's time.
+    """
+    updated_by: dict[str, str] = {}
+    for op in graph.ops:
+        for name in op.updates:
+            updated_by.setdefault(name, op.name)
+    position = {op.name: index for index, op in enumerate(graph.ops)}
+    nodes = []
+    for op in graph.ops:
+        updates = [updated_by[name] for name in op.inputs if name in updated_by]
+        size = padded(graph.by_name[op.output].size_bytes) if op.output is not None else 0
+        taken = in_place_input(graph, op)
+        nodes.append(
+            Node(
+                name=op.name,
+                inputs=tuple(
+                    graph.producer[name].name for name in graph.reads(op) if name in graph.producer
+                ),
+                time_s=costs.ops[op.name].time_s,
+                energy_j=costs.ops[op.name].energy_j,
+                output_bytes=size,
+                workspace_bytes=padded(kind_of(op).workspace_bytes(op, graph)),
+                recompute=kind_of(op).recomputable,
+                page=size > 0,
+                backward=op.backward,
+                recompute_before=min(updates, key=position.__getitem__, default=None),
+                in_place=graph.producer[taken].name if taken is not None else None,
+            )
+        )
+    enough = sum(node.output_bytes + node.workspace_bytes for node in nodes)
+    return ScheduleProblem(
+        name=graph.name,
+        ram_bytes=enough if ram_bytes is None else ram_bytes,
+        deadline_s=deadline_s,
+        storage=_storage(board),
+        nodes=tuple(nodes),
+    )
+
+
+def load_schedule_problem(
+    settings: BuildSettings,
+    costs: CostProvider = analytic_costs,
+    deadline: Deadline | None = None,
+) -> ScheduleProblem:
+    """The schedule problem of a model on a board, with all the RAM that the board has for tensors.
+
+    Nothing is compiled: static data is not known, and not counted.
+    """
+    board = load_board(settings.board)
+    model = load_model(settings)
+    program = derive_program(settings, model, deadline)
+    taken = board.reserved_ram_bytes + board.stack_bytes
+    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    available = max(0, board.ram_bytes - taken - resident)
+    return schedule_problem(
+        program.training, board, costs(program.training, board), available, settings.deadline_s
+    )
+
+
+def _storage(board: Board) -> Storage | None:
+    """What paging costs. A slot's trailer may take a block of its own, so one more is counted."""
+    storage = board.storage
+    if storage is None:
+        return None
+    block = storage.block_bytes
+
+    def with_trailer(cost: Transfer) -> Transfer:
+        return replace(cost, latency_s=cost.time_s(block), energy_j=cost.cost_j(block))
+
+    page_in, page_out = with_trailer(storage.page_in), with_trailer(storage.page_out)
+    return Storage(block, page_in, page_out, storage.overlap)

@@ -1,0 +1,48 @@
+"""What a user may set for a build."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
+from poetfw.models import DEFAULT_MODEL
+
+DEFAULT_DATA = "digits"
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """What a user may set for a build; None means the model's or the board's default.
+
+    Attributes:
+        board: a board's name, or the path of a board's TOML file.
+        model: a built-in model's name, or the path of an ONNX file.
+        data: a built-in data set's name, or the path of an NPZ file.
+        batch: samples in a batch.
+        ram_bytes: budget of the arena; None for all that the board leaves.
+        deadline_s: upper bound on one training step, in seconds.
+        scheduler: how to schedule, one of `poetfw.schedule.SCHEDULERS`.
+        loss: one of `poetfw.training.LOSSES`.
+        learning_rate, momentum, weight_decay, clip_norm: the optimizer.
+        freeze: patterns of the names of parameters that are not trained.
+        seed: decides the initial weights and the order of samples.
+        work_limit: units of work that the search for a schedule may take; see `poetfw.limits`.
+        time_limit_s: seconds that everything may take up to the project, compilers apart.
+    """
+
+    board: str
+    model: str = DEFAULT_MODEL
+    data: str = DEFAULT_DATA
+    batch: int = 32
+    ram_bytes: int | None = None
+    deadline_s: float | None = None
+    scheduler: str = "poet"
+    loss: str | None = None
+    learning_rate: float | None = None
+    momentum: float | None = None
+    weight_decay: float | None = None
+    clip_norm: float | None = None
+    freeze: tuple[str, ...] = ()
+    seed: int = 0
+    work_limit: float = WORK_LIMIT
+    time_limit_s: float = TIME_LIMIT_S

@@ -1,0 +1,225 @@
+"""HiGHS with its work counted: it ends where the work does, wherever a clock stands then.
+
+HiGHS asks at certain points of a search whether to go on, as often on a busy computer as alone.
+Between two of them it does about as much as the program is large, so each counts by the program's
+nonzeros. It does not ask while it solves the first relaxation of a mixed-integer program. What that
+takes grows with the square of the nonzeros, and where it is more than the work that is left, HiGHS
+is not begun.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.errors import ToolError
+from poetfw.interrupts import run_interruptibly
+from poetfw.limits import Work
+
+Vector = NDArray[np.float64]
+
+_WORK_PER_QUESTION = 5e-6
+"""Units for each nonzero, each time that HiGHS asks in a mixed-integer program whether to go on."""
+
+_WORK_PER_ITERATION = 1e-9
+"""Units for each nonzero and iteration, where the program is a linear one."""
+
+_FIRST_WORK = 1e-10
+"""Units for each squared nonzero: presolving a mixed-integer program and its first relaxation."""
+
+_SETTINGS = {
+    "output_flag": False,
+    "threads": 1,  # HiGHS refuses a changed number in one process, and one makes runs repeatable
+    "random_seed": 0,
+}
+
+
+class Outcome(Enum):
+    """What the solver proved."""
+
+    OPTIMAL = auto()
+    FEASIBLE = auto()
+    INFEASIBLE = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True)
+class Model:
+    """Minimise costs · x subject to row_lower ≤ matrix x ≤ row_upper, 0 ≤ x ≤ upper.
+
+    Attributes:
+        costs, upper, integer: per column.
+        matrix: sparse, rows x columns.
+        row_lower, row_upper: per row.
+    """
+
+    costs: Vector
+    upper: Vector
+    integer: NDArray[np.bool_]
+    matrix: Any
+    row_lower: Vector
+    row_upper: Vector
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What HiGHS found.
+
+    Attributes:
+        outcome: OPTIMAL within the gap asked for, FEASIBLE, INFEASIBLE (proven), or UNKNOWN when
+            it was stopped before it found any solution.
+        values: the columns; None without a solution.
+        bound: no solution has a smaller objective.
+    """
+
+    outcome: Outcome
+    values: Vector | None
+    bound: float
+
+
+def exceeds(nonzeros: int, work: Work) -> bool:
+    """Whether only to begin with a mixed-integer program is more than the work that is left."""
+    return _FIRST_WORK * nonzeros**2 >= work.left
+
+
+class Highs:
+    """A program in HiGHS: solved, given more rows, and solved again from the basis that was best.
+
+    Args:
+        model: the program; without integral columns it is solved as a linear one.
+        settings: HiGHS options by name.
+    """
+
+    def __init__(self, model: Model, settings: Mapping[str, Any]) -> None:
+        import highspy
+
+        self._is_mixed = bool(model.integer.any())
+        self._nonzeros = int(model.matrix.nnz)
+        self._iterations = 0
+        self._work: Work | None = None
+        self._highs = highspy.Highs()
+        for name, value in {**_SETTINGS, **settings}.items():
+            if self._highs.setOptionValue(name, value) == highspy.HighsStatus.kError:
+                raise ValueError(f"HiGHS has no option {name} = {value}")
+        columns = model.matrix.tocsc()
+        lp = highspy.HighsLp()
+        lp.num_row_, lp.num_col_ = columns.shape
+        lp.col_cost_ = model.costs
+        lp.col_lower_, lp.col_upper_ = np.zeros(len(model.upper)), model.upper
+        lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_ = columns.indptr
+        lp.a_matrix_.index_ = columns.indices
+        lp.a_matrix_.value_ = columns.data
+        if self._is_mixed:
+            kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
+            lp.integrality_ = [kinds[whole] for whole in model.integer.tolist()]
+        self._highs.passModel(lp)
+
+    def start_from(self, values: Vector) -> None:
+        """Let the next run begin with a solution that is right in its integral columns."""
+        import highspy
+
+        solution = highspy.HighsSolution()
+        solution.col_value = values.tolist()
+        self._highs.setSolution(solution)
+
+    def add_rows(self, matrix: Any, lower: Vector, upper: Vector) -> None:
+        """Require lower ≤ matrix x ≤ upper as well.
+
+        Args:
+            matrix: sparse, new rows x columns.
+            lower: per new row.
+            upper: per new row.
+        """
+        rows = matrix.tocsr()
+        self._nonzeros += int(rows.nnz)
+        self._highs.addRows(
+            len(lower), lower, upper, rows.nnz, rows.indptr[:-1], rows.indices, rows.data
+        )
+
+    def run(self, work: Work) -> Answer:
+        """Solve until nothing is left to do, or no work.
+
+        Args:
+            work: what may be done. What is done is counted there.
+
+        Raises:
+            ToolError: HiGHS failed.
+            KeyboardInterrupt: at once; HiGHS itself ends a moment later.
+        """
+        if not work.is_left() or (self._is_mixed and exceeds(self._nonzeros, work)):
+            return Answer(Outcome.UNKNOWN, None, -math.inf)
+        if self._is_mixed:
+            work.spend(_FIRST_WORK * self._nonzeros**2)
+        self._work = work
+        try:
+            run_interruptibly(self._run)
+        finally:
+            self._work = None  # to a run that was left behind this means to end
+        return self._answer(work)
+
+    def _run(self) -> None:
+        import highspy
+
+        work, highs = self._work, self._highs
+        assert work is not None
+        self._iterations = 0
+        highs.setOptionValue("time_limit", highs.getRunTime() + work.deadline.left_s)
+        kinds = (
+            (highspy.cb.HighsCallbackType.kCallbackMipInterrupt,)
+            if self._is_mixed
+            else (
+                highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt,
+                highspy.cb.HighsCallbackType.kCallbackIpmInterrupt,
+            )
+        )
+        highs.setCallback(self._ask, None)
+        for kind in kinds:
+            highs.startCallback(kind)
+        try:
+            highs.run()
+        finally:
+            for kind in kinds:
+                highs.stopCallback(kind)
+            highs.setCallback(None, None)  # or the two would keep each other in memory
+
+    def _ask(self, kind: int, message: str, out: Any, answer: Any, data: object) -> None:
+        """Called by HiGHS: whether to go on."""
+        work = self._work
+        if work is None:
+            answer.user_interrupt = True
+            return
+        if self._is_mixed:
+            work.spend(self._nonzeros * _WORK_PER_QUESTION)
+        else:
+            iterations = max(out.simplex_iteration_count, out.ipm_iteration_count)
+            work.spend(max(0, iterations - self._iterations) * self._nonzeros * _WORK_PER_ITERATION)
+            self._iterations = iterations
+        if not work.is_left():
+            answer.user_interrupt = True
+
+    def _answer(self, work: Work) -> Answer:
+        import highspy
+
+        status, info = self._highs.getModelStatus().name, self._highs.getInfo()
+        if status == "kInfeasible":
+            return Answer(Outcome.INFEASIBLE, None, math.inf)
+        if status == "kTimeLimit":
+            work.deadline.decided = True
+        elif status not in ("kOptimal", "kSolutionLimit", "kIterationLimit", "kInterrupt"):
+            raise ToolError(f"HiGHS failed with status {status}")
+        if self._is_mixed:
+            bound = info.mip_dual_bound
+        else:
+            bound = info.objective_function_value if status == "kOptimal" else -math.inf
+        if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            return Answer(Outcome.UNKNOWN, None, bound)
+        outcome = Outcome.OPTIMAL if status == "kOptimal" else Outcome.FEASIBLE
+        return Answer(outcome, np.array(self._highs.getSolution().col_value), bound)
