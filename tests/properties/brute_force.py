@@ -124,4 +124,3 @@ def best_plan(problem: ScheduleProblem, in_order: bool) -> Best | None:
                 energy_j, time_s = storage.page_out_energy_j(m), storage.page_out_time_s(m)
                 reach(energy_j, time_s, state, steps[StepKind.PAGE_OUT][i])
     return None
-

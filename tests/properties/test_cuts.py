@@ -66,7 +66,10 @@ class Separated:
 
     def solutions(self, rng: random.Random) -> Iterator[Vector]:
         """Solutions of the program: the best, two at random corners, and all known plans."""
-        for costs in (None, *(rng.choices((-3, -1, 0, 1, 4), k=self.program.columns) for _ in "12")):
+        for costs in (
+            None,
+            *(rng.choices((-3, -1, 0, 1, 4), k=self.program.columns) for _ in "12"),
+        ):
             solution = least(self.program, costs)
             if solution is not None:
                 yield solution

@@ -50,7 +50,7 @@ from poetfw.schedule.problem import ExecutionPlan, StepKind
 Key = tuple[int, int]
 """(stage, node)."""
 
-WINDOW = 5
+WINDOW = 20
 """How far from what a stage differentiates it computes again in a first search; see `formulate`."""
 
 

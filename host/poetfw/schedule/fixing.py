@@ -65,3 +65,15 @@ def fix_by_reduced_costs(program: Program, relaxed: Relaxed, objective: float) -
     for x in fixed:
         program.upper[x] = 0.0
     return len(fixed)
+
+
+def cut_off(program: Program, objective: float) -> None:
+    """Leave only solutions that are no worse than a known one.
+
+    Args:
+        program: what to change. Its objective is its offset and more.
+        objective: the known solution's.
+    """
+    scale = 1.0 / (program.offset or 1.0)
+    terms = [(x, cost * scale) for x, cost in enumerate(program.costs) if cost]
+    program.at_most(terms, (objective - program.offset) * scale + _TOLERANCE)

@@ -19,128 +19,98 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from poetfw.errors import ToolError
+from poetfw.limits import Work
 from poetfw.schedule.cuts.cut import Cut
-from poetfw.schedule.milp import OBJECTIVE_SCALE, Program, Vector, run_interruptibly
+from poetfw.schedule.highs import Highs, Model, Outcome, Vector
+from poetfw.schedule.milp import OBJECTIVE_SCALE, Program
+
+_TIGHT = 1e-6  # slack that is none
 
 
 @dataclass(frozen=True)
 class Relaxed:
-    """A solution of a linear relaxation.
+    """What a linear relaxation says.
 
     Attributes:
-        values: the columns.
+        values: the columns of its best solution; None if there is none or the work was over.
         bound: what its multipliers prove: no solution of the program has a smaller objective.
+            Infinite if there is no solution.
         reduced_costs: per column, what its leaving the bound 0 (if positive) or its upper bound
             (if negative) adds to `bound`.
-        finished: whether the solver says that these are optimal.
+        cuts: those that the best solution meets with equality.
     """
 
-    values: Vector
+    values: Vector | None
     bound: float
     reduced_costs: Vector
-    finished: bool
+    cuts: tuple[Cut, ...]
 
 
 class Relaxation:
     """The linear relaxation of a program, and cuts.
 
+    Args:
+        program: whose rows and columns it has; later changes of it are not seen.
+
     Attributes:
         cuts: the cuts in it.
-        iterations: simplex iterations so far.
     """
 
     def __init__(self, program: Program) -> None:
-        import highspy
-
-        self.program = program
         self.cuts: list[Cut] = []
-        self.iterations = 0
+        self._offset = program.offset
         self._scale = OBJECTIVE_SCALE / (program.offset or max(map(abs, program.costs)) or 1.0)
         self._costs = np.array(program.costs) * self._scale
         self._upper = np.array(program.upper)
         self._matrix, self._least, self._most = program.matrix()
-        lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = self._matrix.shape
-        lp.col_cost_, lp.col_lower_ = self._costs, np.zeros(program.columns)
-        lp.col_upper_, lp.row_lower_, lp.row_upper_ = self._upper, self._least, self._most
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = self._matrix.indptr
-        lp.a_matrix_.index_ = self._matrix.indices
-        lp.a_matrix_.value_ = self._matrix.data
-        self._highs = highspy.Highs()
-        for name, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
-            self._highs.setOptionValue(name, value)
-        self._highs.passModel(lp)
+        continuous = np.zeros(program.columns, dtype=bool)
+        model = Model(self._costs, self._upper, continuous, self._matrix, self._least, self._most)
+        self._highs = Highs(model, {})
 
     def add(self, cuts: Sequence[Cut]) -> None:
         """Add cuts."""
-        starts = np.cumsum([0, *(len(cut.terms) for cut in cuts)], dtype=np.int32)
-        columns = np.array([x for cut in cuts for x, _ in cut.terms], dtype=np.int32)
-        values = np.array([a for cut in cuts for _, a in cut.terms])
-        least = np.array([cut.bound for cut in cuts])
-        most = np.full(len(cuts), np.inf)
-        self._highs.addRows(len(cuts), least, most, len(columns), starts[:-1], columns, values)
+        bounds = np.array([cut.bound for cut in cuts])
+        self._highs.add_rows(self._rows(cuts), bounds, np.full(len(cuts), math.inf))
         self.cuts += cuts
 
-    def drop_slack(self) -> None:
-        """Leave out the cuts that the last solution does not rest on."""
-        import highspy
+    def _rows(self, cuts: Sequence[Cut]) -> csr_array:
+        starts = np.cumsum([0, *(len(cut.terms) for cut in cuts)], dtype=np.int32)
+        columns = np.array([x for cut in cuts for x, _ in cut.terms], dtype=np.int32)
+        values = np.array([a for cut in cuts for _, a in cut.terms], dtype=float)
+        return csr_array((values, columns, starts), shape=(len(cuts), len(self._costs)))
 
-        basic = highspy.HighsBasisStatus.kBasic
-        rows = len(self._least)
-        status = self._highs.getBasis().row_status[rows:]
-        slack = [r for r, of_row in enumerate(status) if of_row == basic]
-        if slack:
-            self._highs.deleteRows(len(slack), np.array(slack, dtype=np.int32) + rows)
-            dropped = set(slack)
-            self.cuts = [cut for r, cut in enumerate(self.cuts) if r not in dropped]
-
-    def solve(self, iterations: int) -> Relaxed:
-        """Solve it, from the basis of the last solution.
-
-        Args:
-            iterations: simplex iterations after which to stop.
+    def solve(self, work: Work) -> Relaxed:
+        """Solve it, from the basis of the last solution, until the work is over.
 
         Raises:
             ToolError: the solver failed.
         """
-        import highspy
+        answer = self._highs.run(work)
+        if answer.outcome is Outcome.INFEASIBLE:
+            return Relaxed(None, math.inf, np.zeros(len(self._costs)), tuple(self.cuts))
+        return self._prove(answer.values if answer.outcome is Outcome.OPTIMAL else None)
 
-        self._highs.setOptionValue("simplex_iteration_limit", iterations)
-        run_interruptibly(self._highs.run)
-        self.iterations += max(0, self._highs.getInfo().simplex_iteration_count)
-        status = self._highs.getModelStatus()
-        solution = self._highs.getSolution()
-        if status == highspy.HighsModelStatus.kInfeasible:
-            return Relaxed(np.zeros(0), math.inf, np.zeros(0), True)
-        if status not in (
-            highspy.HighsModelStatus.kOptimal,
-            highspy.HighsModelStatus.kIterationLimit,
-        ):
-            name = self._highs.modelStatusToString(status)
-            raise ToolError(f"HiGHS failed at a linear program: {name}")
-        values = np.array(solution.col_value)
-        bound, reduced_costs = self._prove(np.array(solution.row_dual))
-        finished = status == highspy.HighsModelStatus.kOptimal
-        return Relaxed(values, bound, reduced_costs, finished)
-
-    def _prove(self, multipliers: Vector) -> tuple[float, Vector]:
-        """The bound by any multipliers of the rows and cuts, and the reduced costs."""
+    def _prove(self, values: Vector | None) -> Relaxed:
+        """What the solver's multipliers prove."""
         rows = len(self._least)
-        of_rows, of_cuts = multipliers[:rows].copy(), np.maximum(multipliers[rows:], 0.0)
-        of_rows[np.isinf(np.where(of_rows > 0, self._least, self._most))] = 0.0
+        multipliers = self._highs.multipliers(rows + len(self.cuts))
+        of_rows, of_cuts = multipliers[:rows], np.maximum(multipliers[rows:], 0.0)
         sides = np.where(of_rows > 0, self._least, self._most)
-        sides[of_rows == 0] = 0.0
+        of_rows = np.where(np.isinf(sides), 0.0, of_rows)
+        sides = np.where(of_rows == 0, 0.0, sides)
         reduced = self._costs - self._matrix.T @ of_rows
-        for cut, multiplier in zip(self.cuts, of_cuts, strict=True):
-            if multiplier:
-                for x, a in cut.terms:
-                    reduced[x] -= multiplier * a
-        bound = of_rows @ sides + sum(y * cut.bound for cut, y in zip(self.cuts, of_cuts))
-        bound += np.minimum(reduced, 0.0) @ np.where(reduced < 0, self._upper, 0.0)
-        return self.program.offset + float(bound) / self._scale, reduced / self._scale
+        bound = float(of_rows @ sides)
+        rested_on: tuple[Cut, ...] = ()
+        if self.cuts:
+            rows_of_cuts = self._rows(self.cuts)
+            bounds = np.array([cut.bound for cut in self.cuts])
+            reduced -= rows_of_cuts.T @ of_cuts
+            bound += float(of_cuts @ bounds)
+            tight = rows_of_cuts @ values < bounds + _TIGHT if values is not None else of_cuts > 0
+            rested_on = tuple(self.cuts[number] for number in np.flatnonzero(tight))
+        bound += float(np.minimum(reduced, 0.0) @ np.where(reduced < 0, self._upper, 0.0))
+        return Relaxed(values, self._offset + bound / self._scale, reduced / self._scale, rested_on)

@@ -160,12 +160,14 @@ class SolverOptions:
         max_nodes: branch-and-bound nodes after which to stop.
         presolve: whether HiGHS may rewrite the program first. It must not where columns are whole
             numbers beyond 1: what it then proves may be wrong (ADR 0012).
+        heuristics: whether HiGHS shall look for solutions besides proving what there are none of.
     """
 
     solver: str = DEFAULT_SOLVER
     gap: float = 1e-4
     max_nodes: int = 100_000
     presolve: bool = True
+    heuristics: bool = True
 
 
 def solve_program(
@@ -254,6 +256,7 @@ def _run_highs(
             "mip_abs_gap": max(options.gap * program.offset, program.tolerance) * scale,
             "presolve": "choose" if options.presolve else "off",
             "mip_max_nodes": options.max_nodes,
+            **({} if options.heuristics else {"mip_heuristic_effort": 0.0}),
             "mip_pscost_minreliable": 0,  # strong branching takes longer than it saves here
         },
     )

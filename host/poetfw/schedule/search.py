@@ -12,19 +12,28 @@ from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES
+from poetfw.schedule.blocks import Blocks, cost_blocks, formulate_blocks
 from poetfw.schedule.bounds import accepts, quick_plan, small_plan, unlimited
 from poetfw.schedule.compact import WINDOW, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
+from poetfw.schedule.cuts.cut import Cut, Residency
+from poetfw.schedule.cuts.lineage import Lineage
+from poetfw.schedule.fixing import without_what_costs_more
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, SolverOptions, solve_program
+from poetfw.schedule.milp import DEFAULT_SOLVER, Program, SolverOptions, solve_program
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+from poetfw.schedule.strengthen import strengthen, strengthen_blocks
 from poetfw.schedule.transfers import plan_transfers
 
 _TIGHTENINGS = 3
 _FIRST_PLAN_SHARE = 0.25  # of the work
-_WINDOW_SHARE = 0.6  # of the work left; plans come from the window, global bounds from what follows
+_BLOCKS_SHARE = 0.15
+_CUTS_SHARE = 0.5
+_FEWER_BLOCKS = 0.5
+_LARGE = 60_000
+_WINDOW_SHARE = 0.4  # of the work left; plans come from the window, global bounds from what follows
 _UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must be explained
 
 
@@ -41,6 +50,7 @@ class SolveOptions(SolverOptions):
 
     window: int | None = WINDOW
     small_share: float = SMALL_SHARE
+    least_share: float = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +143,10 @@ def search_compact(
             if found.plan is None:
                 with work.part(units).phase("first plan") as part:
                     found = found.or_better(problem, first(problem, options, part))
-        for attempt in _passes(problem, options):
-            if not work.is_left():
+        for search in (_search_nearby, _search_relaxation, _search_everything):
+            if not work.is_left() or found.gap <= options.gap:
                 break
-            share = 1.0 if attempt.window is None else _WINDOW_SHARE
-            share = min(share, 1.0 if found.plan is not None else _UNFOUND_SHARE)
-            with work.part(work.left * share).phase(attempt.name) as part:
-                found = _improve(problem, found, options, part, attempt)
-            if found.gap <= options.gap:
-                break
+            found = search(problem, found, options, work)
     except KeyboardInterrupt:
         if found.plan is None:
             raise
@@ -161,6 +166,19 @@ def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[Execution
 
 
 @dataclass(frozen=True, slots=True)
+class _Hints:
+    """Cuts that a relaxation by blocks rests on."""
+
+    blocks: Blocks
+    lineages: tuple[Lineage, ...]
+
+    def cuts(self, residency: Residency) -> list[Cut]:
+        """As cuts of the program itself."""
+        stages = [x for lineage in self.lineages for x in self.blocks.in_stages(lineage, residency)]
+        return list({cut.terms: cut for cut in (x.cut(residency) for x in stages)}.values())
+
+
+@dataclass(frozen=True, slots=True)
 class _Pass:
     """A program to solve, starting from the plan of the one before.
 
@@ -168,21 +186,64 @@ class _Pass:
         name: of the phase.
         contraction: the problem and what stands for it.
         window: where it may compute again; None for anywhere.
+        hints: cuts to begin with.
     """
 
     name: str
     contraction: Contraction
     window: int | None = None
+    hints: _Hints | None = None
 
 
-def _passes(problem: ScheduleProblem, options: SolveOptions) -> Iterator[_Pass]:
-    if options.window is not None and any(node.backward for node in problem.nodes):
-        nearby = contract(problem, Means.RESTRICTION, options.small_share)
-        yield _Pass("plans nearby", nearby, options.window)
-    relaxed = contract(problem, Means.RELAXATION, options.small_share)
-    if relaxed.contracted != problem:
-        yield _Pass("relaxation", relaxed)
-    yield _Pass("all plans", Contraction.nothing(problem))
+def _search_nearby(
+    problem: ScheduleProblem, found: Found, options: SolveOptions, work: Work
+) -> Found:
+    """Search the contracted problem for plans that compute again only within a window."""
+    if options.window is None or not any(node.backward for node in problem.nodes):
+        return found
+    better = without_what_costs_more(problem, found.energy_j)
+    nearby = contract(better, Means.RESTRICTION, options.small_share)
+    share = _WINDOW_SHARE if found.plan is not None else _WINDOW_SHARE * _UNFOUND_SHARE
+    attempt = _Pass("plans nearby", nearby, options.window)
+    with work.part(work.left * share).phase(attempt.name) as part:
+        return _improve(problem, found, options, part, attempt)
+
+
+def _search_relaxation(
+    problem: ScheduleProblem, found: Found, options: SolveOptions, work: Work
+) -> Found:
+    """Bound what any plan takes: by blocks, and where that is small enough by all stages."""
+    better = without_what_costs_more(problem, found.energy_j)
+    relaxed = contract(better, Means.RELAXATION, options.least_share)
+    graph = Indexed.of(relaxed.contracted)
+    blocks = formulate_blocks(graph, cost_blocks(graph))
+    if len(blocks.blocks) > _FEWER_BLOCKS * graph.n:
+        if relaxed.contracted == better:
+            return found
+        return _improve(problem, found, options, work, _Pass("relaxation", relaxed))
+    is_large = sum(last - i for i, last in enumerate(graph.last_recompute)) > _LARGE
+    with work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE)).phase("blocks") as part:
+        cutting = part.part(part.left * (_CUTS_SHARE if is_large else 1.0))
+        bound_j, lineages = strengthen_blocks(blocks, found.energy_j, cutting)
+        if is_large:
+            bound_j = max(bound_j, solve_program(blocks.program, options, part).bound)
+    found = found.with_bound(bound_j, True)
+    if is_large or found.gap <= options.gap:
+        return found
+    attempt = _Pass("relaxation", relaxed, hints=_Hints(blocks, tuple(lineages)))
+    proof = replace(options, heuristics=False)
+    with work.part(work.left).phase(attempt.name) as part:
+        return _improve(problem, found, proof, part, attempt)
+
+
+def _search_everything(
+    problem: ScheduleProblem, found: Found, options: SolveOptions, work: Work
+) -> Found:
+    """Search the problem as it is."""
+    better = without_what_costs_more(problem, found.energy_j)
+    attempt = _Pass("all plans", Contraction.nothing(better))
+    with work.part(work.left).phase(attempt.name) as part:
+        return _improve(problem, found, options, part, attempt)
 
 
 def search_algorithm_1(
@@ -209,6 +270,7 @@ class _Written:
     program: Program
     stages: Callable[[Vector], Stages]
     start: Vector | None = None
+    bound_j: float = -math.inf
 
 
 _Write = Callable[[ScheduleProblem, ExecutionPlan | None], _Written]
@@ -223,8 +285,13 @@ def _improve(
     def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
         graph = Indexed.of(problem)
         compact = formulate(graph, window=attempt.window, close_stages=attempt.window is not None)
+        bound_j = -math.inf
+        if options.solver == DEFAULT_SOLVER:
+            cuts = attempt.hints.cuts(Residency.of(graph, compact)) if attempt.hints else []
+            cutting = work.part(work.left * _CUTS_SHARE)
+            bound_j = strengthen(graph, compact, found.energy_j, cutting, cuts)
         first = compact.start(graph, start) if start else None
-        return _Written(compact.program, compact.stages, first)
+        return _Written(compact.program, compact.stages, first, bound_j)
 
     return _run(problem, found, options, work, attempt, write)
 
@@ -248,7 +315,8 @@ def _run(
         written = write(tightened, _start(tightened, contraction, found))
         solution = solve_program(written.program, options, work, written.start)
         if tightened is contraction.contracted:
-            found = found.with_bound(solution.bound, attempt.window is None)
+            bound_j = max(solution.bound, written.bound_j)
+            found = found.with_bound(bound_j, attempt.window is None)
         if solution.values is None:
             break
         plan = contraction.expand(lower(Indexed.of(tightened), written.stages(solution.values)))

@@ -154,6 +154,7 @@ class _Separation:
         self.following: dict[int, NDArray[np.int64]] = {}
 
     def lineages(self, each: int) -> Iterator[Lineage]:
+        targets: list[tuple[int, int | None, float]]
         targets = [(i, None, 1.0) for i in self.solution.targets[self.period]]
         again = self.solution.recompute[self.period]
         for v in np.flatnonzero(again > self.least):

@@ -109,7 +109,7 @@ _NEGLIGIBLE = 1e-6  # coefficients below it only upset a solver; without them a 
 def _at_most(items: Sequence[Item], coefficients: Vector, bound: float) -> Cut:
     """Σ coefficient · h ≤ bound, as a cut."""
     terms: dict[int, float] = {}
-    for item, coefficient in zip(items, coefficients, strict=True):
+    for item, coefficient in zip(items, coefficients.tolist(), strict=True):
         if coefficient == 0.0:
             continue
         bound -= coefficient * item.constant

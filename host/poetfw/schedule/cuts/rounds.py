@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from poetfw.limits import Work
 from poetfw.schedule.cuts.cut import Cut
-from poetfw.schedule.linear import Relaxation, Relaxed
 from poetfw.schedule.highs import Vector
+from poetfw.schedule.linear import Relaxation, Relaxed
 
 Separate = Callable[[Vector], Iterable[Cut]]
-"""Which cuts a solution violates, the most important first."""
+"""Which cuts a solution violates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,41 +21,36 @@ class Rounds:
 
     Attributes:
         most: rounds at most.
-        iterations: simplex iterations at most, over all rounds.
-        most_cuts: cuts added at most in one round.
         stalled_rounds, stalled_share: stop when so many rounds have raised the bound by less than
             this share.
+        enough: stop when the bound is more.
     """
 
-    most: int = 60
-    iterations: int = 100_000
-    most_cuts: int = 800
+    most: int = 100
     stalled_rounds: int = 4
     stalled_share: float = 3e-5
+    enough: float = math.inf
 
 
-def tighten(relaxation: Relaxation, separate: Separate, rounds: Rounds) -> Relaxed:
-    """Add violated cuts to a relaxation until that no longer helps.
+def tighten(relaxation: Relaxation, separate: Separate, rounds: Rounds, work: Work) -> Relaxed:
+    """Add violated cuts to a relaxation until that no longer helps, or the work is over.
 
     Returns:
-        The last solution whose bound is the best; the relaxation has the cuts that it rests on,
-        and some more.
+        What proves the best bound. The relaxation has the cuts that this rests on, and more.
     """
-    best = relaxation.solve(rounds.iterations)
+    best = solved = relaxation.solve(work)
     history = [best.bound]
     for _ in range(rounds.most):
-        left = rounds.iterations - relaxation.iterations
-        if not best.finished or left <= 0 or not len(best.values):
+        if solved.values is None or not work.is_left() or best.bound > rounds.enough:
             break
         known = {cut.terms for cut in relaxation.cuts}
-        fresh = {cut.terms: cut for cut in separate(best.values) if cut.terms not in known}
+        fresh = {cut.terms: cut for cut in separate(solved.values) if cut.terms not in known}
         if not fresh:
             break
-        relaxation.add(list(fresh.values())[: rounds.most_cuts])
-        solved = relaxation.solve(left)
-        if solved.bound > best.bound or solved.finished:
-            best = solved
-        history.append(solved.bound)
+        relaxation.add(list(fresh.values()))
+        solved = relaxation.solve(work)
+        best = max(best, solved, key=lambda relaxed: relaxed.bound)
+        history.append(best.bound)
         if len(history) > rounds.stalled_rounds:
             gained = history[-1] - history[-1 - rounds.stalled_rounds]
             if gained < rounds.stalled_share * abs(history[-1]):

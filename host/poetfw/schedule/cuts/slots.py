@@ -64,8 +64,9 @@ class _Stage:
         self.values = values
         self.t = t
         self.held: dict[int, tuple[float, float, int]] = {}
-        for i in np.flatnonzero(values[residency.stay[t + 1, :t]] > _LEAST_VALUE):
-            self.hold(int(i), int(residency.stay[t + 1, i]))
+        stays = residency.stay[t + 1, :t]
+        for kept in np.flatnonzero(values[stays] > _LEAST_VALUE):
+            self.hold(int(kept), int(stays[kept]))
         for i in self.graph.inputs[t]:
             self.held[i] = (1.0, 1.0, NOWHERE)
 
@@ -112,7 +113,9 @@ class _Stage:
         value = float(self.values[recompute])
         if value > held.get(k, (0.0,))[0]:
             held[k] = (value, 0.0, recompute)
-        items = [self.stayed(i, *of_i) if i > k else self.item(i, *of_i) for i, of_i in held.items()]
+        items = [
+            self.stayed(i, *of_i) if i > k else self.item(i, *of_i) for i, of_i in held.items()
+        ]
         if self.graph.workspace[k]:
             items.append(Item(self.graph.workspace[k], value, 0.0, ((recompute, 1.0),)))
         return [item for item in items if item.value > _LEAST_VALUE]
