@@ -20,11 +20,13 @@ and of its rows those that hold of these for sure, with H = S + R + P at (B,i), 
 
 They follow from the compact program's by going back from the stage that reads i to stage a: it was
 there already, or one of the block's stages produced it; what is there at the end was kept or
-produced. Costs, and times under a deadline, only shrink: a block pays for one production of several.
+produced. Costs, and times under a deadline, only shrink: of several productions of a tensor a block
+pays for one. What a block neither produces nor can read is there at its end as at its beginning, so
+it has one variable for both, as in the compact program.
 
 Of memory, when node t of the block is first computed there are its inputs, workspace and output,
-each other tensor that a later node of the block reads, unless the block produces it, and each tensor
-that is kept:
+each other tensor that a later node of the block reads, unless the block produces it, and each
+tensor that is kept:
 
     w[t] + m[t] + Σ_inputs m[i] + Σ_later m[i] (1 - R - P)[B,i] + Σ_others m[i] K[B,i]  ≤  budget;
 

@@ -453,7 +453,9 @@ def limit_time(
     Args:
         program: what to add to.
         graph: the problem.
-        recompute, page_in, page_out: columns R, P and O, by keys of which the second is the node.
+        recompute: columns R by (stage, node).
+        page_in: columns P by (stage, node).
+        page_out: columns O by (stage, node).
     """
     deadline_s = graph.problem.deadline_s
     if deadline_s is None:

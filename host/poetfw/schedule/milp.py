@@ -127,7 +127,9 @@ class _Rows:
         from scipy.sparse import csr_array
 
         shape = (len(self.bounds), width)
-        matrix = csr_array((self.values, self.columns, self.starts), shape=shape, dtype=float)
+        rows = (self.values, self.columns, self.starts)
+        # A copy: adding up happens in place, and more rows may follow these.
+        matrix = csr_array(rows, shape=shape, dtype=float, copy=True)
         matrix.sum_duplicates()
         return matrix
 

@@ -329,6 +329,8 @@ def _run(
         if deadline_s is not None and problem.deadline_s is not None:
             deadline_s -= max(0.0, overrun.time_s - problem.deadline_s)
         tightened = replace(tightened, ram_bytes=ram_bytes, deadline_s=deadline_s)
+        if not work.is_left():
+            break
     return found
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.schedule.compact import Compact, Key
-from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.highs import Vector
+from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Term
 
 Columns = NDArray[np.int64]

@@ -13,8 +13,8 @@ Proof, of a whole-numbered solution; all terms are at least 0, so let V = 1. Say
 holds vq, then the terms of vq are at least 1, or q < p and some period in s … τ holds vq+1. Going
 back from τ by S[τ,i] ≤ S[τ-1,i] + R[τ-1,i] + P[τ-1,i] as far as s (where vq was made before s, as
 all of the path were), one of S[s,vq], P[τ',vq] and R[τ',vq] with s ≤ τ' ≤ τ is 1. In the first case
-the term S[s,vq] is 1. In the second Σ P is at least 1, and so is Σ O since P[τ',vq] ≤ Σ_{σ<τ'}
-O[σ,vq]. In the third, the last sum is at least 1 if q = p; else R[τ',vq] = 1 makes period τ' hold
+the term S[s,vq] is 1. In the second Σ P is at least 1, and so is Σ O since P[τ',vq] ≤ Σ O
+up to τ'. In the third, the last sum is at least 1 if q = p; else R[τ',vq] = 1 makes period τ' hold
 its input vq+1. So by induction from v0 on, some term is at least 1.
 
 For fractions the inequality says more than the rows it comes from, which let a sliver of vq+1 make

@@ -10,8 +10,8 @@ Then
 Proof. Let I be the i with r_i > r, and round the others' sizes down and these' up:
 Σ_I (q_i + 1) δ y_i + Σ_not-I q_i δ y_i - Σ_I (δ - r_i) y_i ≤ Σ a_i y_i ≤ b. With the whole number
 z = Σ_I (q_i + 1) y_i + Σ_not-I q_i y_i and v = Σ_I (1 - r_i/δ) y_i ≥ 0 that is z - v ≤ p + r/δ. If
-z ≤ p, then z - v / (1 - r/δ) ≤ p. Else z = p + j with j ≥ 1, so v ≥ j - r/δ ≥ j (1 - r/δ), and again
-z - v / (1 - r/δ) ≤ p. Its coefficient of y_i is q_i, or for I q_i + 1 - (δ - r_i) / (δ - r) =
+z ≤ p, then z - v / (1 - r/δ) ≤ p. Else z = p + j with j ≥ 1, so v ≥ j - r/δ ≥ j (1 - r/δ), and
+again z - v / (1 - r/δ) ≤ p. Its coefficient of y_i is q_i, or for I q_i + 1 - (δ - r_i) / (δ - r) =
 q_i + (r_i - r) / (δ - r). All are at least 0, so h_i ≤ y_i may stand for y_i. ∎
 (G. Nemhauser, L. Wolsey, "Integer and Combinatorial Optimization", 1988, II.1.7.)
 
@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.schedule.cuts.cut import Cut
-from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.highs import Vector
+from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Term
 
 Sizes = NDArray[np.int64]

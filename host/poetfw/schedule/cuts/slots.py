@@ -14,13 +14,13 @@ Lower bounds of y_i, for i ≤ k and H = S + R + P at (t,i), from the rows for H
 - R[t,k]            for i = k, as nothing is freed of what is yet to be made: y_k = H.
 
 A tensor i > k can only have stayed: y_i = S[t,i] = H - R - P at (t,i), where H is at least any of
-the first three. In the slot k = t of the stage's own node inputs count 1, other i < t S[t+1,i], and its
-output 1, or S[t+1,i] if it may take over its input i. The workspace of node k takes w_k R[t,k], that of
-t w_t. The largest of these lower bounds, of the solution at hand, goes into a knapsack, of which
-`rounding` makes cuts.
+the first three. In the slot k = t of the stage's own node inputs count 1, other i < t S[t+1,i], and
+its output 1, or S[t+1,i] if it may take over its input i. The workspace of node k takes w_k R[t,k],
+that of t w_t. The largest of these lower bounds, of the solution at hand, goes into a knapsack, of
+which `rounding` makes cuts.
 
-All of this uses rows of the program only, so it holds with windows and closed stages too. In PAPER's
-timing page-ins are there from the start and nothing is taken over: there is more live, not less.
+All of this uses rows of the program only, so it holds with windows and closed stages too. In
+PAPER's timing page-ins are there from the start and nothing is taken over: more is live, not less.
 """
 
 from __future__ import annotations
