@@ -29,10 +29,12 @@ from poetfw.schedule.transfers import plan_transfers
 
 _TIGHTENINGS = 3
 _FIRST_PLAN_SHARE = 0.25  # of the work
-_BLOCKS_SHARE = 0.15
-_CUTS_SHARE = 0.5
-_FEWER_BLOCKS = 0.5
-_LARGE = 60_000
+_BLOCKS_SHARE = 0.15  # of the work left
+_CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
+_FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
+_LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
+_WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
+_LEAST_WINDOW = 8
 _WINDOW_SHARE = 0.4  # of the work left; plans come from the window, global bounds from what follows
 _UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must be explained
 
@@ -43,9 +45,11 @@ class SolveOptions(SolverOptions):
 
     Attributes:
         window: how far from what a stage differentiates it may compute again, in a first search
-            whose result starts the unrestricted one; None to search without restriction at once.
+            whose result starts the unrestricted one: at most, for there are shorter ones for
+            large problems. None to search without restriction at once.
         small_share: tensors that together take at most this share of the budget are looked at
-            less closely in the first searches; see `contract`.
+            less closely in the first search; see `contract`.
+        least_share: the same for bounds, which small tensors add to.
     """
 
     window: int | None = WINDOW
@@ -124,8 +128,9 @@ def search_compact(
     """The best plan that the compact formulation finds, and never a worse than its start.
 
     It starts from the best of the published methods. A first program, of the contracted problem
-    and restricted to a window, finds a good plan quickly; those that follow are of a relaxation,
-    for a global bound, and of the problem itself.
+    and restricted to a window, finds a good plan quickly; those that follow are of relaxations,
+    for a global bound, and of the problem itself. Each leaves out what cannot be part of a plan
+    that is better than the best known.
     """
     graph = Indexed.of(problem)
     found = known.or_better(problem, checkpoint_all(graph))
@@ -204,7 +209,9 @@ def _search_nearby(
     better = without_what_costs_more(problem, found.energy_j)
     nearby = contract(better, Means.RESTRICTION, options.small_share)
     share = _WINDOW_SHARE if found.plan is not None else _WINDOW_SHARE * _UNFOUND_SHARE
-    attempt = _Pass("plans nearby", nearby, options.window)
+    stages = len(nearby.contracted.nodes)
+    window = min(options.window, max(_LEAST_WINDOW, _WINDOW_STAGES // stages))
+    attempt = _Pass("plans nearby", nearby, window)
     with work.part(work.left * share).phase(attempt.name) as part:
         return _improve(problem, found, options, part, attempt)
 
