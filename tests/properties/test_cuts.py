@@ -209,7 +209,7 @@ def in_blocks(blocks: Blocks, compact: Compact, values: Vector) -> Vector:
 
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[2_000:3_500], quick=160, size=20))
 def test_blocks_are_never_above_what_they_relax(numbers: range, record_property: Record) -> None:
-    translated = 0
+    found, translated = [0, 0], 0
     for number in numbers:
         problem, rng = random_graph(number), random.Random(number)
         with about(problem):
@@ -217,16 +217,20 @@ def test_blocks_are_never_above_what_they_relax(numbers: range, record_property:
             blocks = formulate_blocks(separated.graph, random_blocks(separated.graph.n, rng))
             if not blocks.program.columns:
                 continue
+            lineages, knapsacks = separated_in_blocks(blocks)
+            cuts = [lineage.cut(blocks.residency) for lineage in lineages] + knapsacks
+            found[0] += len(lineages)
+            found[1] += len(knapsacks)
             matrix, low, high = blocks.program.matrix()
             for solution in separated.solutions(rng):
                 mapped = in_blocks(blocks, separated.compact, solution)
                 rows = matrix @ mapped
                 assert (rows >= low - 1e-6).all()
                 assert (rows <= high + 1e-6).all()
+                assert all(cut.violation(mapped) <= 1e-6 for cut in cuts)
                 energy = objective(separated.program, solution)
                 assert objective(blocks.program, mapped) <= energy + 1e-6  # type: ignore[operator]
-            lineages = separated_in_blocks(blocks)
-            cut_down = with_cuts(blocks.program, [x.cut(blocks.residency) for x in lineages])
+            cut_down = with_cuts(blocks.program, cuts)
             best = objective(separated.program, least(separated.program))
             bound = objective(cut_down, least(cut_down))
             assert best is None or (bound is not None and bound <= best + 1e-6)
@@ -235,21 +239,27 @@ def test_blocks_are_never_above_what_they_relax(numbers: range, record_property:
                     cut = of_stages.cut(separated.residency)
                     assert most_violated(separated.program, cut) <= 1e-6, cut
                     translated += 1
+    assert all(found)
     assert translated
     record_property(CHECKED, list(numbers))
 
 
-def separated_in_blocks(blocks: Blocks) -> list[Lineage]:
+def separated_in_blocks(blocks: Blocks) -> tuple[list[Lineage], list[Cut]]:
+    """The cuts that rounds of separation find: lineages, and of knapsacks."""
     residency = blocks.residency
+    rounding = Rounding.of(blocks.graph, 0.0, LEAST)
     found: list[Lineage] = []
+    knapsacks: list[Cut] = []
 
     def separate(values: Vector) -> list[Cut]:
         lineages = separate_lineages(residency, values, LEAST)
+        of_memory = blocks.separate_knapsacks(values, rounding)
         found.extend(lineages)
-        return [lineage.cut(residency) for lineage in lineages]
+        knapsacks.extend(of_memory)
+        return [lineage.cut(residency) for lineage in lineages] + of_memory
 
     tighten(Relaxation(blocks.program), separate, ROUNDS, Work(ENOUGH))
-    return found
+    return found, knapsacks
 
 
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[3_500:5_000], quick=160, size=20))

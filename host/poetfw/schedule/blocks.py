@@ -38,7 +38,8 @@ other tensors i < a that are kept:
 
 So every solution of the compact program has one here that costs no more: the least energy here is a
 lower bound. Blocks of one stage each lose little; few and large blocks make a small program.
-`cuts.lineage` holds of blocks as of stages, and what it finds here is worth having there.
+`cuts.lineage` holds of blocks as of stages, and what it finds here is worth having there. The rows
+of memory are knapsacks for `cuts.rounding`: 1 - R - P, K and R are lower bounds of what is there.
 """
 
 from __future__ import annotations
@@ -48,14 +49,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from poetfw.schedule.compact import Costs, Key, Memory, limit_time
-from poetfw.schedule.cuts.cut import NOWHERE, Residency, table
+from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, table
 from poetfw.schedule.cuts.lineage import Lineage
+from poetfw.schedule.cuts.rounding import Item, Rounding
+from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, Term
 
 _LARGE_SHARE = 3e-3
 _NOTABLE_SHARE = 5e-4
 _FORWARD_NODES = 10
+_LEAST_RECOMPUTE = 0.02  # moments with less of their node than this are passed over
+
+
+@dataclass(frozen=True, slots=True)
+class Knapsack:
+    """What must fit at one moment.
+
+    Attributes:
+        items: what may be live then.
+        reserved: bytes that are taken for sure.
+        recompute: the column without which nothing of this matters, or None.
+    """
+
+    items: tuple[Item, ...]
+    reserved: int = 0
+    recompute: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +87,7 @@ class Blocks:
         blocks: the stages of each block.
         stay, recompute, page_in, keep: columns S, R, P and K by (block, node).
         page_out: columns O by (block, node); the block is the node's own.
+        knapsacks: what its rows of memory say.
     """
 
     program: Program
@@ -78,6 +98,7 @@ class Blocks:
     page_in: dict[Key, int] = field(default_factory=dict)
     keep: dict[Key, int] = field(default_factory=dict)
     page_out: dict[Key, int] = field(default_factory=dict)
+    knapsacks: list[Knapsack] = field(default_factory=list)
 
     @property
     def residency(self) -> Residency:
@@ -86,6 +107,15 @@ class Blocks:
         kinds = (self.stay, self.recompute, self.page_in, self.page_out)
         tables = (table(columns, len(self.blocks), self.graph.n) for columns in kinds)
         return Residency(self.graph, made, *tables)
+
+    def separate_knapsacks(self, values: Vector, rounding: Rounding) -> list[Cut]:
+        """The cuts by rounding that a solution violates: at most one per moment."""
+        cuts = (
+            rounding.cut(values, knapsack.items, knapsack.reserved)
+            for knapsack in self.knapsacks
+            if knapsack.recompute is None or values[knapsack.recompute] > _LEAST_RECOMPUTE
+        )
+        return [cut for cut in cuts if cut is not None]
 
     def in_stages(self, lineage: Lineage, stages: Residency) -> list[Lineage]:
         """The lineages of the compact program that one of blocks stands for.
@@ -211,24 +241,22 @@ class _Builder:
                         self.program.at_most(terms, 0)
 
     def limit_memory(self, b: int, stages: range) -> None:
-        size, workspace = self.memory.size, self.memory.workspace
+        size, keep = self.graph.size, self.made.keep
         later: set[int] = set()
         for t in reversed(stages):
             taken, inputs = self.graph.in_place[t], self.graph.inputs[t]
+            items = [Item(size[i], 1.0) for i in inputs]
             others = [i for i in range(t) if i not in inputs]
-            constant = workspace[t] + sum(size[i] for i in inputs)
-            terms: list[Term] = []
-            if taken is None:
-                constant += size[t]
-            else:
+            if taken is not None:
                 others.append(taken)
+            elif size[t]:
+                items.append(Item(size[t], 1.0))
             for i in others:
                 if i in later:
-                    constant += size[i]
-                    terms += [(x, -size[i]) for x, _ in self.productions(b, i)]
-                elif (b, i) in self.made.keep:
-                    terms.append((self.made.keep[b, i], size[i]))
-            self.program.at_most(terms, self.memory.budget - constant)
+                    items.append(Item(size[i], 1.0, tuple(negative(self.productions(b, i)))))
+                elif (b, i) in keep:
+                    items.append(Item(size[i], 0.0, ((keep[b, i], 1.0),)))
+            self.limit(Knapsack(tuple(items), self.graph.workspace[t]))
             later.update(inputs)
         for k in range(stages.stop):
             if (b, k) in self.made.recompute:
@@ -236,15 +264,27 @@ class _Builder:
 
     def limit_memory_again(self, b: int, k: int, start: int) -> None:
         """While node k is computed again."""
-        size, inputs = self.memory.size, self.graph.inputs[k]
-        during = self.graph.working_set(k) / self.memory.unit_bytes
-        kept = [
-            (self.made.keep[b, i], size[i])
-            for i in range(start)
-            if i != k and i not in inputs and (b, i) in self.made.keep
-        ]
-        terms = [(self.made.recompute[b, k], during), *kept]
-        self.program.at_most(terms, self.memory.budget)
+        size, inputs, keep = self.graph.size, self.graph.inputs[k], self.made.keep
+        again = self.made.recompute[b, k]
+        made = size[k] + self.graph.workspace[k]
+        during = [made, *(size[i] for i in inputs if i != self.graph.in_place[k])]
+        kept = [i for i in range(start) if i != k and i not in inputs and (b, i) in keep]
+        items = (
+            *(Item(bytes_, 0.0, ((again, 1.0),)) for bytes_ in during),
+            *(Item(size[i], 0.0, ((keep[b, i], 1.0),)) for i in kept),
+        )
+        self.limit(Knapsack(items, recompute=again))
+
+    def limit(self, knapsack: Knapsack) -> None:
+        """Have it fit."""
+        self.made.knapsacks.append(knapsack)
+        unit, left = self.memory.unit_bytes, self.memory.budget
+        left -= knapsack.reserved / unit
+        terms: list[Term] = []
+        for item in knapsack.items:
+            left -= item.constant * item.size / unit
+            terms += [(x, a * item.size / unit) for x, a in item.terms]
+        self.program.at_most(terms, left)
 
 
 def negative(terms: Sequence[Term]) -> list[Term]:

@@ -23,6 +23,9 @@ from poetfw.schedule.milp import Program
 _SEPARATION_WORK = 2e-6
 """Units of work for each pair of a period and a node."""
 
+_SLOT_LEAST = 0.01
+"""Violations of slot cuts up to this are none."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Separation:
@@ -58,7 +61,7 @@ def strengthen(
         What no solution of the program takes less than.
     """
     residency, how = Residency.of(graph, compact), _Separation()
-    rounding = Rounding.of(graph, how.least_size, how.least)
+    rounding = Rounding.of(graph, how.least_size, _SLOT_LEAST)
 
     def separate(values: Vector) -> list[Cut]:
         work.spend(_SEPARATION_WORK * graph.n**2)
@@ -82,6 +85,7 @@ def strengthen_blocks(blocks: Blocks, energy_j: float, work: Work) -> tuple[floa
         What no plan takes less than, and the lineages on which this rests.
     """
     residency, how = blocks.residency, _Separation(least=1e-3, each=2)
+    rounding = Rounding.of(blocks.graph, how.least_size, _SLOT_LEAST)
     lineages: dict[object, Lineage] = {}
 
     def separate(values: Vector) -> list[Cut]:
@@ -91,10 +95,12 @@ def strengthen_blocks(blocks: Blocks, energy_j: float, work: Work) -> tuple[floa
             cut = lineage.cut(residency)
             lineages[cut.terms] = lineage
             cuts.append(cut)
-        return cuts[: how.lineages]
+        slots = blocks.separate_knapsacks(values, rounding)
+        slots.sort(key=lambda cut: -cut.violation(values))
+        return cuts[: how.lineages] + slots[: how.slots]
 
     relaxed = _strengthen(blocks.program, separate, energy_j, work)
-    return relaxed.bound, [lineages[cut.terms] for cut in relaxed.cuts]
+    return relaxed.bound, [lineages[cut.terms] for cut in relaxed.cuts if cut.terms in lineages]
 
 
 def _strengthen(

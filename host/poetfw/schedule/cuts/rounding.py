@@ -41,15 +41,17 @@ class Item:
     """A tensor, or a workspace, that may be live at some moment.
 
     Attributes:
-        size: its size.
-        value: what the expression is worth in the solution at hand.
+        size: its bytes.
         constant, terms: the expression h ≤ y: constant + Σ coefficient · column.
     """
 
     size: int
-    value: float
     constant: float
     terms: tuple[Term, ...] = ()
+
+    def value(self, columns: Vector) -> float:
+        """What the expression is worth in a solution."""
+        return self.constant + sum(float(columns[x]) * a for x, a in self.terms)
 
 
 @dataclass(frozen=True)
@@ -76,18 +78,19 @@ class Rounding:
         sizes = {m // divisor for m in graph.size if m and m >= least_share * divisor * budget}
         return Rounding(divisor, budget, np.array(sorted(sizes), dtype=np.int64), least)
 
-    def cut(self, items: Sequence[Item], reserved: int = 0) -> Cut | None:
-        """The cut that is farthest from the solution; None if no size gives a violated one.
+    def cut(self, columns: Vector, items: Sequence[Item], reserved: int = 0) -> Cut | None:
+        """The cut that is farthest from a solution; None if no size gives a violated one.
 
         Args:
-            items: of sizes in bytes.
+            columns: the solution.
+            items: what may be live at the same time.
             reserved: bytes that are taken for sure.
         """
         budget = self.budget - reserved // self.divisor
         if budget < 0 or not self.sizes.size:
             return None
         sizes = np.array([item.size for item in items], dtype=np.int64) // self.divisor
-        values = np.array([item.value for item in items])
+        values = np.maximum([item.value(columns) for item in items], 0.0)
         if sizes @ values < _FULL * budget:
             return None
         whole, rest = np.divmod(sizes[:, None], self.sizes[None, :])

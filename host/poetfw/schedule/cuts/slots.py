@@ -49,7 +49,7 @@ def separate_slots(residency: Residency, values: Vector, rounding: Rounding) -> 
     columns = extended(values)
     for t in range(1, residency.graph.n):
         for items, reserved in _Stage(residency, columns, t).knapsacks():
-            cut = rounding.cut(items, reserved)
+            cut = rounding.cut(columns, items, reserved)
             if cut is not None:
                 cuts.append(cut)
     return cuts
@@ -63,22 +63,22 @@ class _Stage:
         self.residency = residency
         self.values = values
         self.t = t
-        self.held: dict[int, tuple[float, float, int]] = {}
+        self.held: dict[int, tuple[float, int]] = {}  # value and column of each lower bound
         stays = residency.stay[t + 1, :t]
         for kept in np.flatnonzero(values[stays] > _LEAST_VALUE):
             self.hold(int(kept), int(stays[kept]))
         for i in self.graph.inputs[t]:
-            self.held[i] = (1.0, 1.0, NOWHERE)
+            self.held[i] = (1.0, NOWHERE)
 
     def hold(self, i: int, column: int) -> None:
         """Have a column as i's lower bound, where it is larger."""
         value = float(self.values[column])
         if value > self.held.get(i, (0.0,))[0]:
-            self.held[i] = (value, 0.0, column)
+            self.held[i] = (value, column)
 
     def knapsacks(self) -> Iterator[tuple[list[Item], int]]:
         """Items of each slot, and what is taken for sure."""
-        items = [self.item(i, *held) for i, held in self.held.items()]
+        items = [self.item(i, column) for i, (_, column) in self.held.items()]
         yield [*items, *self.output()], self.graph.workspace[self.t]
         columns = self.residency.recompute[self.t]
         for k in np.flatnonzero(self.values[columns] > _LEAST_RECOMPUTE)[::-1]:
@@ -89,15 +89,17 @@ class _Stage:
         if not size:
             return
         if taken is None:
-            yield self.item(self.t, 1.0, 1.0, NOWHERE)
+            yield self.item(self.t, NOWHERE)
             return
         kept = int(self.residency.stay[self.t + 1, taken])
         if kept != NOWHERE:
-            yield self.item(self.t, float(self.values[kept]), 0.0, kept)
+            yield self.item(self.t, kept)
 
-    def item(self, i: int, value: float, constant: float, column: int) -> Item:
-        terms = () if column == NOWHERE else ((column, 1.0),)
-        return Item(self.graph.size[i], value, constant, terms)
+    def item(self, i: int, column: int) -> Item:
+        """A tensor that is live if a column is 1; for sure if it is NOWHERE."""
+        if column == NOWHERE:
+            return Item(self.graph.size[i], 1.0)
+        return Item(self.graph.size[i], 0.0, ((column, 1.0),))
 
     def slot(self, k: int, recompute: int) -> list[Item]:
         """While node k is computed again; afterwards its inputs are read by it for those before."""
@@ -110,23 +112,19 @@ class _Stage:
             del held[taken]
             if before_taken is not None:
                 held[taken] = before_taken
-        value = float(self.values[recompute])
-        if value > held.get(k, (0.0,))[0]:
-            held[k] = (value, 0.0, recompute)
+        if float(self.values[recompute]) > held.get(k, (0.0,))[0]:
+            held[k] = (0.0, recompute)
         items = [
-            self.stayed(i, *of_i) if i > k else self.item(i, *of_i) for i, of_i in held.items()
+            self.stayed(i, column) if i > k else self.item(i, column)
+            for i, (_, column) in held.items()
         ]
         if self.graph.workspace[k]:
-            items.append(Item(self.graph.workspace[k], value, 0.0, ((recompute, 1.0),)))
-        return [item for item in items if item.value > _LEAST_VALUE]
+            items.append(Item(self.graph.workspace[k], 0.0, ((recompute, 1.0),)))
+        return [item for item in items if item.value(self.values) > _LEAST_VALUE]
 
-    def stayed(self, i: int, value: float, constant: float, column: int) -> Item:
+    def stayed(self, i: int, column: int) -> Item:
         """What is produced after slot k was there already, unless it is produced again."""
-        item = self.item(i, value, constant, column)
-        again = [
-            int(columns[self.t, i])
-            for columns in (self.residency.recompute, self.residency.page_in)
-            if columns[self.t, i] != NOWHERE
-        ]
-        value -= sum(float(self.values[x]) for x in again)
-        return Item(item.size, value, constant, item.terms + tuple((x, -1.0) for x in again))
+        item = self.item(i, column)
+        again = (self.residency.recompute[self.t, i], self.residency.page_in[self.t, i])
+        terms = tuple((int(x), -1.0) for x in again if x != NOWHERE)
+        return Item(item.size, item.constant, item.terms + terms)
