@@ -18,6 +18,7 @@ from ordering import buffers_of
 from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.firmware import BLOCK_BYTES
+from poetfw.limits import Work
 from poetfw.memory import Allocation, MemoryPlan, place, resident_bytes
 from poetfw.memory.ordering import OrderingProblem, from_graph, order_ops
 from poetfw.planning import (
@@ -58,7 +59,7 @@ def plan_stages(settings: BuildSettings) -> tuple[list[Stage], int]:
     unscheduled = plan_unscheduled(program, board, analytic_costs)
     budget = arena_budget(program, board, unscheduled)
     scheduled, _ = plan_within(
-        program, board, analytic_costs, budget, settings, unscheduled.evaluation
+        program, board, analytic_costs, budget, settings, unscheduled.evaluation, Work()
     )
     stages = [
         _place("keeping everything, in the order of the model", stored, alone, alone.names),

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from poetfw.limits import Deadline, Work
 from poetfw.memory import Buffer, lower_bound, place, validate_placement
 from poetfw.memory.csv_file import read_buffers
 
@@ -127,14 +128,16 @@ class Packing:
         return self.height_bytes == self.lower_bound_bytes
 
 
-def solve(instance: Instance, time_limit_s: float) -> Packing:
+def solve(instance: Instance, work_limit: float) -> Packing:
     """Place the buffers of one instance.
 
     Raises:
         PlanError: the placement is not valid.
     """
     buffers = instance.buffers
-    placement = place(buffers, time_limit_s=time_limit_s)
+    deadline = Deadline()
+    placement = place(buffers, work=Work(work_limit, deadline))
+    seconds = deadline.elapsed_s
     validate_placement(buffers, placement)
     return Packing(
         instance.kind,
@@ -142,15 +145,15 @@ def solve(instance: Instance, time_limit_s: float) -> Packing:
         len(buffers),
         placement.height_bytes,
         lower_bound(buffers),
-        placement.solve_time_s,
+        seconds,
     )
 
 
-def run(instances: Iterable[Instance], time_limit_s: float) -> list[Packing]:
+def run(instances: Iterable[Instance], work_limit: float) -> list[Packing]:
     """Solve the instances; print a line for each as it is done, then one for each kind."""
     kinds: dict[str, list[Packing]] = {}
     for instance in instances:
-        packing = solve(instance, time_limit_s)
+        packing = solve(instance, work_limit)
         kinds.setdefault(packing.kind, []).append(packing)
         over = packing.height_bytes / packing.lower_bound_bytes - 1
         print(
@@ -191,14 +194,14 @@ def main() -> int:
     parser.add_argument("--height", type=int, default=2**20)
     parser.add_argument("--count", type=int, default=5, help="instances of each kind")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--time-limit", type=float, default=60.0)
+    parser.add_argument("--work-limit", type=float, default=60.0)
     arguments = parser.parse_args()
 
     seeds = range(arguments.seed, arguments.seed + arguments.count)
     files = [Instance("files", path.name, read_buffers(path)) for path in arguments.files]
     run(
         files or cut_rectangles(arguments.buffers, arguments.durations, arguments.height, seeds),
-        arguments.time_limit,
+        arguments.work_limit,
     )
     return 0
 

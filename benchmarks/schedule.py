@@ -26,6 +26,7 @@ from typing import Any
 
 from poetfw.comparison import Cell, Comparison, Task, settle
 from poetfw.errors import InfeasibleError, UnsuitableError
+from poetfw.limits import WORK_LIMIT, Deadline, Work
 from poetfw.schedule import Schedule, SolveOptions, solve
 
 PUBLISHED = Path(__file__).parent / "published"
@@ -138,7 +139,8 @@ def run_case(case: Case) -> Answer:
     everything = comparison.everything
     problem = replace(comparison.problem, ram_bytes=int(case.fraction * everything.peak_bytes))
     answer = Answer(case, len(problem.nodes))
-    options = SolveOptions(time_limit_s=SEARCH_SHARE * case.limit_s)
+    limit = SEARCH_SHARE * case.limit_s
+    work = Work(limit, Deadline(limit))
     programs_s, highs_s = [0.0], [0.0]
     began_s = time.perf_counter()
     with (
@@ -146,7 +148,7 @@ def run_case(case: Case) -> Answer:
         clocked(highspy.Highs, "run", highs_s),
     ):
         try:
-            schedule = solve(problem, "poet", options)
+            schedule = solve(problem, "poet", work=work)
         except InfeasibleError as error:
             return replace(answer, reason=error.message)
     assert schedule.bound_j is not None
@@ -199,12 +201,17 @@ def print_certified(quick: bool) -> list[Answer]:
     return answers
 
 
-def found(comparison: Comparison, ram_bytes: int, scheduler: str, **limits: Any) -> Schedule | None:
+def found(
+    comparison: Comparison,
+    ram_bytes: int,
+    scheduler: str,
+    work_limit: float = WORK_LIMIT,
+    deadline_s: float | None = None,
+) -> Schedule | None:
     """A schedule within a budget in bytes; None without one."""
-    deadline_s = limits.pop("deadline_s", None)
     problem = replace(comparison.problem, ram_bytes=ram_bytes, deadline_s=deadline_s)
     try:
-        return solve(problem, scheduler, SolveOptions(**limits))
+        return solve(problem, scheduler, work=Work(work_limit))
     except (UnsuitableError, InfeasibleError):
         return None
 
@@ -224,11 +231,11 @@ def table_3(quick: bool) -> list[dict[str, Any]]:
             rows.append({"ram_fraction": fraction, "pofo": None, "poet": None})
             continue
         ram_bytes = int(share * pofo.peak_bytes)
-        limit_s = 8.0 if quick else 20.0
-        poet = found(comparison, ram_bytes, "poet", deadline_s=pofo.time_s, time_limit_s=limit_s)
+        limit = 8.0 if quick else 20.0
+        poet = found(comparison, ram_bytes, "poet", limit, pofo.time_s)
         in_time = poet is not None
         if poet is None:
-            poet = found(comparison, ram_bytes, "poet", time_limit_s=limit_s)
+            poet = found(comparison, ram_bytes, "poet", limit)
         rows.append(
             {
                 "ram_fraction": fraction,
@@ -283,8 +290,10 @@ def figure_5(quick: bool, model_as: str) -> tuple[Cell, ...]:
     """ResNet-18 on a Cortex-A72: Capuchin and POET at falling budgets."""
     comparison = Comparison.of(Task("rpi4", "resnet18", 1, model_as))
     fractions = (0.4, 0.7) if quick else (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    options = SolveOptions(time_limit_s=6.0 if quick else 10.0)
-    return settle(list(comparison.cells(fractions, ("capuchin", "poet"), options)))
+    work_limit = 6.0 if quick else 10.0
+    return settle(
+        list(comparison.cells(fractions, ("capuchin", "poet"), SolveOptions(), work_limit))
+    )
 
 
 def print_figure_5(quick: bool) -> list[Cell]:

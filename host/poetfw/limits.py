@@ -1,9 +1,9 @@
 """What a search may spend: work, which makes its answer; and time, which may only end it.
 
 Work is counted in units that do not depend on the machine or on what else it does, so the same
-input gets the same answer. One unit is about what one core does in a second. The clock has one use: when
-the time limit of the whole command has passed, every search ends with the best it knows, and the
-answer says so. No other module decides anything by a clock.
+input gets the same answer. One unit is about what one core does in a second. The clock has one use:
+when the time limit of a command has passed, every search ends with the best it knows, and the
+answer says so. No other module decides by a clock when a search ends.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class Deadline:
 
     def has_passed(self) -> bool:
         """Whether a search must end now; asked only by one that would go on otherwise."""
-        if self.time_limit_s < math.inf and self.left_s == 0:
-            self.decided = True
-        return self.decided
+        passed = self.time_limit_s < math.inf and self.left_s == 0
+        self.decided |= passed
+        return passed
 
     def timing(self) -> Timing:
         """What was spent so far."""

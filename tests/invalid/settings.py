@@ -30,6 +30,7 @@ CASES = (
     Case("no time", "run --board linux --timeout 0", 2, ("not in the range x>0",)),
     Case("time is NaN", "run --board linux --timeout nan", 2, ("nan is not a finite number",)),
     Case("time limit is NaN", f"{GENERATE} --time-limit nan", 2, ("nan is not a finite number",)),
+    Case("work limit is 0", f"{GENERATE} --work-limit 0", 2, ("0.0 is not in the range x>0",)),
     Case(
         "unknown scheduler without a build",
         "schedule --board linux --model mlp --scheduler magic",

@@ -15,7 +15,7 @@ import pytest
 
 from system.commands import poetfw, succeed
 
-SMALL = ("--board", "nrf52840", "--model", "mlp", "--batch", "8", "--time-limit", "1")
+SMALL = ("--board", "nrf52840", "--model", "mlp", "--batch", "8", "--work-limit", "1")
 
 
 def test_compare_says_what_each_scheduler_costs(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_compare_refuses(
 
 
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
-    task = ("--board", "rpi4", "--model", "resnet18", "--fractions", "0.5", "--time-limit", "120")
+    task = ("--board", "rpi4", "--model", "resnet18", "--fractions", "0.5", "--work-limit", "120")
     command = ("compare", *task, "--schedulers", "tflms,poet", "--csv", "cells.csv")
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "poetfw.cli.main", *command],
@@ -108,7 +108,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
 # Sweeps -----------------------------------------------------------------------------------------
 
 GRID = ("--boards", "nrf52840,rpi4", "--models", "mlp", "--batch", "8", "--fractions", "0.8")
-QUICK = ("--schedulers", "capuchin,poet", "--deadlines", "1.2,2", "--time-limit", "1")
+QUICK = ("--schedulers", "capuchin,poet", "--deadlines", "1.2,2", "--work-limit", "1")
 
 
 def test_a_sweep_on_processes_and_again_from_its_file(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_sweep_prints_reasons_below_each_table(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_a_sweep_which_then_goes_on(tmp_path: Path) -> None:
     grid = ("--boards", "rpi4", "--models", "resnet18", "--fractions", "0.5,0.9", "--jobs", "1")
-    command = ("sweep", *grid, "--schedulers", "poet", "--time-limit", "100", "--deadlines", "none")
+    command = ("sweep", *grid, "--schedulers", "poet", "--work-limit", "100", "--deadlines", "none")
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "poetfw.cli.main", *command],
         cwd=tmp_path,

@@ -85,7 +85,7 @@ def test_mean_squared_error_trains_and_verifies(tmp_path: Path) -> None:
 
 def test_a_part_trains_with_clipped_gradients(tmp_path: Path) -> None:
     part = "--freeze conv1*,bn1* --freeze bn2* --clip-norm 0.5"
-    tight = "--batch 8 --ram 80000 --scheduler poet-remat-off --time-limit 5"
+    tight = "--batch 8 --ram 80000 --scheduler poet-remat-off --work-limit 5"
     build = succeed("build", "--board", "linux", *f"{part} {tight}".split(), cwd=tmp_path)
     assert build["minimum_budget_bytes"] <= build["peak_bytes"] <= 80000
     assert build["schedule"]["page_ins"] > 0

@@ -189,7 +189,7 @@ def solve_program(
     """
     if not program.costs:
         return Solution(Outcome.OPTIMAL, np.zeros(0), program.offset, program.offset)
-    if not work.is_left() or exceeds(program.nonzeros, work):
+    if not work.is_left() or (any(program.integer) and exceeds(program.nonzeros, work)):
         return Solution(Outcome.UNKNOWN, None, math.inf, program.offset + program.least_cost)
     import cvxpy as cp
 
