@@ -63,7 +63,9 @@ class Relaxation:
     def __init__(self, program: Program) -> None:
         self.cuts: list[Cut] = []
         self._offset = program.offset
-        self._scale = OBJECTIVE_SCALE / (program.offset or max(map(abs, program.costs)) or 1.0)
+        self._scale = OBJECTIVE_SCALE / (
+            program.offset or max(map(abs, program.costs), default=0.0) or 1.0
+        )
         self._costs = np.array(program.costs) * self._scale
         self._upper = np.array(program.upper)
         self._matrix, self._least, self._most = program.matrix()

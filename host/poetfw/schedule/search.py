@@ -223,12 +223,15 @@ def _search_relaxation(
     better = without_what_costs_more(problem, found.energy_j)
     relaxed = contract(better, Means.RELAXATION, options.least_share)
     graph = Indexed.of(relaxed.contracted)
-    blocks = formulate_blocks(graph, cost_blocks(graph))
-    if len(blocks.blocks) > _FEWER_BLOCKS * graph.n:
+    ranges = cost_blocks(graph)
+    attempt = _Pass("relaxation", relaxed)
+    if options.solver != DEFAULT_SOLVER or len(ranges) > _FEWER_BLOCKS * graph.n:
         if relaxed.contracted == better:
             return found
-        return _improve(problem, found, options, work, _Pass("relaxation", relaxed))
-    is_large = sum(last - i for i, last in enumerate(graph.last_recompute)) > _LARGE
+        with work.phase(attempt.name):
+            return _improve(problem, found, options, work, attempt)
+    blocks = formulate_blocks(graph, ranges)
+    is_large = _is_large(graph)
     with work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE)).phase("blocks") as part:
         cutting = part.part(part.left * (_CUTS_SHARE if is_large else 1.0))
         bound_j, lineages = strengthen_blocks(blocks, found.energy_j, cutting)
@@ -237,16 +240,23 @@ def _search_relaxation(
     found = found.with_bound(bound_j, True)
     if is_large or found.gap <= options.gap:
         return found
-    attempt = _Pass("relaxation", relaxed, hints=_Hints(blocks, tuple(lineages)))
+    attempt = replace(attempt, hints=_Hints(blocks, tuple(lineages)))
     proof = replace(options, heuristics=False)
     with work.part(work.left).phase(attempt.name) as part:
         return _improve(problem, found, proof, part, attempt)
 
 
+def _is_large(graph: Indexed) -> bool:
+    """Whether the unrestricted program is more than a computer holds."""
+    return sum(last - i for i, last in enumerate(graph.last_recompute)) > _LARGE
+
+
 def _search_everything(
     problem: ScheduleProblem, found: Found, options: SolveOptions, work: Work
 ) -> Found:
-    """Search the problem as it is."""
+    """Search the problem as it is, unless it is large."""
+    if _is_large(Indexed.of(problem)):
+        return found
     better = without_what_costs_more(problem, found.energy_j)
     attempt = _Pass("all plans", Contraction.nothing(better))
     with work.part(work.left).phase(attempt.name) as part:
