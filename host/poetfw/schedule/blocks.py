@@ -57,7 +57,7 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, Term
 
 _LARGE_SHARE = 3e-3
-_NOTABLE_SHARE = 5e-4
+_BLOCK_SHARE = 1e-2
 _FORWARD_NODES = 10
 _LEAST_RECOMPUTE = 0.02  # moments with less of their node than this are passed over
 
@@ -87,6 +87,7 @@ class Blocks:
         blocks: the stages of each block.
         stay, recompute, page_in, keep: columns S, R, P and K by (block, node).
         page_out: columns O by (block, node); the block is the node's own.
+        kept: columns Σ m K by block.
         knapsacks: what its rows of memory say.
     """
 
@@ -98,6 +99,7 @@ class Blocks:
     page_in: dict[Key, int] = field(default_factory=dict)
     keep: dict[Key, int] = field(default_factory=dict)
     page_out: dict[Key, int] = field(default_factory=dict)
+    kept: dict[int, int] = field(default_factory=dict)
     knapsacks: list[Knapsack] = field(default_factory=list)
 
     @property
@@ -258,6 +260,13 @@ class _Builder:
                     items.append(Item(size[i], 0.0, ((keep[b, i], 1.0),)))
             self.limit(Knapsack(tuple(items), self.graph.workspace[t]))
             later.update(inputs)
+        held = [
+            (keep[b, i], size[i] / self.memory.unit_bytes)
+            for i in range(stages.start)
+            if (b, i) in keep
+        ]
+        kept = self.made.kept[b] = self.program.continuous(upper=self.memory.budget)
+        self.program.equal([*held, (kept, -1)], 0)
         for k in range(stages.stop):
             if (b, k) in self.made.recompute:
                 self.limit_memory_again(b, k, stages.start)
@@ -273,7 +282,12 @@ class _Builder:
             *(Item(bytes_, 0.0, ((again, 1.0),)) for bytes_ in during),
             *(Item(size[i], 0.0, ((keep[b, i], 1.0),)) for i in kept),
         )
-        self.limit(Knapsack(items, recompute=again))
+        self.made.knapsacks.append(Knapsack(items, recompute=again))
+        # The same with all that is kept in one column: rows of a few terms instead of hundreds.
+        unit = self.memory.unit_bytes
+        read = [i for i in {k, *inputs} if i < start and (b, i) in keep]
+        terms = [(again, sum(during) / unit), *((keep[b, i], -size[i] / unit) for i in read)]
+        self.program.at_most([(self.made.kept[b], 1.0), *terms], self.memory.budget)
 
     def limit(self, knapsack: Knapsack) -> None:
         """Have it fit."""
@@ -296,24 +310,25 @@ def cost_blocks(graph: Indexed) -> tuple[range, ...]:
     """Blocks by cost: for large networks some 40 or 50.
 
     In the forward pass a block ends before a node that is large in energy; in the backward pass
-    before a node that differentiates something new, once the block has a node of notable energy.
+    before a node that differentiates something new, once the block has taken its share of energy.
     """
     nodes = graph.problem.nodes
     total_j = math.fsum(node.energy_j for node in nodes)
     starts = [0]
     seen: set[int] = set()
-    notable = False
+    spent_j = 0.0
     for t in range(1, graph.n):
         node = nodes[t]
         forward = {i for i in graph.inputs[t] if not nodes[i].backward}
         if not node.backward:
             new = node.energy_j > _LARGE_SHARE * total_j and t - starts[-1] >= _FORWARD_NODES
         else:
-            new = not nodes[t - 1].backward or (notable and not forward <= seen)
+            enough = spent_j > _BLOCK_SHARE * total_j
+            new = not nodes[t - 1].backward or (enough and not forward <= seen)
         if new:
             starts.append(t)
-            seen, notable = set(), False
+            seen, spent_j = set(), 0.0
         seen |= forward
-        notable = notable or node.energy_j > _NOTABLE_SHARE * total_j
+        spent_j += node.energy_j
     stops = [*starts[1:], graph.n]
     return tuple(range(start, stop) for start, stop in zip(starts, stops, strict=True))
