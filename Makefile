@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm gcc:gcc
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev python3-venv
 
-.PHONY: help demo test test-all bench bench-schedule bench-memory lint setup setup-dev system clean
+.PHONY: help demo test test-all mutants bench bench-schedule bench-memory lint setup setup-dev system clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,6 +23,9 @@ test: lint ## Run every check that fits in a quarter of an hour
 
 test-all: lint ## Run every check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+
+mutants: setup-dev ## Break the code in 700 ways, and name those that no test notices
+	$(BIN)/python tests/mutants/run.py -j $$(nproc)
 
 bench: bench-schedule bench-memory ## Measure everything, beside the papers' figures
 

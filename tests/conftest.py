@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+from collections import Counter
+from collections.abc import Iterator
+
 import pytest
 
 
@@ -13,14 +17,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT means KeyboardInterrupt, here and in child processes.
+
+    A shell starts what is in the background with it ignored, and that is inherited.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many graphs the properties hold for: each test recorded the numbers of its own."""
+    """How many graphs and files the properties hold for: each test recorded those of its own."""
+    passed = terminalreporter.stats.get("passed", ())
     graphs = {
         number
-        for report in terminalreporter.stats.get("passed", ())
+        for report in passed
         for name, numbers in report.user_properties
         if name == "random graphs"
         for number in numbers
     }
     if graphs:
         terminalreporter.write_line(f"random graphs: {len(graphs):,}")
+    cases: Counter[str] = Counter()
+    for report in passed:
+        for name, value in report.user_properties:
+            if name == "fuzz cases":
+                cases[value[0]] += value[1]
+    if cases:
+        counts = ", ".join(f"{name} {count:,}" for name, count in cases.items())
+        terminalreporter.write_line(f"fuzz cases: {cases.total():,} ({counts})")

@@ -30,22 +30,6 @@ void *memcpy(void *restrict target, const void *restrict source, size_t bytes)
     return target;
 }
 
-void *memmove(void *target, const void *source, size_t bytes)
-{
-    uint8_t *to = target;
-    const uint8_t *from = source;
-    if ((uintptr_t)to - (uintptr_t)from >= bytes) {
-        while (bytes-- > 0u) {
-            *to++ = *from++;
-        }
-    } else {
-        while (bytes-- > 0u) {
-            to[bytes] = from[bytes];
-        }
-    }
-    return target;
-}
-
 void *memset(void *target, int value, size_t bytes)
 {
     uint8_t *to = target;

@@ -20,6 +20,7 @@ enum command {
     GO_IDLE_STATE = 0,
     SEND_IF_COND = 8,
     STOP_TRANSMISSION = 12,
+    SEND_STATUS = 13,
     SET_BLOCKLEN = 16,
     READ_SINGLE_BLOCK = 17,
     READ_MULTIPLE_BLOCK = 18,
@@ -230,6 +231,13 @@ static int write_data(enum token token, const uint8_t *ram)
     return wait_ready();
 }
 
+/* The card's word on what it has programmed: it finds some errors only after it accepted the data. */
+static int check_written(void)
+{
+    const uint8_t response = command(SEND_STATUS, 0u);
+    return response == R1_READY && receive() == 0u ? POET_SD_OK : POET_SD_ERROR_WRITE;
+}
+
 static int read_selected(uint32_t block, uint8_t *ram, uint32_t count)
 {
     int status = begin(count == 1u ? READ_SINGLE_BLOCK : READ_MULTIPLE_BLOCK, block, count);
@@ -257,7 +265,8 @@ static int write_selected(uint32_t block, const uint8_t *ram, uint32_t count)
     }
     (void)receive(); /* one byte at least between response and data */
     if (count == 1u) {
-        return write_data(TOKEN_START, ram);
+        status = write_data(TOKEN_START, ram);
+        return status == POET_SD_OK ? check_written() : status;
     }
     for (uint32_t i = 0u; i < count && status == POET_SD_OK; i++) {
         status = write_data(TOKEN_START_OF_MANY, ram + i * POET_SD_BLOCK_BYTES);
@@ -265,7 +274,8 @@ static int write_selected(uint32_t block, const uint8_t *ram, uint32_t count)
     if (status == POET_SD_OK) {
         send(TOKEN_STOP);
         (void)receive(); /* busy shows one byte later */
-        return wait_ready();
+        status = wait_ready();
+        return status == POET_SD_OK ? check_written() : status;
     }
     (void)command(STOP_TRANSMISSION, 0u); /* how a failed write of many is ended */
     (void)wait_ready();

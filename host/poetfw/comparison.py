@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -18,12 +18,14 @@ from poetfw.limits import Deadline, Work
 from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.report import Line
 from poetfw.schedule import (
+    LARGEST_BYTES,
     MODELS_AS,
     SCHEDULERS,
     ExecutionPlan,
     Interrupted,
     Schedule,
     ScheduleProblem,
+    ScheduleSummary,
     SolveOptions,
     Status,
     checkpoint_all_schedule,
@@ -38,17 +40,6 @@ COMPARED = tuple(name for name in SCHEDULERS if name != "poet-algorithm-1")
 
 UNSUITABLE = "unsuitable"
 """Status of a cell whose scheduler's method does not apply, or does not get within the budget."""
-
-_FIGURES = (
-    "energy_j",
-    "compute_energy_j",
-    "paging_energy_j",
-    "time_s",
-    "peak_bytes",
-    "recomputes",
-    "page_ins",
-    "page_outs",
-)
 
 
 @dataclass(frozen=True)
@@ -89,13 +80,10 @@ class Cell:
         scheduler: which scheduler.
         status: optimal, feasible or interrupted with a plan; infeasible or unsuitable without.
         reason: why there is no plan; empty where there is one.
-        energy_j, compute_energy_j, paging_energy_j, time_s, peak_bytes: the plan's, by the
-            simulator; None without a plan.
-        overhead: energy over that of checkpoint-all, minus 1.
-        bound_j, gap, bound_is_global, window_gap: what is proven about the energy; see `Schedule`.
+        overhead: energy over that of checkpoint-all, minus 1; None without a plan.
+        answer: the plan's figures and what is proven; None without a plan.
         time_limited: whether the time limit ended its search: another run may find another plan.
         solve_time_s: seconds that the scheduler took.
-        recomputes, page_ins, page_outs: counts of such steps.
     """
 
     board: str
@@ -109,31 +97,25 @@ class Cell:
     scheduler: str
     status: str
     reason: str = ""
-    energy_j: float | None = None
-    compute_energy_j: float | None = None
-    paging_energy_j: float | None = None
-    time_s: float | None = None
-    peak_bytes: int | None = None
     overhead: float | None = None
-    bound_j: float | None = None
-    gap: float | None = None
-    bound_is_global: bool | None = None
-    window_gap: float | None = None
+    answer: ScheduleSummary | None = None
     time_limited: bool = False
     solve_time_s: float | None = None
-    recomputes: int | None = None
-    page_ins: int | None = None
-    page_outs: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields by name."""
-        return asdict(self)
+        """Its fields by name, those of the answer beside them."""
+        own = asdict(self)
+        return {**(own.pop("answer") or dict.fromkeys(_ANSWER)), **own}
 
 
-_STARTS_FROM: Mapping[str, Callable[[Cell], bool]] = {
-    "poet-paging-off": lambda cell: not cell.page_outs,
-    "poet-remat-off": lambda cell: not cell.recomputes,
-    "poet": lambda cell: True,
+_ANSWER = tuple(field.name for field in fields(ScheduleSummary))
+_COLUMNS = tuple(dict.fromkeys([f.name for f in fields(Cell) if f.name != "answer"] + [*_ANSWER]))
+
+
+_STARTS_FROM: Mapping[str, Callable[[ScheduleSummary], bool]] = {
+    "poet-paging-off": lambda answer: not answer.page_outs,
+    "poet-remat-off": lambda answer: not answer.recomputes,
+    "poet": lambda answer: True,
 }
 """Schedulers that start from what the others found, and which of their plans are theirs as well."""
 
@@ -198,7 +180,8 @@ class Comparison:
         check_schedulers(schedulers)
         plans: dict[str, ExecutionPlan] = {}
         for fraction in sorted(set(fractions)):
-            problem = replace(self.problem, ram_bytes=int(fraction * self.everything.peak_bytes))
+            ram_bytes = min(LARGEST_BYTES, int(fraction * self.everything.peak_bytes))
+            problem = replace(self.problem, ram_bytes=ram_bytes)
             for name in sorted(dict.fromkeys(schedulers), key=_turn):
                 cell = self._blank(problem, fraction, name)
                 known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]
@@ -232,13 +215,9 @@ class Comparison:
         energy_j = self.everything.energy_j
         return replace(
             cell,
-            **{name: getattr(schedule, name) for name in _FIGURES},
             status=schedule.status,
             overhead=schedule.energy_j / energy_j - 1 if energy_j else None,
-            bound_j=schedule.bound_j,
-            gap=schedule.gap,
-            bound_is_global=schedule.bound_is_global,
-            window_gap=schedule.window_gap,
+            answer=ScheduleSummary.of(schedule),
             time_limited=deadline.decided,
             solve_time_s=deadline.elapsed_s,
         )
@@ -271,9 +250,8 @@ def settle(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     """
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
-        if cell.energy_j is not None:
-            groups.setdefault(_group(cell), []).append(cell)
-    return tuple(_settled(cell, groups.get(_group(cell), [])) for cell in cells)
+        groups.setdefault(_group(cell), []).append(cell)
+    return tuple(_settled(cell, groups[_group(cell)]) for cell in cells)
 
 
 def _group(cell: Cell) -> tuple[object, ...]:
@@ -282,32 +260,37 @@ def _group(cell: Cell) -> tuple[object, ...]:
 
 
 def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:
-    def serves(other: Cell) -> bool:
-        assert other.peak_bytes is not None
-        usable = _STARTS_FROM.get(cell.scheduler)
-        theirs = other.scheduler == cell.scheduler or (usable is not None and usable(other))
-        return theirs and other.peak_bytes <= cell.ram_bytes
-
-    def rank(other: Cell) -> tuple[float, int]:
-        assert other.energy_j is not None
-        assert other.peak_bytes is not None
-        return other.energy_j, other.peak_bytes
-
-    best = min(filter(serves, group), key=rank, default=None)
-    if best is None or (cell.energy_j is not None and rank(cell) <= rank(best)):
+    usable = _STARTS_FROM.get(cell.scheduler)
+    best, overhead = cell.answer, cell.overhead
+    for other in group:
+        answer = other.answer
+        if answer is None or answer.peak_bytes > cell.ram_bytes:
+            continue
+        if other.scheduler != cell.scheduler and not (usable is not None and usable(answer)):
+            continue
+        if best is None or _rank(answer) < _rank(best):
+            best, overhead = answer, other.overhead
+    if best is cell.answer or best is None:
         return cell
-    assert best.energy_j is not None
+    own = cell.answer
+    bound_j = None if own is None else own.bound_j
     gap = None
-    if cell.bound_j is not None:
-        gap = max(0.0, 1 - cell.bound_j / best.energy_j) if best.energy_j else 0.0
-    return replace(
-        cell,
-        **{name: getattr(best, name) for name in (*_FIGURES, "overhead")},
-        status=cell.status if cell.energy_j is not None else Status.FEASIBLE,
-        reason="",
+    if bound_j is not None:
+        gap = max(0.0, 1 - bound_j / best.energy_j) if best.energy_j else 0.0
+    answer = replace(
+        best,
+        scheduler=cell.scheduler,
+        status=Status.FEASIBLE if own is None else own.status,
+        bound_j=bound_j,
         gap=gap,
+        bound_is_global=own is not None and own.bound_is_global,
         window_gap=None,
     )
+    return replace(cell, status=answer.status, reason="", overhead=overhead, answer=answer)
+
+
+def _rank(answer: ScheduleSummary) -> tuple[float, int]:
+    return answer.energy_j, answer.peak_bytes
 
 
 def _turn(scheduler: str) -> int:
@@ -318,7 +301,7 @@ def _turn(scheduler: str) -> int:
 def to_csv(cells: Sequence[Cell]) -> str:
     """Cells as a table, one a line; what is unknown stays empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Cell)], lineterminator="\n")
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(cell.to_json() for cell in cells)
     return text.getvalue()
@@ -326,8 +309,21 @@ def to_csv(cells: Sequence[Cell]) -> str:
 
 def energy_lines(cells: Sequence[Cell]) -> tuple[Line, ...]:
     """Energy over RAM, a line per scheduler, in the order of the cells."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+    groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        if cell.overhead is not None:
-            lines.setdefault(cell.scheduler, []).append((cell.ram_fraction, 100 * cell.overhead))
-    return tuple(Line(name, tuple(sorted(points))) for name, points in lines.items())
+        groups.setdefault(cell.scheduler, []).append(cell)
+    return tuple(
+        energy_line(name, [(cell.ram_fraction, cell) for cell in group])
+        for name, group in groups.items()
+    )
+
+
+def energy_line(scheduler: str, cells: Iterable[tuple[float, Cell]], label: str = "") -> Line:
+    """The energy overhead of a scheduler's cells in percent, each cell at its x."""
+    ordered = sorted(cells, key=lambda pair: pair[0])
+    return Line(
+        scheduler,
+        tuple((x, 100 * cell.overhead) for x, cell in ordered if cell.overhead is not None),
+        tuple(x for x, cell in ordered if cell.answer is None),
+        label,
+    )

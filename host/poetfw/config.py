@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from poetfw.errors import ConfigError
+from poetfw.reading import read_bytes
 
 FILE = "poetfw.toml"
+
+_LARGEST_FILE_BYTES = 256 * 1024
 
 
 def read_config(
@@ -31,7 +34,7 @@ def read_config(
     """
     path = folder / FILE
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_bytes(path, _LARGEST_FILE_BYTES).decode())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

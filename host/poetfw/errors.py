@@ -6,21 +6,44 @@ what to do. Anything that is not a `PoetfwError` is a bug and ends in exit code 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+_LONGEST_MESSAGE = 4_500
+"""Characters; a path may have 4,096 of them."""
+
+
+def cut(text: str, most: int = _LONGEST_MESSAGE) -> str:
+    """Text of at most so many characters: from the middle of a longer one, some are left out."""
+    if len(text) <= most:
+        return text
+    end = most // 4
+    return f"{text[: most - end - 1]}…{text[-end:]}"
+
+
+def listed(items: Sequence[str], separator: str = ", ", most: int = 20) -> str:
+    """The first few of the items, and how many more there are."""
+    shown = separator.join(cut(item, 400) for item in items[:most])
+    more = len(items) - most
+    return shown if more <= 0 else f"{shown}{separator}… and {more:,} more"
+
 
 class PoetfwError(Exception):
     """An error the user can act on.
 
     Args:
-        message: what is wrong, where, and what was expected.
+        message: what is wrong, where, and what was expected. It is one line, and may hold text
+            from files: whoever prints it escapes control characters.
         try_next: things to try, each a short imperative sentence.
+        said: the last lines of what a program or a device said, as it said them.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, *try_next: str) -> None:
+    def __init__(self, message: str, *try_next: str, said: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.message = message
-        self.try_next = try_next
+        self.message = cut(message)
+        self.try_next = tuple(map(cut, try_next))
+        self.said = tuple(map(cut, said))
 
 
 class ConfigError(PoetfwError):

@@ -39,13 +39,15 @@ from poetfw.planning import (
     arena_budget,
     check_kernels,
     derive_program,
+    frozen_parameters,
     held_out_batches,
     load_model,
     lower_plan,
     plan_unscheduled,
     plan_within,
 )
-from poetfw.report import BuildReport, ScheduleSummary, draw_pictures, json_bytes, stage_files
+from poetfw.report import BuildReport, draw_pictures, json_bytes, stage_files
+from poetfw.schedule import ScheduleSummary
 from poetfw.training import Program
 
 IMAGE = "storage.img"
@@ -150,7 +152,7 @@ def plan_build(
             IMAGE: image,
             "board.toml": board.path.read_bytes(),
             **stages,
-            **draw_pictures(program, plan.training, plan.memory, budget, board.name),
+            **draw_pictures(program, plan.training, plan.memory, budget, board),
         }
     )
     return Build(
@@ -196,6 +198,9 @@ def write_build(build: Build, folder: Path) -> BuildReport:
         held_out_samples=len(build.data.x_test),
         classifies=build.model.classes is not None,
         costs_are_analytic=build.costs.analytic,
+        layers=build.model.layers,
+        frozen=frozen_parameters(build.program, build.model),
+        warnings=build.model.warnings,
         schedule=ScheduleSummary.of(build.plan.training),
         time_limited=build.time_limited,
         timing=build.timing,

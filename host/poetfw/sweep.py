@@ -20,16 +20,26 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from poetfw.boards import load_board
-from poetfw.comparison import Cell, Comparison, Task, check_schedulers, energy_lines, settle
+from poetfw.comparison import (
+    Cell,
+    Comparison,
+    Task,
+    check_schedulers,
+    energy_line,
+    energy_lines,
+    settle,
+)
 from poetfw.errors import ConfigError, DeviceError, OutputError, ProblemError, ToolError
 from poetfw.planning import BuildSettings, load_model
-from poetfw.report import Line, Panel, draw_panels
+from poetfw.reading import parse_json, read_bytes
+from poetfw.report import Panel, draw_panels
 from poetfw.schedule import SolveOptions
 
-_SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_LARGEST_FILE_BYTES = 1 << 28
 _ABLATION = {
     "poet-remat-off": "paging only",
     "poet-paging-off": "remat only",
@@ -123,11 +133,11 @@ class Results:
         """
         self._file = file
         self._header = json.loads(
-            json.dumps({"schema_version": _SCHEMA_VERSION, "sweep": asdict(grid)})
+            json.dumps({"schema_version": SCHEMA_VERSION, "sweep": asdict(grid)})
         )
         self.cells: dict[Point, tuple[Cell, ...]] = {}
         try:
-            content = file.read_bytes() if file.exists() else b""
+            content = read_bytes(file, _LARGEST_FILE_BYTES) if file.exists() else b""
             whole = content[: content.rfind(b"\n") + 1]
             self._read(whole.splitlines())
             if content and not whole and not self._header_begins_with(content):
@@ -159,8 +169,9 @@ class Results:
                     raise self._other()
                 continue
             try:
-                record = _RECORD.validate_json(line)
-            except ValidationError as error:
+                parse_json(line)  # refuses numbers that pydantic lets pass
+                record = _RECORD.validate_json(line, strict=True)
+            except ValueError as error:  # ValidationError is one
                 raise ProblemError(
                     f"{self._file}, line {number}: this is no result of a sweep",
                     "delete that line: its point is computed again",
@@ -302,7 +313,7 @@ def _over_ram(cells: Sequence[Cell]) -> list[Panel]:
         loosest = None if None in factors else max(f for f in factors if f is not None)
         shown = [cell for cell in group if cell.deadline_factor == loosest]
         panels.append(Panel(f"{model} on {board}", energy_lines(shown)))
-    return [panel for panel in panels if panel.lines]
+    return [panel for panel in panels if any(line.points for line in panel.lines)]
 
 
 def _ablation(cells: Sequence[Cell]) -> list[Panel]:
@@ -311,16 +322,14 @@ def _ablation(cells: Sequence[Cell]) -> list[Panel]:
     for (board, model, fraction), group in _grouped(cells, *keys).items():
         lines = []
         for scheduler, name in _ABLATION.items():
-            points = sorted(
-                (cell.deadline_factor, 100 * cell.overhead)
+            at = [
+                (cell.deadline_factor, cell)
                 for cell in group
-                if cell.scheduler == scheduler
-                and cell.deadline_factor is not None
-                and cell.overhead is not None
-            )
-            if len(points) > 1:
-                lines.append(Line(name, tuple(points)))
-        if lines:
+                if cell.scheduler == scheduler and cell.deadline_factor is not None
+            ]
+            if at:
+                lines.append(energy_line(scheduler, at, name))
+        if any(len(line.points) > 1 for line in lines):
             panels.append(Panel(f"{model} on {board}, {fraction:.0%} RAM", tuple(lines)))
     return panels
 
@@ -334,6 +343,6 @@ def _grouped(cells: Sequence[Cell], *names: str) -> dict[tuple[Any, ...], list[C
 
 def _is_json(line: bytes, document: Mapping[str, Any]) -> bool:
     try:
-        return bool(json.loads(line) == document)
+        return bool(parse_json(line) == document)
     except ValueError:
         return False

@@ -109,7 +109,7 @@ CASES = (
         BUILD,
         1,
         ("mine.toml: cpu.cores is not a key of a board file",),
-        board_file("fpu = true", "fpu = true\ncores = 4"),
+        board_file("[cpu]", "[cpu]\ncores = 4"),
     ),
     Case(
         "board's name is a path",

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,8 +88,17 @@ class Sandbox:
             if "run" not in path.relative_to(self.root).parts
         }
 
-    def processes(self) -> list[str]:
-        """The processes that work in the sandbox."""
+    def processes_left(self) -> list[str]:
+        """The processes that work in the sandbox and do not end within seconds.
+
+        A process that was killed is there until the system comes to it.
+        """
+        deadline = time.monotonic() + 20
+        while (found := self._processes()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return found
+
+    def _processes(self) -> list[str]:
         found = []
         for link in Path("/proc").glob("[0-9]*/cwd"):
             try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from invalid.case import Case
+from invalid.case import Case, Make
 from invalid.makers import both, text
 
 BUILD = "build --board linux --model mlp --batch 8 --ram 1000000 --generate-only"
@@ -14,8 +15,12 @@ def manifest(*files: str) -> str:
     return json.dumps({"schema_version": 1, "files": files})
 
 
-def link(name: str, target: str) -> object:
-    return lambda folder: (folder / name).symlink_to(target)
+def link(name: str, target: str) -> Make:
+    def make(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).symlink_to(target)
+
+    return make
 
 
 CASES = (
@@ -51,6 +56,16 @@ CASES = (
         1,
         ("out holds files that poetfw did not write: link",),
         both(text("out/poetfw.json", manifest()), link("out/link", "nowhere")),
+    ),
+    *(
+        Case(
+            f"link in a project: {name}",
+            f"{BUILD} --out out",
+            1,
+            (f"out/{name} is a link: what poetfw writes there would end up where it leads to",),
+            both(text("out/poetfw.json", manifest()), link(f"out/{name}", "../../elsewhere")),
+        )
+        for name in ("run", ".pio", ".pio/build", ".pio/build/linux/src", "run/unscheduled")
     ),
     Case(
         "damaged list of files",

@@ -53,5 +53,17 @@ CASES = (
         1,
         ("it must be between 1 and 65536",),
     ),
+    *(
+        Case(f"{option} of {value}", f"{command} {option} {value}", 2, ("is more than",))
+        for command in ("schedule --board linux --model mlp",)
+        for option, value in (
+            ("--ram-fraction", "1e308"),
+            ("--deadline", "1e308"),
+            ("--time-limit", "1e300"),
+            ("--ram", "1099511627777"),
+            ("--ram", f"1{'0' * 400}"),
+        )
+    ),
+    Case("--ram beyond every machine", f"{MLP} --ram 1{'0' * 400}", 2, ("is more than",)),
     Case("models at a batch of 31 digits", f"models --batch 1{'0' * 30}", 1, ("batch",)),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +110,166 @@ def linked_weights(folder: Path) -> None:
     onnx_file(external("w.bin"))(folder)
 
 
+def images(
+    kind: str, more: dict[str, np.ndarray] | None = None, **attributes: object
+) -> Callable[[Path], None]:
+    """A network of one node of that kind on images, a Flatten and a Gemm; data that fit."""
+
+    def make(folder: Path) -> None:
+        constants = dict(more or {})
+        nodes = [
+            helper.make_node(kind, ["x", *constants], ["seen"], "odd", **attributes),
+            helper.make_node("Flatten", ["seen"], ["flat"], "flat"),
+            helper.make_node("Gemm", ["flat", "w"], ["y"], "dense"),
+        ]
+        constants["w"] = np.ones((16, 3), np.float32)
+        graph = helper.make_graph(
+            nodes,
+            "net",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 4, 4])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+            [numpy_helper.from_array(value, name) for name, value in constants.items()],
+        )
+        opset = helper.make_opsetid("", 17)
+        model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+        (folder / "net.onnx").write_bytes(model.SerializeToString())
+        np.savez(folder / "data.npz", x=np.ones((40, 1, 4, 4), np.float32), y=np.arange(40) % 3)
+
+    return make
+
+
+KERNEL = {"k": np.ones((1, 1, 1, 1), np.float32)}
+
+
+def by_reference(node: int, attribute: str, kind: int) -> Callable[[onnx.ModelProto], None]:
+    """An attribute whose value is one of a function's, though the node is in no function."""
+
+    def change(model: onnx.ModelProto) -> None:
+        model.graph.node[node].attribute.add(name=attribute, type=kind, ref_attr_name="elsewhere")
+
+    return change
+
+
+def on_images(
+    make: Callable[[Path], None], change: Callable[[onnx.ModelProto], object]
+) -> Callable[[Path], None]:
+    """What `images` makes, after a change of the model."""
+
+    def made(folder: Path) -> None:
+        make(folder)
+        path = folder / "net.onnx"
+        model = onnx.ModelProto.FromString(path.read_bytes())
+        change(model)
+        path.write_bytes(model.SerializeToString())
+
+    return made
+
+
+def calculated_shape(axis: int) -> Callable[[onnx.ModelProto], None]:
+    """A Reshape to a shape that an Unsqueeze with that axis makes."""
+
+    def change(model: onnx.ModelProto) -> None:
+        graph = model.graph
+        for name, value in (("one", 1), ("axis", axis)):
+            graph.initializer.append(numpy_helper.from_array(np.asarray([value], np.int64), name))
+        graph.node.insert(0, helper.make_node("Unsqueeze", ["one", "axis"], ["shape"], "odd"))
+        graph.node.insert(1, helper.make_node("Reshape", ["x", "shape"], ["again"], "reshape"))
+        graph.node[2].input[0] = "again"
+
+    return change
+
+
+def linked_in_a_loop(folder: Path) -> None:
+    (folder / "w.bin").symlink_to("w.bin")
+    onnx_file(external("w.bin"))(folder)
+
+
+def forged(model: onnx.ModelProto) -> None:
+    model.graph.node[1].op_type = "Erf\nerror: all is well\x1b[2J"
+
+
+def many_unknown(model: onnx.ModelProto) -> None:
+    del model.graph.node[2]
+    last = model.graph.node[1].output[0]
+    for number in range(20_000):
+        model.graph.node.append(
+            helper.make_node("Mish", [last], [f"m{number}"], f"mish number {number}")
+        )
+        last = f"m{number}"
+    model.graph.node[-1].output[0] = "y"
+
+
+def many_of_one_name(model: onnx.ModelProto) -> None:
+    for number in range(20_000):
+        last = model.graph.node[-1]
+        before, last.output[0] = last.output[0], f"n{number}"
+        model.graph.node.append(helper.make_node("Relu", [f"n{number}"], [before], "dense 1"))
+
+
+REFERENCE = "an attribute of a function that the node is not in"
+
 CASES = (
+    *(
+        Case(f"{kind}.{name} by reference", BUILD, 1, (f"{name} stands for", REFERENCE), make)
+        for kind, name, make in (
+            ("Conv", "group", on_images(images("Conv", KERNEL), by_reference(0, "group", 2))),
+            ("Conv", "pads", on_images(images("Conv", KERNEL), by_reference(0, "pads", 7))),
+            ("Flatten", "axis", on_images(images("Relu"), by_reference(1, "axis", 2))),
+            ("Split", "axis", on_images(images("Split"), by_reference(0, "axis", 2))),
+            ("Gemm", "transB", onnx_file(by_reference(0, "transB", 2))),
+        )
+    ),
+    *(
+        Case(f"{kind} with {name} of {value}", BUILD, 1, (f"{name} holds {value}, which",), make)
+        for kind, name, value, make in (
+            ("Conv", "pads", 2**62, images("Conv", KERNEL, pads=[0, 0, 2**62, 0])),
+            ("Conv", "strides", 2**62, images("Conv", KERNEL, strides=[2**62, 1])),
+            ("MaxPool", "kernel_shape", 2**40, images("MaxPool", kernel_shape=[2**40, 1])),
+            ("Flatten", "axis", -(2**63), images("Flatten", axis=-(2**63))),
+        )
+    ),
+    Case(
+        "padding that makes an image of terabytes",
+        BUILD,
+        1,
+        ("are more than any board has",),
+        images("Conv", KERNEL, pads=[0, 0, 2**31 - 9, 2**31 - 9]),
+    ),
+    Case(
+        "Unsqueeze with an axis of 2^40",
+        BUILD,
+        1,
+        ("its input 'axis' holds 1099511627776, which is beyond 2147483647",),
+        onnx_file(calculated_shape(2**40)),
+    ),
+    Case(
+        "weights behind a loop of links",
+        BUILD,
+        1,
+        ("net.onnx: 'w.bin' cannot be read:",),
+        linked_in_a_loop,
+    ),
+    Case(
+        "operator whose name forges a line",
+        BUILD,
+        1,
+        (r"'relu' (Erf\nerror: all is well\x1b[2J)",),
+        onnx_file(forged),
+    ),
+    Case(
+        "20,000 nodes of one name",
+        BUILD,
+        1,
+        ("model 'net' has more than 1,000 ops: poetfw trains none so large",),
+        onnx_file(many_of_one_name),
+    ),
+    Case(
+        "20,000 unknown operators",
+        BUILD,
+        1,
+        ("cannot train 20,000 nodes of the model", "'mish number 19' (Mish)", "… and 19,980 more"),
+        onnx_file(many_unknown),
+    ),
     Case(
         "unknown model",
         "build --board linux --model alexnet --generate-only",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from invalid.case import Case
@@ -54,7 +56,26 @@ def run(name: str, code: int, says: tuple[str, ...], make: object, command: str 
     return Case(name, command, code, says, make, built=True)
 
 
+def linked(name: str) -> Callable[[Path], None]:
+    """A folder of the built project that leads out of it."""
+
+    def make(folder: Path) -> None:
+        path, other = folder / "build/linux" / name, folder / "elsewhere"
+        other.mkdir()
+        if path.is_dir():
+            shutil.copytree(path, other, dirs_exist_ok=True)
+            shutil.rmtree(path)
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to(other)
+
+    return make
+
+
 CASES = (
+    *(
+        run(f"project with a link: {name}", 1, (f"build/linux/{name} is a link",), linked(name))
+        for name in ("run", ".pio", ".pio/build/linux", "run/unscheduled", "src")
+    ),
     Case(
         "run before build",
         "run --board linux",

@@ -18,9 +18,9 @@ CASES = (
         "unknown scheduler", f"{GENERATE} --scheduler magic", 2, ("'magic' is not one of", "poet")
     ),
     Case("unknown loss", f"{GENERATE} --loss hinge", 2, ("'hinge' is not one of", "mse")),
-    Case("unknown optimizer", f"{GENERATE} --optimizer adam", 2, ("'adam' is not 'sgd'",)),
+    Case("choice of one optimizer", f"{GENERATE} --optimizer sgd", 2, ("No such option",)),
     Case("unknown toolchain", f"{GENERATE} --toolchain iar", 2, ("'iar' is not one of", "stock")),
-    Case("unknown emulator", "run --board linux --emulator bochs", 2, ("'bochs' is not 'qemu'",)),
+    Case("choice of one emulator", "run --board linux --emulator qemu", 2, ("No such option",)),
     Case("batch of 0", f"{GENERATE} --batch 0", 2, ("0 is not in the range x>=1",)),
     Case("batch is no number", f"{GENERATE} --batch many", 2, ("'many' is not a valid integer",)),
     Case("negative RAM", "build --board linux --ram -5", 2, ("-5 is not in the range x>=1",)),
@@ -160,6 +160,13 @@ CASES = (
         1,
         ("poetfw.toml: bacth is no setting of poetfw", "use one of:", "batch"),
         text(SETTINGS, "bacth = 8\n"),
+    ),
+    Case(
+        "setting of an option that is gone",
+        GENERATE,
+        1,
+        ("poetfw.toml: optimizer is no setting of poetfw",),
+        text(SETTINGS, 'optimizer = "sgd"\n'),
     ),
     Case(
         "setting of another command",

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from invalid import boards, data, folders, limits, machine, models, placements, runs, settings
+from invalid import (
+    boards,
+    data,
+    folders,
+    limits,
+    machine,
+    models,
+    placements,
+    problems,
+    runs,
+    settings,
+)
 from invalid.case import Case, Result, Sandbox, only_document
 
 CASES: tuple[Case, ...] = (
@@ -15,6 +26,7 @@ CASES: tuple[Case, ...] = (
     *limits.CASES,
     *folders.CASES,
     *placements.CASES,
+    *problems.CASES,
     *machine.CASES,
     *runs.CASES,
 )
@@ -53,7 +65,7 @@ def test_bad_input(
     assert error["message"]
     assert isinstance(error["try_next"], list)
 
-    assert sandbox.processes() == []
+    assert sandbox.processes_left() == []
 
 
 def check(case: Case, result: Result) -> None:

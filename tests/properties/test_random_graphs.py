@@ -178,19 +178,18 @@ def assert_monotone(row: list[Cell]) -> None:
     """Of one scheduler, smallest budget first: more RAM is used, or takes no more energy."""
     for less, more in pairwise(row):
         assert less.ram_bytes <= more.ram_bytes
-        if less.energy_j is not None and less.peak_bytes is not None:
-            assert more.energy_j is not None, less.scheduler
-            assert more.peak_bytes is not None
-            assert more.energy_j <= less.energy_j, less.scheduler
-            assert more.peak_bytes >= less.peak_bytes, less.scheduler
+        if less.answer is not None:
+            assert more.answer is not None, less.scheduler
+            assert more.answer.energy_j <= less.answer.energy_j, less.scheduler
+            assert more.answer.peak_bytes >= less.answer.peak_bytes, less.scheduler
 
 
 def assert_poet_is_best(column: list[Cell]) -> None:
     """Of one budget: no other takes less energy, nor less than any global bound."""
     (poet,) = (cell for cell in column if cell.scheduler == "poet")
-    bounds = [cell.bound_j for cell in column if cell.bound_is_global and cell.bound_j is not None]
-    for cell in column:
-        if cell.energy_j is not None:
-            assert poet.energy_j is not None, cell.scheduler
-            assert poet.energy_j <= cell.energy_j, cell.scheduler
-            assert max(bounds) <= cell.energy_j * (1 + ROUNDING), cell.scheduler
+    answers = [cell.answer for cell in column if cell.answer is not None]
+    bounds = [a.bound_j for a in answers if a.bound_is_global and a.bound_j is not None]
+    for answer in answers:
+        assert poet.answer is not None, answer.scheduler
+        assert poet.answer.energy_j <= answer.energy_j, answer.scheduler
+        assert max(bounds) <= answer.energy_j * (1 + ROUNDING), answer.scheduler

@@ -82,6 +82,7 @@ def test_compare_refuses(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     task = ("--board", "rpi4", "--model", "resnet18", "--fractions", "0.5", "--work-limit", "120")
     command = ("compare", *task, "--schedulers", "tflms,poet", "--csv", "cells.csv")
@@ -136,6 +137,7 @@ def test_a_sweep_prints_reasons_below_each_table(tmp_path: Path) -> None:
     assert all("-  checkpoint-all at 0.8: " in table for table in tables[1:])
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_a_sweep_which_then_goes_on(tmp_path: Path) -> None:
     grid = ("--boards", "rpi4", "--models", "resnet18", "--fractions", "0.5,0.9", "--jobs", "1")
     command = ("sweep", *grid, "--schedulers", "poet", "--work-limit", "100", "--deadlines", "none")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from system.commands import needs_twin, poetfw, succeed
 
@@ -79,18 +80,28 @@ def test_readme_shows_the_figures_of_the_demo(build: Any, run: Any) -> None:
         assert re.search(rf"^ +{name} +{re.escape(figure)}", text, re.MULTILINE), (name, figure)
 
 
-def test_each_stage_of_memory_planning_takes_no_more_than_the_one_before(
-    tmp_path: Path, build: Any
-) -> None:
-    picture = tmp_path / "before-after.png"
-    command = [sys.executable, ROOT / "benchmarks/demo.py", "--picture", picture]
+def test_the_pages_show_the_demo(folder: Path, tmp_path: Path, build: Any) -> None:
+    command = [sys.executable, ROOT / "benchmarks/demo.py", "--pictures", tmp_path]
     rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     table = [row for row in rows if row.startswith("| ")][1:]
     assert "\n".join(table) in (ROOT / "docs/memory.md").read_text()
     arenas = [int(row.split("|")[2].replace(",", "")) for row in table]
     assert arenas == sorted(arenas, reverse=True)
     assert arenas[-2:] == [build["checkpoint_all_peak_bytes"], build["arena_bytes"]]
-    assert picture.read_bytes().startswith(b"\x89PNG")
+
+    def says(picture: Path) -> str:
+        return str(Image.open(picture).info["Description"])
+
+    limits = f"budget {build['budget_bytes']:,} B, board RAM {BOARD_RAM_BYTES:,} B"
+    arena = f"keeping everything: {arenas[-2]:,} B; scheduled by poetfw: {arenas[-1]:,} B; {limits}"
+    assert says(tmp_path / "before-after.png").endswith(arena)
+    assert limits in says(folder / build["out_dir"] / "memory.png")
+    assert f"{build['peak_bytes']:,} B of RAM" in says(folder / build["out_dir"] / "memory.png")
+    for name in ("before-after.png", "memory.png", "schedule.png"):
+        assert says(tmp_path / name) == says(ROOT / "docs/img" / name)
+        assert (ROOT / "docs/img" / name).stat().st_size < 150_000
+    for name in ("memory.png", "schedule.png"):
+        assert (tmp_path / name).read_bytes() == (folder / build["out_dir"] / name).read_bytes()
 
 
 def test_run_agrees_with_the_references(folder: Path, build: Any) -> None:

@@ -103,7 +103,6 @@ class Board:
         name: its name, which is also that of its file.
         description: one line for people.
         core: the processor core, such as `Cortex-M4F`.
-        fpu: whether the core has single-precision floating point in hardware.
         clock_hz: the core's clock.
         ram_bytes: all RAM.
         flash_bytes: all flash for programs.
@@ -121,7 +120,6 @@ class Board:
     name: str
     description: str
     core: str
-    fpu: bool
     clock_hz: int
     ram_bytes: int
     flash_bytes: int

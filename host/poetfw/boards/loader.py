@@ -17,7 +17,8 @@ from poetfw.boards.board import (
     Power,
     Twin,
 )
-from poetfw.errors import BoardError
+from poetfw.errors import BoardError, listed
+from poetfw.reading import read_bytes
 from poetfw.resources import boards_dir
 from poetfw.transfer import Transfer
 
@@ -53,7 +54,6 @@ class _Figure(_Table, Generic[_Value]):
 
 class _Cpu(_Table):
     core: _Line
-    fpu: bool
     clock_hz: _Figure[_Hertz]
 
 
@@ -188,7 +188,7 @@ def _read(path: Path) -> Board:
             raise BoardError(
                 f"{path}: the file has more than {_LARGEST_FILE_BYTES} bytes, which no board needs"
             )
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_bytes(path, _LARGEST_FILE_BYTES).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise BoardError(f"{path}: not a TOML file: {error}") from error
     except OSError as error:
@@ -197,7 +197,7 @@ def _read(path: Path) -> Board:
         return _board(_BoardFile.model_validate(document), path)
     except ValidationError as error:
         raise BoardError(
-            f"{path}: " + "; ".join(_complaints(error)),
+            f"{path}: " + listed(list(_complaints(error)), "; "),
             f"compare it with a board that ships with poetfw: {boards_dir() / 'nrf52840.toml'}",
         ) from error
 
@@ -223,7 +223,6 @@ def _board(file: _BoardFile, path: Path) -> Board:
         name=file.name,
         description=file.description,
         core=file.cpu.core,
-        fpu=file.cpu.fpu,
         clock_hz=file.cpu.clock_hz.value,
         ram_bytes=file.memory.ram_bytes.value,
         flash_bytes=file.memory.flash_bytes.value,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
 from poetfw.boards import load_board
 from poetfw.cli import output
 from poetfw.cli.options import (
+    Bytes,
     Positive,
     board_option,
     json_option,
@@ -23,9 +25,8 @@ from poetfw.cli.options import (
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.limits import Deadline
-from poetfw.models import DEFAULT_MODEL
 from poetfw.pipeline import compile_build, plan_build, write_build
-from poetfw.planning import DEFAULT_DATA, BuildSettings
+from poetfw.planning import BuildSettings
 from poetfw.report import BuildReport
 from poetfw.training import LOSSES
 
@@ -36,38 +37,41 @@ from poetfw.training import LOSSES
 @board_option
 @option(
     "--model",
-    default=DEFAULT_MODEL,
+    default=BuildSettings.model,
     show_default=True,
     metavar="NAME|FILE.onnx",
     help="A built-in model (`poetfw models`), or an ONNX file.",
 )
 @option(
     "--data",
-    default=DEFAULT_DATA,
+    default=BuildSettings.data,
     show_default=True,
     metavar="NAME|FILE.npz",
     help="A built-in data set, or an NPZ file with arrays x and y.",
 )
 @option(
-    "--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples in a batch."
+    "--batch",
+    type=click.IntRange(1),
+    default=BuildSettings.batch,
+    show_default=True,
+    help="Samples in a batch.",
 )
 @option(
     "--ram",
-    type=click.IntRange(1),
+    "ram_bytes",
+    type=Bytes(1),
     metavar="BYTES",
     help="Budget of the arena.  [default: the board's RAM without stack and static data]",
 )
 @option(
     "--deadline",
+    "deadline_s",
     type=Positive(),
     metavar="SECONDS",
     help="Upper bound on the time of one training step.",
 )
 @scheduler_option
 @option("--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]")
-@option(
-    "--optimizer", type=click.Choice(("sgd",)), default="sgd", show_default=True, help="Optimizer."
-)
 @option("--learning-rate", type=float, help="Step size.  [default: the model's]")
 @option("--momentum", type=float, help="Momentum, in [0, 1).  [default: the model's]")
 @option("--weight-decay", type=float, help="L2 penalty.  [default: the model's]")
@@ -87,7 +91,7 @@ from poetfw.training import LOSSES
 @option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
-    default=0,
+    default=BuildSettings.seed,
     show_default=True,
     help="Decides initial weights and the order of samples.",
 )
@@ -103,63 +107,54 @@ from poetfw.training import LOSSES
 @out_option
 @json_option
 def build(
-    board: str,
-    model: str,
-    data: str,
-    batch: int,
-    ram: int | None,
-    deadline: float | None,
-    scheduler: str,
-    loss: str | None,
-    optimizer: str,
-    learning_rate: float | None,
-    momentum: float | None,
-    weight_decay: float | None,
-    clip_norm: float | None,
-    freeze: tuple[str, ...],
-    seed: int,
-    work_limit: float,
     time_limit: float,
     toolchain: str,
     generate_only: bool,
     out: Path | None,
     as_json: bool,
+    **options: Any,  # the fields of BuildSettings
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
     end = Deadline(time_limit)
-    known = load_board(board)
+    settings = BuildSettings(time_limit_s=time_limit, **options)
+    known = load_board(settings.board)
     folder = out_folder(out, known)
     check_output_folder(folder)
     if not generate_only:
         choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
-    settings = BuildSettings(
-        board=board,
-        model=model,
-        data=data,
-        batch=batch,
-        ram_bytes=ram,
-        deadline_s=deadline,
-        scheduler=scheduler,
-        loss=loss,
-        learning_rate=learning_rate,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        clip_norm=clip_norm,
-        freeze=freeze,
-        seed=seed,
-        work_limit=work_limit,
-        time_limit_s=time_limit,
-    )
     with output.spinner() as progress:
         planned = plan_build(settings, progress, deadline=end)
         report = write_build(planned, folder)
         if not generate_only:
             progress("compiling with PlatformIO")
             report = compile_build(planned, report, folder, toolchain)
+    for warning in report.warnings:
+        output.warn(warning)
     if as_json:
         output.print_json(report.to_json())
     else:
-        _print(report, end, board, folder == out_folder(None, known))
+        _print(report, end, settings.board, folder == out_folder(None, known))
+
+
+_LAYER_NAMES = {
+    "conv2d": ("convolution", "convolutions"),
+    "batch_norm": ("batch norm", "batch norms"),
+    "linear": ("linear", "linear"),
+}
+"""What people call one and several layers of a kind; other kinds go by their own names."""
+
+
+def _layers(report: BuildReport) -> str:
+    kinds = [kind for kind in _LAYER_NAMES if kind in report.layers]
+    kinds += [kind for kind in report.layers if kind not in _LAYER_NAMES]
+    text = ", ".join(
+        f"{report.layers[kind]} {_LAYER_NAMES.get(kind, (kind, kind))[report.layers[kind] != 1]}"
+        for kind in kinds
+    )
+    if not report.frozen:
+        return text
+    more = f" and {len(report.frozen) - 4} more" if len(report.frozen) > 4 else ""
+    return f"{text}; frozen: {', '.join(report.frozen[:4])}{more}"
 
 
 def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bool) -> None:
@@ -170,6 +165,7 @@ def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bo
         gap += f" ({schedule.window_gap:.3%} recomputing nearby)"
     rows = [
         ("model", f"{report.model}, batch {report.batch}"),
+        ("layers", _layers(report)),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
         ("smallest possible", output.size(report.minimum_budget_bytes)),
         ("budget", output.size(report.budget_bytes)),

@@ -36,8 +36,8 @@ def cli(context: click.Context) -> None:
     Settings are taken from a flag, else from an environment variable (POETFW_BOARD for --board),
     else from poetfw.toml in this folder, else from the board and model.
 
-    Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device or link,
-    5 infeasible, 70 internal error, 130 interrupted.
+    Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device, link or
+    verification, 5 infeasible, 70 internal error, 130 interrupted.
     """
     options = {name: _options(command.params) for name, command in cli.commands.items()}
     settings = read_config(Path(), options)
@@ -132,7 +132,8 @@ def _refuse_usage(error: click.UsageError, as_json: bool) -> int:
         output.print_json_error(message, EXIT_USAGE)
     output.messages.print(f"[bold red]error:[/] {output.escaped(message)}")
     if error.ctx is not None:
-        output.messages.print(output.escaped(error.ctx.get_usage()))
+        for line in error.ctx.get_usage().splitlines():
+            output.messages.print(output.escaped(line))
         output.messages.print(f"Help:  {error.ctx.command_path} --help")
     return EXIT_USAGE
 

@@ -12,13 +12,28 @@ import click
 from poetfw.boards import Board
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
 from poetfw.output_file import check_output_file
-from poetfw.schedule import SCHEDULERS
+from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+class Bytes(click.IntRange):
+    """A number of bytes that a machine may have."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number.
+
+        Raises:
+            BadParameter: it is none, or out of range.
+        """
+        number = int(super().convert(value, param, ctx))
+        if number > LARGEST_BYTES:
+            self.fail(f"{value} is more than {LARGEST_BYTES}, which no machine has.", param, ctx)
+        return number
+
+
 class Positive(click.FloatRange):
-    """A finite number above 0. In click's own range there is room for NaN."""
+    """A finite number above 0, and below overflow. In click's own range there is room for NaN."""
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
@@ -29,11 +44,13 @@ class Positive(click.FloatRange):
         """The number.
 
         Raises:
-            BadParameter: it is none, not finite, or not above 0.
+            BadParameter: it is none, not finite, not above 0, or beyond `LARGEST_COST`.
         """
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
+        if number > LARGEST_COST:
+            self.fail(f"{value} is more than {LARGEST_COST:g}.", param, ctx)
         return number
 
 

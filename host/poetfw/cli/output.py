@@ -22,7 +22,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from poetfw.errors import InfeasibleError, PoetfwError
+from poetfw.errors import InfeasibleError, PoetfwError, cut
 from poetfw.limits import Deadline
 
 _LOG_WIDTH = 120  # of tables in files and pipes, whose readers would miss the end of a path
@@ -40,7 +40,8 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 def print_json_error(message: str, exit_code: int) -> None:
     """Write an error that has no more to say as the one JSON document of a command."""
-    print_json({"error": {"message": message, "exit_code": exit_code, "try_next": []}})
+    error = {"message": cut(message), "exit_code": exit_code, "try_next": [], "said": []}
+    print_json({"error": error})
 
 
 def print_error(error: PoetfwError, as_json: bool) -> None:
@@ -50,26 +51,38 @@ def print_error(error: PoetfwError, as_json: bool) -> None:
             "message": error.message,
             "exit_code": error.exit_code,
             "try_next": list(error.try_next),
+            "said": list(error.said),
         }
         if isinstance(error, InfeasibleError):
             document["minimum_budget_bytes"] = error.minimum_budget_bytes
         print_json({"error": document})
-    messages.print(f"[bold red]error:[/] {escaped(error.message)}")
+    messages.print(f"[bold red]error:[/] {escaped(error.message)}{':' if error.said else ''}")
+    for line in error.said:
+        messages.print(f"    {escaped(line)}")
     if error.try_next:
         messages.print("Things to try:")
         for hint in error.try_next:
             messages.print(f"  • {escaped(hint)}")
 
 
+def warn(message: str) -> None:
+    """Say what the user should know, though nothing failed."""
+    messages.print(f"[bold yellow]warning:[/] {escaped(message)}")
+
+
 def escaped(text: str) -> str:
-    """Text that rich prints as it stands, with control characters made visible."""
-    visible = "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+    """Text that rich prints as it stands, on one line: control characters are made visible."""
+    visible = "".join(c if c.isprintable() else _visible(c) for c in cut(text))
     return visible.replace("[", r"\[")
+
+
+def _visible(character: str) -> str:
+    return "\\n" if character == "\n" else f"\\x{ord(character):02x}"
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """A table for people; numbers are set right; neither they nor the first column are ever cut."""
-    result = Table(title=title, title_justify="left", header_style="bold")
+    result = Table(title=escaped(title), title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(row[index][:1].isdigit() or row[index] == "-" for row in rows)
         result.add_column(
@@ -82,7 +95,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 def facts(title: str, rows: Sequence[tuple[str, str]]) -> Table:
     """Names and values, one pair a line."""
-    result = Table(title=title, title_justify="left", show_header=False)
+    result = Table(title=escaped(title), title_justify="left", show_header=False)
     for name, value in rows:
         result.add_row(escaped(name), escaped(value))
     for column in result.columns:

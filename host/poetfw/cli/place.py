@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.options import OutputFile, json_option, limit_options, option, split_at_commas
+from poetfw.cli.options import (
+    Bytes,
+    OutputFile,
+    json_option,
+    limit_options,
+    option,
+    split_at_commas,
+)
 from poetfw.errors import InfeasibleError, ProblemError
 from poetfw.limits import Deadline, Work
 
@@ -48,7 +55,7 @@ def _parse_banks(
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @option(
     "--capacity",
-    type=click.IntRange(0),
+    type=Bytes(0),
     metavar="BYTES",
     help="What the arena may occupy.  [default: as little as possible]",
 )

@@ -10,8 +10,10 @@ from poetfw.boards import load_board
 from poetfw.cli import output
 from poetfw.cli.options import Positive, board_option, json_option, option, out_folder, out_option
 from poetfw.devices import Event
+from poetfw.execution import open_project
 from poetfw.report import RunReport
-from poetfw.running import RunSettings, make_request, open_project, run_project
+from poetfw.running import RunSettings, make_request, run_project
+from poetfw.verification import verdict
 
 
 @click.command(epilog="Example:  poetfw run --board nrf52840 --steps 10 --verify")
@@ -19,16 +21,9 @@ from poetfw.running import RunSettings, make_request, open_project, run_project
 @option("--steps", type=click.IntRange(1), help="Training steps.  [default: the model's epochs]")
 @option("--epochs", type=click.IntRange(1), help="Passes over the training samples.")
 @option(
-    "--emulator",
-    type=click.Choice(("qemu",)),
-    default="qemu",
-    show_default=True,
-    help="What emulates the board's twin.",
-)
-@option(
     "--verify",
     is_flag=True,
-    help="Compare with the NumPy reference, and bit by bit with a run that keeps everything.",
+    help="Check every op, compare with NumPy and, bit by bit, with a run that keeps everything.",
 )
 @option(
     "--timeout",
@@ -44,13 +39,15 @@ def run(
     board: str,
     steps: int | None,
     epochs: int | None,
-    emulator: str,
     verify: bool,
     timeout: float,
     out: Path | None,
     as_json: bool,
-) -> None:
-    """Run the firmware that `poetfw build` made, on the board's emulated twin."""
+) -> int:
+    """Run the firmware that `poetfw build` made, on the board's emulated twin.
+
+    With --verify, the command ends with exit code 4 if the run is not what it should be.
+    """
     known = load_board(board)
     project = open_project(out_folder(out, known), known.name)
     settings = RunSettings(steps, epochs, verify, timeout)
@@ -69,6 +66,11 @@ def run(
         output.print_json(report.to_json())
     else:
         _print(report)
+    if report.verify is None or report.verify.ok:
+        return 0
+    refused = verdict(report.verify)
+    output.print_error(refused, as_json=False)  # the JSON document has been printed
+    return refused.exit_code
 
 
 def _print(report: RunReport) -> None:
@@ -92,12 +94,29 @@ def _print(report: RunReport) -> None:
         ("trained weights", report.trained),
     ]
     if report.verify is not None:
-        identical = "yes" if report.verify.bit_identical_to_unscheduled else "NO"
+        ops = report.verify.ops
         gradients = report.verify.max_rel_error_gradients
         rows += [
             ("largest relative error of losses", f"{report.verify.max_rel_error_loss:.2e}"),
             ("… of gradients", "none stored" if gradients is None else f"{gradients:.2e}"),
             ("… of weights", f"{report.verify.max_rel_error_weights:.2e}"),
-            ("same bits as without schedule", identical),
+            ("same bits as without schedule", _yes(report.verify.bit_identical_to_unscheduled)),
+            ("same bits while traced", _yes(report.verify.bit_identical_to_traced)),
+            ("ops checked on their own inputs", f"{ops.checked:,}"),
         ]
+        for name, found in (
+            ("… closest to its bound", ops.worst),
+            ("… first beyond its bound", ops.first_beyond),
+        ):
+            if found is not None:
+                error = "no number" if found.error is None else f"{found.error:.2e}"
+                rows.append((name, f"{found.op} ({found.kind}): {error} of {found.bound:.2e}"))
+        if report.verify.examined_steps is not None:
+            steps = ", ".join(map(str, report.verify.examined_steps)) or "none"
+            rows.append(("steps that differ from the reference", steps))
+        rows.append(("verified", _yes(report.verify.ok)))
     output.results.print(output.facts(f"{report.board}, on {where}", rows))
+
+
+def _yes(answer: bool) -> str:
+    return "yes" if answer else "NO"

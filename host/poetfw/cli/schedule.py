@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.options import (
+    Bytes,
     OutputFile,
     Positive,
     json_option,
@@ -22,6 +23,7 @@ from poetfw.cli.options import (
 )
 from poetfw.errors import ProblemError
 from poetfw.limits import Deadline, Work
+from poetfw.reading import read_bytes
 
 if TYPE_CHECKING:
     from poetfw.schedule import Schedule, ScheduleProblem, Simulation
@@ -34,7 +36,7 @@ _ON_COMMAND_LINE = ParameterSource.COMMANDLINE
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as error:
         raise ProblemError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -45,7 +47,7 @@ def _read(path: Path) -> bytes:
 @option("--model", metavar="NAME|FILE.onnx", help="… and a model.")
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @scheduler_option
-@option("--ram", type=click.IntRange(0), metavar="BYTES", help="Budget.  [default: the problem's]")
+@option("--ram", type=Bytes(0), metavar="BYTES", help="Budget.  [default: the problem's]")
 @option(
     "--ram-fraction",
     type=Positive(),
@@ -124,7 +126,7 @@ def schedule(
         assert board is not None
         assert model is not None
         task = load_schedule_problem(
-            BuildSettings(board=board, model=model, batch=batch), deadline=end
+            BuildSettings(board=board, model=model, batch=batch), output.warn, deadline=end
         )
     task = _limited(MODELS_AS[model_as](task), ram, ram_fraction, deadline)
     if export is not None:
@@ -157,10 +159,11 @@ def _limited(
     deadline_s: float | None,
 ) -> ScheduleProblem:
     """The problem with the budget and deadline that were asked for."""
-    from poetfw.schedule import checkpoint_all_schedule
+    from poetfw.schedule import LARGEST_BYTES, checkpoint_all_schedule
 
     if ram_fraction is not None:
-        ram_bytes = int(checkpoint_all_schedule(problem).peak_bytes * ram_fraction)
+        peak_bytes = checkpoint_all_schedule(problem).peak_bytes
+        ram_bytes = min(LARGEST_BYTES, int(peak_bytes * ram_fraction))
     if ram_bytes is not None:
         problem = replace(problem, ram_bytes=ram_bytes)
     return problem if deadline_s is None else replace(problem, deadline_s=deadline_s)
@@ -194,17 +197,10 @@ def _window_rows(answer: Schedule) -> list[tuple[str, str]]:
 
 
 def _print_simulation(problem: ScheduleProblem, simulation: Simulation, as_json: bool) -> None:
+    from poetfw.schedule import PlanFigures
+
     if as_json:
-        figures = {
-            "peak_bytes": simulation.peak_bytes,
-            "energy_j": simulation.energy_j,
-            "compute_energy_j": simulation.compute_energy_j,
-            "paging_energy_j": simulation.paging_energy_j,
-            "time_s": simulation.time_s,
-            "recomputes": simulation.recomputes,
-            "page_ins": simulation.page_ins,
-            "page_outs": simulation.page_outs,
-        }
+        figures = asdict(PlanFigures.of(simulation))
         output.print_json({"schema_version": 1, "legal": True, **figures})
         return
     rows = [

@@ -187,7 +187,8 @@ def sweep(
     else:
         _print(cells)
     if interrupted:
-        output.messages.print(f"interrupted after {done} of {total} points; {out} keeps them")
+        kept = output.escaped(str(out))
+        output.messages.print(f"interrupted after {done} of {total} points; {kept} keeps them")
         return 130
     return 0
 

@@ -90,7 +90,7 @@ def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, P
         environments: names from its platformio.ini.
 
     Raises:
-        ToolError: PlatformIO or the compiler fails; the message holds what they said.
+        ToolError: PlatformIO or the compiler fails; the error holds what they said.
     """
     core = folder.resolve() / ".pio" / "core"
     _provide_scons(core)

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from poetfw.devices.console import MAX_LINE_BYTES
@@ -131,7 +132,7 @@ def run_tool(
     """Run a tool to its end; returns what it printed.
 
     Raises:
-        ToolError: it fails, or takes longer than `timeout_s`; the message ends with its last lines.
+        ToolError: it fails, or takes longer than `timeout_s`; the error holds its last lines.
     """
     output: list[bytes] = []
     name = Path(command[0]).name
@@ -141,15 +142,14 @@ def run_tool(
             code = process.wait(timeout_s)
         except TimedOut:
             raise ToolError(
-                f"{name} did not end within {timeout_s:.0f} s{_last_lines(output)}"
+                f"{name} did not end within {timeout_s:.0f} s", said=last_lines(output)
             ) from None
     if code != 0:
-        raise ToolError(f"{name} ended with exit code {code}{_last_lines(output)}")
+        raise ToolError(f"{name} ended with exit code {code}", said=last_lines(output))
     return b"".join(output).decode(errors="replace")
 
 
-def _last_lines(output: Sequence[bytes], count: int = 30) -> str:
-    if not output:
-        return ""
-    text = b"".join(output[-count:]).decode(errors="replace").rstrip()
-    return ":\n" + "\n".join(f"    {line}" for line in text.splitlines())
+def last_lines(output: Iterable[bytes], most: int = 30) -> list[str]:
+    """What a program said last, as text."""
+    text = b"".join(deque(output, most)).decode(errors="replace").rstrip()
+    return text.splitlines()[-most:]

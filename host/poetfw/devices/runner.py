@@ -11,7 +11,7 @@ from pathlib import Path
 
 from poetfw.boards import Board
 from poetfw.devices.console import Event, parse_line
-from poetfw.devices.process import TimedOut, started
+from poetfw.devices.process import TimedOut, last_lines, started
 from poetfw.errors import DeviceError, ToolError
 
 SILENCE_S = 120.0
@@ -27,7 +27,6 @@ class RunLog:
 
     Attributes:
         losses: mean loss of each training step, as the f32 the device calculated.
-        step_ticks: ticks each training step took.
         metrics: metric of each evaluation batch.
         ticks: ticks of the whole training.
         tick_unit: what a tick is: instructions, cycles or ns.
@@ -37,7 +36,6 @@ class RunLog:
     """
 
     losses: tuple[float, ...]
-    step_ticks: tuple[int, ...]
     metrics: tuple[float, ...]
     ticks: int
     tick_unit: str
@@ -180,9 +178,10 @@ class _Transcript:
             raise DeviceError(f"{what}: {values} (exit code {code})", *_REBUILD)
         if code != 0 or end is None:
             raise DeviceError(
-                f"the firmware ended with exit code {code} before its report was complete"
-                + self._quoted(),
+                f"the firmware ended with exit code {code} before its report was complete",
                 *_REBUILD,
+                # of no use to the protocol: an emulator's or a sanitizer's message
+                said=last_lines(self.ignored, _LINES_QUOTED),
             )
         for word, heard in self._heard.items():
             if len(heard) != self._wanted[word]:
@@ -193,7 +192,6 @@ class _Transcript:
         steps = self._heard["step"]
         return RunLog(
             losses=tuple(event.finite("loss") for event in steps),
-            step_ticks=tuple(event.integer("ticks") for event in steps),
             metrics=tuple(event.finite("metric") for event in self._heard["eval"]),
             ticks=end.integer("ticks"),
             tick_unit=end.values.get("tick_unit", "ticks"),
@@ -202,10 +200,3 @@ class _Transcript:
             storage_bytes_read=end.integer("read"),
             storage_bytes_written=end.integer("written"),
         )
-
-    def _quoted(self) -> str:
-        """The last lines that are not of the protocol: an emulator's or a sanitizer's message."""
-        if not self.ignored:
-            return ""
-        text = b"".join(self.ignored).decode(errors="replace").rstrip()
-        return ":\n" + "\n".join(f"    {line}" for line in text.splitlines())

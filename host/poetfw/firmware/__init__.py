@@ -1,9 +1,11 @@
 """From plans to a C project: view models, templates, project writer, storage image."""
 
-from poetfw.firmware.lower import Lowering, lower
+from poetfw.firmware.lower import Lowering, lower, statement_numbers
 from poetfw.firmware.project import (
     Project,
     check_output_folder,
+    read_sources,
+    refuse_links,
     render_project,
     write_project,
 )
@@ -12,11 +14,20 @@ from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
 from poetfw.firmware.storage_image import (
     RunRequest,
     Samples,
+    image_blocks,
     read_request,
     read_samples,
     read_slots,
     set_request,
     write_image,
+)
+from poetfw.firmware.trace import (
+    TracedOp,
+    TraceRequest,
+    TraceTable,
+    append_request,
+    read_trace,
+    traced_project,
 )
 
 __all__ = [
@@ -27,15 +38,25 @@ __all__ = [
     "Samples",
     "Slot",
     "SlotPurpose",
+    "TraceRequest",
+    "TraceTable",
+    "TracedOp",
+    "append_request",
     "assign_slots",
     "check_output_folder",
+    "image_blocks",
     "lower",
     "read_request",
     "read_samples",
     "read_slots",
+    "read_sources",
+    "read_trace",
+    "refuse_links",
     "render_project",
     "sample_order",
     "set_request",
+    "statement_numbers",
+    "traced_project",
     "write_image",
     "write_project",
 ]

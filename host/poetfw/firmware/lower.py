@@ -242,7 +242,7 @@ class _StepLowering:
         plan: ExecutionPlan,
         allocations: Sequence[Allocation],
     ) -> StepView:
-        numbers = _statement_numbers(plan)
+        numbers = statement_numbers(plan)
         stays = _Stays(self._names, graph, allocations)
         ops = {op.name: op for op in graph.ops}
         kernels: set[str] = set()
@@ -404,7 +404,7 @@ def _windows(graph: Graph, allocations: Sequence[Allocation]) -> Iterator[Alloca
                 yield replace(stay, owner=window.name, offset=offset, size_bytes=window.size_bytes)
 
 
-def _statement_numbers(plan: ExecutionPlan) -> list[int]:
+def statement_numbers(plan: ExecutionPlan) -> list[int]:
     """For every plan step the number of its statement; a free has that of the one before it."""
     numbers: list[int] = []
     number = 0

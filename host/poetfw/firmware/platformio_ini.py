@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import io
 from collections.abc import Sequence
 
 from poetfw.resources import platformio_ini
@@ -14,6 +13,7 @@ SYSTEM_SUFFIX = "-system"
 SANITIZE_SUFFIX = "-sanitize"
 """Ends the name of the environment that builds for this computer with sanitizers."""
 
+_LICENCE = "; SPDX-License-Identifier: Apache-2.0"
 _SHARED = ("platformio", "poetfw", "env")
 
 
@@ -38,14 +38,30 @@ def select_environments(names: Sequence[str], defaults: Sequence[str]) -> bytes:
         while "extends" in everything[chain[-1]]:
             chain.append(everything[chain[-1]]["extends"])
         wanted += [section for section in reversed(chain) if section not in wanted]
-    chosen = configparser.RawConfigParser()
-    for section in wanted:
-        chosen[section] = dict(everything[section])
-    chosen["platformio"]["default_envs"] = ", ".join(defaults)
-    text = io.StringIO()
-    chosen.write(text)
-    lines = (line.replace("\t", "    ").rstrip() for line in text.getvalue().splitlines())
-    return ("\n".join(lines).rstrip() + "\n").encode()
+    texts = _texts()
+    texts["platformio"] = [
+        f"default_envs = {', '.join(defaults)}" if line.startswith("default_envs") else line
+        for line in texts["platformio"]
+    ]
+    sections = ("\n".join(texts[section]) for section in wanted)
+    return ("\n\n".join([_LICENCE, *sections]) + "\n").encode()
+
+
+def _texts() -> dict[str, list[str]]:
+    """The lines of each section, with the comments that stand right above it or its keys."""
+    texts: dict[str, list[str]] = {}
+    comments: list[str] = []
+    section = ""
+    for line in platformio_ini().read_text().splitlines():
+        if line.startswith(";"):
+            comments += [line] if line != _LICENCE else []
+            continue
+        if line.startswith("["):
+            section = line.strip("[]")
+        if line:
+            texts.setdefault(section, []).extend([*comments, line])
+        comments = []
+    return texts
 
 
 def _read() -> configparser.RawConfigParser:

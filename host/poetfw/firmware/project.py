@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path, PurePosixPath
 import jinja2
 
 from poetfw.boards import Board
-from poetfw.errors import BoardError, OutputError
+from poetfw.errors import BoardError, OutputError, listed
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
     SYSTEM_SUFFIX,
@@ -24,6 +25,7 @@ from poetfw.firmware.platformio_ini import (
 )
 from poetfw.firmware.views import ProjectView
 from poetfw.interrupts import uninterrupted
+from poetfw.reading import parse_json, read_bytes
 from poetfw.resources import firmware_templates_dir
 
 MANIFEST = "poetfw.json"
@@ -70,14 +72,7 @@ def render_project(view: ProjectView, board: Board) -> Project:
         board: decides which hardware abstraction layers and PlatformIO environments go along.
     """
     templates = firmware_templates_dir()
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    environment = template_environment()
     files: dict[str, bytes] = {}
     for template, target, step in _GENERATED:
         text = environment.get_template(f"generated/{template}").render(
@@ -94,15 +89,7 @@ def render_project(view: ProjectView, board: Board) -> Project:
             path = file.relative_to(templates)
             if folder != "hal" or len(path.parts) == 2 or path.parts[1] in families:
                 files[f"src/{path.as_posix()}"] = file.read_bytes()
-    for family in families:
-        script = templates / "ld" / f"{family}.ld.j2"
-        if script.is_file():
-            text = environment.get_template(f"ld/{script.name}").render(
-                ram_bytes=board.ram_bytes - board.reserved_ram_bytes,
-                flash_bytes=board.flash_bytes,
-                stack_bytes=board.stack_bytes,
-            )
-            files[f"ld/{family}.ld"] = text.encode()
+    files |= render_linker_scripts(board)
     for file in sorted((templates / "platformio").rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             path = file.relative_to(templates / "platformio")
@@ -111,6 +98,57 @@ def render_project(view: ProjectView, board: Board) -> Project:
         _environments(board), _default_environments(board)
     )
     return Project(files)
+
+
+def template_environment() -> jinja2.Environment:
+    """What renders the templates of a project."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(firmware_templates_dir()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def render_linker_scripts(board: Board) -> dict[str, bytes]:
+    """The linker scripts of a board and its twin, by their path in a project."""
+    files = {}
+    for family in _hal_families(board):
+        script = firmware_templates_dir() / "ld" / f"{family}.ld.j2"
+        if script.is_file():
+            text = (
+                template_environment()
+                .get_template(f"ld/{script.name}")
+                .render(
+                    ram_bytes=board.ram_bytes - board.reserved_ram_bytes,
+                    flash_bytes=board.flash_bytes,
+                    stack_bytes=board.stack_bytes,
+                )
+            )
+            files[f"ld/{family}.ld"] = text.encode()
+    return files
+
+
+def read_sources(folder: Path) -> dict[str, bytes]:
+    """What PlatformIO builds from in a project's folder, as it is now, by path.
+
+    Raises:
+        OutputError: a file cannot be read.
+    """
+    files = {}
+    try:
+        for part in ("src", "ld", "platforms"):
+            for path in sorted((folder / part).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    files[path.relative_to(folder).as_posix()] = path.read_bytes()
+        files["platformio.ini"] = (folder / "platformio.ini").read_bytes()
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: a source file cannot be read: {_reason(error)}", "run `poetfw build` again"
+        ) from error
+    return files
 
 
 def _kernel_files(folder: Path, kernels: Sequence[str]) -> tuple[Path, ...]:
@@ -207,8 +245,8 @@ def _check_output_folder(folder: Path) -> None:
         return
     manifest = folder / MANIFEST
     try:
-        listed = set(json.loads(manifest.read_bytes())["files"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        written = set(parse_json(read_bytes(manifest))["files"])
+    except (OSError, ValueError, LookupError, TypeError):
         raise OutputError(
             f"{folder} is not empty and holds no project of poetfw (no readable {MANIFEST})",
             "choose another folder with --out",
@@ -220,13 +258,43 @@ def _check_output_folder(folder: Path) -> None:
         if (path.is_symlink() or not path.is_dir())
         and path.relative_to(folder).parts[0] not in (BUILD_DIR, RUN_DIR)
     )
-    foreign = [path for path in foreign if path not in listed and path != MANIFEST]
+    foreign = [path for path in foreign if path not in written and path != MANIFEST]
     if foreign:
         raise OutputError(
-            f"{folder} holds files that poetfw did not write: {', '.join(foreign[:5])}"
-            + (f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""),
+            f"{folder} holds files that poetfw did not write: {listed(foreign, most=5)}",
             "move them elsewhere, or choose another folder with --out",
         )
+    refuse_links(folder)
+
+
+def refuse_links(folder: Path) -> None:
+    """Check that no file and no folder within a project is a link: what is written stays in it.
+
+    Raises:
+        OutputError: one is, or a folder cannot be read.
+    """
+    try:
+        link = _first_link(folder)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be used: {error.filename}: {error.strerror}") from error
+    if link is not None:
+        raise OutputError(
+            f"{link} is a link: what poetfw writes there would end up where it leads to",
+            f"remove it: rm {shlex.quote(str(link))}",
+            "or choose another folder with --out",
+        )
+
+
+def _first_link(folder: Path) -> Path | None:
+    waiting = [folder]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.is_symlink():
+                    return Path(entry.path)
+                if entry.is_dir():
+                    waiting.append(Path(entry.path))
+    return None
 
 
 def write_project(project: Project, folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from poetfw.errors import DeviceError
+from poetfw.errors import DataError, DeviceError
 from poetfw.firmware.slots import (
     BLOCK_BYTES,
     TRAILER_BYTES,
@@ -24,6 +24,9 @@ from poetfw.ir import Dtype, Tensor
 from poetfw.ops import Array
 from poetfw.training import Program
 
+LARGEST_SAMPLES_BYTES = 1 << 28
+"""The samples in a storage image may have so many bytes, padding to whole blocks included."""
+
 _SUPERBLOCK = struct.Struct("<8s14I")
 _MAGIC = b"POETIMG1"
 _VERSION = 1
@@ -33,7 +36,8 @@ _CAPTURE = 1
 _EVALUATE = 2
 _REBUILD = ("run `poetfw build` again to write a fresh image",)
 
-_NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
+NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
+"""How elements lie in storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +142,25 @@ def write_image(
         training: features and targets, one row per sample.
         held_out: the same for evaluation; the number of rows is a multiple of the batch.
         request: what the run shall do.
+
+    Raises:
+        DataError: the samples take more than `LARGEST_SAMPLES_BYTES`.
     """
-    train_records = _records(program, *training)
-    held_out_records = _records(program, *held_out)
-    record_blocks = train_records.shape[1] // BLOCK_BYTES
-    train = _Region(1, len(train_records), record_blocks)
-    evaluation = _Region(train.end, len(held_out_records), record_blocks)
+    record_blocks = _record_blocks(program)
+    train = _Region(1, len(training[0]), record_blocks)
+    evaluation = _Region(train.end, len(held_out[0]), record_blocks)
+    if evaluation.end * BLOCK_BYTES > LARGEST_SAMPLES_BYTES:
+        raise DataError(
+            f"the data set's {train.samples + evaluation.samples:,} samples, in blocks of "
+            f"{BLOCK_BYTES} bytes, take {evaluation.end * BLOCK_BYTES:,} of the "
+            f"{LARGEST_SAMPLES_BYTES:,} bytes that a storage image may have of them",
+            "give fewer samples",
+        )
     blocks = evaluation.end + slot_region_blocks(slots)
     image = bytearray(blocks * BLOCK_BYTES)
     image[:BLOCK_BYTES] = _Header(int(plan_id, 16), request, train, evaluation, blocks).pack()
-    for region, records in ((train, train_records), (evaluation, held_out_records)):
-        image[region.first_block * BLOCK_BYTES : region.end * BLOCK_BYTES] = records.tobytes()
+    for region, samples in ((train, training), (evaluation, held_out)):
+        _write_records(image, region, program, samples)
     by_name = {tensor.name: tensor for tensor in program.persistent}
     for slot in slots:
         if slot.purpose is SlotPurpose.PERSISTENT:
@@ -156,6 +168,19 @@ def write_image(
             start = (evaluation.end + slot.first_block) * BLOCK_BYTES
             image[start : start + slot.blocks * BLOCK_BYTES] = _slot_bytes(slot, payload)
     return bytes(image)
+
+
+def image_blocks(image: Path) -> int:
+    """How many blocks an image in a file has.
+
+    Raises:
+        DeviceError: the file is no storage image.
+    """
+    try:
+        with image.open("rb") as file:
+            return _read_header(image, file).blocks
+    except OSError as error:
+        raise _unreadable(image, error) from error
 
 
 def read_request(image: Path) -> RunRequest:
@@ -210,7 +235,7 @@ def read_slots(
             raise DeviceError(f"{image}: the slot of {slot.tensor!r} is corrupt", *_REBUILD)
         tensor = tensors[slot.tensor]
         values[slot.tensor, slot.purpose] = np.frombuffer(
-            payload, _NUMPY_TYPES[tensor.dtype]
+            payload, NUMPY_TYPES[tensor.dtype]
         ).reshape(tensor.shape)
     return values
 
@@ -236,7 +261,7 @@ def read_samples(image: Path, program: Program) -> Samples:
     """
     header, content = _read(image)
     columns_bytes = [t.size_bytes // program.batch for t in (program.input, program.label)]
-    record_blocks = -(-sum(columns_bytes) // BLOCK_BYTES)
+    record_blocks = _record_blocks(program)
     if any(r.record_blocks != record_blocks for r in (header.training, header.held_out)):
         raise _other_layout(image)
 
@@ -248,7 +273,7 @@ def read_samples(image: Path, program: Program) -> Samples:
         start = 0
         for tensor, size in zip((program.input, program.label), columns_bytes, strict=True):
             part = np.ascontiguousarray(raw[:, start : start + size])
-            typed = part.view(_NUMPY_TYPES[tensor.dtype])
+            typed = part.view(NUMPY_TYPES[tensor.dtype])
             columns.append(typed.reshape(region.samples, *tensor.shape[1:]))
             start += size
         return columns[0], columns[1]
@@ -283,23 +308,31 @@ def _other_layout(image: Path) -> DeviceError:
     return DeviceError(f"{image} is the storage image of another build", *_REBUILD)
 
 
-def _records(
-    program: Program, x: Array, y: Array
-) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
-    """One row of whole blocks per sample: features, target, padding."""
-    parts = []
-    for values, tensor in ((x, program.input), (y, program.label)):
-        typed = np.ascontiguousarray(values, _NUMPY_TYPES[tensor.dtype])
-        parts.append(typed.reshape(len(values), -1).view(np.uint8).reshape(len(values), -1))
-    content = np.concatenate(parts, axis=1)
-    padding = -content.shape[1] % BLOCK_BYTES
-    return np.pad(content, ((0, 0), (0, padding)))
+def _record_blocks(program: Program) -> int:
+    """Blocks that one sample takes: its features, its target, and padding."""
+    values = (program.input.size_bytes + program.label.size_bytes) // program.batch
+    return -(-values // BLOCK_BYTES)
+
+
+def _write_records(
+    image: bytearray, region: _Region, program: Program, samples: tuple[Array, Array]
+) -> None:
+    """Put samples into their region, one row of whole blocks each. Nothing large is copied."""
+    size = region.samples * region.record_blocks * BLOCK_BYTES
+    rows = np.frombuffer(image, np.uint8, size, region.first_block * BLOCK_BYTES)
+    rows = rows.reshape(region.samples, region.record_blocks * BLOCK_BYTES)
+    start = 0
+    for values, tensor in zip(samples, (program.input, program.label), strict=True):
+        typed = np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype])
+        size = tensor.size_bytes // program.batch
+        rows[:, start : start + size] = typed.view(np.uint8).reshape(region.samples, size)
+        start += size
 
 
 def _payload(tensor: Tensor, value: Array | None) -> bytes:
     if value is None:
         return bytes(tensor.size_bytes)
-    return np.ascontiguousarray(value, _NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape).tobytes()
+    return np.ascontiguousarray(value, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape).tobytes()
 
 
 def _slot_bytes(slot: Slot, payload: bytes) -> bytes:

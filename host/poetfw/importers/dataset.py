@@ -85,13 +85,14 @@ def _npz(path: Path, model: Model) -> DataSet:
     arrays = read_npz(path, required=("x", "y"), optional=("x_test", "y_test"))
     if ("x_test" in arrays) != ("y_test" in arrays):
         raise DataError(f"{path}: x_test and y_test must come together, or not at all")
-    x = _features(path, "x", arrays["x"], model)
-    y = _targets(path, "y", arrays["y"], len(x), model)
+    # What has been converted is let go of: a data set may be as large as half of the memory.
+    x = _features(path, "x", arrays.pop("x"), model)
+    y = _targets(path, "y", arrays.pop("y"), len(x), model)
     if "x_test" not in arrays:
         train, test = split(y, len(x))
         return DataSet(str(path), x[train], y[train], x[test], y[test])
-    x_test = _features(path, "x_test", arrays["x_test"], model)
-    y_test = _targets(path, "y_test", arrays["y_test"], len(x_test), model)
+    x_test = _features(path, "x_test", arrays.pop("x_test"), model)
+    y_test = _targets(path, "y_test", arrays.pop("y_test"), len(x_test), model)
     return DataSet(str(path), x, y, x_test, y_test)
 
 
@@ -141,7 +142,7 @@ def _targets(
             f"{path}: {key} holds labels from {array.min()} to {array.max()}, but model "
             f"{model.name!r} has classes 0 to {model.classes - 1}"
         )
-    return array.astype(np.int32)
+    return array.astype(np.int32, copy=False)
 
 
 def _floats(path: Path, key: str, array: NDArray[np.generic]) -> Features:
@@ -150,7 +151,7 @@ def _floats(path: Path, key: str, array: NDArray[np.generic]) -> Features:
     if not len(array):
         raise DataError(f"{path}: {key} holds no samples")
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused below
-        values = array.astype(np.float32)
+        values = array.astype(np.float32, copy=False)
     finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if not finite.all():
         raise DataError(

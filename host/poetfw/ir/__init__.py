@@ -1,5 +1,6 @@
 """The typed intermediate representation: tensors, ops and graphs."""
 
 from poetfw.ir.graph import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ir.names import FreshNames
 
-__all__ = ["Attribute", "Dtype", "Graph", "Op", "Role", "Tensor"]
+__all__ = ["Attribute", "Dtype", "FreshNames", "Graph", "Op", "Role", "Tensor"]

@@ -22,6 +22,9 @@ Attribute = int | float | tuple[int, ...]
 
 SCHEMA_VERSION = 1
 
+LARGEST_TENSOR_BYTES = 2**40
+"""A tensor may have so many bytes: more than any machine's RAM."""
+
 
 class Dtype(StrEnum):
     """Element type of a tensor."""
@@ -82,6 +85,11 @@ class Tensor:
         if any(extent < 1 for extent in self.shape):
             raise ModelError(
                 f"tensor {self.name!r} has shape {list(self.shape)}: every extent must be 1 or more"
+            )
+        if self.size_bytes > LARGEST_TENSOR_BYTES:
+            raise ModelError(
+                f"tensor {self.name!r} has shape {list(self.shape)}: {self.size_bytes:,} bytes are "
+                f"more than any board has"
             )
 
     @property

@@ -21,6 +21,7 @@ from poetfw.memory.banks import Bank, BankUse
 from poetfw.memory.checks import check_buffer, find_fixed_clash
 from poetfw.memory.problem import Buffer, Placement
 from poetfw.output_file import replace_file
+from poetfw.reading import read_bytes
 
 _REQUIRED = ("id", "lower", "upper", "size")
 _OPTIONAL = ("alignment", "offset", "bank")
@@ -41,7 +42,7 @@ def read_buffers(path: Path, banks: Sequence[Bank] = ()) -> list[Buffer]:
             file, the line and what was expected.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
     except OSError as error:
         raise ProblemError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

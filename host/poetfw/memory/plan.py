@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from poetfw.errors import InfeasibleError
+from pydantic import TypeAdapter, ValidationError
+
+from poetfw.errors import InfeasibleError, PlanError
 from poetfw.ir import Graph, Op, Tensor
 from poetfw.limits import Deadline, Work
 from poetfw.memory.placement import WORK_LIMIT, place
@@ -73,6 +75,21 @@ class MemoryPlan:
     def to_json(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> MemoryPlan:
+        """The plan that `to_json` wrote.
+
+        Raises:
+            PlanError: the document is not such a plan.
+        """
+        try:
+            plan: MemoryPlan = TypeAdapter(MemoryPlan).validate_python(
+                {key: value for key, value in document.items() if key != "schema_version"}
+            )
+        except ValidationError as error:
+            raise PlanError(f"the memory plan is malformed: {error}") from error
+        return plan
 
 
 def resident_bytes(persistent: Iterable[Tensor], block_bytes: int) -> int:

@@ -17,6 +17,10 @@ ends early.
 Independence. Where no unplaced buffer crosses from one section to the next, the rest falls into
 parts, solved one after the other; the choices made in a solved part are never revisited.
 
+A node of the search is a part, the buffers left in it, and what is settled: floors, slack, and the
+trail back. A choice is a node with cases still to try. A node is pruned if it is known as hopeless
+or if the section chosen has no case; `_possible` says which cases are none.
+
 Memory. What remains to be decided, slack included, depends on the floors and the unplaced buffers
 only, so states proven hopeless are remembered, across restarts with other orders.
 
@@ -58,29 +62,116 @@ class Outcome(Enum):
 
 
 @dataclass(slots=True)
-class _Choice:
-    """A node with cases left: where it stands and what it takes to come back to it."""
+class _Part:
+    """Sections [lo, hi) that no unplaced buffer leaves.
 
-    trail_height: int
+    Attributes:
+        lo: first section.
+        hi: end.
+        left: the buffers to place there, as a mask, when the part is begun.
+        height: how many choices to keep then: those above were made in a part that is solved.
+        after: the part to solve next.
+    """
+
+    lo: int
+    hi: int
+    left: int
+    height: int
+    after: _Part | None
+
+
+@dataclass(slots=True)
+class _Branching:
+    """What may lie next on one section of a node.
+
+    Attributes:
+        cases: buffers that may come to lie at its floor, or `_WASTE`; the best one last.
+        section: where.
+        floor: in units.
+        wasted_to: where the section goes on if no buffer lies at its floor, in units.
+    """
+
     cases: list[int]
     section: int
     floor: int
     wasted_to: int
-    lo: int
-    hi: int
+
+
+@dataclass(slots=True)
+class _Choice:
+    """A node with cases to try yet, and what it takes to come back to it."""
+
+    branching: _Branching
+    trail_height: int
+    part: _Part
     left: int
-    waiting: _Part | None
     key: tuple[int, tuple[int, ...]]
 
-
-_Part = tuple[int, int, int, int, "_Part | None"]
-"""Sections [lo, hi), the unplaced buffers in them, the choices to keep once begun, the next."""
 
 _WASTE = -1
 """The case that none of the confined buffers lies at the floor of the section."""
 
 _NEVER = 1 << 62
 """Higher than any address."""
+
+
+class _Settled:
+    """What is settled at a node of the search, and the way back to the nodes above.
+
+    Args:
+        slack: of each section, in units.
+        fixed: the extents [begin, end) of the fixed buffers of each section, ascending.
+
+    Attributes:
+        floors: below which each section is settled, in units.
+        slack: the units that each section can still afford to waste.
+        trail: what was lifted: sections [begin, end), their floor before, units wasted on each.
+    """
+
+    __slots__ = ("_fixed", "_has_fixed", "floors", "slack", "trail")
+
+    def __init__(self, slack: list[int], fixed: list[list[tuple[int, int]]]) -> None:
+        self._fixed = fixed
+        self._has_fixed = any(fixed)
+        self.slack = slack.copy()
+        self.floors = [0] * len(slack)
+        self.trail: list[tuple[int, int, int, int]] = []
+        self._settle(0, len(slack))
+
+    def lift(self, begin: int, end: int, top: int, waste: int) -> None:
+        """Settle the sections [begin, end), all at one floor, up to `top`.
+
+        Args:
+            begin: first section.
+            end: end.
+            top: new floor.
+            waste: units of each section that nothing lies in.
+        """
+        floors = self.floors
+        self.trail.append((begin, end, floors[begin], waste))
+        if waste:
+            for s in range(begin, end):
+                self.slack[s] -= waste
+        floors[begin:end] = [top] * (end - begin)
+        if self._has_fixed:
+            self._settle(begin, end)
+
+    def undo(self, height: int) -> None:
+        """Go back to where the trail had so many entries."""
+        trail, floors = self.trail, self.floors
+        while len(trail) > height:
+            begin, end, floor, waste = trail.pop()
+            floors[begin:end] = [floor] * (end - begin)
+            if waste:
+                for s in range(begin, end):
+                    self.slack[s] += waste
+
+    def _settle(self, begin: int, end: int) -> None:
+        """Lift sections over the fixed buffers that begin right at their floors."""
+        for s in range(begin, end):
+            for start, stop in self._fixed[s]:
+                if start == self.floors[s]:
+                    self.floors[s] = stop
 
 
 class Search:
@@ -144,11 +235,11 @@ class Search:
             extents.sort()
         self._has_fixed = any(self._fixed)
 
-        twins: dict[tuple[int, int, int, int], int] = {}
-        self._twin = [
-            twins.setdefault((*self.spans[i], b.size, b.alignment), i)
-            for i, b in enumerate(self.buffers)
-        ]
+        kinds = [(*self.spans[i], b.size, b.alignment) for i, b in enumerate(self.buffers)]
+        twins = dict.fromkeys(kinds, 0)
+        for i, kind in enumerate(kinds):
+            twins[kind] |= 1 << i
+        self._twins = [twins[kind] for kind in kinds]
         self._hopeless: set[tuple[int, tuple[int, ...]]] = set()
 
     def run(
@@ -167,110 +258,66 @@ class Search:
         """
         if self._too_high or min(self._slack) < 0:
             return Outcome.EXHAUSTED
-        spans, size, align, crosses = self.spans, self._size, self._align, self._crosses
-        slack = self._slack.copy()
-        floors = [0] * self._count
-        if self._has_fixed:
-            for s in range(self._count):
-                floors[s] = self._settle(s, 0)
-        placed_at = [0] * len(spans)
-        trail: list[tuple[int, int, int, int]] = []
+        limit = self.states + state_limit
+        settled = _Settled(self._slack, self._fixed)
+        placed_at = [0] * len(self.buffers)
         choices: list[_Choice] = []
-        waiting = self._split(0, self._count, (1 << len(spans)) - 1, 1, self._count - 1, 0, None)
-        lo = hi = left = states = 0
-        while True:
-            if not left:
-                if waiting is None:
-                    for i, b in enumerate(self.buffers):
-                        self.offsets[b.id] = placed_at[i] * self._unit
-                    self.states += states
-                    return Outcome.FOUND
-                lo, hi, left, height, waiting = waiting
-                del choices[height:]
-            states += 1
-            if states > state_limit or (not states & 255 and deadline.has_passed()):
-                self.states += states
+        whole = _Part(0, self._count, (1 << len(self.buffers)) - 1, 0, None)
+        part = self._split(whole, whole.left, 0)
+        left = part.left if part else 0
+        while part:
+            self.states += 1
+            if self.states > limit or (not self.states & 255 and deadline.has_passed()):
                 return Outcome.LIMIT
 
-            key = (left, tuple(floors[lo:hi]))
-            if key in self._hopeless:
-                cases: list[int] = []
-            else:
-                cases, section, floor, wasted_to = self._branch(
-                    lo, hi, left, floors, slack, rank, look
-                )
-            if len(cases) > 1:
-                choices.append(
-                    _Choice(
-                        len(trail), cases, section, floor, wasted_to, lo, hi, left, waiting, key
-                    )
-                )
-            elif not cases:
-                while choices and not choices[-1].cases:
-                    if len(self._hopeless) < _LARGEST_MEMORY:
-                        self._hopeless.add(choices[-1].key)
-                    choices.pop()
-                if not choices:
-                    self.states += states
+            key = (left, tuple(settled.floors[part.lo : part.hi]))
+            branching = None
+            if key not in self._hopeless:
+                branching = self._branch(part, left, settled, rank, look)
+            if not branching:
+                choice = self._last_open(choices)
+                if not choice:
                     return Outcome.EXHAUSTED
-                choice = choices[-1]
-                while len(trail) > choice.trail_height:
-                    begin, end, floor, waste = trail.pop()
-                    floors[begin:end] = [floor] * (end - begin)
-                    if waste:
-                        for s in range(begin, end):
-                            slack[s] += waste
-                cases, section, floor, wasted_to = (
-                    choice.cases, choice.section, choice.floor, choice.wasted_to,
-                )  # fmt: skip
-                lo, hi, left, waiting = choice.lo, choice.hi, choice.left, choice.waiting
+                settled.undo(choice.trail_height)
+                branching, part, left = choice.branching, choice.part, choice.left
+            elif len(branching.cases) > 1:
+                choices.append(_Choice(branching, len(settled.trail), part, left, key))
 
-            case = cases.pop()
+            case, floor = branching.cases.pop(), branching.floor
             if case == _WASTE:
-                begin, end, top, waste = section, section + 1, wasted_to, wasted_to - floor
-            else:
-                begin, end = spans[case]
-                waste = -floor % align[case]
-                placed_at[case] = floor + waste
-                top = floor + waste + size[case]
-            trail.append((begin, end, floor, waste))
-            if waste:
-                for s in range(begin, end):
-                    slack[s] -= waste
-            floors[begin:end] = [top] * (end - begin)
-            if self._has_fixed:
-                for s in range(begin, end):
-                    floors[s] = self._settle(s, top)
-            if case != _WASTE:
-                left ^= 1 << case
-                for s in range(begin - 1 if begin > lo else begin, end if end < hi else end - 1):
-                    if not crosses[s] & left:
-                        waiting = self._split(
-                            lo, hi, left, begin if begin > lo else begin + 1,
-                            end if end < hi else end - 1, len(choices), waiting,
-                        )  # fmt: skip
-                        left = 0
-                        break
+                section, top = branching.section, branching.wasted_to
+                settled.lift(section, section + 1, top, top - floor)
+                continue
+            begin, end = self.spans[case]
+            waste = -floor % self._align[case]
+            placed_at[case] = floor + waste
+            settled.lift(begin, end, floor + waste + self._size[case], waste)
+            left ^= 1 << case
+            if not left or self._falls_apart(part, left, begin, end):
+                part = self._split(part, left, len(choices))
+                if part:
+                    left = part.left
+                    del choices[part.height :]
+        for i, b in enumerate(self.buffers):
+            self.offsets[b.id] = placed_at[i] * self._unit
+        return Outcome.FOUND
+
+    def _last_open(self, choices: list[_Choice]) -> _Choice | None:
+        """The last choice with cases left; those above it are dropped, and hopeless from now on."""
+        while choices and not choices[-1].branching.cases:
+            if len(self._hopeless) < _LARGEST_MEMORY:
+                self._hopeless.add(choices[-1].key)
+            choices.pop()
+        return choices[-1] if choices else None
 
     def _branch(
-        self,
-        lo: int,
-        hi: int,
-        left: int,
-        floors: list[int],
-        slack: list[int],
-        rank: Sequence[float],
-        look: Look,
-    ) -> tuple[list[int], int, int, int]:
-        """The cases at the section that has the fewest, the best one last.
-
-        Returns:
-            The cases (none: a dead end), the section, its floor, and where the waste would end.
-        """
-        covers = self._covers
+        self, part: _Part, left: int, settled: _Settled, rank: Sequence[float], look: Look
+    ) -> _Branching | None:
+        """The cases at the section that has the fewest; None at a dead end."""
+        slack, covers = settled.slack, self._covers
         fewest = _NEVER
         section = floor = wasted_to = a = b = here = confined = 0
-        for begin, end, level, wall in _valleys(lo, hi, floors, look):
+        for begin, end, level, wall in _valleys(part.lo, part.hi, settled.floors, look):
             within = left & self._begins_from[begin] & self._ends_by[end]
             for s in range(begin, end):
                 mask = within & covers[s]
@@ -291,22 +338,39 @@ class Search:
                         break
             if fewest <= 1:
                 break
+        cases = self._possible(here, a, b, floor, confined, slack)
+        if len(cases) > 1:
+            cases.sort(key=rank.__getitem__, reverse=True)
+        if wasted_to:
+            cases.insert(0, _WASTE)
+        return _Branching(cases, section, floor, wasted_to) if cases else None
+
+    def _possible(
+        self, here: int, a: int, b: int, floor: int, confined: int, slack: list[int]
+    ) -> list[int]:
+        """Those of the buffers `here` that may lie at the floor of the valley [a, b).
+
+        Left out is a buffer that is like one already in, that cuts off a section without slack
+        which nothing else could fill, that would end above the capacity, that needs more padding
+        than there is slack, or that a fixed buffer is in the way of.
+        """
         cases: list[int] = []
-        seen = set()
+        seen = 0
         while here:
             bit = here & -here
             here ^= bit
             i = bit.bit_length() - 1
-            if self._twin[i] in seen:
+            if seen & self._twins[i]:
                 continue
-            seen.add(self._twin[i])
+            seen |= bit
             begin, end = self.spans[i]
             # What is cut off beside it must be filled too, where nothing may be wasted.
             if begin > a and not slack[begin - 1]:
-                if not confined & self._ends_by[begin] & covers[begin - 1]:
+                if not confined & self._ends_by[begin] & self._covers[begin - 1]:
                     continue
-            if end < b and not slack[end] and not confined & self._begins_from[end] & covers[end]:
-                continue
+            if end < b and not slack[end]:
+                if not confined & self._begins_from[end] & self._covers[end]:
+                    continue
             waste = -floor % self._align[i]
             if floor + waste > self._highest[i]:
                 continue
@@ -316,10 +380,7 @@ class Search:
             if self._has_fixed and self._is_blocked(i, floor, floor + waste + self._size[i]):
                 continue
             cases.append(i)
-        cases.sort(key=rank.__getitem__, reverse=True)
-        if wasted_to:
-            cases.insert(0, _WASTE)
-        return cases, section, floor, wasted_to
+        return cases
 
     def _waste_to(self, section: int, floor: int, wall: int, confined: int, a: int, b: int) -> int:
         """The lowest address at which a section goes on, if nothing is placed at its floor.
@@ -332,45 +393,49 @@ class Search:
             beside = confined & ~self._covers[section]
             if beside:
                 smallest = (beside & -beside).bit_length() - 1
-                address = min(address, floor + self._size[smallest])
+                if floor + self._size[smallest] < address:
+                    address = floor + self._size[smallest]
             if self._has_fixed:
                 for s in range(a, b):
                     for _, end in self._fixed[s]:
-                        if end > floor:
-                            address = min(address, end)
+                        if floor < end < address:
+                            address = end
         if self._has_fixed:
             for start, _ in self._fixed[section]:
-                if start > floor:
-                    address = min(address, start)
+                if floor < start < address:
+                    address = start
         return address
 
-    def _split(
-        self,
-        lo: int,
-        hi: int,
-        left: int,
-        begin: int,
-        end: int,
-        height: int,
-        waiting: _Part | None,
-    ) -> _Part | None:
-        """Put the independent parts of [lo, hi), cut within [begin, end], before what waits."""
-        cuts = [lo, *(s for s in range(begin, end + 1) if not self._crosses[s - 1] & left), hi]
-        parts = []
-        for start, stop in pairwise(cuts):
-            part = left & self._begins_from[start] & self._ends_by[stop]
-            if part:
-                parts.append((part.bit_count(), start, stop, part))
-        for _, start, stop, part in sorted(parts, reverse=True):
-            waiting = (start, stop, part, height, waiting)
-        return waiting
+    def _falls_apart(self, part: _Part, left: int, begin: int, end: int) -> bool:
+        """Whether no buffer left crosses some boundary in [begin, end] within the part."""
+        crosses = self._crosses
+        if begin == part.lo:
+            begin += 1
+        if end == part.hi:
+            end -= 1
+        for s in range(begin - 1, end):
+            if not crosses[s] & left:
+                return True
+        return False
 
-    def _settle(self, section: int, floor: int) -> int:
-        """The floor above the fixed buffers that begin right there."""
-        for start, end in self._fixed[section]:
-            if start == floor:
-                floor = end
-        return floor
+    def _split(self, part: _Part, left: int, height: int) -> _Part | None:
+        """Cut a part in which there are still buffers left into independent ones.
+
+        Returns:
+            The one to begin with, that with the fewest buffers; if there is none, what was to
+            come after the part.
+        """
+        crosses = self._crosses
+        cuts = [s for s in range(part.lo + 1, part.hi) if not crosses[s - 1] & left]
+        after = part.after
+        pieces = []
+        for lo, hi in pairwise([part.lo, *cuts, part.hi]):
+            inside = left & self._begins_from[lo] & self._ends_by[hi]
+            if inside:
+                pieces.append((inside.bit_count(), lo, hi, inside))
+        for _, lo, hi, inside in sorted(pieces, reverse=True):
+            after = _Part(lo, hi, inside, height, after)
+        return after
 
     def _is_blocked(self, i: int, begin: int, end: int) -> bool:
         """Whether fixed buffers have units of [begin, end) while buffer i is live."""
@@ -392,18 +457,15 @@ def _valleys(lo: int, hi: int, floors: list[int], look: Look) -> list[tuple[int,
         wall = min(floors[a - 1] if a > lo else _NEVER, floors[b] if b < hi else _NEVER)
         return [(a, b, floor, wall)]
     found = []
-    before = _NEVER
     a = lo
-    while a < hi:
-        floor = floors[a]
-        b = a + 1
-        while b < hi and floors[b] == floor:
-            b += 1
-        after = floors[b] if b < hi else _NEVER
-        if floor < before and floor < after:
-            found.append((a, b, floor, min(before, after)))
-        before = floor
-        a = b
+    before, floor = _NEVER, floors[lo]
+    for b in [s for s in range(lo + 1, hi) if floors[s] != floors[s - 1]]:
+        after = floors[b]
+        if before > floor < after:
+            found.append((a, b, floor, before if before < after else after))
+        a, before, floor = b, floor, after
+    if before > floor:
+        found.append((a, hi, floor, before))
     if look is Look.NARROWEST:
         return [min(found, key=lambda valley: valley[1] - valley[0])]
     return found

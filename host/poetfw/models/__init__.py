@@ -1,6 +1,6 @@
 """The built-in models, and what a model is."""
 
-from poetfw.models.builder import GraphBuilder
+from poetfw.models.builder import GraphBuilder, TooManyOpsError
 from poetfw.models.model import Model
 from poetfw.models.weights import DrawnWeights, Weights
 from poetfw.models.zoo import DEFAULT_MODEL, MODELS, build_model
@@ -11,6 +11,7 @@ __all__ = [
     "DrawnWeights",
     "GraphBuilder",
     "Model",
+    "TooManyOpsError",
     "Weights",
     "build_model",
 ]

@@ -8,11 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.models.weights import Weights
 from poetfw.ops import infer_output
 
 LARGEST_BATCH = 65_536
+
+MOST_OPS = 1_000
+"""A model may have so many ops. What orders them takes time and memory by the square of that."""
+
+
+class TooManyOpsError(ModelError):
+    """A model has more than `MOST_OPS` ops."""
 
 
 class GraphBuilder:
@@ -38,6 +45,7 @@ class GraphBuilder:
         self._name = name
         self._tensors: dict[str, Tensor] = {}
         self._ops: dict[str, Op] = {}
+        self._names = FreshNames()
         self.weights: dict[str, NDArray[np.float32]] = {}
         self.input = self._add_tensor(Tensor(input_name, tuple(input_shape), dtype, Role.INPUT))
 
@@ -69,8 +77,12 @@ class GraphBuilder:
         Where the name is taken already, a number is put behind it.
 
         Raises:
-            ModelError: the inputs or attributes do not fit the operator.
+            ModelError: the inputs or attributes do not fit the operator, or there are too many ops.
         """
+        if len(self._ops) == MOST_OPS:
+            raise TooManyOpsError(
+                f"model {self._name!r} has more than {MOST_OPS:,} ops: poetfw trains none so large"
+            )
         name = self._fresh(name)
         op = Op(name, kind, tuple(inputs), name, attributes or {})
         output = infer_output(op, [self._tensors[i] for i in inputs], Role.ACTIVATION)
@@ -97,7 +109,4 @@ class GraphBuilder:
         return tensor.name
 
     def _fresh(self, name: str) -> str:
-        candidate, number = name, 2
-        while candidate in self._tensors or candidate in self._ops:
-            candidate, number = f"{name} ({number})", number + 1
-        return candidate
+        return self._names.fresh(name, self._tensors, self._ops)

@@ -31,6 +31,7 @@ class Model:
         description: one line for people.
         optimizer: settings that train it well.
         epochs: passes over the data set that train it well.
+        warnings: what may make it another network than its author means, for people.
 
     Raises:
         ModelError: a check failed.
@@ -42,6 +43,7 @@ class Model:
     description: str
     optimizer: Sgd = field(default_factory=Sgd)
     epochs: int = 3
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_shapes(self.graph)
@@ -111,6 +113,17 @@ class Model:
     def classes(self) -> int | None:
         """How many classes it tells apart; None where it does not classify."""
         return self.output.shape[1] if self.loss == "softmax_cross_entropy" else None
+
+    @property
+    def layers(self) -> dict[str, int]:
+        """How many ops have parameters, by kind.
+
+        Beside convolutions, batch norms are counted even where there are none: they may be missing.
+        """
+        trained = {tensor.name for tensor in self.graph.with_role(Role.PARAMETER)}
+        kinds = [op.kind for op in self.graph.ops if not trained.isdisjoint(op.inputs)]
+        shown = sorted(set(kinds) | ({"batch_norm"} if "conv2d" in kinds else set()))
+        return {kind: kinds.count(kind) for kind in shown}
 
     @property
     def parameter_count(self) -> int:

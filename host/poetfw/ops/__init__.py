@@ -1,31 +1,8 @@
-"""The operators, one file per family."""
+"""The operators, one file per family. Importing the package registers those of all its files."""
 
-from poetfw.ops import (
-    accuracy,
-    arrangement,
-    avg_pool2d,
-    batch_norm,
-    broadcast,
-    clip_norm,
-    conv2d,
-    elementwise,
-    embedding,
-    gelu,
-    layer_norm,
-    linear,
-    load,
-    matmul,
-    max_pool2d,
-    mse,
-    multiply,
-    relu,
-    scale,
-    sgd,
-    sigmoid,
-    softmax,
-    softmax_cross_entropy,
-    tanh,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from poetfw.ops.base import (
     KINDS,
     Array,
@@ -50,32 +27,11 @@ __all__ = [
     "Shape",
     "Tape",
     "Work",
-    "accuracy",
-    "arrangement",
-    "avg_pool2d",
-    "batch_norm",
-    "broadcast",
     "check_shapes",
-    "clip_norm",
-    "conv2d",
-    "elementwise",
-    "embedding",
-    "gelu",
     "infer_output",
     "kind_of",
     "kinds_without_kernel",
-    "layer_norm",
-    "linear",
-    "load",
-    "matmul",
-    "max_pool2d",
-    "mse",
-    "multiply",
-    "relu",
-    "scale",
-    "sgd",
-    "sigmoid",
-    "softmax",
-    "softmax_cross_entropy",
-    "tanh",
 ]
+
+for _module in sorted(found.name for found in iter_modules(__path__)):
+    import_module(f"{__name__}.{_module}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.ops.base import Array, Kernel, OpKind, Work, bytes_of, register
+from poetfw.ops.base import Array, Kernel, OpKind, Shape, Work, bytes_of, register
 from poetfw.ops.softmax_cross_entropy import expect_classified
 
 
@@ -26,6 +26,9 @@ class CorrectCount(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
         logits, labels = inputs
         updates[0][...] = (logits.argmax(axis=1) == labels).sum()
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)

@@ -112,6 +112,9 @@ class Slice(OpKind):
         rows = range(start, start + op.integer("length"))
         return inputs[0].take(rows, axis=op.integer("axis"))
 
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
+
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=0, bytes_moved=2 * bytes_of(output))
 
@@ -167,6 +170,9 @@ class SliceBackward(OpKind):
         dx, dy = graph.by_name[op.output], graph.by_name[op.inputs[0]]
         length = dy.shape[op.integer("axis")]
         return _slice_kernel(op, "poet_slice_backward_f32", dx.shape, op.integer("start"), length)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=0, bytes_moved=bytes_of(*inputs, output))

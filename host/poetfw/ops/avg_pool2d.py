@@ -77,6 +77,10 @@ class AvgPool2d(OpKind):
         y: Array = Window.of(op).patches(x).sum(axis=(4, 5)) / _divisors(op, x.shape, x)
         return y
 
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        height, width = Window.of(op).kernel
+        return height + width - 1
+
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return _window_work(op, bytes_of(*inputs, output), pooled_shape(op, inputs[0].shape))
 
@@ -114,6 +118,10 @@ class AvgPool2dBackward(OpKind):
         shares = (dy / _divisors(op, shape, dy))[..., np.newaxis, np.newaxis]
         return window.scatter(np.broadcast_to(shares, (*dy.shape, *window.kernel)), shape)
 
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        height, width = Window.of(op).overlaps
+        return height * width
+
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return _window_work(op, bytes_of(*inputs, output), inputs[0].shape)
 
@@ -145,6 +153,10 @@ class GlobalAvgPool(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         y: Array = inputs[0].mean(axis=(2, 3), keepdims=True)
         return y
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        _, _, height, width = inputs[0]
+        return height + width - 1
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
@@ -181,6 +193,9 @@ class GlobalAvgPoolBackward(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         shape = op.integers("input_shape")
         return np.broadcast_to(inputs[0] / (shape[2] * shape[3]), shape).copy()
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 1
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         assert output is not None

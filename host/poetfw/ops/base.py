@@ -1,7 +1,7 @@
 """What an operator is: shape rule, gradient rule, reference, work, and its C kernel.
 
-Adding an operator takes one file in this folder, which registers its kinds, and one C file in
-`firmware_templates/kernels/` that holds the kernels its `Kernel` bindings name.
+Adding an operator takes one file in this folder, which registers its kinds, and one C file with its
+header in `firmware_templates/kernels/` that holds the kernels its `Kernel` bindings name.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
+
+LARGEST_INTEGER = 2**31 - 1
+"""No attribute of an op may be larger: a kernel's constants are 32-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +110,14 @@ class OpKind(ABC):
     pointwise: ClassVar[bool] = False
     """Whether each element of its output comes from that of its one input at the same place, so
     that it may as well run on the input under another shape."""
+    onnx: ClassVar[str | None] = None
+    """The ONNX operator, one without attributes, that computes the same from the same inputs; None
+    where there is none, or where reading it takes a rule of its own in `poetfw.importers.onnx`."""
     has_kernel: ClassVar[bool] = True
     """Whether a device can run it."""
+    cancels: ClassVar[bool] = True
+    """Whether it adds terms of both signs: its rounding errors are then in proportion to what the
+    result is for inputs without signs, not to the result."""
     fused_update: ClassVar[str | None] = None
     """The op that applies its output, where that is a parameter's whole gradient, without storing
     it: one with its inputs and attributes, those of `sgd` too, and what `sgd` updates."""
@@ -141,6 +152,55 @@ class OpKind(ABC):
     def workspace_bytes(self, op: Op, graph: Graph) -> int:
         """Scratch it needs while it runs."""
         return self.kernel(op, graph).workspace_bytes
+
+    def results(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """What `compute` comes to: the output, if there is one, and then what `updates` become."""
+        updated = [value.copy() for value in updates]
+        output = self.compute(op, inputs, updated)
+        return tuple(updated) if output is None else (output, *updated)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        """How many roundings any term of its results goes through in the kernel, at most.
+
+        0 for an op that only moves elements, which must be exact. By default as many as there are
+        multiply-accumulates to an element of the result, which is enough for a sum in any order,
+        and two more, for a bias and a division.
+
+        Args:
+            op: the op.
+            inputs: shapes of its inputs.
+        """
+        tensors = [Tensor(name, shape) for name, shape in zip(op.inputs, inputs, strict=True)]
+        output = infer_output(op, tensors, Role.ACTIVATION)
+        elements = max(tensor.elements for tensor in ([output] if output else tensors))
+        return -(-self.work(op, tensors, output).macs // elements) + 2
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """How far each element of a device's results may lie from `results`, in float64.
+
+        A device calculates in float32 on the same inputs; the bound covers every rounding of a
+        kernel that is right, and little more. By default that of sums of products: gamma_n times
+        the results, for n `roundings`, taken of the inputs' magnitudes where terms may cancel
+        (Higham, section 3.1). An op that is no such sum states its own.
+
+        Args:
+            op: the op.
+            inputs: what it read, in float64, or int32 for classes.
+            updates: what it updated, as that was before, in float64.
+        """
+        count = self.roundings(op, [value.shape for value in inputs])
+        if count == 0:
+            return tuple(np.zeros_like(value) for value in self.results(op, inputs, updates))
+        if self.cancels:
+            inputs, updates = [[magnitude(v) for v in values] for values in (inputs, updates)]
+        return tuple(
+            gamma(count) * np.abs(value) + SMALLEST_NORMAL
+            for value in self.results(op, inputs, updates)
+        )
 
     def offset_bytes(self, op: Op, x: Tensor) -> int | None:
         """Where its output begins in the bytes of its input x, if it is a run of them; else None.
@@ -323,7 +383,7 @@ def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -
     """The attribute `name`: a tuple of `count` (None: any number of) ints of at least `minimum`.
 
     Raises:
-        ModelError: it is missing or something else.
+        ModelError: it is missing, something else, or beyond `LARGEST_INTEGER`.
     """
     value = op.attributes.get(name)
     if (
@@ -336,6 +396,7 @@ def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -
             f"op {op.name!r} ({op.kind}) needs attribute {name!r} to be {many}ints of at least "
             f"{minimum}, not {value!r}"
         )
+    _expect_small(op, name, value)
     return value
 
 
@@ -343,7 +404,7 @@ def expect_integer(op: Op, name: str, minimum: int, maximum: int | None = None) 
     """The attribute `name`: an int within [minimum, maximum].
 
     Raises:
-        ModelError: it is missing or something else.
+        ModelError: it is missing, something else, or beyond `LARGEST_INTEGER`.
     """
     value = op.attributes.get(name)
     if not isinstance(value, int) or value < minimum or (maximum is not None and value > maximum):
@@ -352,7 +413,16 @@ def expect_integer(op: Op, name: str, minimum: int, maximum: int | None = None) 
             f"op {op.name!r} ({op.kind}) needs attribute {name!r} to be an int {wanted}, "
             f"not {value!r}"
         )
+    _expect_small(op, name, (value,))
     return value
+
+
+def _expect_small(op: Op, name: str, values: Sequence[int]) -> None:
+    if any(value > LARGEST_INTEGER for value in values):
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) has attribute {name!r} beyond {LARGEST_INTEGER}: "
+            f"{max(values)}"
+        )
 
 
 def expect_number(op: Op, name: str, minimum: float, maximum: float = math.inf) -> float:

@@ -35,6 +35,7 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 
 
 def _image(shape: Shape) -> Shape:
@@ -52,6 +53,12 @@ def _per_channel(pair: Array, rank: int) -> tuple[Array, Array]:
     """The rows of [2, C], each broadcasting over a tensor of this rank."""
     shape = (1, -1) + (1,) * (rank - 2)
     return pair[0].reshape(shape), pair[1].reshape(shape)
+
+
+def _additions(shape: Shape) -> int:
+    """Additions that an element goes through where a kernel adds up a channel: by rows first."""
+    batch, _, height, width = _image(shape)
+    return (width - 1) + (batch * height - 1)
 
 
 def _channel_sum(x: Array) -> Array:
@@ -143,6 +150,12 @@ class BatchNorm(_OverImage):
         x, affine, running = inputs
         return _normalize(x, running, affine, op.number("eps"))
 
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        x, affine, running = inputs
+        return _normalize_bound(x, running, affine, op.number("eps"))
+
     def training_form(self, op: Op, tape: Tape) -> None:
         x, affine, running = op.inputs
         statistics = tape.emit("batch_norm_statistics", f"{op.name}.statistics", (x,))
@@ -164,9 +177,21 @@ class BatchNorm(_OverImage):
 
 def _normalize(x: Array, statistics: Array, affine: Array, eps: float) -> Array:
     centred, inverse = _centred(x, statistics, eps)
-    gamma, beta = _per_channel(affine, x.ndim)
-    y: Array = centred * (gamma * inverse) + beta
+    scale, beta = _per_channel(affine, x.ndim)
+    y: Array = centred * (scale * inverse) + beta
     return y
+
+
+def _normalize_bound(x: Array, statistics: Array, affine: Array, eps: float) -> tuple[Array, ...]:
+    """How far the kernel's y may be off.
+
+    Of the product: eps, its sum and the root count 2, the division, centring, the product and the
+    sum 1 each. Of beta: the sum.
+    """
+    centred, inverse = _centred(x, statistics, eps)
+    scale, beta = _per_channel(affine, x.ndim)
+    product = np.abs(centred * (scale * inverse))
+    return (gamma(6) * product + gamma(1) * np.abs(beta) + SMALLEST_NORMAL,)
 
 
 @register
@@ -188,6 +213,18 @@ class BatchNormStatistics(_OverImage):
         (x,) = inputs
         axes = (0, 2, 3) if x.ndim == 4 else 0
         return np.stack([x.mean(axis=axes), x.var(axis=axes)])
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # Around a mean that is off by e, the mean square is larger by e². Of each term: two
+        # differences, the product, the sums, the number and the division.
+        (x,) = inputs
+        additions = _additions(x.shape)
+        in_mean = gamma(additions + 2) * _channel_sum(np.abs(x)) / _count(x.shape)
+        squares = self.compute(op, inputs, updates)[1] + in_mean**2
+        in_variance = in_mean**2 + gamma(additions + 5) * squares
+        return (np.stack([in_mean, in_variance]) + SMALLEST_NORMAL,)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         extents = _image(graph.by_name[op.inputs[0]].shape)
@@ -232,6 +269,18 @@ class BatchNormUpdateRunning(OpKind):
         batch = np.stack([statistics[0], statistics[1] * count / (count - 1)])
         running[...] = (1 - momentum) * running + momentum * batch
 
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # Of running: the momentum, its distance to 1, the product and the sum, none of a factor
+        # above 1. Of the batch's: the momentum, the ratio of counts, two products and the sum.
+        (statistics,) = inputs
+        (running,) = updates
+        count = op.integer("count")
+        batch = np.stack([statistics[0], statistics[1] * count / (count - 1)])
+        terms = gamma(4) * np.abs(running) + gamma(7) * op.number("momentum") * np.abs(batch)
+        return (terms + SMALLEST_NORMAL,)
+
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=2 * inputs[0].elements, bytes_moved=3 * bytes_of(*inputs))
 
@@ -263,6 +312,12 @@ class BatchNormNormalize(_OverImage):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, statistics, affine = inputs
         return _normalize(x, statistics, affine, op.number("eps"))
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        x, statistics, affine = inputs
+        return _normalize_bound(x, statistics, affine, op.number("eps"))
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         x, statistics, affine = op.inputs
@@ -307,6 +362,17 @@ class BatchNormBackwardAffine(_OverImage):
         centred, inverse = _centred(x, statistics, op.number("eps"))
         return np.stack([_channel_sum(dy * centred) * inverse.reshape(-1), _channel_sum(dy)])
 
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # of dgamma: centring, the product, the sums; eps, its sum and root count 2; the division
+        x, statistics, dy = inputs
+        centred, inverse = _centred(x, statistics, op.number("eps"))
+        additions = _additions(x.shape)
+        in_dgamma = gamma(additions + 5) * _channel_sum(np.abs(dy * centred)) * inverse.reshape(-1)
+        in_dbeta = gamma(additions) * _channel_sum(np.abs(dy))
+        return (np.stack([in_dgamma, in_dbeta]) + SMALLEST_NORMAL,)
+
 
 @register
 class BatchNormBackwardInput(_OverImage):
@@ -325,7 +391,25 @@ class BatchNormBackwardInput(_OverImage):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, statistics, affine, daffine, dy = inputs
         centred, inverse = _centred(x, statistics, op.number("eps"))
-        gamma, _ = _per_channel(affine, x.ndim)
+        scale, _ = _per_channel(affine, x.ndim)
         dgamma, dbeta = _per_channel(daffine, x.ndim)
         count = _count(x.shape)
-        return gamma * inverse * (dy - dbeta / count - centred * (inverse * dgamma / count))
+        return scale * inverse * (dy - dbeta / count - centred * (inverse * dgamma / count))
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # The scale counts 3 (deviation 2, division 1), its product 1. Of dy: two differences. Of
+        # offset: the number, the division, two differences. Of the slope: deviation 2, two
+        # divisions, the number, centring, the product, a difference.
+        x, statistics, affine, daffine, dy = inputs
+        centred, inverse = _centred(x, statistics, op.number("eps"))
+        scale, _ = _per_channel(affine, x.ndim)
+        dgamma, dbeta = _per_channel(daffine, x.ndim)
+        count = _count(x.shape)
+        terms = (
+            gamma(6) * np.abs(dy)
+            + gamma(8) * np.abs(dbeta) / count
+            + gamma(12) * np.abs(centred * (inverse * dgamma / count))
+        )
+        return (np.abs(scale * inverse) * terms + SMALLEST_NORMAL,)

@@ -6,6 +6,7 @@ whatever the schedule; `clip_factor` turns the sum into what `sgd` multiplies ev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,12 +28,16 @@ from poetfw.ops.base import (
 _MARGIN = 1e-6
 """What PyTorch adds to the norm, against a division by zero; the kernel has it too."""
 
+_ROW = 32
+"""Squares that the kernel adds up before it adds up their sums, pairwise."""
+
 
 @register
 class SquareSum(OpKind):
     """Inputs gradient of any shape and optionally before [1]; output [1] = before + Σ gradient²."""
 
     name = "square_sum"
+    cancels = False
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1, 2)
@@ -44,6 +49,12 @@ class SquareSum(OpKind):
         gradient, *before = inputs
         total: Array = np.square(gradient).sum(keepdims=True).reshape(1)
         return before[0] + total if before else total
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        # a square, the sum of a row, the pairwise sum of rows, what that leaves, what was before
+        elements = math.prod(inputs[0])
+        levels = (-(-elements // _ROW)).bit_length()
+        return min(elements, _ROW) + 2 * levels + 1
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
@@ -67,6 +78,7 @@ class ClipFactor(OpKind):
     """
 
     name = "clip_factor"
+    cancels = False
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)
@@ -79,6 +91,9 @@ class ClipFactor(OpKind):
         max_norm, margin = (total.dtype.type(v) for v in (op.number("max_norm"), _MARGIN))
         factor: Array = np.minimum(max_norm / (np.sqrt(total) + margin), 1)
         return factor
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 6  # the root, both constants, the sum, the division, and what `min` may add
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=1, bytes_moved=bytes_of(*inputs, output))

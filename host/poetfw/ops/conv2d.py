@@ -31,7 +31,8 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
-from poetfw.ops.sgd import descend, expect_sgd, fused_kernel, fused_work
+from poetfw.ops.rounding import gamma
+from poetfw.ops.sgd import descend, descent_bounds, expect_sgd, fused_kernel, fused_work
 from poetfw.ops.windows import Window
 
 
@@ -126,6 +127,9 @@ class _Conv2d(OpKind):
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         """The extents, from the shapes of the inputs."""
 
+    @abstractmethod
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int: ...
+
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         geometry = self.geometry(op, [tensor.shape for tensor in inputs])
         return Work(macs=geometry.macs, bytes_moved=bytes_of(*inputs, output))
@@ -174,6 +178,11 @@ class Conv2d(_Conv2d):
         y = geometry.weight_rows(w) @ geometry.columns(x)
         y = y.reshape(channels, batch, rows, columns).transpose(1, 0, 2, 3)
         return y + bias[0].reshape(-1, 1, 1) if bias else np.ascontiguousarray(y)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        # the taps of a channel are added up first, then the channels, then the bias
+        _, channels, height, width = inputs[1]
+        return height * width + channels - 1 + len(inputs[2:])
 
     def inputs_of(self, op: Op) -> tuple[str | None, ...]:
         return op.inputs if len(op.inputs) == 3 else (*op.inputs, None)
@@ -230,6 +239,12 @@ class Conv2dBackwardInput(_Conv2d):
         weights = geometry.weight_rows(w).transpose(0, 2, 1)
         return geometry.from_columns(weights @ geometry.output_rows(dy))
 
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        # the taps of a channel that meet dy are added up first, then the group's channels
+        geometry = self.geometry(op, inputs)
+        height, width = geometry.window.overlaps
+        return height * width + geometry.w[0] // geometry.groups - 1
+
 
 class _WeightGradient(_Conv2d):
     """Inputs x, dy; dw has the shape in attribute `weight_shape`; others as for the forward op."""
@@ -257,6 +272,11 @@ class _WeightGradient(_Conv2d):
         geometry = self.geometry(op, [x.shape, dy.shape])
         dw = geometry.output_rows(dy) @ geometry.columns(x).transpose(0, 2, 1)
         return dw.reshape(geometry.w)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        # the products of a row are added up first, then the rows of all samples
+        batch, _, rows, columns = inputs[1]
+        return columns + batch * rows - 1
 
 
 @register
@@ -291,6 +311,14 @@ class Conv2dBackwardWeightSgd(_WeightGradient):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
         descend(op, self.weight_gradient(op, inputs), updates)
 
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        gradient = self.weight_gradient(op, inputs)
+        terms = self.weight_gradient(op, [np.abs(value) for value in inputs])
+        error = gamma(self.roundings(op, [value.shape for value in inputs])) * terms
+        return descent_bounds(op, gradient, error, updates)
+
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return fused_work(super().work(op, inputs, None), op, self._elements(op))
 
@@ -315,6 +343,10 @@ class Conv2dBackwardBias(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         db: Array = inputs[0].sum(axis=(0, 2, 3))
         return db
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        batch, _, rows, columns = inputs[0]
+        return columns + batch * rows - 1
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))

@@ -56,6 +56,8 @@ class Add(Elementwise):
     """Inputs a, b of one shape; y = a + b. Also how gradients are summed where paths join."""
 
     name = "add"
+    onnx = "Add"
+    cancels = False  # one rounding, of the sum itself
     inputs_count = 2
     source = "elementwise"
     function = "poet_add_f32"
@@ -63,6 +65,9 @@ class Add(Elementwise):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         a, b = inputs
         return a + b
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 1
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         for name in op.inputs:
@@ -93,6 +98,9 @@ class Reshape(Elementwise):
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         return inputs[0].reshape(op.integers("shape"))
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=0, bytes_moved=bytes_of(*inputs, output))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
@@ -19,7 +21,11 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
-from poetfw.ops.sgd import descend, expect_sgd, fused_kernel, fused_work
+from poetfw.ops.rounding import gamma
+from poetfw.ops.sgd import descend, descent_bounds, expect_sgd, fused_kernel, fused_work
+
+_RUN = 32
+"""Products that the forward kernel adds up before it adds up their sums."""
 
 
 class _Linear(OpKind):
@@ -73,6 +79,10 @@ class Linear(_Linear):
         y: Array = x @ w.T
         return y + bias[0] if bias else y
 
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        _, features = inputs[0]
+        return min(features, _RUN) + -(-features // _RUN) - 1 + len(inputs[2:])
+
     def inputs_of(self, op: Op) -> tuple[str | None, ...]:
         return op.inputs if len(op.inputs) == 3 else (*op.inputs, None)
 
@@ -120,6 +130,10 @@ class LinearBackwardInput(_Linear):
         dx: Array = dy @ w
         return dx
 
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        outputs, _ = inputs[0]
+        return outputs
+
 
 class _WeightGradient(_Linear):
     """Inputs x [N,F], dy [N,O]; dw [O,F] = dyᵀ · x."""
@@ -148,6 +162,10 @@ class _WeightGradient(_Linear):
         x, dy = inputs
         dw: Array = dy.T @ x
         return dw
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        batch, _ = inputs[0]
+        return batch
 
 
 @register
@@ -182,6 +200,13 @@ class LinearBackwardWeightSgd(_WeightGradient):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
         descend(op, self.weight_gradient(inputs), updates)
 
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        terms = self.weight_gradient([np.abs(value) for value in inputs])
+        error = gamma(self.roundings(op, [value.shape for value in inputs])) * terms
+        return descent_bounds(op, self.weight_gradient(inputs), error, updates)
+
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         elements = inputs[0].shape[1] * inputs[1].shape[1]
         return fused_work(super().work(op, inputs, None), op, elements)
@@ -205,6 +230,10 @@ class LinearBackwardBias(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         db: Array = inputs[0].sum(axis=0)
         return db
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        batch, _ = inputs[0]
+        return batch - 1
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))

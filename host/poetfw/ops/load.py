@@ -39,6 +39,9 @@ class _Load(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         raise AssertionError(f"op {op.name!r}: loads are answered by the executor")
 
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
+
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         size = bytes_of(output)
         return Work(macs=0, bytes_moved=size, storage_bytes=size)

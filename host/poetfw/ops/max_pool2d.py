@@ -21,6 +21,7 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.rounding import gamma
 from poetfw.ops.windows import Window, pooled_shape
 
 
@@ -75,6 +76,9 @@ class MaxPool2d(_MaxPool2d):
         y: Array = Window.of(op).patches(inputs[0], -np.inf).max(axis=(4, 5))
         return y
 
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         (x,) = op.inputs
         if tape.needs_gradient(x):
@@ -106,3 +110,12 @@ class MaxPool2dBackward(_MaxPool2d):
         winners = np.arange(flat.shape[-1]) == flat.argmax(axis=-1)[..., np.newaxis]
         shares = np.where(winners, dy[..., np.newaxis], 0).reshape(patches.shape)
         return window.scatter(shares, x.shape)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # x only decides where a gradient goes; where windows overlap, several are added up
+        x, dy = inputs
+        height, width = Window.of(op).overlaps
+        terms = self.compute(op, [x, np.abs(dy)], updates)
+        return (gamma(height * width - 1) * terms,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from poetfw.ir import Dtype, Graph, Op, Tensor
@@ -37,6 +38,7 @@ class Mse(LossKind):
     """Inputs prediction, target of one shape; updates loss [1] = mean (prediction - target)²."""
 
     name = "mse"
+    cancels = False
     recomputable = False
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
@@ -46,6 +48,11 @@ class Mse(LossKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
         prediction, target = inputs
         updates[0][...] = ((prediction - target) ** 2).mean()
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        # two differences, a product, the sums over features and samples, the number, the division
+        batch, *features = inputs[0]
+        return 3 + (math.prod(features) - 1) + (batch - 1) + 2
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
@@ -63,6 +70,7 @@ class MseBackward(OpKind):
     """Inputs prediction, target; dprediction = 2 · (prediction - target) / elements."""
 
     name = "mse_backward"
+    cancels = False
     in_place = (0, 1)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
@@ -74,6 +82,9 @@ class MseBackward(OpKind):
         prediction, target = inputs
         dprediction: Array = (prediction - target) * prediction.dtype.type(2 / prediction.size)
         return dprediction
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 4  # the difference, the number of elements, the division, the product
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))

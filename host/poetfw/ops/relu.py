@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from poetfw.ir import Op
-from poetfw.ops.base import Array, Tape, gradient_from_output, register
+from poetfw.ops.base import Array, Shape, Tape, gradient_from_output, register
 from poetfw.ops.elementwise import Elementwise
 
 
@@ -15,6 +15,9 @@ class _Relu(Elementwise):
     """What the ops of this family share."""
 
     source = "relu"
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
 
 
 class _Activation(_Relu):
@@ -32,6 +35,7 @@ class Relu(_Activation):
     """y = max(x, 0)."""
 
     name = "relu"
+    onnx = "Relu"
     function = "poet_relu_forward_f32"
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from poetfw.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
@@ -17,6 +19,7 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 
 
 def expect_sgd(op: Op) -> None:
@@ -47,6 +50,34 @@ def descend(op: Op, gradient: Array, updates: Sequence[Array]) -> None:
         velocity[...] = momentum * velocity + step
         step = velocity
     parameter[...] = parameter - learning_rate * step
+
+
+def descent_bounds(
+    op: Op, gradient: Array, error: Array, updates: Sequence[Array]
+) -> tuple[Array, ...]:
+    """How far what `descend` makes of `updates` may lie from exact arithmetic.
+
+    The step s is a sum of up to three terms, each with one constant rounded, one product and two
+    additions. The new parameter w - lr·s adds the rounding of lr, of the product and of the
+    difference.
+
+    Args:
+        op: has the settings of SGD.
+        gradient: what is applied.
+        error: how far the kernel's gradient may lie from that.
+        updates: the parameter and its momentum before the op, in float64.
+    """
+    parameter, *momenta = updates
+    terms = np.abs(gradient) + op.number("weight_decay") * np.abs(parameter)
+    for momentum in momenta:
+        terms = terms + op.number("momentum") * np.abs(momentum)
+    in_step = gamma(4) * terms + (1 + gamma(4)) * error
+    updated = [value.copy() for value in updates]
+    descend(op, gradient, updated)
+    in_parameter = gamma(1) * np.abs(updated[0]) + op.number("learning_rate") * (
+        gamma(3) * terms + (1 + gamma(3)) * in_step
+    )
+    return tuple(bound + SMALLEST_NORMAL for bound in (in_parameter, *[in_step for _ in momenta]))
 
 
 def descent_fields(op: Op, elements: int) -> tuple[tuple[str, int | float], ...]:
@@ -110,6 +141,13 @@ class Sgd(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
         gradient, *factor = inputs
         descend(op, factor[0] * gradient if factor else gradient, updates)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        gradient, *factor = inputs
+        scaled = factor[0] * gradient if factor else gradient
+        return descent_bounds(op, scaled, gamma(len(factor)) * np.abs(scaled), updates)
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         gradient = inputs[0]

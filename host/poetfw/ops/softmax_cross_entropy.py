@@ -26,6 +26,7 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.rounding import FUNCTION_ROUNDINGS, SMALLEST_NORMAL, UNIT_ROUNDOFF, gamma
 
 
 def expect_classified(op: Op, inputs: Sequence[Tensor]) -> None:
@@ -53,6 +54,24 @@ def _kernel(op: Op, graph: Graph, function: str, *results: str | None) -> Kernel
     )
 
 
+def _exponentials(logits: Array) -> tuple[Array, Array, Array]:
+    """Each row relative to its maximum; its exponentials; how far float32 may be off, relatively.
+
+    A rounding δ of an exponent x multiplies e^x by e^(xδ), which is within 1 ± 1.01·|x|·u while
+    |x| < 104, below which the kernel's exponential is 0.
+    """
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    error = 1.01 * np.abs(shifted) * UNIT_ROUNDOFF + gamma(FUNCTION_ROUNDINGS)
+    return shifted, np.exp(shifted), error
+
+
+def _sums(exponentials: Array, error: Array) -> tuple[Array, Array]:
+    """The sum of each row, [N, 1], and how far float32 may be off, relatively."""
+    total = exponentials.sum(axis=1, keepdims=True)
+    own = (exponentials * error).sum(axis=1, keepdims=True) / total
+    return total, own + (1 + own) * gamma(exponentials.shape[1] - 1) + SMALLEST_NORMAL
+
+
 def _one_hot(logits: Array, labels: Array) -> Array:
     """[N, K], True at each row's label."""
     hot: Array = np.arange(logits.shape[1]) == labels[:, np.newaxis]
@@ -74,6 +93,24 @@ class SoftmaxCrossEntropy(LossKind):
         shifted = logits - logits.max(axis=1, keepdims=True)
         losses = np.log(np.exp(shifted).sum(axis=1, keepdims=True)) - shifted
         updates[0][...] = np.where(_one_hot(logits, labels), losses, 0).sum() / len(labels)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        logits, labels = inputs
+        shifted, exponentials, error = _exponentials(logits)
+        total, in_total = _sums(exponentials, error)
+        # of log(sum) - x: the sum's error, the function's, that of x, and the difference's
+        log = np.log(total)
+        losses = log - shifted
+        in_losses = (
+            1.01 * in_total
+            + gamma(FUNCTION_ROUNDINGS) * log
+            + gamma(2) * (log + np.abs(shifted) + losses)
+        )
+        hot = _one_hot(logits, labels)
+        bound = np.where(hot, in_losses + gamma(len(labels) + 1) * losses, 0).sum() / len(labels)
+        return (np.full(1, 1.01 * bound + SMALLEST_NORMAL),)
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=3 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
@@ -103,6 +140,21 @@ class SoftmaxCrossEntropyBackward(OpKind):
         softmax = exponentials / exponentials.sum(axis=1, keepdims=True)
         hot = _one_hot(logits, labels)
         return np.where(hot.any(axis=1, keepdims=True), softmax - hot, 0) / len(labels)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        logits, labels = inputs
+        _, exponentials, error = _exponentials(logits)
+        total, in_total = _sums(exponentials, error)
+        softmax = exponentials / total
+        # the softmax by its factors and a division; then the difference and the division by N
+        in_softmax = 1.01 * softmax * (error + in_total + gamma(1)) + SMALLEST_NORMAL
+        in_result = in_softmax + gamma(3) * (
+            np.abs(softmax - _one_hot(logits, labels)) + in_softmax
+        )
+        counted = _one_hot(logits, labels).any(axis=1, keepdims=True)
+        return (np.where(counted, in_result, 0) / len(labels),)
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=4 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))

@@ -61,6 +61,14 @@ class Window:
             (padded[1] - self.kernel[1]) // self.stride[1] + 1,
         )
 
+    @property
+    def overlaps(self) -> tuple[int, int]:
+        """The most positions, along each axis, that one element is seen from."""
+        return (
+            -(-self.kernel[0] // self.stride[0]),
+            -(-self.kernel[1] // self.stride[1]),
+        )
+
     def patches(self, x: Array, fill: float = 0.0) -> Array:
         """What each position sees: a view [N, C, OH, OW, kh, kw] of the padded x [N, C, H, W]."""
         top, left, bottom, right = self.padding

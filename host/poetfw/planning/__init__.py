@@ -5,6 +5,7 @@ from poetfw.planning.choices import (
     check_kernels,
     choose_optimizer,
     derive_program,
+    frozen_parameters,
     load_model,
     order_program,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "check_kernels",
     "choose_optimizer",
     "derive_program",
+    "frozen_parameters",
     "held_out_batches",
     "load_model",
     "load_schedule_problem",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from poetfw.errors import ConfigError, ModelError
+from poetfw.ir import Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, build_model
@@ -77,6 +78,13 @@ def derive_program(
     frozen = matching_parameters(model.graph, settings.freeze)
     program = make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
     return order_program(program, deadline)
+
+
+def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:
+    """Names of the parameters that the training step leaves as they are."""
+    trained = {name for op in program.training.ops for name in op.updates}
+    names = (tensor.name for tensor in model.graph.with_role(Role.PARAMETER))
+    return tuple(name for name in names if name not in trained)
 
 
 def order_program(program: Program, deadline: Deadline | None = None) -> Program:

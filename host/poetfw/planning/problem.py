@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from poetfw.boards import Board, load_board
@@ -74,15 +75,19 @@ def schedule_problem(
 
 def load_schedule_problem(
     settings: BuildSettings,
+    warn: Callable[[str], None] = lambda text: None,
     costs: CostProvider = analytic_costs,
     deadline: Deadline | None = None,
 ) -> ScheduleProblem:
     """The schedule problem of a model on a board, with all the RAM that the board has for tensors.
 
-    Nothing is compiled: static data is not known, and not counted.
+    Nothing is compiled: static data is not known, and not counted. `warn` is called with each of
+    the model's warnings.
     """
     board = load_board(settings.board)
     model = load_model(settings)
+    for warning in model.warnings:
+        warn(warning)
     program = derive_program(settings, model, deadline)
     taken = board.reserved_ram_bytes + board.stack_bytes
     resident = resident_bytes(program.persistent, BLOCK_BYTES)

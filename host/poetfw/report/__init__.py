@@ -3,14 +3,23 @@
 from poetfw.report.pictures import draw_pictures
 from poetfw.report.plots import Line, Panel, draw_panels
 from poetfw.report.stage_files import Stages, json_bytes, read_stages, stage_files
-from poetfw.report.summary import BuildReport, RunReport, ScheduleSummary, Verification
+from poetfw.report.summary import (
+    AlteredTensor,
+    BuildReport,
+    OpChecks,
+    OpError,
+    RunReport,
+    Verification,
+)
 
 __all__ = [
+    "AlteredTensor",
     "BuildReport",
     "Line",
+    "OpChecks",
+    "OpError",
     "Panel",
     "RunReport",
-    "ScheduleSummary",
     "Stages",
     "Verification",
     "draw_panels",

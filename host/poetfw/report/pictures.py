@@ -1,187 +1,159 @@
-"""Pictures of a plan: what each stage does with each op, and the arena over time."""
+"""Pictures of a plan: when each op runs and its output is in RAM, and the arena over time."""
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from poetfw.firmware import BLOCK_BYTES
-from poetfw.ir import Graph
+from poetfw.boards import Board
+from poetfw.firmware import statement_numbers
 from poetfw.memory import MemoryPlan
+from poetfw.report.arena import Arena, arena_picture
+from poetfw.report.drawing import (
+    BLUE,
+    GREEN,
+    PURPLE,
+    VERMILLION,
+    literal,
+    new_figure,
+    number_steps,
+    render,
+    short,
+)
 from poetfw.schedule import ExecutionPlan, Schedule, StepKind
 from poetfw.training import Program
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_STATES: Mapping[str, tuple[int, str]] = {
-    "resident": (1, "#c6dbef"),
-    "computed": (2, "#08519c"),
-    "recomputed": (3, "#e6550d"),
-    "paged out": (4, "#756bb1"),
-    "paged in": (5, "#31a354"),
+STATES: Mapping[str, str] = {
+    "in RAM": "#D5E8F5",
+    "computed": BLUE,
+    "paged out": PURPLE,
+    "paged in": GREEN,
+    "computed again": VERMILLION,
 }
-_BACKGROUND = "#ffffff"
-_PERSISTENT = "#969696"
+"""What a step does with an op or its output, and its colour; where a cell stands for several, the
+last of these is shown."""
+
+MOST_CELLS = (480, 800)
+"""Rows and columns of the schedule's picture, at most."""
+
+_INCHES_PER_NAME = 0.13
 
 
 def draw_pictures(
-    program: Program,
-    training: Schedule,
-    memory: MemoryPlan,
-    budget_bytes: int,
-    board: str,
+    program: Program, training: Schedule, memory: MemoryPlan, budget_bytes: int, board: Board
 ) -> dict[str, bytes]:
     """Both pictures of a training step, as SVG and PNG files by name."""
-    title = f"{program.training.name} on {board}, batch {program.batch}"
-    figures = {
-        "schedule": schedule_picture(program.training, training.plan, title),
-        "memory": memory_picture(memory, len(training.plan), budget_bytes, title),
+    title = f"{short(program.training.name, 60)} on {board.name}, batch {program.batch}"
+    timeline = Timeline.of(training.plan)
+    did = f"{timeline.steps} steps: {training.recomputes} recomputes, "
+    did += f"{training.page_outs} page-outs, {training.page_ins} page-ins"
+    peak = f"{memory.peak_bytes:,} B of RAM at most"
+    limits = f"budget {budget_bytes:,} B, board RAM {board.ram_bytes:,} B"
+    arena = Arena.of(f"{peak}; {did}", program, training.plan, memory)
+    pictures = {
+        "schedule": (schedule_picture(timeline, f"{title}: {did}"), f"{title}: {did}"),
+        "memory": (
+            arena_picture([arena], budget_bytes, board.ram_bytes, title),
+            f"{title}: {peak}; {limits}; {did}",
+        ),
     }
     return {
-        f"{name}.{kind}": render(figure, kind)
-        for name, figure in figures.items()
+        f"{name}.{kind}": render(figure, kind, description)
+        for name, (figure, description) in pictures.items()
         for kind in ("svg", "png")
     }
 
 
-def schedule_picture(graph: Graph, plan: ExecutionPlan, title: str) -> Figure:
-    """Stages against ops: what is computed, computed again, paged, and resident.
+@dataclass(frozen=True)
+class Timeline:
+    """When ops run, and their outputs are in RAM. Steps are those of the code, from 1.
 
-    A stage ends with the first computation of an op, as in POET's Algorithm 1. Where one stage
-    does several things to a tensor, the picture shows the last of recomputed, paged out, paged in.
+    Attributes:
+        ops: names, in the order in which they are first computed.
+        steps: number of steps.
+        marks: (state, index in `ops`, first step, last step), in the order of the plan.
     """
+
+    ops: tuple[str, ...]
+    steps: int
+    marks: tuple[tuple[str, int, int, int], ...]
+
+    @staticmethod
+    def of(plan: ExecutionPlan) -> Timeline:
+        """The timeline of a plan."""
+        rows: dict[str, int] = {}
+        begun: dict[str, int] = {}
+        marks = []
+        numbers = statement_numbers(plan)
+        for number, (kind, node) in zip(numbers, plan, strict=True):
+            if kind is StepKind.FREE:
+                marks.append(("in RAM", rows[node], begun.pop(node), number))
+                continue
+            state = {
+                StepKind.COMPUTE: "computed again" if node in rows else "computed",
+                StepKind.PAGE_IN: "paged in",
+                StepKind.PAGE_OUT: "paged out",
+            }[kind]
+            marks.append((state, rows.setdefault(node, len(rows)), number, number))
+            begun.setdefault(node, number)
+        return Timeline(tuple(rows), numbers[-1], tuple(marks))
+
+    def cells(self, most: tuple[int, int] = MOST_CELLS) -> NDArray[np.uint8]:
+        """The states of ops over steps, of neighbours together where there are too many.
+
+        Args:
+            most: rows and columns, at most.
+
+        Returns:
+            0 for nothing, or 1 + a position in `STATES`, of shape [ops, steps] or smaller.
+        """
+        rows, columns = min(most[0], len(self.ops)), min(most[1], self.steps)
+        codes = {state: code for code, state in enumerate(STATES, start=1)}
+        cells = np.zeros((rows, columns), np.uint8)
+        for state, op, first, last in self.marks:
+            row = op * rows // len(self.ops)
+            begin, end = ((step - 1) * columns // self.steps for step in (first, last))
+            part = cells[row, begin : end + 1]
+            np.maximum(part, codes[state], out=part)
+        return cells
+
+
+def schedule_picture(timeline: Timeline, title: str) -> Figure:
+    """Ops over steps: what is computed, computed again, paged, and in RAM."""
     from matplotlib.colors import BoundaryNorm, ListedColormap
     from matplotlib.patches import Patch
 
-    cells = _stage_cells(graph, plan)
-    colours = [_BACKGROUND, *(colour for _, colour in _STATES.values())]
-    figure, axes = _figure(max(6.0, 0.16 * cells.shape[1] + 2.5), max(4.0, 0.13 * len(cells) + 2))
-    norm = BoundaryNorm([i - 0.5 for i in range(len(colours) + 1)], len(colours))
-    axes.imshow(cells, cmap=ListedColormap(colours), norm=norm, aspect="auto")
-    columns = [op.name for op in graph.ops if op.output is not None]
-    axes.set_xticks(range(len(columns)), [_short(n) for n in columns], rotation=90, fontsize=6)
-    axes.set_yticks(range(0, len(cells), max(1, len(cells) // 20)))
-    axes.set_xlabel("op")
-    axes.set_ylabel("stage")
-    axes.set_title(_plain(title), fontsize=9)
-    handles = [Patch(color=colour, label=name) for name, (_, colour) in _STATES.items()]
-    axes.legend(handles=handles, fontsize=6, loc="upper right")
-    return figure
-
-
-def memory_picture(memory: MemoryPlan, steps: int, budget_bytes: int, title: str) -> Figure:
-    """The arena over the plan's steps: every allocation of the training step, at its address.
-
-    Args:
-        memory: the memory plan.
-        steps: number of steps of the execution plan.
-        budget_bytes: what the arena may occupy; drawn as a line.
-        title: what stands above the picture.
-    """
-    figure, axes = _figure(9.0, 4.5)
-    draw_arena(axes, memory, steps, budget_bytes)
-    axes.set_xlabel("plan step")
-    axes.set_ylabel("offset in the arena (bytes)")
-    axes.set_title(_plain(title), fontsize=9)
-    return figure
-
-
-def draw_arena(axes: Axes, memory: MemoryPlan, steps: int, budget_bytes: int) -> None:
-    """Draw the allocations of a training step and the budget, as in `memory_picture`."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.patches import Rectangle
-
-    resident = [(0, steps, a.offset, a.size_bytes) for a in memory.persistent]
-    resident.append((0, steps, memory.page_buffer_offset, BLOCK_BYTES))
-    for lower, upper, offset, size in resident:
-        axes.add_patch(Rectangle((lower, offset), upper - lower, size, color=_PERSISTENT, lw=0))
-    shades = ScalarMappable(cmap="tab20").to_rgba(np.arange(20))
-    for number, a in enumerate(memory.training):
-        axes.add_patch(
-            Rectangle(
-                (a.lower, a.offset),
-                a.upper - a.lower,
-                a.size_bytes,
-                facecolor=shades[number % 20],
-                edgecolor="black",
-                lw=0.3,
-            )
+    colours = ["white", *STATES.values()]
+    norm = BoundaryNorm(np.arange(len(colours) + 1) - 0.5, len(colours))
+    names = len(timeline.ops)
+    height = min(8.5, max(2.5, names * _INCHES_PER_NAME))
+    with new_figure(10.5, height + 1.0) as figure:
+        figure.suptitle(literal(title), fontsize=10, x=0.01, ha="left")
+        axes = figure.add_subplot()
+        axes.imshow(
+            timeline.cells(),
+            cmap=ListedColormap(colours),
+            norm=norm,
+            aspect="auto",
+            interpolation="nearest",
+            extent=(0.5, timeline.steps + 0.5, names - 0.5, -0.5),
         )
-        if a.size_bytes * (a.upper - a.lower) > 0.02 * budget_bytes * steps:
-            centre = ((a.lower + a.upper) / 2, a.offset + a.size_bytes / 2)
-            axes.annotate(_short(a.owner), centre, ha="center", va="center", fontsize=5)
-    axes.axhline(budget_bytes, color="red", lw=1, ls="--")
-    axes.annotate("budget", (steps, budget_bytes), ha="right", va="bottom", fontsize=7, color="red")
-    axes.set_xlim(0, steps)
-    axes.set_ylim(0, 1.08 * max(budget_bytes, memory.arena_bytes))
-
-
-def render(figure: Figure, kind: str) -> bytes:
-    """A figure as the bytes of a file of the given kind (`svg` or `png`), the same every time."""
-    import matplotlib as mpl
-
-    buffer = io.BytesIO()
-    with (
-        mpl.rc_context({"svg.hashsalt": "poetfw", "svg.fonttype": "none"}),
-        warnings.catch_warnings(),
-    ):
-        # A name may hold letters the font lacks; they show as boxes, and nobody can help it.
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(buffer, format=kind, dpi=110, metadata=metadata)
-    return buffer.getvalue()
-
-
-def _stage_cells(
-    graph: Graph, plan: ExecutionPlan
-) -> np.ndarray[tuple[int, int], np.dtype[np.int_]]:
-    columns = {
-        op.name: column for column, op in enumerate(op for op in graph.ops if op.output is not None)
-    }
-    rows: list[np.ndarray[tuple[int], np.dtype[np.int_]]] = []
-    row = np.zeros(len(columns), np.int_)
-    resident: set[str] = set()
-    computed: set[str] = set()
-    for kind, node in plan:
-        ends_stage = kind is StepKind.COMPUTE and node not in computed
-        if node in columns:
-            if kind is StepKind.FREE:
-                resident.discard(node)
-            else:
-                state = {
-                    StepKind.COMPUTE: "recomputed" if node in computed else "computed",
-                    StepKind.PAGE_IN: "paged in",
-                    StepKind.PAGE_OUT: "paged out",
-                }[kind]
-                row[columns[node]] = _STATES[state][0]
-                resident.add(node)
-        if ends_stage:
-            computed.add(node)
-            rows.append(row)
-            row = np.zeros(len(columns), np.int_)
-            for name in resident:
-                row[columns[name]] = _STATES["resident"][0]
-    return np.stack(rows)
-
-
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot()
-
-
-def _short(name: str, limit: int = 26) -> str:
-    plain = _plain(name)
-    return plain if len(plain) <= limit else plain[: limit - 1] + "…"
-
-
-def _plain(text: str) -> str:
-    """Text that matplotlib shows as it stands: no formulas, no control characters."""
-    return "".join(c if c.isprintable() else "·" for c in text).replace("$", r"\$")
+        shown = range(0, names, -(-names // int(height / _INCHES_PER_NAME)))
+        axes.set_yticks(shown, [literal(short(timeline.ops[i])) for i in shown], fontsize=6.5)
+        number_steps(axes, timeline.steps)
+        axes.set_ylabel("op" if len(shown) == names else f"op (every {shown.step}th is named)")
+        states = {state for state, *_ in timeline.marks}
+        handles = [
+            Patch(facecolor=colour, edgecolor="black", lw=0.3, label=state)
+            for state, colour in STATES.items()
+            if state in states
+        ]
+        figure.legend(handles=handles, fontsize=8, loc="outside right upper", frameon=False)
+    return figure

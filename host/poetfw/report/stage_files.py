@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from poetfw.costs import CostTable
-from poetfw.errors import ModelError, OutputError
+from poetfw.errors import ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
 from poetfw.memory import MemoryPlan
 from poetfw.ops import check_shapes
+from poetfw.reading import parse_json, read_bytes
 from poetfw.schedule import ExecutionPlan, Schedule, Step, StepKind
 from poetfw.training import Program
 
@@ -21,6 +22,7 @@ SCHEMA_VERSION = 1
 _MALFORMED = (
     OSError,
     ModelError,
+    PlanError,
     ValueError,
     LookupError,
     TypeError,
@@ -76,6 +78,8 @@ class Stages:
     """What a run needs of a built project."""
 
     program: Program
+    training: ExecutionPlan
+    memory: MemoryPlan
     slots: tuple[Slot, ...]
 
 
@@ -96,14 +100,15 @@ def read_stages(folder: Path) -> Stages:
         slots = assign_slots(program, plan)
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
+        memory = MemoryPlan.from_json(_document(folder, "memory.json"))
     except _MALFORMED as error:
         raise OutputError(
             f"{folder}: a stage file is missing or malformed: {error}",
             "run `poetfw build` again",
         ) from error
-    return Stages(program, slots)
+    return Stages(program, plan, memory, slots)
 
 
 def _document(folder: Path, name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((folder / name).read_bytes())
+    document: dict[str, Any] = parse_json(read_bytes(folder / name))
     return document

@@ -11,36 +11,10 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from poetfw.errors import OutputError
 from poetfw.limits import Timing
-from poetfw.schedule import Schedule, Status
+from poetfw.reading import read_bytes
+from poetfw.schedule import ScheduleSummary
 
 _CHECKED = ConfigDict(extra="forbid", strict=True)
-
-
-@checked_dataclass(frozen=True, config=_CHECKED)
-class ScheduleSummary:
-    """The figures of a schedule, without its plan. See `poetfw.schedule.Schedule`."""
-
-    scheduler: str
-    status: Status
-    energy_j: float
-    compute_energy_j: float
-    paging_energy_j: float
-    time_s: float
-    peak_bytes: int
-    bound_j: float | None
-    gap: float | None
-    bound_is_global: bool
-    recomputes: int
-    page_ins: int
-    page_outs: int
-    window_gap: float | None
-
-    @staticmethod
-    def of(schedule: Schedule) -> ScheduleSummary:
-        """The figures of a schedule."""
-        values = asdict(schedule)
-        del values["plan"]
-        return ScheduleSummary(**values)
 
 
 @checked_dataclass(frozen=True, config=_CHECKED)
@@ -51,6 +25,9 @@ class BuildReport:
         board: name of the board.
         model: name of the model.
         batch: samples in a batch.
+        layers: how many layers with parameters the model has, by kind of op.
+        frozen: names of the parameters that are not trained.
+        warnings: what may make the model another network than its author means.
         budget_bytes: what the arena may occupy.
         minimum_budget_bytes: the smallest budget for which a schedule is known.
         peak_bytes: most bytes live at any step.
@@ -76,6 +53,9 @@ class BuildReport:
     board: str
     model: str
     batch: PositiveInt
+    layers: dict[str, int]
+    frozen: tuple[str, ...]
+    warnings: tuple[str, ...]
     budget_bytes: int
     minimum_budget_bytes: int
     peak_bytes: int
@@ -109,13 +89,70 @@ class BuildReport:
             OutputError: there is none, or it is malformed.
         """
         try:
-            return TypeAdapter(BuildReport).validate_json(path.read_bytes())
+            return TypeAdapter(BuildReport).validate_json(read_bytes(path))
         except (OSError, ValidationError) as error:
             raise OutputError(
                 f"{path.parent} holds no complete build of poetfw: {path.name} is missing or "
                 "malformed",
                 "run `poetfw build` first, or name its folder with --out",
             ) from error
+
+
+@dataclass(frozen=True)
+class OpError:
+    """How far one op on the device was from float64 on the same inputs, where that was worst.
+
+    Attributes:
+        op: its name.
+        kind: its operator.
+        training_step: which training step, from 1.
+        plan_step: its number in `src/generated/train_step.c`.
+        tensor: what it wrote.
+        error: the distance of one element; None where that is no number.
+        bound: the most that rounding can account for there.
+    """
+
+    op: str
+    kind: str
+    training_step: int
+    plan_step: int
+    tensor: str
+    error: float | None
+    bound: float
+
+
+@dataclass(frozen=True)
+class AlteredTensor:
+    """A tensor that an op found in RAM with other bytes than were last written to it.
+
+    Attributes:
+        op: which op; None for the end of the training step.
+        training_step: which training step, from 1.
+        plan_step: where in `src/generated/train_step.c`.
+        tensor: which tensor.
+    """
+
+    op: str | None
+    training_step: int
+    plan_step: int
+    tensor: str
+
+
+@dataclass(frozen=True)
+class OpChecks:
+    """What the ops of one or more training steps did, each on what the device gave it.
+
+    Attributes:
+        checked: how many.
+        worst: the one whose error is the largest part of its bound; None if all were exact.
+        first_beyond: the first whose error is beyond its bound.
+        first_altered: the first tensor that changed between being written and being read.
+    """
+
+    checked: int
+    worst: OpError | None
+    first_beyond: OpError | None
+    first_altered: AlteredTensor | None
 
 
 @dataclass(frozen=True)
@@ -127,21 +164,32 @@ class Verification:
     zero but for rounding do not count); the figure is the largest among all tensors.
 
     Attributes:
-        reference: precision of the NumPy reference: float64, or float32 where rounding made
-            float64 decide a ReLU or a maximum differently.
-        max_rel_error_loss: losses of all steps, against the NumPy reference.
+        ok: the verdict; docs/running.md says what it asks for.
+        missed: what it missed, one sentence each; empty where it is ok.
+        max_rel_error_loss: losses of all steps, against the NumPy reference in float64.
         max_rel_error_gradients: the last step's gradients, as far as they are stored, and the
             momenta that all of them were added to, against the same; None where there are neither.
         max_rel_error_weights: parameters and running statistics after the last step, likewise.
         bit_identical_to_unscheduled: whether weights, optimizer state and losses have the bits of
             a run of the same model that recomputes and pages nothing.
+        bit_identical_to_traced: whether the run that the ops were recorded in, which is compiled
+            from the sources in the project's folder, had the same losses, weights and optimizer
+            state.
+        ops: every op of the last step on what the device gave it; and those of `examined_steps`.
+        examined_steps: None where losses, gradients and weights agree with the reference. Else
+            every step was compared with the reference from the device's own state, and these are
+            the ones that did not agree, so that all their ops were checked too.
     """
 
-    reference: str
+    ok: bool
+    missed: tuple[str, ...]
     max_rel_error_loss: float
     max_rel_error_gradients: float | None
     max_rel_error_weights: float
     bit_identical_to_unscheduled: bool
+    bit_identical_to_traced: bool
+    ops: OpChecks
+    examined_steps: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from poetfw.transfer import Transfer
 
@@ -131,39 +131,66 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFigures:
+    """What a plan comes to, by the simulator.
 
     Attributes:
-        scheduler: the name it was asked for by.
-        status: how the solve ended.
-        plan: the execution plan.
         energy_j: joules of one training step; the sum of compute and paging energy.
         compute_energy_j: joules of computing and recomputing.
         paging_energy_j: joules of page-ins and page-outs.
         time_s: seconds of one training step.
         peak_bytes: largest number of live bytes at any step.
-        bound_j: proven lower bound on the energy of any schedule; None where nothing was proven.
-        gap: (energy_j - bound_j) / energy_j; None where nothing was proven.
-        bound_is_global: whether the bound holds for every schedule, not for a restricted set.
-        recomputes, page_ins, page_outs: counts of such steps in the plan.
-        window_gap: the gap to the best plan that computes again only near what is differentiated:
-            certified, but not global; None where nothing was proven about it.
+        recomputes: compute steps beyond the first of each node.
+        page_ins, page_outs: counts of such steps.
     """
 
-    scheduler: str
-    status: Status
-    plan: ExecutionPlan
     energy_j: float
     compute_energy_j: float
     paging_energy_j: float
     time_s: float
     peak_bytes: int
-    bound_j: float | None
-    gap: float | None
-    bound_is_global: bool
     recomputes: int
     page_ins: int
     page_outs: int
-    window_gap: float | None = None
+
+    @classmethod
+    def of(cls, other: PlanFigures) -> Self:
+        """These figures alone, of something that has them."""
+        return cls(**{field.name: getattr(other, field.name) for field in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleSummary(PlanFigures):
+    """A scheduler's answer without its plan.
+
+    Attributes:
+        scheduler: the name it was asked for by.
+        status: how the solve ended.
+        bound_j: proven lower bound on the energy of any schedule; None where nothing was proven.
+        gap: (energy_j - bound_j) / energy_j; None where nothing was proven.
+        bound_is_global: whether the bound holds for every schedule, not for a restricted set.
+        window_gap: the gap to the best plan that computes again only near what is differentiated:
+            certified, but not global; None where nothing was proven about it.
+    """
+
+    # It is part of a file that a build writes and a run reads.
+    __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid", "strict": True}
+
+    scheduler: str
+    status: Status
+    bound_j: float | None
+    gap: float | None
+    bound_is_global: bool
+    window_gap: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule(ScheduleSummary):
+    """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
+
+    Attributes:
+        plan: the execution plan.
+    """
+
+    plan: ExecutionPlan

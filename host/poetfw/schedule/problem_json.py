@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Literal, TypeVar
+import math
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
 from poetfw.errors import ProblemError
+from poetfw.reading import parse_json
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
     Schedule,
     ScheduleProblem,
+    ScheduleSummary,
     Step,
     StepKind,
     Storage,
@@ -28,7 +31,8 @@ class _Strict(BaseModel):
 
 
 class _Transfer(_Strict):
-    bandwidth_bytes_per_s: float
+    bandwidth_bytes_per_s: float | None
+    """None where bytes take no time: JSON has no infinity."""
     latency_s: float
     energy_j_per_byte: float
     energy_j: float = 0.0
@@ -43,7 +47,7 @@ class _Storage(_Strict):
 
 class _Node(_Strict):
     name: str
-    inputs: list[str]
+    inputs: Annotated[list[str], FailFast()]
     time_s: float
     energy_j: float
     output_bytes: int
@@ -61,7 +65,7 @@ class _Problem(_Strict):
     ram_bytes: int
     deadline_s: float | None = None
     storage: _Storage | None
-    nodes: list[_Node]
+    nodes: Annotated[list[_Node], FailFast()]
 
 
 class _Step(_Strict):
@@ -73,7 +77,7 @@ class _Answer(BaseModel):
     """Only the plan is read of an answer: its figures are the simulator's to find again."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
-    plan: list[_Step]
+    plan: Annotated[list[_Step], FailFast()]
 
 
 _Document = TypeVar("_Document", bound=BaseModel)
@@ -142,20 +146,7 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
     """The answer as plain JSON values; its `plan` is what `plan_from_json` reads."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "scheduler": schedule.scheduler,
-        "status": schedule.status.value,
-        "energy_j": schedule.energy_j,
-        "compute_energy_j": schedule.compute_energy_j,
-        "paging_energy_j": schedule.paging_energy_j,
-        "time_s": schedule.time_s,
-        "peak_bytes": schedule.peak_bytes,
-        "bound_j": schedule.bound_j,
-        "gap": schedule.gap,
-        "bound_is_global": schedule.bound_is_global,
-        "recomputes": schedule.recomputes,
-        "page_ins": schedule.page_ins,
-        "page_outs": schedule.page_outs,
-        "window_gap": schedule.window_gap,
+        **asdict(ScheduleSummary.of(schedule)),
         "plan": plan_to_json(schedule.plan),
     }
 
@@ -178,15 +169,26 @@ def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPl
 def _storage(document: _Storage) -> Storage:
     return Storage(
         document.block_bytes,
-        Transfer(**document.page_in.model_dump()),
-        Transfer(**document.page_out.model_dump()),
+        _transfer(document.page_in),
+        _transfer(document.page_out),
         document.overlap,
     )
 
 
-def _transfer_to_json(transfer: Transfer) -> dict[str, float]:
+def _transfer(document: _Transfer) -> Transfer:
+    bandwidth = document.bandwidth_bytes_per_s
+    return Transfer(
+        math.inf if bandwidth is None else bandwidth,
+        document.latency_s,
+        document.energy_j_per_byte,
+        document.energy_j,
+    )
+
+
+def _transfer_to_json(transfer: Transfer) -> dict[str, float | None]:
+    bandwidth = transfer.bandwidth_bytes_per_s
     return {
-        "bandwidth_bytes_per_s": transfer.bandwidth_bytes_per_s,
+        "bandwidth_bytes_per_s": None if math.isinf(bandwidth) else bandwidth,
         "latency_s": transfer.latency_s,
         "energy_j_per_byte": transfer.energy_j_per_byte,
         "energy_j": transfer.energy_j,
@@ -195,10 +197,10 @@ def _transfer_to_json(transfer: Transfer) -> dict[str, float]:
 
 def _read(kind: type[_Document], text: str | bytes, source: str) -> _Document:
     try:
-        return kind.model_validate(json.loads(text))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ProblemError(f"{source} is not JSON: {error}") from error
-    except ValidationError as error:
+        return kind.model_validate(parse_json(text))
+    except ValidationError as error:  # a ValueError as well
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the top level"
         raise ProblemError(f"{source}: at {place}: {first['msg']}") from error
+    except ValueError as error:
+        raise ProblemError(f"{source} is not JSON: {error}") from error

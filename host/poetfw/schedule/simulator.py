@@ -10,46 +10,39 @@ import math
 from dataclasses import dataclass
 from typing import NoReturn
 
-from poetfw.errors import PlanError
-from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, Step, StepKind
+from poetfw.errors import PlanError, listed
+from poetfw.schedule.problem import (
+    ExecutionPlan,
+    Node,
+    PlanFigures,
+    ScheduleProblem,
+    Step,
+    StepKind,
+)
 from poetfw.schedule.timeline import Clock, Span
 
 TIME_TOLERANCE = 1e-9
 """Relative slack of the deadline: sums of the same times may differ by rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
-    """What a legal plan costs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation(PlanFigures):
+    """What a legal plan costs, step by step.
+
+    Its `time_s` is when core and storage channel are done; without overlap, the sum of all steps'
+    times. Its `peak_bytes` is the largest entry of `during_bytes`.
 
     Attributes:
-        peak_bytes: largest entry of `during_bytes`.
         during_bytes: per step, the most bytes live while it runs, workspace included.
         live_bytes: per step, the bytes live after it.
-        energy_j: joules of the whole plan; the sum of compute and paging energy.
-        compute_energy_j: joules of computing and recomputing.
-        paging_energy_j: joules of page-ins and page-outs.
-        time_s: seconds until core and storage channel are done; without overlap, the sum of all
-            steps' times.
-        stall_s: seconds of it that the core waits for transfers it overlaps with.
+        stall_s: seconds of `time_s` that the core waits for transfers it overlaps with.
         spans: per step, when it runs.
-        recomputes: compute steps beyond the first of each node.
-        page_ins: page-in steps.
-        page_outs: page-out steps.
     """
 
-    peak_bytes: int
     during_bytes: tuple[int, ...]
     live_bytes: tuple[int, ...]
-    energy_j: float
-    compute_energy_j: float
-    paging_energy_j: float
-    time_s: float
     stall_s: float
     spans: tuple[Span, ...]
-    recomputes: int
-    page_ins: int
-    page_outs: int
 
 
 def simulate(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
@@ -98,8 +91,8 @@ class _Replay:
             self.refuse("there is no such node")
         match step.kind:
             case StepKind.COMPUTE:
-                in_place = following == Step(StepKind.FREE, node.in_place or "")
-                during = self.compute(node, in_place)
+                takes_over = following == (StepKind.FREE, node.in_place)
+                during = self.compute(node, node.in_place if takes_over else None)
             case StepKind.PAGE_IN:
                 during = self.page_in(node)
             case StepKind.PAGE_OUT:
@@ -111,7 +104,8 @@ class _Replay:
         self.during_bytes.append(during)
         self.live_bytes.append(self.live)
 
-    def compute(self, node: Node, in_place: bool) -> int:
+    def compute(self, node: Node, taken: str | None) -> int:
+        """Compute a node; its tensor takes over the bytes of the input `taken`, if there is one."""
         for name in node.inputs:
             if name not in self.computed:
                 self.refuse(f"input {name!r} has not been computed")
@@ -130,11 +124,10 @@ class _Replay:
         self.computed.add(node.name)
         self.compute_j.append(node.energy_j)
         self.times_s.append(node.time_s)
-        if in_place:
-            assert node.in_place is not None
-            self.clock.take_over(node.in_place)
+        if taken is not None:
+            self.clock.take_over(taken)
             self.live -= node.output_bytes
-            self.taken_over = node.in_place
+            self.taken_over = taken
         self.clock.compute(node.inputs, node.time_s)
         during = self.live + node.output_bytes + node.workspace_bytes
         self.put(node)
@@ -193,7 +186,7 @@ class _Replay:
             if name not in self.computed:
                 raise PlanError(f"the plan never computes node {name!r}")
         if self.ram:
-            names = ", ".join(repr(name) for name in self.nodes if name in self.ram)
+            names = listed([repr(name) for name in self.nodes if name in self.ram])
             raise PlanError(f"the plan ends with tensors in RAM that it must free: {names}")
         time_s = self.clock.makespan_s if self.overlap else math.fsum(self.times_s)
         deadline_s = self.problem.deadline_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 from poetfw.errors import ConfigError, InfeasibleError
@@ -17,7 +17,7 @@ from poetfw.schedule.bounds import (
     unlimited,
 )
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.problem import ExecutionPlan, Schedule, ScheduleProblem, Status
+from poetfw.schedule.problem import ExecutionPlan, PlanFigures, Schedule, ScheduleProblem, Status
 from poetfw.schedule.search import (
     Found,
     SolveOptions,
@@ -172,20 +172,13 @@ def _schedule(
         status = Status.FEASIBLE
     computed_once = simulation.recomputes == simulation.page_ins == 0
     return Schedule(
+        **asdict(PlanFigures.of(simulation)),
         scheduler=scheduler,
         status=status,
         plan=found.plan,
-        energy_j=simulation.energy_j,
-        compute_energy_j=simulation.compute_energy_j,
-        paging_energy_j=simulation.paging_energy_j,
-        time_s=simulation.time_s,
-        peak_bytes=simulation.peak_bytes,
         bound_j=found.bound_j,
         gap=max(0.0, found.gap),
         bound_is_global=computed_once or (SCHEDULERS[scheduler].complete and restricted == problem),
-        recomputes=simulation.recomputes,
-        page_ins=simulation.page_ins,
-        page_outs=simulation.page_outs,
         window_gap=_gap(found.energy_j, found.window_bound_j),
     )
 

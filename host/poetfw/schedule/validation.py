@@ -6,9 +6,15 @@ import math
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 
-from poetfw.errors import ProblemError
+from poetfw.errors import ProblemError, listed
 from poetfw.schedule.problem import Node, ScheduleProblem, Storage
 from poetfw.transfer import Transfer
+
+LARGEST_BYTES = 2**40
+"""Largest budget, output, workspace or block accepted, in bytes."""
+
+LARGEST_COST = 1e15
+"""Largest time or energy accepted, in seconds or joules: sums of such stay far from overflow."""
 
 
 def validate(problem: ScheduleProblem) -> None:
@@ -16,11 +22,12 @@ def validate(problem: ScheduleProblem) -> None:
 
     Raises:
         ProblemError: there is no node, a name is used twice, an input does not exist, comes later
-            or is part of a cycle, or a cost is negative, infinite or not a number.
+            or is part of a cycle, or a figure is negative, not a number, or beyond
+            `LARGEST_BYTES` or `LARGEST_COST`.
     """
     if not problem.nodes:
         raise ProblemError(f"problem {problem.name!r} has no nodes: it needs at least one")
-    _require(f"problem {problem.name!r}", "ram_bytes", problem.ram_bytes)
+    _require(f"problem {problem.name!r}", "ram_bytes", problem.ram_bytes, LARGEST_BYTES)
     if problem.deadline_s is not None:
         _require(f"problem {problem.name!r}", "deadline_s", problem.deadline_s)
     if problem.storage is not None:
@@ -30,8 +37,8 @@ def validate(problem: ScheduleProblem) -> None:
         where = f"node {node.name!r}"
         _require(where, "time_s", node.time_s)
         _require(where, "energy_j", node.energy_j)
-        _require(where, "output_bytes", node.output_bytes)
-        _require(where, "workspace_bytes", node.workspace_bytes)
+        _require(where, "output_bytes", node.output_bytes, LARGEST_BYTES)
+        _require(where, "workspace_bytes", node.workspace_bytes, LARGEST_BYTES)
 
 
 def _check_names(nodes: tuple[Node, ...]) -> None:
@@ -47,7 +54,7 @@ def _check_names(nodes: tuple[Node, ...]) -> None:
     try:
         TopologicalSorter({node.name: node.inputs for node in nodes}).prepare()
     except CycleError as error:
-        path = " -> ".join(map(repr, error.args[1]))
+        path = listed([repr(name) for name in error.args[1]], " -> ")
         raise ProblemError(f"node {error.args[1][0]!r} is part of a cycle: {path}") from error
     for i, node in enumerate(nodes):
         for name in node.inputs:
@@ -75,6 +82,7 @@ def _check_in_place(node: Node, taken: Node) -> None:
 def _check_storage(storage: Storage) -> None:
     if storage.block_bytes < 1:
         raise ProblemError(f"storage has block_bytes {storage.block_bytes}: expected 1 or more")
+    _require("storage", "block_bytes", storage.block_bytes, LARGEST_BYTES)
     for name in ("page_in", "page_out"):
         transfer: Transfer = getattr(storage, name)
         for quantity in ("latency_s", "energy_j_per_byte", "energy_j"):
@@ -86,6 +94,8 @@ def _check_storage(storage: Storage) -> None:
             )
 
 
-def _require(where: str, quantity: str, value: float) -> None:
+def _require(where: str, quantity: str, value: float, most: float = LARGEST_COST) -> None:
     if not (math.isfinite(value) and value >= 0):
         raise ProblemError(f"{where} has {quantity} {value}: expected a finite number, 0 or more")
+    if value > most:
+        raise ProblemError(f"{where} has {quantity} {value}: expected {most:g} or less")

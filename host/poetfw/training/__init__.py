@@ -3,7 +3,7 @@
 from poetfw.training.freezing import matching_parameters
 from poetfw.training.optimizer import Sgd
 from poetfw.training.program import LOSSES, Program, make_program
-from poetfw.training.reference import Reference
+from poetfw.training.reference import Reference, value_of
 from poetfw.training.sharing import in_place_input
 from poetfw.training.views import hoist_views, open_windows
 
@@ -17,4 +17,5 @@ __all__ = [
     "make_program",
     "matching_parameters",
     "open_windows",
+    "value_of",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from poetfw.errors import ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import LossKind, infer_output, kind_of
 from poetfw.training.optimizer import Sgd
 from poetfw.training.views import hoist_views, open_windows
@@ -180,8 +181,10 @@ class _Builder:
         self._tensors: dict[str, Tensor] = {}
         self._ops: list[Op] = []
         self._op_names: set[str] = set()
+        self._fresh_ops, self._fresh_tensors = FreshNames(), FreshNames()
         self._backward = False
         self._gradients: dict[str, str] = {}
+        self._gradient_of: Counter[str] = Counter()  # of how many tensors each is the gradient
         self._trained: set[str] = set()
         for tensor in model.persistent:
             self._tensors[tensor.name] = tensor
@@ -209,13 +212,13 @@ class _Builder:
         updates: Sequence[str] = (),
         output: str | None = None,
     ) -> str:
-        name = self._fresh(name, self._op_names)
+        name = self._fresh_ops.fresh(name, self._op_names)
         self._op_names.add(name)
         op = Op(
             name=name,
             kind=kind,
             inputs=tuple(inputs),
-            output=self._fresh(output or name, self._tensors),
+            output=self._fresh_tensors.fresh(output or name, self._tensors),
             attributes=attributes or {},
             updates=tuple(updates),
             backward=self._backward,
@@ -240,12 +243,14 @@ class _Builder:
         before = self._gradients.get(tensor)
         if before is not None:
             gradient = self.emit("add", f"{tensor}.gradient", (before, gradient))
+            self._gradient_of[before] -= 1
         self._gradients[tensor] = gradient
+        self._gradient_of[gradient] += 1
 
     # Steps of make_program --------------------------------------------------------------------
 
     def add_state(self, name: str) -> Tensor:
-        tensor = Tensor(self._fresh(name, self._tensors), (1,), Dtype.F32, Role.STATE)
+        tensor = Tensor(self._fresh_tensors.fresh(name, self._tensors), (1,), Dtype.F32, Role.STATE)
         self._tensors[tensor.name] = tensor
         return tensor
 
@@ -287,10 +292,8 @@ class _Builder:
         """Append the backward pass; yield each trained parameter once its gradient is complete."""
         forward = tuple(self._ops)
         self._backward = True
-        readers = {
-            tensor.name: sum(tensor.name in op.inputs for op in forward)
-            for tensor in self._model.with_role(Role.PARAMETER)
-        }
+        readings = Counter(name for op in forward for name in dict.fromkeys(op.inputs))
+        readers = {t.name: readings[t.name] for t in self._model.with_role(Role.PARAMETER)}
         for op in reversed(forward):
             kind = kind_of(op)
             if isinstance(kind, LossKind):
@@ -308,7 +311,7 @@ class _Builder:
     ) -> None:
         updates = [parameter]
         if optimizer.momentum > 0:
-            momentum = self._fresh(f"{parameter}.momentum", self._tensors)
+            momentum = self._fresh_tensors.fresh(f"{parameter}.momentum", self._tensors)
             shape = self._tensors[parameter].shape
             self._tensors[momentum] = Tensor(momentum, shape, Dtype.F32, Role.STATE)
             updates.append(momentum)
@@ -321,7 +324,8 @@ class _Builder:
         kind = "sgd"
         inputs: tuple[str, ...] = (gradient,) if factor is None else (gradient, factor)
         if fuse:
-            position = next(i for i, op in enumerate(self._ops) if op.output == gradient)
+            last = len(self._ops) - 1  # where it most often is
+            position = next(i for i in range(last, -1, -1) if self._ops[i].output == gradient)
             fused = kind_of(self._ops[position]).fused_update
             if fused is not None and self._is_better_fused(position):
                 op = self._withdraw(position)
@@ -337,7 +341,7 @@ class _Builder:
         """
         op, later = self._ops[position], self._ops[position + 1 :]
         assert op.output is not None
-        if list(self._gradients.values()).count(op.output) > 1:
+        if self._gradient_of[op.output] > 1:
             return False
         waiting = set(op.inputs).difference(*(other.inputs for other in later)) if later else ()
         waiting_bytes = sum(self._tensors[name].size_bytes for name in waiting)
@@ -349,6 +353,8 @@ class _Builder:
         assert op.output is not None
         assert not any(op.output in other.inputs for other in self._ops[position:])
         self._op_names.remove(op.name)
+        self._fresh_ops.release(op.name)
+        self._fresh_tensors.release(op.output)
         self._trained.discard(op.output)
         del self._tensors[op.output]
         return op
@@ -359,11 +365,3 @@ class _Builder:
         if kind == "load_y":
             return Role.LABEL
         return Role.GRADIENT if self._backward else Role.ACTIVATION
-
-    @staticmethod
-    def _fresh(name: str, taken: Mapping[str, Tensor] | set[str]) -> str:
-        """`name`, or with a number behind it where a model already uses it."""
-        candidate, number = name, 2
-        while candidate in taken:
-            candidate, number = f"{name} ({number})", number + 1
-        return candidate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 
 import numpy as np
@@ -54,6 +55,7 @@ class Reference:
 
     def _run(self, graph: Graph, x: Array, y: Array) -> dict[str, Array]:
         values: dict[str, Array] = {}
+        known = ChainMap(values, self.persistent)
         loaded = {Role.INPUT: x, Role.LABEL: y}
         for op in graph.ops:
             role = graph.by_name[op.output].role if op.output is not None else None
@@ -62,7 +64,7 @@ class Reference:
                 integer = np.issubdtype(value.dtype, np.integer)
                 values[op.output] = value if integer else value.astype(self._dtype)
                 continue
-            inputs = [self._value(graph.by_name[name], values) for name in op.inputs]
+            inputs = [value_of(graph.by_name[name], known) for name in op.inputs]
             updates = [self.persistent[name] for name in op.updates]
             result = kind_of(op).compute(op, inputs, updates)
             if op.output is not None:
@@ -70,11 +72,11 @@ class Reference:
                 values[op.output] = result
         return values
 
-    def _value(self, tensor: Tensor, values: Mapping[str, Array]) -> Array:
-        if tensor.name in self.persistent:
-            return self.persistent[tensor.name]
-        if tensor.base is None:
-            return values[tensor.name]
-        first = tensor.offset_bytes // tensor.dtype.size_bytes
-        flat = values[tensor.base].reshape(-1)
-        return flat[first : first + tensor.elements].reshape(tensor.shape)
+
+def value_of(tensor: Tensor, values: Mapping[str, Array]) -> Array:
+    """A tensor's value among those of others: a window's is a run of its base's elements."""
+    if tensor.base is None:
+        return values[tensor.name]
+    first = tensor.offset_bytes // tensor.dtype.size_bytes
+    flat = values[tensor.base].reshape(-1)
+    return flat[first : first + tensor.elements].reshape(tensor.shape)

@@ -22,7 +22,15 @@ from poetfw.comparison import (
     to_csv,
 )
 from poetfw.errors import ConfigError
-from poetfw.schedule import Interrupted, SolveOptions, Status, simulate, solve
+from poetfw.schedule import (
+    Interrupted,
+    PlanFigures,
+    ScheduleSummary,
+    SolveOptions,
+    Status,
+    simulate,
+    solve,
+)
 
 QUICK = SolveOptions()
 CASES = [
@@ -50,7 +58,7 @@ def test_every_cell_is_there_once(settled: tuple[Comparison, tuple[Cell, ...]]) 
 def test_a_cell_has_a_plan_or_a_reason(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
     for cell in settled[1]:
         without = cell.status in (Status.INFEASIBLE, "unsuitable")
-        assert without == (cell.energy_j is None) == bool(cell.reason), cell
+        assert without == (cell.answer is None) == bool(cell.reason), cell
 
 
 def test_poet_is_never_worse(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
@@ -58,10 +66,10 @@ def test_poet_is_never_worse(settled: tuple[Comparison, tuple[Cell, ...]]) -> No
     poet = {cell.ram_fraction: cell for cell in cells if cell.scheduler == "poet"}
     compared = 0
     for cell in cells:
-        if cell.energy_j is not None:
-            ours = poet[cell.ram_fraction].energy_j
+        if cell.answer is not None:
+            ours = poet[cell.ram_fraction].answer
             assert ours is not None
-            assert ours <= cell.energy_j, cell.scheduler
+            assert ours.energy_j <= cell.answer.energy_j, cell.scheduler
             compared += cell.scheduler != "poet"
     assert compared >= 6
 
@@ -69,26 +77,23 @@ def test_poet_is_never_worse(settled: tuple[Comparison, tuple[Cell, ...]]) -> No
 def test_limits_hold(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
     comparison, cells = settled
     for cell in cells:
-        if cell.energy_j is None:
+        answer = cell.answer
+        if answer is None:
             continue
-        assert cell.peak_bytes is not None
-        assert cell.time_s is not None
-        assert cell.overhead == cell.energy_j / comparison.everything.energy_j - 1
-        assert cell.peak_bytes <= cell.ram_bytes
-        assert cell.deadline_s is None or cell.time_s <= cell.deadline_s * (1 + 1e-9)
-        assert cell.bound_j is None or cell.bound_j <= cell.energy_j
+        assert cell.overhead == answer.energy_j / comparison.everything.energy_j - 1
+        assert answer.peak_bytes <= cell.ram_bytes
+        assert cell.deadline_s is None or answer.time_s <= cell.deadline_s * (1 + 1e-9)
+        assert answer.bound_j is None or answer.bound_j <= answer.energy_j
 
 
 def test_more_ram_never_takes_more_energy(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
     for name in COMPARED:
         row = [cell for cell in settled[1] if cell.scheduler == name]
         for less, more in pairwise(row):
-            if less.energy_j is not None:
-                assert less.peak_bytes is not None
-                assert more.energy_j is not None, name
-                assert more.peak_bytes is not None
-                assert more.energy_j <= less.energy_j, name
-                assert more.peak_bytes >= less.peak_bytes, name
+            if less.answer is not None:
+                assert more.answer is not None, name
+                assert more.answer.energy_j <= less.answer.energy_j, name
+                assert more.answer.peak_bytes >= less.answer.peak_bytes, name
 
 
 @pytest.mark.parametrize(("board", "overlap"), [("rpi4", True), ("tx2", True), ("linux", False)])
@@ -101,10 +106,10 @@ def test_transfers_overlap_as_the_board_says(board: str, overlap: bool) -> None:
 def test_proactive_swapping_waits_less_than_on_demand() -> None:
     comparison = Comparison.of(Task("rpi4", "resnet8", 4))
     cells = comparison.cells((1.0,), ("swap-on-demand", "swap-proactive"), QUICK, 0.5)
-    on_demand, proactive = (cell.time_s for cell in cells)
+    on_demand, proactive = (cell.answer for cell in cells)
     assert on_demand is not None
     assert proactive is not None
-    assert comparison.everything.time_s <= proactive < on_demand
+    assert comparison.everything.time_s <= proactive.time_s < on_demand.time_s
 
 
 def test_figures_are_the_simulators() -> None:
@@ -112,35 +117,47 @@ def test_figures_are_the_simulators() -> None:
     (cell,) = comparison.cells((0.8,), ("dtr",), QUICK, 0.5)
     problem = replace(comparison.problem, ram_bytes=cell.ram_bytes)
     simulation = simulate(problem, solve(problem, "dtr").plan)
-    assert cell.energy_j == simulation.energy_j
-    assert (cell.peak_bytes, cell.time_s) == (simulation.peak_bytes, simulation.time_s)
+    assert cell.answer is not None
+    assert PlanFigures.of(cell.answer) == PlanFigures.of(simulation)
 
 
 # settle, on cells made up ------------------------------------------------------------------------
 
 
 def made(
-    scheduler: str, fraction: float, energy_j: float | None, peak: int = 0, **more: Any
+    scheduler: str, fraction: float, energy_j: float | None, peak: int = 0, **proven: Any
 ) -> Cell:
     task = ("b", "m", 1, "device")
     ram_bytes = int(100 * fraction)
     cell = Cell(*task, None, None, fraction, ram_bytes, scheduler, "infeasible", "why")
     if energy_j is None:
-        return replace(cell, **more)
-    figures: dict[str, Any] = {
-        "status": Status.OPTIMAL,
-        "reason": "",
-        "energy_j": energy_j,
-        "overhead": energy_j - 1,
-        "peak_bytes": peak,
-        "page_outs": 0,
-        "recomputes": 0,
-    }
-    return replace(cell, **{**figures, **more})
+        return cell
+    answer = ScheduleSummary(
+        scheduler=scheduler,
+        status=Status.OPTIMAL,
+        energy_j=energy_j,
+        compute_energy_j=energy_j,
+        paging_energy_j=0.0,
+        time_s=1.0,
+        peak_bytes=peak,
+        recomputes=0,
+        page_ins=0,
+        page_outs=0,
+        bound_j=None,
+        gap=None,
+        bound_is_global=False,
+        window_gap=None,
+    )
+    answer = replace(answer, **proven)
+    return replace(cell, status=answer.status, reason="", overhead=energy_j - 1, answer=answer)
+
+
+def energy(cell: Cell) -> float | None:
+    return None if cell.answer is None else cell.answer.energy_j
 
 
 def energies(cells: Sequence[Cell]) -> list[float | None]:
-    return [cell.energy_j for cell in settle(cells)]
+    return [energy(cell) for cell in settle(cells)]
 
 
 def test_a_plan_serves_larger_budgets() -> None:
@@ -154,23 +171,38 @@ def test_a_plan_serves_smaller_budgets_that_it_fits_in() -> None:
 
 def test_of_equal_plans_the_lower_peak_serves() -> None:
     first, second = settle([made("dtr", 0.5, 2.0, 40), made("dtr", 0.7, 2.0, 60)])
-    assert (first.peak_bytes, second.peak_bytes) == (40, 40)
+    assert [cell.answer and cell.answer.peak_bytes for cell in (first, second)] == [40, 40]
 
 
 def test_without_a_plan_that_fits_there_is_none() -> None:
     cell = settle([made("dtr", 0.5, None), made("dtr", 0.7, 3.0, 60)])[0]
-    assert (cell.energy_j, cell.status, cell.reason) == (None, "infeasible", "why")
+    assert (cell.answer, cell.status, cell.reason) == (None, "infeasible", "why")
 
 
 def test_a_cell_without_a_plan_gets_one() -> None:
-    cell = settle([made("dtr", 0.5, 3.0, 50), made("dtr", 0.7, None, bound_j=1.5)])[1]
-    assert (cell.energy_j, cell.status, cell.reason) == (3.0, Status.FEASIBLE, "")
-    assert cell.gap == 0.5
+    cell = settle([made("dtr", 0.5, 3.0, 50), made("dtr", 0.7, None)])[1]
+    assert (energy(cell), cell.status, cell.reason) == (3.0, Status.FEASIBLE, "")
+
+
+def test_what_is_proven_stays_a_cells_own() -> None:
+    cell = settle([made("dtr", 0.5, 3.0, 50), made("poet", 0.7, 4.0, 70, bound_j=1.5)])[1]
+    assert cell.answer is not None
+    assert (cell.answer.energy_j, cell.answer.bound_j, cell.answer.gap) == (3.0, 1.5, 0.5)
+    assert cell.answer.scheduler == "poet"
+
+
+def test_what_is_proven_about_a_plan_does_not_go_along() -> None:
+    cells = [made("dtr", 0.5, 2.0, 50, bound_j=1.9), made("poet", 0.5, 4.0, 50)]
+    cells[1] = replace(cells[1], bound_j=1.0, window_gap=0.2)
+    served = settle(cells)[1]
+    assert (served.energy_j, served.bound_j, served.gap, served.window_gap) == (2.0, 1.0, 0.5, None)
 
 
 def test_poet_takes_what_others_found_and_others_take_nothing_of_its() -> None:
     cells = [made("dtr", 0.5, 2.0, 50), made("poet", 0.5, 3.0, 50), made("griewank", 0.5, 4.0, 50)]
     assert energies(cells) == [2.0, 2.0, 4.0]
+    pages = made("capuchin", 0.5, 1.0, 50, page_outs=1, recomputes=1)
+    assert energies([pages, made("poet", 0.5, 3.0, 50)]) == [1.0, 1.0]
 
 
 def test_variants_of_poet_take_what_they_could_have_found() -> None:
@@ -216,8 +248,10 @@ def test_cells_as_csv() -> None:
     assert rows[0]["bound_j"] == ""
 
 
-def test_lines_leave_out_what_is_not_feasible() -> None:
+def test_lines_say_where_there_is_no_plan() -> None:
     cells = [made("dtr", 0.7, 1.25, 50), made("dtr", 0.5, 1.5, 50), made("poet", 0.5, None)]
-    (line,) = energy_lines(cells)
-    assert line.name == "dtr"
-    assert line.points == ((0.5, 50.0), (0.7, 25.0))
+    dtr, poet = energy_lines([*cells, made("dtr", 0.2, None)])
+    assert (dtr.scheduler, poet.scheduler) == ("dtr", "poet")
+    assert dtr.points == ((0.5, 50.0), (0.7, 25.0))
+    assert dtr.without_plan == (0.2,)
+    assert (poet.points, poet.without_plan) == ((), (0.5,))

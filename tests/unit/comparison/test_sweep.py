@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from poetfw import sweep
 from poetfw.comparison import Cell, Task
 from poetfw.errors import BoardError, ConfigError, ModelError, OutputError, ProblemError, ToolError
+from poetfw.report import Line, Panel
+from poetfw.schedule import ScheduleSummary, Status
 from poetfw.sweep import (
     Grid,
     Point,
@@ -45,11 +48,28 @@ def cells_of(point: Point) -> tuple[Cell, ...]:
     cell = Cell(
         *(task.board, task.model, task.batch, task.model_as, point.deadline_factor, None),
         *(point.ram_fraction, int(1000 * point.ram_fraction), "dtr", "optimal"),
-        energy_j=2.0 - point.ram_fraction,
         overhead=1.0 - point.ram_fraction,
-        peak_bytes=600,
     )
-    return (cell, replace(cell, scheduler="poet"))
+    answer = ScheduleSummary(
+        scheduler="dtr",
+        status=Status.OPTIMAL,
+        energy_j=2.0 - point.ram_fraction,
+        compute_energy_j=2.0 - point.ram_fraction,
+        paging_energy_j=0.0,
+        time_s=1.0,
+        peak_bytes=600,
+        recomputes=0,
+        page_ins=0,
+        page_outs=0,
+        bound_j=None,
+        gap=None,
+        bound_is_global=False,
+        window_gap=None,
+    )
+    return tuple(
+        replace(cell, scheduler=name, answer=replace(answer, scheduler=name))
+        for name in ("dtr", "poet")
+    )
 
 
 def run(results: Results, grid: Grid = GRID) -> list[Point]:
@@ -163,7 +183,7 @@ def test_what_is_finished_comes_in_the_grids_order_and_settled(tmp_path: Path) -
     found = finished(GRID, results)
     assert [cell.ram_fraction for cell in found] == [0.7, 0.7, 0.9, 0.9]
     # 600 bytes fit in either budget, so the better plan serves both.
-    assert {cell.energy_j for cell in found} == {2.0 - 0.9}
+    assert {cell.answer and cell.answer.energy_j for cell in found} == {2.0 - 0.9}
 
 
 def test_a_point_is_solved(tmp_path: Path) -> None:
@@ -188,6 +208,41 @@ def test_plots_are_of_what_there_is() -> None:
     assert draw_plots([], "svg") == {}
 
 
+def test_an_ablation_says_which_deadlines_are_not_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Panel] = []
+    monkeypatch.setattr(sweep, "draw_panels", lambda panels, *_: drawn.extend(panels) or b"")
+    more = replace(GRID, deadline_factors=(1.2, 1.5), fractions=(0.9,)).points()
+    cells = [cell for point in more for cell in cells_of(point) if cell.scheduler == "poet"]
+    missed = replace(cells[0], scheduler="poet-remat-off", answer=None, overhead=None)
+    draw_plots([*cells, missed], "svg")
+    (ablation,) = (panel for panel in drawn if panel.title.endswith("90% RAM"))
+    assert ablation.lines == (
+        Line("poet-remat-off", (), (1.2,), "paging only"),
+        Line("poet", ((1.2, 100 * (1 - 0.9)), (1.5, 100 * (1 - 0.9))), (), "both"),
+    )
+
+
+def test_energy_is_drawn_at_the_loosest_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Panel] = []
+
+    def draw(panels: Sequence[Panel], *_: Any) -> bytes:
+        drawn.extend(panels)
+        return b""
+
+    monkeypatch.setattr(sweep, "draw_panels", draw)
+    cell = cells_of(POINTS[0])[0]
+    for factors, shown in (((1.2, None, 2.0), None), ((1.2, 2.0), 2.0)):
+        drawn.clear()
+        draw_plots(
+            [
+                replace(cell, deadline_factor=f, overhead=0.0 if f == shown else 9.0)
+                for f in factors
+            ],
+            "svg",
+        )
+        assert [line.points for panel in drawn[:1] for line in panel.lines] == [((0.7, 0.0),)]
+
+
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ToolError, match="needs Dask") as caught, dask_cluster("tcp://x:1"):
@@ -205,4 +260,4 @@ def test_on_a_dask_cluster(tmp_path: Path) -> None:
         results = Results(tmp_path / "sweep.jsonl", grid)
         assert list(run_sweep(grid, results, executor)) == list(grid.points())
     (cells,) = results.cells.values()
-    assert all(cell.energy_j is not None or cell.reason for cell in cells)
+    assert all(cell.answer is not None or cell.reason for cell in cells)

@@ -29,6 +29,13 @@ def test_a_load_pays_for_whole_blocks_of_storage():
     assert one.energy_j == pytest.approx(0.33 * one.time_s, rel=1e-4)
 
 
+def test_a_load_that_calculates_as_well_does_one_after_the_other():
+    both = cost_of(Work(macs=3_185_000, bytes_moved=0, storage_bytes=512), BOARD)
+    alone = cost_of(Work(macs=0, bytes_moved=0, storage_bytes=512), BOARD)
+    assert both.time_s == pytest.approx(1.0 + alone.time_s)
+    assert both.energy_j == pytest.approx(10.98e-3 + alone.energy_j)
+
+
 def test_every_op_of_a_graph_has_a_cost_that_survives_json():
     graph = Graph(
         name="g",
@@ -51,8 +58,19 @@ def test_a_cost_is_finite_and_not_negative(value: float):
 
 @pytest.mark.parametrize(
     "document",
-    [{}, {"schema_version": 2}, {"schema_version": 1, "board": "b", "analytic": True, "ops": []}],
+    [
+        {},
+        {"schema_version": 2},
+        {"schema_version": 1, "board": "b", "analytic": True, "ops": []},
+    ],
 )
 def test_malformed_json_is_refused(document: dict[str, object]):
     with pytest.raises(ProblemError, match="cost table"):
+        CostTable.from_json(document)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_another_version_is_refused(version: int):
+    document = CostTable("b", analytic=True, ops={}).to_json() | {"schema_version": version}
+    with pytest.raises(ProblemError, match=f"schema version {version}; this poetfw reads"):
         CostTable.from_json(document)

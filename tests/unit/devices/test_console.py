@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poetfw.devices.console import parse_line
+from poetfw.devices.console import Event, parse_line
 from poetfw.errors import DeviceError
 
 
@@ -37,8 +37,22 @@ def test_malformed_floats_are_refused(text: str) -> None:
         event.real("loss")
 
 
-def test_nan_means_training_diverged() -> None:
-    event = parse_line(b"@step 1 loss=7fc00000")
+@pytest.mark.parametrize("text", ["", "-1", "1e3", "1" * 21, "\N{SUPERSCRIPT TWO}"])
+def test_malformed_numbers_are_refused(text: str) -> None:
+    with pytest.raises(DeviceError, match="no number 'ticks'"):
+        Event("done", 0, {"ticks": text}).integer("ticks")
+    assert Event("done", 0, {"ticks": "9" * 20}).integer("ticks") == 10**20 - 1
+
+
+def test_a_line_about_no_step_has_number_0() -> None:
+    event = parse_line(b"@done ticks=5")
+    assert event is not None
+    assert (event.number, event.integer("ticks")) == (0, 5)
+
+
+@pytest.mark.parametrize("bits", ["7fc00000", "7f800000", "ff800000"])
+def test_nan_and_infinity_mean_training_diverged(bits: str) -> None:
+    event = parse_line(f"@step 1 loss={bits}".encode())
     assert event is not None
     with pytest.raises(DeviceError, match="training diverged"):
         event.finite("loss")

@@ -214,8 +214,8 @@ def test_a_malformed_array_is_refused(tmp_path: Path, x: bytes):
 def test_an_array_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("poetfw.importers.npz.LARGEST_ARRAY_BYTES", 1000)
-    with pytest.raises(DataError, match=r"array x declares 5248 bytes, more than the 1000"):
+    monkeypatch.setattr("poetfw.importers.npz.LARGEST_BYTES", 1000)
+    with pytest.raises(DataError, match=r"array x has 5,248 bytes, unpacked and as"):
         load_data(archive(tmp_path, npy(X)), MLP)
 
 

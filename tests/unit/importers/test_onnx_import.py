@@ -173,6 +173,44 @@ def test_reduce_mean_takes_its_axes_from_an_input(tmp_path: Path):
     assert_same_inference(path, import_onnx(path, 2))
 
 
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("strides", [[2, 3], [3, 2]])
+def test_same_padding_of_extents_that_strides_do_not_divide(
+    tmp_path: Path, mode: str, strides: list[int]
+):
+    path = write(tmp_path, [node("Conv", "x,w", auto_pad=mode, strides=strides)], W, x=[2, 3, 7, 5])
+    assert_same_inference(path, import_onnx(path, 2, loss="mse"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ([node("MatMul", "x,w", "m"), node("Mul", "m,b")], "poetfw has no such operator"),
+        (
+            [node("MatMul", "x,w", "m"), node("Add", "m,b", "s"), node("Add", "s,m")],
+            "its input 'b' is a constant",
+        ),
+    ],
+)
+def test_only_the_addition_that_alone_reads_a_product_is_its_bias(
+    tmp_path: Path, nodes: list[onnx.NodeProto], reason: str
+):
+    path = write(tmp_path, nodes, {"w": floats(6, 4), "b": floats(4)}, x=[2, 6])
+    with pytest.raises(ModelError, match=reason):
+        import_onnx(path, 2, loss="mse")
+
+
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("axis", [1, 3])
+def test_a_split_may_be_uneven(tmp_path: Path, axis: int, part: int):
+    """8 into 3, 3 and 2, as ONNX has it: the last part is the smaller one."""
+    split = helper.make_node("Split", ["x"], ["p0", "p1", "p2"], axis=axis, num_outputs=3)
+    extents = [2, 4, 4, 4]
+    extents[axis] = 8
+    path = write(tmp_path, [split, node("Relu", f"p{part}")], {}, x=extents, opset=18)
+    assert_same_inference(path, import_onnx(path, 2, loss="mse"))
+
+
 @pytest.mark.parametrize(
     ("nodes", "constants"),
     [
@@ -265,7 +303,7 @@ def test_names_may_hold_any_text(tmp_path: Path):
     assert_same_inference(path, model)
 
 
-def test_operators_that_onnx_itself_does_not_know_are_named_at_once(tmp_path: Path):
+def test_operators_that_onnx_itself_does_not_know_are_named_with_the_others(tmp_path: Path):
     nodes = [
         node("Conv", "x,w", "a", dilations=[2, 2]),
         node("Sin", "a", "b"),
@@ -278,8 +316,10 @@ def test_operators_that_onnx_itself_does_not_know_are_named_at_once(tmp_path: Pa
         import_onnx(path, 2)
     message = str(caught.value)
     assert message == (
-        f"{path}: poetfw cannot train 2 nodes of the model: "
+        f"{path}: poetfw cannot train 4 nodes of the model: "
+        "'the Conv' (Conv): dilations is [2, 2], but must be [1, 1]; "
         "'the Sin' (Sin): poetfw has no such operator; "
+        "'bad\\nadd' (Add): its input 'half' is a constant; "
         "'custom' (com.example.Grommet): poetfw has no such operator"
     )
 
@@ -289,17 +329,55 @@ def test_all_nodes_that_cannot_be_trained_are_named_at_once(tmp_path: Path):
         node("Conv", "x,w", "a", dilations=[2, 2]),
         node("Sin", "a", "b"),
         helper.make_node("Add", ["x", "half"], ["c"], name="bad\nadd"),
-        helper.make_node("Add", ["b", "c"], ["y"], name="fine"),
+        helper.make_node("Add", ["b", "c"], ["y"], name="unlike"),
     ]
     path = write(tmp_path, nodes, W | {"half": np.float32([0.5])})
     with pytest.raises(ModelError) as caught:
         import_onnx(path, 2)
     assert str(caught.value) == (
-        f"{path}: poetfw cannot train 3 nodes of the model: "
+        f"{path}: poetfw cannot train 4 nodes of the model: "
         "'the Conv' (Conv): dilations is [2, 2], but must be [1, 1]; "
         "'the Sin' (Sin): poetfw has no such operator; "
-        "'bad\\nadd' (Add): its input 'half' is a constant"
+        "'bad\\nadd' (Add): its input 'half' is a constant; "
+        "'unlike' (Add): op 'unlike' (add) needs 'c' to have shape [2, 4, 4, 4], not [2, 3, 8, 8]"
     )
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_onnx_own_operators_are_checked_by_either_name_of_their_domain(tmp_path: Path, domain: str):
+    nodes = [
+        helper.make_node("Grommet", ["x"], ["a"], domain="com.example"),
+        helper.make_node("Concat", ["a", "a"], ["y"], domain=domain),  # without its axis
+    ]
+    with pytest.raises(ModelError, match="not a valid ONNX model"):
+        import_onnx(write(tmp_path, nodes, {}), 2)
+
+
+def test_nodes_behind_one_that_cannot_be_trained_are_named_too(tmp_path: Path):
+    nodes = [
+        node("Erf", "x", "a"),
+        node("MaxPool", "a", "b", kernel_shape=[2, 2], dilations=[2, 2]),
+        node("Flatten", "b", "c"),
+        node("MatMul", "c,wide", "d"),  # whose bias is no fault of its own
+        node("Add", "d,bias", "e"),
+        node("Relu", "e", "f"),
+        node("Dropout", "f", "g"),
+        node("Softmax", "g", "h", axis=0),
+        node("Mish", "h", "i"),  # not of this opset, so ONNX cannot tell its output's shape
+        node("Dropout", "i", "j"),
+        node("Sign", "j", "y"),
+    ]
+    wide = np.ones((3, 6 * 6 * 3, 2), np.float32)
+    path = write(tmp_path, nodes, {"wide": wide, "bias": np.ones(2, np.float32)})
+    with pytest.raises(ModelError) as caught:
+        import_onnx(path, 5)
+    named = [
+        part.partition(": ")[0] for part in caught.value.message.split("model: ")[1].split("; ")
+    ]
+    assert named == [
+        f"'the {kind}' ({kind})"
+        for kind in ("Erf", "MaxPool", "MatMul", "Dropout", "Softmax", "Mish", "Sign")
+    ]
 
 
 NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
@@ -337,7 +415,25 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
         ([node("ReduceMean", "x")], {}, "averages over axes"),
         ([node("ReduceMean", "x", axes=[2, 99])], {}, "averages over axes"),
         ([node("Clip", "x,l,h")], {"l": np.float32(-1), "h": np.float32(1)}, r"clips to \[-1, 1\]"),
+        ([node("Clip", "x,l")], {"l": np.float32(-1)}, r"clips to \[-1, inf\]"),
+        ([node("Clip", "x,l,h")], {"l": np.float32(0), "h": np.float32(5)}, r"clips to \[0, 5\]"),
         ([node("Clip", "x,x,x")], {}, "must be a constant"),
+        (
+            [
+                node(
+                    *("MaxPool", "x"),
+                    **{"kernel_shape": [2, 2], "strides": [2, 2], "pads": [0, 0, 1, 0]},
+                    ceil_mode=1,
+                )
+            ],
+            {},
+            "ceil_mode",
+        ),
+        (
+            [node("Reshape", "x,s", allowzero=1)],
+            {"s": np.int64([2, 0, 64])},
+            "does not keep axis 0",
+        ),
         ([node("Dropout", "x")], {}, "drops a share of 0.5"),
         ([node("Flatten", "x", axis=2)], {}, "axis is 2"),
         ([node("Slice", "x,s,e")], {"s": np.int64([1]), "e": np.int64([2])}, "axis 0, the batch"),
@@ -375,6 +471,9 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
             "'j' has 20 entries, like no shape",
         ),
         ([node("Gemm", "x,w")], {"w": floats(8, 4)}, "2 axes only"),
+        ([node("Gemm", "x,w", transA=1)], {"w": floats(8, 4)}, "transA is 1, but must be 0"),
+        ([node("Gemm", "x,w", alpha=0.5)], {"w": floats(8, 4)}, "alpha is 0.5, but must be 1.0"),
+        ([node("Gemm", "x,w,w", beta=2.0)], {"w": floats(8, 4)}, "beta is 2.0, but must be 1.0"),
         ([node("Softmax", "x", "s"), node("Relu", "s")], {}, "only as the last node"),
         ([node("BatchNormalization", "x,w,w,w,v")], {"w": floats(3), "v": floats(2)}, "differ in"),
         (

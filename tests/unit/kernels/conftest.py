@@ -27,12 +27,26 @@ GUARD_BYTES = 64
 
 @dataclass(frozen=True)
 class Ran:
-    """What a kernel left behind, and the reference's answer to the same call in float64."""
+    """What a kernel left behind, and the reference's answer to the same call in float64.
+
+    `bounds` says how far the output, if there is one, and then the updates may lie from that.
+    """
 
     output: Array | None
     updates: tuple[Array, ...]
     expected_output: Array | None
     expected_updates: tuple[Array, ...]
+    bounds: tuple[Array, ...]
+
+    @property
+    def results(self) -> tuple[Array, ...]:
+        return self.updates if self.output is None else (self.output, *self.updates)
+
+    @property
+    def expected(self) -> tuple[Array, ...]:
+        if self.expected_output is None:
+            return self.expected_updates
+        return (self.expected_output, *self.expected_updates)
 
 
 Run = Callable[..., Ran]
@@ -79,18 +93,31 @@ def run_kernel(libraries: tuple[ctypes.CDLL, ctypes.CDLL]) -> Run:
                 again = _call(libraries[0], kernel, op, graph, inputs, updates, 0, over=over)
                 assert first == again, f"{kernel.function}: another result when written over {over}"
         exact = [value.astype(np.float64) for value in updates]
+        bounds = KINDS[kind].error_bounds(op, [_double(value) for value in inputs], exact)
         expected = KINDS[kind].compute(op, [_double(value) for value in inputs], exact)
         left = [np.frombuffer(data, np.float32) for data in first]
         output = None if op.output is None else left[0].reshape(graph.by_name[op.output].shape)
         updated = left if op.output is None else left[1:]
-        return Ran(
+        ran = Ran(
             output,
             tuple(new.reshape(old.shape) for new, old in zip(updated, updates, strict=True)),
             expected,
             tuple(exact),
+            bounds,
         )
+        _check_bounds(kind, ran)
+        return ran
 
     return run
+
+
+def _check_bounds(kind: str, ran: Ran) -> None:
+    """A right kernel keeps to its operator's bound, whatever the inputs."""
+    for result, expected, bound in zip(ran.results, ran.expected, ran.bounds, strict=True):
+        assert bound.shape == result.shape, kind
+        error = np.abs(result.astype(np.float64) - expected)
+        finite = np.isfinite(expected) & (np.abs(expected) + bound < np.finfo(np.float32).max)
+        assert (error[finite] <= bound[finite]).all(), f"{kind}: beyond its error bound"
 
 
 def _double(value: Array) -> Array:

@@ -75,15 +75,23 @@ def convolutions(draw: st.DrawFn) -> Convolution:
     height, width, attributes = draw(windows(pooling=False))
     groups = draw(st.integers(1, 3))
     group_in, group_out = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    x = (draw(st.integers(1, 6)), groups * group_in, height, width)
+    return convolution(x, groups, group_out, attributes)
+
+
+def convolution(
+    x: tuple[int, ...], groups: int, group_out: int, window: dict[str, Attribute]
+) -> Convolution:
+    """The convolution of an input of shape x [N, C, H, W] to so many channels per group."""
+    attributes = dict(window)
     kernel = attributes.pop("kernel")
     assert isinstance(kernel, tuple)
-    x = (draw(st.integers(1, 6)), groups * group_in, height, width)
-    w = (groups * group_out, group_in, *kernel)
+    w = (groups * group_out, x[1] // groups, *kernel)
     stride, padding = attributes["stride"], attributes["padding"]
     assert isinstance(stride, tuple)
     assert isinstance(padding, tuple)
-    rows = (height + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
-    columns = (width + padding[1] + padding[3] - kernel[1]) // stride[1] + 1
+    rows = (x[2] + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
+    columns = (x[3] + padding[1] + padding[3] - kernel[1]) // stride[1] + 1
     return Convolution(x, w, (x[0], w[0], rows, columns), {**attributes, "groups": groups})
 
 
@@ -122,6 +130,35 @@ def test_conv2d_backward_weight(run_kernel: Run, case: Convolution, seed: int) -
     ran = run_kernel("conv2d_backward_weight", inputs, attributes)
     scale = magnitude(run_kernel, "conv2d_backward_weight", inputs, attributes)
     assert_close(ran.output, ran.expected_output, scale)
+
+
+GEOMETRIES = [
+    convolution((batch, groups * 2, 7, 8), groups, group_out, window)
+    for batch, groups, group_out in ((1, 1, 5), (5, 2, 1), (2, 2, 5), (1, 3, 2))
+    for window in (
+        {"kernel": (3, 4), "stride": (1, 2), "padding": (1, 0, 0, 2)},
+        {"kernel": (4, 3), "stride": (2, 1), "padding": (0, 2, 3, 0)},
+        {"kernel": (4, 4), "stride": (3, 2), "padding": (3, 3, 1, 1)},
+        {"kernel": (1, 1), "stride": (2, 3), "padding": (0, 0, 0, 0)},
+    )
+]
+"""Rows and columns are never alike, nor are kernels and strides."""
+
+
+@pytest.mark.parametrize("case", GEOMETRIES)
+def test_conv2d_of_every_geometry(run_kernel: Run, case: Convolution) -> None:
+    x, w, y, bias = normal(1, case.x, case.w, case.y, case.w[:1])
+    for kind, inputs, more in (
+        ("conv2d", [x, w], {}),
+        ("conv2d", [x, w, bias], {}),
+        ("conv2d_backward_input", [w, y], {"input_shape": case.x}),
+        ("conv2d_backward_weight", [x, y], {"weight_shape": case.w}),
+    ):
+        attributes = {**case.attributes, **more}
+        ran = run_kernel(kind, inputs, attributes)
+        assert_close(
+            ran.output, ran.expected_output, magnitude(run_kernel, kind, inputs, attributes)
+        )
 
 
 @few

@@ -30,6 +30,9 @@ def test_lower_bound(buffers, bound):
 def test_the_bound_forgets_what_has_ended():
     buffers = [Buffer("a", 0, 1, 5, 8), Buffer("b", 1, 2, 8, 8), Buffer("c", 1, 2, 7, 8)]
     assert lower_bound(buffers) == 15
+    # The largest padding is the topmost's own, not that of one that has ended.
+    buffers = [Buffer("a", 0, 2, 1, 8), Buffer("b", 2, 4, 5, 8), Buffer("c", 2, 4, 5, 8)]
+    assert lower_bound(buffers) == 13
 
 
 def test_all_of_many_alignments_count():

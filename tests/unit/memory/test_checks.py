@@ -21,6 +21,7 @@ from poetfw.memory import Buffer, place
             "buffer 'a': the interval [3, 2) is negative; upper must be greater than lower",
         ),
         ([Buffer("a", 0, 2**61, 1)], "buffer 'a': a time beyond 2^60 is not supported"),
+        ([Buffer("a", -(2**61), 0, 1)], "buffer 'a': a time beyond 2^60 is not supported"),
         ([Buffer("a", 0, 1, -1)], "buffer 'a': the size must be 0 to 2^40 bytes, not -1"),
         (
             [Buffer("a", 0, 1, 2**40 + 1)],
@@ -53,3 +54,11 @@ def test_refuses(buffers, message):
 def test_accepts_the_limits():
     largest = Buffer("a", -(2**60), 2**60, 2**40, 2**40, 2**40)
     assert place([largest]).height_bytes == 2**41
+
+
+@pytest.mark.parametrize("lowest", [0, 1])
+def test_fixed_buffers_may_touch(lowest):
+    buffers = [Buffer("a", 0, 4, 8, offset=0), Buffer("b", lowest, 5, 8, offset=8)]
+    assert place(buffers).height_bytes == place(buffers[::-1]).height_bytes == 16
+    apart = [Buffer("a", 1 - lowest, 4, 8, offset=8), Buffer("b", lowest, 5, 8, offset=0)]
+    assert place(apart).height_bytes == 16

@@ -103,6 +103,8 @@ def test_components_share_no_moment():
     buffers = [Buffer("a", 0, 5, 1), Buffer("b", 5, 7, 1), Buffer("c", 2, 3, 1)]
     names = [[b.id for b in part] for part in split_components(buffers)]
     assert names == [["a", "c"], ["b"]]
+    names = [[b.id for b in part] for part in split_components([*buffers, Buffer("d", 4, 5, 1)])]
+    assert names == [["a", "c", "d"], ["b"]]
 
 
 def test_twenty_thousand_buffers():

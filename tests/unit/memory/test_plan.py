@@ -54,6 +54,16 @@ def test_nothing_live_overlaps_but_what_is_written_over(
         assert not (in_time and in_space) or share(a, b), (a, b)
 
 
+def test_what_is_never_free_lies_at_the_bottom(program: Program, memory: MemoryPlan) -> None:
+    end = 0
+    for tensor, allocation in zip(program.persistent, memory.persistent, strict=True):
+        assert (allocation.owner, allocation.offset) == (tensor.name, end)
+        end += -(-tensor.size_bytes // 8) * 8
+    assert memory.page_buffer_offset == end
+    assert min(stay.offset for stay in memory.training) == end + BLOCK_BYTES
+    assert max(stay.offset + stay.size_bytes for stay in memory.training) == memory.arena_bytes
+
+
 def test_batch_norm_and_relu_share_their_buffer(memory: MemoryPlan) -> None:
     offsets = {allocation.owner: allocation.offset for allocation in memory.training}
     assert offsets["bn1"] == offsets["relu1"]

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import itertools
+import random
+from dataclasses import replace
+
 import pytest
 
 from poetfw.limits import Deadline
-from poetfw.memory import Buffer, PlacementStatus, place, validate_placement
+from poetfw.memory import Buffer, Placement, PlacementStatus, place, validate_placement
 from poetfw.memory.search import Look, Outcome, Search
 
 IN_PADDINGS = [
@@ -63,3 +67,71 @@ def test_fixed_buffers_in_paddings_leave_the_optimum(lowest, buffers):
         validate_placement(buffers, placement, capacity)
         assert placement.height_bytes == lowest >= placement.lower_bound_bytes
     assert place(buffers, capacity=lowest - 1).status is PlacementStatus.INFEASIBLE
+
+
+def lowest_height(buffers: list[Buffer]) -> int:
+    """By trying every order: some order of a lowest placement, from below, gives its height."""
+    best = sum(b.size + b.alignment for b in buffers)
+    for order in itertools.permutations(buffers):
+        at: dict[str, int] = {}
+        for b in order:
+            below = [a for a in order if a.id in at and a.overlaps_in_time(b)]
+            offset = max((at[a.id] + a.size for a in below), default=0)
+            at[b.id] = -(-offset // b.alignment) * b.alignment
+        best = min(best, max(at[b.id] + b.size for b in buffers))
+    return best
+
+
+@pytest.mark.parametrize("look", Look)
+@pytest.mark.parametrize(
+    "buffers",
+    [
+        [(2, 3, 3, 2), (3, 4, 2, 4), (0, 2, 8, 2), (6, 9, 4, 1), (3, 5, 4, 4), (2, 7, 7, 2)],
+        [(6, 8, 7, 2), (4, 6, 3, 4), (3, 5, 3, 2), (5, 7, 4, 4), (5, 8, 2, 2), (4, 6, 2, 2)],
+    ],
+)
+def test_a_gap_beside_a_buffer_may_stay_where_there_is_room(look, buffers):
+    """Of lower, upper, size and alignment: no placement so low is without one."""
+    rows = [Buffer(f"b{i}", *row) for i, row in enumerate(buffers)]
+    assert lowest_height(rows) == 13
+    elsewhere = Buffer("elsewhere", 100, 101, 1)
+    assert place([*rows, elsewhere], capacity=12).status is PlacementStatus.INFEASIBLE
+    assert place([*rows, elsewhere], capacity=13).status is PlacementStatus.OPTIMAL
+    for capacity, expected in ((13, Outcome.FOUND), (12, Outcome.EXHAUSTED)):
+        search = Search(rows, capacity)
+        assert search.run([0.0] * 6, look, 10**6, Deadline()) is expected
+
+
+@pytest.mark.parametrize("look", Look)
+def test_a_search_finds_what_enumeration_finds_and_no_more(look):
+    """Also with gaps: nothing here helps the search but itself."""
+    rng = random.Random(11)
+    gaps = 0
+    for _ in range(250):
+        buffers = []
+        for i in range(rng.randint(3, 6)):
+            lower = rng.randint(0, 6)
+            alignment = rng.choice([1, 1, 1, 2, 4])
+            size = rng.randint(1, 6)
+            buffers.append(Buffer(f"b{i}", lower, lower + rng.randint(1, 5), size, alignment))
+        lowest = lowest_height(buffers)
+        live = [sum(b.size for b in buffers if b.lower <= t < b.upper) for t in range(12)]
+        gaps += lowest > max(live)
+        for capacity in range(max(live), lowest + 3):
+            search = Search(buffers, capacity)
+            outcome = search.run([0.0] * len(buffers), look, 10**6, Deadline())
+            expected = Outcome.FOUND if capacity >= lowest else Outcome.EXHAUSTED
+            assert outcome is expected, (buffers, capacity)
+            if outcome is Outcome.FOUND:
+                height = max(search.offsets[b.id] + b.size for b in buffers)
+                found = Placement(PlacementStatus.FEASIBLE, search.offsets, height, 0)
+                validate_placement(buffers, found, capacity)
+    assert gaps > 20
+
+
+@pytest.mark.parametrize("fixed", [{"offset": 8}, {"size": 13}])
+def test_what_cannot_lie_below_the_capacity_ends_the_search_at_once(fixed):
+    buffers = [replace(Buffer("a", 0, 1, 5), **fixed), Buffer("b", 2, 3, 5)]
+    search = Search(buffers, 12)
+    outcome = search.run([0.0] * len(search.buffers), Look.FEWEST, 10**6, Deadline())
+    assert (outcome, search.states) == (Outcome.EXHAUSTED, 0)

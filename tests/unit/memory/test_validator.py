@@ -65,11 +65,31 @@ def test_accepts(validate):
         ),
         ([A], placed(10, a=0, c=0), None, "the placement has an offset for the unknown buffer 'c'"),
         ([A], placed(2**62 + 10, a=2**62), None, "buffer 'a' has a time or an end beyond 2^62"),
+        (
+            [Buffer("a", 0, 2**62 + 1, 10)],
+            placed(10, a=0),
+            None,
+            "buffer 'a' has a time or an end beyond 2^62",
+        ),
+        (
+            [Buffer("a", -(2**62) - 1, 0, 10)],
+            placed(10, a=0),
+            None,
+            "buffer 'a' has a time or an end beyond 2^62",
+        ),
     ],
 )
 def test_refuses(validate, buffers, placement, capacity, message):
     with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
         validate(buffers, placement, capacity)
+
+
+@pytest.mark.parametrize("validate", VALIDATORS)
+def test_accepts_the_limits(validate):
+    last = Buffer("b", 2**62 - 1, 2**62, 8)
+    validate([Buffer("a", -(2**62), 2**62, 10), last], placed(2**62, a=0, b=2**62 - 8))
+    with pytest.raises(PlanError, match="overlap in time"):
+        validate([Buffer("a", -(2**62), 2**62, 10), last], placed(17, a=0, b=9))
 
 
 def test_both_validators_agree_on_random_placements():

@@ -113,7 +113,12 @@ def test_every_damaged_byte_of_the_superblock_is_noticed(runtime: ctypes.CDLL) -
         (36, 0xFFFFFFF0, ERROR_IMAGE),  # training records beyond the end, past 2^32 blocks
         (40, SAMPLE_BATCH - 1, ERROR_IMAGE),  # not one batch of samples
         (44, SAMPLE_RECORD_BLOCKS + 1, ERROR_IMAGE),  # record size
+        (48, 0xFFFFFFF0, ERROR_IMAGE),  # evaluation records beyond the end, past 2^32 blocks
         (52, 6, ERROR_IMAGE),  # evaluation samples are no multiple of the batch
+        (52, 0x80000000, ERROR_IMAGE),  # whose records would be 2^32 blocks
+        (52, 0, OK),  # none at all
+        (56, SAMPLE_RECORD_BLOCKS + 1, ERROR_IMAGE),  # record size
+        (56, SAMPLE_RECORD_BLOCKS - 1, ERROR_IMAGE),
         (60, 0xFFFFFFFF, ERROR_IMAGE),  # slot region beyond the end
     ],
 )
@@ -124,6 +129,48 @@ def test_images_that_cannot_be_trained_on_are_refused(
     struct.pack_into("<I", content, offset, value)
     _refresh_crc(content)
     assert _open(runtime, content)[0] == status
+
+
+BLOCKS = 45
+"""Of the sample image, slots included."""
+
+
+@pytest.mark.parametrize(("offset", "records"), [(36, 10), (48, 8)], ids=["training", "evaluation"])
+def test_records_may_end_where_the_image_does(
+    runtime: ctypes.CDLL, offset: int, records: int
+) -> None:
+    last = BLOCKS - records * SAMPLE_RECORD_BLOCKS
+    for first, status in ((last, OK), (last + 1, ERROR_IMAGE)):
+        content = sample_image()
+        assert len(content) == BLOCKS * BLOCK
+        struct.pack_into("<I", content, offset, first)
+        _refresh_crc(content)
+        assert _open(runtime, content)[0] == status, first
+
+
+def test_without_held_out_samples_it_does_not_matter_where_they_are(runtime: ctypes.CDLL) -> None:
+    content = sample_image()
+    struct.pack_into("<3I", content, 48, 0xFFFFFFFF, 0, 0)
+    _refresh_crc(content)
+    assert _open(runtime, content)[0] == OK
+
+
+def test_one_batch_of_samples_is_enough(runtime: ctypes.CDLL) -> None:
+    assert _open(runtime, sample_image(training=SAMPLE_BATCH))[0] == OK
+
+
+@pytest.mark.parametrize(
+    ("offset", "content"),
+    [(0, b"POETIMG2"), (8, b"\2\0\0\0"), (16, b"\0\4\0\0")],
+    ids=["magic", "version", "block bytes"],
+)
+def test_the_checksum_is_not_all_that_is_looked_at(
+    runtime: ctypes.CDLL, offset: int, content: bytes
+) -> None:
+    image = sample_image()
+    image[offset : offset + len(content)] = content
+    _refresh_crc(image)
+    assert _open(runtime, image)[0] == ERROR_IMAGE
 
 
 @pytest.mark.parametrize(
@@ -215,7 +262,12 @@ def test_a_slot_never_written_is_an_error(opened: ctypes.CDLL) -> None:
 def test_wrong_sizes_and_slots_are_refused(opened: ctypes.CDLL) -> None:
     assert _page_in(opened, "x", X_BYTES - 4)[0] == ERROR_ARGUMENT
     assert _page_out(opened, "x", X_PAYLOAD[:-4]) == ERROR_ARGUMENT
-    assert opened.poet_page_out(4, X_PAYLOAD, X_BYTES) == ERROR_ARGUMENT
+    # What lies behind the table must not be taken for a slot, whatever it says.
+    behind = (Slot * (len(SLOT_NUMBERS) + 1)).in_dll(opened, "poet_slots")[len(SLOT_NUMBERS)]
+    for size in (X_BYTES, behind.bytes):
+        size = ctypes.c_uint32(size)
+        assert opened.poet_page_out(len(SLOT_NUMBERS), X_PAYLOAD, size) == ERROR_ARGUMENT
+        assert opened.poet_page_in(len(SLOT_NUMBERS), X_PAYLOAD, size) == ERROR_ARGUMENT
 
 
 @pytest.mark.parametrize("blocks_written", range(SLOT_BLOCKS["x"][1]))

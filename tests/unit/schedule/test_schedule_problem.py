@@ -132,7 +132,7 @@ def test_problems_by_hand_may_leave_out_what_is_usual() -> None:
         (("surprise",), 1, "at surprise: Extra inputs are not permitted"),
         (("ram_bytes",), "10", "at ram_bytes"),
         (("ram_bytes",), 1.5, "at ram_bytes"),
-        (("nodes", 0, "time_s"), math.nan, "at nodes.0.time_s"),
+        (("nodes", 0, "time_s"), math.nan, "NaN is no number of JSON"),
         (("nodes", 0, "inputs"), "a", "at nodes.0.inputs"),
         (("nodes", 1, "output_bytes"), None, "at nodes.1.output_bytes"),
         (("nodes", 0, "inputs"), ["b"], "node 'a' is part of a cycle"),

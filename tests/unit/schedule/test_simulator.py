@@ -6,7 +6,7 @@ import pytest
 from schedule_problems import STORAGE, chain, plan
 
 from poetfw.errors import PlanError
-from poetfw.schedule import ScheduleProblem, simulate
+from poetfw.schedule import Node, ScheduleProblem, simulate
 
 KEEP = "a b c /b d /a /c e /d"
 PAGE = "a -a b /a c /b +a d /a /c e /d"
@@ -47,6 +47,10 @@ def test_recomputing_costs_again() -> None:
     assert (simulation.recomputes, simulation.peak_bytes) == (1, 550)
 
 
+def test_every_recompute_counts() -> None:
+    assert simulate(chain(), plan("a b /a a /a c /b a d /a /c e /d")).recomputes == 2
+
+
 def test_a_page_stays_in_aux() -> None:
     simulation = simulate(chain(), plan("a -a /a +a b /a +a c /b d /a /c e /d"))
     assert (simulation.page_ins, simulation.page_outs) == (2, 1)
@@ -57,6 +61,7 @@ def test_a_page_stays_in_aux() -> None:
     [
         ("b", "step 0 (compute of 'b'): input 'a' has not been computed"),
         ("a /a b", "step 2 (compute of 'b'): input 'a' is not in RAM"),
+        ("a -a /a b", "step 3 (compute of 'b'): input 'a' is not in RAM"),
         ("a a", "step 1 (compute of 'a'): its tensor is in RAM already"),
         ("a b c d e e", "step 5 (compute of 'e'): it may not be computed again"),
         ("a +a", "step 1 (page-in of 'a'): there is no copy of it in AUX"),
@@ -81,6 +86,8 @@ def test_refuses_what_a_node_forbids() -> None:
     with pytest.raises(PlanError, match=r"step 5 .*may not be computed again after 'c'$"):
         simulate(with_node("a", recompute_before="c"), plan(RECOMPUTE))
     simulate(with_node("a", recompute_before="d"), plan(RECOMPUTE))
+    with pytest.raises(PlanError, match=r"step 5 .*may not be computed again after 'b'$"):
+        simulate(with_node("a", recompute_before="b"), plan(RECOMPUTE))  # b is freed by then
     with pytest.raises(PlanError, match=r"step 1 .*may not be paged$"):
         simulate(with_node("a", page=False), plan(PAGE))
     with pytest.raises(PlanError, match=r"step 1 .*there is no storage$"):
@@ -110,6 +117,40 @@ def test_the_deadline_bounds_all_steps() -> None:
     simulate(replace(chain(), deadline_s=time_s), plan(PAGE))
     with pytest.raises(PlanError, match="longer than its deadline"):
         simulate(replace(chain(), deadline_s=time_s * 0.999), plan(PAGE))
+
+
+@pytest.mark.parametrize(("share", "met"), [(1 - 1e-11, True), (1 - 1e-7, False)])
+def test_only_rounding_is_forgiven(share: float, met: bool) -> None:
+    time_s = simulate(chain(), plan(PAGE)).time_s
+    problem = replace(chain(), deadline_s=time_s * share)
+    if met:
+        simulate(problem, plan(PAGE))
+    else:
+        with pytest.raises(PlanError, match="longer than its deadline"):
+            simulate(problem, plan(PAGE))
+
+
+def test_what_is_written_over_is_freed_as_any_other_when_it_comes_back() -> None:
+    """b takes over a's bytes; a is computed again, read, and freed with bytes of its own."""
+    nodes = (
+        Node("a", (), 1.0, 1.0, 100),
+        Node("b", ("a",), 1.0, 1.0, 100, in_place="a"),
+        Node("c", ("b",), 1.0, 1.0, 300),
+        Node("d", ("a", "c"), 1.0, 1.0, 50, backward=True),
+    )
+    problem = ScheduleProblem("in place", 450, None, STORAGE, nodes)
+    simulation = simulate(problem, plan("a b /a c /b a d /a /c /d"))
+    assert simulation.during_bytes == (100, 100, 100, 400, 400, 400, 450, 450, 350, 50)
+    assert simulation.live_bytes == (100, 100, 100, 400, 300, 400, 450, 350, 50, 0)
+
+
+def test_what_is_freed_later_is_not_written_over() -> None:
+    nodes = (
+        Node("a", (), 1.0, 1.0, 100),
+        Node("b", ("a",), 1.0, 1.0, 100, in_place="a"),
+    )
+    problem = ScheduleProblem("in place", 200, None, STORAGE, nodes)
+    assert simulate(problem, plan("a b /b /a")).live_bytes == (100, 200, 100, 0)
 
 
 def test_paged_bytes_are_whole_blocks() -> None:

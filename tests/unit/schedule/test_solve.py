@@ -76,6 +76,16 @@ def test_the_deadline_decides_between_ways() -> None:
     assert shortest_time(hurried).time_s == pytest.approx(18.884)
 
 
+def test_a_shortest_time_is_of_a_plan_and_says_whether_it_is_proven() -> None:
+    tight = chain(550)  # in which keeping everything does not fit
+    assert shortest_time(tight).exact
+    assert shortest_time(tight).time_s == pytest.approx(16.0)
+    step = with_ram_fraction(training_chain(5), 0.5)
+    assert not shortest_time(step, SolverOptions(max_nodes=0)).exact
+    with pytest.raises(InfeasibleError, match="fits in 100 bytes"):
+        shortest_time(chain(100))
+
+
 def test_an_impossible_deadline_names_the_shortest_time() -> None:
     with pytest.raises(InfeasibleError, match=r"once takes 15 s, the shortest possible time"):
         solve(replace(chain(), deadline_s=14.0))

@@ -15,6 +15,7 @@ from poetfw.schedule import (
     simulate,
     solve,
 )
+from poetfw.schedule.timeline import Clock
 from poetfw.schedule.transfers import plan_transfers
 
 COMPUTE, IN, OUT, FREE = StepKind.COMPUTE, StepKind.PAGE_IN, StepKind.PAGE_OUT, StepKind.FREE
@@ -47,6 +48,55 @@ PAGED = (
     Step(FREE, "c"),
     Step(FREE, "d"),
 )
+
+
+def test_core_and_channel_wait_for_each_other_where_they_must() -> None:
+    clock = Clock(overlap=True)
+    clock.compute((), 1.0)
+    clock.page_out("a", 5.0)  # 1 to 6
+    assert clock.makespan_s == 6.0
+    clock.compute(("a",), 1.0)  # 1 to 2: reading what is on its way out is no matter
+    clock.take_over("a")  # but writing over it is
+    clock.compute(("a",), 1.0)  # 6 to 7
+    clock.page_in("a", 2.0)  # 7 to 9
+    clock.page_in("b", 2.0)  # 9 to 11
+    clock.compute(("a",), 1.0)  # 9 to 10
+    clock.free("b")  # 11
+    starts = [span.start_s for span in clock.spans]
+    assert starts == [0.0, 1.0, 1.0, 6.0, 7.0, 9.0, 9.0, 11.0]
+    assert clock.makespan_s == 11.0
+    assert clock.stall_s == (6.0 - 2.0) + (9.0 - 7.0) + (11.0 - 10.0)
+
+
+@pytest.mark.parametrize(("ram_bytes", "time_s"), [(300, 6.0), (299, 7.0)])
+def test_what_is_on_its_way_out_is_freed_later_where_there_is_room(
+    ram_bytes: int, time_s: float
+) -> None:
+    """a is written from 1 s to 4 s: b takes 1 s of that, and so may c, with a still in RAM."""
+    problem = chain(overlap=True, ram_bytes=ram_bytes)
+    slow = replace(SECOND, bandwidth_bytes_per_s=100 / 3)
+    nodes = (*problem.nodes[:3], replace(problem.nodes[3], output_bytes=50))
+    problem = replace(problem, storage=Storage(1, SECOND, slow, overlap=True), nodes=nodes)
+    assert simulate(problem, PAGED).time_s == 7.0
+    planned = plan_transfers(problem, PAGED)
+    after = simulate(problem, planned)
+    moved = planned.index(Step(FREE, "a")) > planned.index(Step(COMPUTE, "c"))
+    assert (moved, after.time_s) == (ram_bytes == 300, time_s)
+
+
+def test_what_is_written_over_is_not_freed_later() -> None:
+    """b takes over a, for which it waits; freed later, a would need bytes that are not there."""
+    problem = chain(overlap=True, ram_bytes=250)
+    a, b, c, d = problem.nodes
+    nodes = (a, replace(b, in_place="a"), replace(c, output_bytes=50), replace(d, inputs=("c",)))
+    slow = replace(SECOND, bandwidth_bytes_per_s=100 / 3)
+    problem = replace(problem, storage=Storage(1, SECOND, slow, overlap=True), nodes=nodes)
+    over = (
+        *(Step(COMPUTE, "a"), Step(OUT, "a"), Step(COMPUTE, "b"), Step(FREE, "a")),
+        *(Step(COMPUTE, "c"), Step(FREE, "b"), Step(COMPUTE, "d"), Step(FREE, "c")),
+        Step(FREE, "d"),
+    )
+    assert plan_transfers(problem, over) == over
 
 
 def test_without_overlap_every_step_takes_its_time() -> None:

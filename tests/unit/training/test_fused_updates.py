@@ -49,6 +49,9 @@ def test_a_fused_update_follows_what_reads_the_old_weight(model: str, batch: int
     position = {op.name: at for at, op in enumerate(program.training.ops)}
     applied = fused(program)
     assert len(applied) > 1
+    graph = program.training
+    made = {tensor.name for tensor in graph.tensors if not tensor.role.persistent}
+    assert made == {op.output for op in graph.ops if op.output is not None}
     for weight, op in applied.items():
         readers = [reader.name for reader in program.training.consumers[weight]]
         assert readers

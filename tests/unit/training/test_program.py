@@ -107,8 +107,12 @@ def test_nothing_to_train_is_refused() -> None:
     [
         {"learning_rate": 0.0},
         {"learning_rate": float("nan")},
+        {"learning_rate": 1e-60},
+        {"learning_rate": 1e39},
+        {"momentum": -0.1},
         {"momentum": 1.0},
         {"weight_decay": -1},
+        {"weight_decay": float("inf")},
         {"clip_norm": 0.0},
         {"clip_norm": -1.0},
         {"clip_norm": float("inf")},

@@ -177,8 +177,14 @@ def test_a_slice_does_not_keep_a_larger_tensor_alone(late: bool) -> None:
 def test_slices_of_parameters_stay() -> None:
     builder = GraphBuilder("table", "x", (1, 2))
     table = builder.parameter("table", np.ones((3, 2), np.float32))
-    row = builder.op("slice", "row", (table,), {"axis": 0, "start": 1, "length": 1})
-    graph, _ = builder.build(builder.op("add", "y", (builder.input, row)))
+    rows = [
+        builder.op("slice", f"row{i}", (table,), {"axis": 0, "start": i, "length": 1})
+        for i in range(3)  # together all of it, so that nothing else speaks against windows
+    ]
+    y = builder.input
+    for i, row in enumerate(rows):
+        y = builder.op("add", f"sum{i}", (y, row))
+    graph, _ = builder.build(y)
     assert open_windows(graph) == graph
 
 
@@ -220,6 +226,17 @@ def test_training_with_windows_is_the_same_in_fewer_bytes(monkeypatch: pytest.Mo
         peaks.append(plan_evaluation(program, board, analytic_costs).peak_bytes)
     assert trained[0] == trained[1]
     assert peaks[1] - peaks[0] == 48  # no copy of the second half
+
+
+def test_a_batch_is_rounded_to_the_precision_of_the_calculation() -> None:
+    graph, weights = gate(1)
+    program = make_program(graph, "mse", Sgd())
+    x, y = (np.random.default_rng(4).normal(size=shape) for shape in ((1, 6, 2, 2), (1, 5)))
+    losses = [
+        Reference(program, weights, np.float32).step(x.astype(kind), y.astype(kind))
+        for kind in (np.float32, np.float64)
+    ]
+    assert losses[0] == losses[1] != Reference(program, weights).step(x, y)
 
 
 @pytest.mark.parametrize("batch", [1, 3])

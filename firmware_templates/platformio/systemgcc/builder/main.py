@@ -52,7 +52,10 @@ if bare_metal:
 if board.get("upload.protocol", "") == "nrfjprog":
     program = "nrfjprog -f nrf52 --chiperase --reset --program $SOURCE"
     env.AddPlatformTarget(
-        "upload", outputs[-1], env.VerboseAction(program, "Uploading $SOURCE"), "Upload"
+        "upload",
+        outputs[-1],
+        env.VerboseAction(program, "Erasing the chip, uploading $SOURCE"),
+        "Upload",
     )
 
 env.AddPlatformTarget(

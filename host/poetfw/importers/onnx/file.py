@@ -15,6 +15,9 @@ LARGEST_FILE_BYTES = 1 << 30
 """A model, its external weights included, may have so many bytes."""
 OPSETS = range(13, 22)
 """The versions of ONNX's operators that are understood."""
+_OWN = ("", "ai.onnx")
+"""What the domain of ONNX's own operators is called."""
+_FOREIGN = "foreign"
 
 
 def read_model(path: Path) -> onnx.ModelProto:
@@ -48,11 +51,23 @@ def read_model(path: Path) -> onnx.ModelProto:
 
 
 def check_model(model: onnx.ModelProto, path: Path) -> None:
-    """Check the model by ONNX's own rules.
+    """Check the model by ONNX's own rules, operators that ONNX does not know apart.
+
+    Those are moved to a domain of their own, for which it has no rules.
 
     Raises:
         ModelError: it breaks one.
     """
+    version = opset(model)
+    foreign = [
+        node
+        for node in model.graph.node
+        if not onnx.defs.has(node.op_type, version, "" if node.domain in _OWN else node.domain)
+    ]
+    if foreign:
+        model.opset_import.append(onnx.helper.make_opsetid(_FOREIGN, 1))
+    for node in foreign:
+        node.domain = _FOREIGN
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, TypeError) as error:
@@ -60,8 +75,13 @@ def check_model(model: onnx.ModelProto, path: Path) -> None:
         raise ModelError(f"{path}: not a valid ONNX model: {reason:.400}") from error
 
 
+def opset(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operators that a model uses; one of `OPSETS`."""
+    return next(int(entry.version) for entry in model.opset_import if entry.domain in _OWN)
+
+
 def _check_opset(model: onnx.ModelProto, path: Path) -> None:
-    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    versions = [entry.version for entry in model.opset_import if entry.domain in _OWN]
     if len(versions) != 1 or versions[0] not in OPSETS:
         found = " and ".join(map(str, versions)) or "none"
         raise ModelError(
@@ -125,15 +145,18 @@ def _read_external(tensor: onnx.TensorProto, path: Path, room: int) -> int:
 
 def _contained(location: str, path: Path, name: str) -> Path:
     """The file of that location, which must lie in the model's folder, links followed."""
-    folder = path.parent.resolve()
-    inside = (
-        location
-        and "\0" not in location
-        and not PurePosixPath(location).is_absolute()
-        and not PureWindowsPath(location).anchor
-        and ".." not in PureWindowsPath(location).parts
-        and (folder / location).resolve().is_relative_to(folder)
-    )
+    try:
+        folder = path.parent.resolve()
+        inside = (
+            location
+            and "\0" not in location
+            and not PurePosixPath(location).is_absolute()
+            and not PureWindowsPath(location).anchor
+            and ".." not in PureWindowsPath(location).parts
+            and (folder / location).resolve().is_relative_to(folder)
+        )
+    except (OSError, RuntimeError) as error:  # RuntimeError: pathlib's, for a loop of links
+        raise ModelError(f"{path}: {location!r} cannot be read: {error}") from error
     if not inside:
         raise ModelError(
             f"{path}: the weights {name!r} are said to be in {location!r}; poetfw reads only "

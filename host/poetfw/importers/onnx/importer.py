@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
 
-from poetfw.errors import ModelError
-from poetfw.importers.onnx.file import check_model, read_model
-from poetfw.importers.onnx.nodes import RULES
+from poetfw.errors import ModelError, cut, listed
+from poetfw.importers.onnx.file import check_model, opset, read_model
+from poetfw.importers.onnx.folding import folding_warnings
+from poetfw.importers.onnx.nodes import RULES, bias_addition
+from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.values import Node, UnsupportedError, Values
-from poetfw.models import GraphBuilder, Model
+from poetfw.models import GraphBuilder, Model, TooManyOpsError
 
 
 def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
@@ -28,7 +30,7 @@ def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> 
 
     Raises:
         ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
-            are named.
+            are counted, and the first of which are named.
     """
     proto = read_model(path)
     try:
@@ -42,62 +44,80 @@ def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> 
 def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
     graph = proto.graph
     nodes = _needed([Node.of(node) for node in graph.node], [out.name for out in graph.output])
-    try:
-        check_model(proto, path)
-    except ModelError:
-        # To ONNX, too, an operator it does not know is an error, but it names only the first.
-        _refuse([(node, _UNKNOWN) for node in nodes if node.kind not in RULES])
-        raise
+    check_model(proto, path)
     source = _input(graph)
     _, *features = _extents(source)
     builder = GraphBuilder(path.stem, source.name, (batch, *features))
-    values = Values(graph, nodes, builder, _extents(source)[0] or None, loss)
+    values = Values(graph, nodes, builder, _extents(source)[0] or None, loss, opset(proto))
     values.bind(source.name, builder.input)
-    _refuse(_translate(nodes, values))
+    _refuse(_translate(nodes, values, {name: n for n in graph.node for name in n.output}))
     if values.is_constant(values.output) or not values.is_bound(values.output):
         raise ModelError(f"the model's output {values.output!r} is not calculated from its input")
     return Model(
         *builder.build(values.tensor(values.output)),
         loss=loss,
         description=f"imported from {path.name}",
+        warnings=folding_warnings(proto),
     )
 
 
-_UNKNOWN = "poetfw has no such operator"
+def _translate(
+    nodes: Sequence[Node], values: Values, protos: Mapping[str, onnx.NodeProto]
+) -> list[tuple[Node, str]]:
+    """Apply each node's rule; returns the nodes that cannot be trained, each with the reason.
 
+    What a refused node would have given is stood in for, so that nodes behind it are judged too.
 
-def _translate(nodes: Sequence[Node], values: Values) -> list[tuple[Node, str]]:
-    """Apply each node's rule; returns the nodes that cannot be trained, each with the reason."""
+    Args:
+        nodes: in the order of the graph.
+        values: what their names stand for; the graph being built is of use if none is refused.
+        protos: the nodes in ONNX's own structure, by the names of their outputs.
+    """
     refused = []
     for node in nodes:
         if values.is_bound(node.output):
             continue  # the rule of a node before it has covered it
-        rule = RULES.get(node.kind)
-        if rule is None:
-            refused.append((node, _UNKNOWN))
-        elif all(values.is_bound(name) for name in node.inputs if name):
-            try:
-                tensor = rule(node, values)
-            except UnsupportedError as error:
-                refused.append((node, str(error)))
-            except ModelError as error:
-                refused.append((node, error.message))
-            except (IndexError, ValueError) as error:  # NumPy's, for axes that do not exist
-                refused.append((node, str(error)))
-            else:
-                if tensor is not None:
-                    values.bind(node.output, tensor)
+        known = all(values.is_bound(name) for name in node.inputs if name)
+        if node.kind not in RULES:
+            reason: str | None = "poetfw has no such operator"
+        elif node.flaw is not None:
+            reason = node.flaw
+        else:
+            reason = _apply_rule(node, values) if known else None
+        if reason is not None:
+            refused.append((node, reason))
+            for lost in (node, bias_addition(node, values)):
+                if lost is not None and known:
+                    bind_stand_ins(lost, protos[lost.output], values)
     return refused
+
+
+def _apply_rule(node: Node, values: Values) -> str | None:
+    """Translate a node; returns why it cannot be trained, or None where it can."""
+    try:
+        tensor = RULES[node.kind](node, values)
+    except TooManyOpsError:
+        raise
+    except ModelError as error:
+        return error.message
+    # NumPy's, for axes that do not exist, and numbers that no array has
+    except (UnsupportedError, LookupError, ValueError, ArithmeticError, TypeError) as error:
+        return str(error)
+    if tensor is not None:
+        values.bind(node.output, tensor)
+    return None
 
 
 def _refuse(nodes: Sequence[tuple[Node, str]]) -> None:
     """Raise ModelError that names all of the nodes, unless there are none."""
     if nodes:
-        listed = "; ".join(f"{node.name!r:.120} ({node.kind}): {why}" for node, why in nodes)
-        count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        reasons = [
+            f"{cut(repr(node.name), 120)} ({cut(node.kind, 60)}): {why}" for node, why in nodes
+        ]
+        count = "1 node" if len(nodes) == 1 else f"{len(nodes):,} nodes"
         raise ModelError(
-            f"poetfw cannot train {count} of the model: {listed}",
-            "poetfw trains networks of " + ", ".join(RULES),
+            f"poetfw cannot train {count} of the model: {listed(reasons, '; ')}",
+            "poetfw trains networks of " + ", ".join(sorted(RULES)),
         )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from poetfw.importers.onnx.values import Node, UnsupportedError, Values
 from poetfw.ir import Attribute
+from poetfw.ops import KINDS
 
 Rule = Callable[[Node, Values], str | None]
 
@@ -50,13 +51,21 @@ def _gemm(node: Node, values: Values) -> str:
 
 def _matmul(node: Node, values: Values) -> str | None:
     """A product with constant weights, and the addition of a bias where one follows."""
+    addition = bias_addition(node, values)
+    if addition is None:
+        return _linear(node, values, None, transposed=False)
+    (bias,) = (name for name in addition.inputs if name != node.output)
+    values.bind(addition.output, _linear(node, values, bias, transposed=False))
+    return None
+
+
+def bias_addition(node: Node, values: Values) -> Node | None:
+    """The addition of a constant that becomes part of a product; None where there is none."""
     addition = values.reader(node.output)
-    if addition is not None and addition.kind == "Add":
-        (bias,) = [name for name in addition.inputs if name != node.output] or [""]
-        if values.is_constant(bias):
-            values.bind(addition.output, _linear(node, values, bias, transposed=False))
-            return None
-    return _linear(node, values, None, transposed=False)
+    if node.kind != "MatMul" or addition is None or addition.kind != "Add":
+        return None
+    others = [name for name in addition.inputs if name != node.output]
+    return addition if len(others) == 1 and values.is_constant(others[0]) else None
 
 
 def _linear(node: Node, values: Values, bias: str | None, *, transposed: bool) -> str:
@@ -106,10 +115,6 @@ def _decimal(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def _relu(node: Node, values: Values) -> str:
-    return values.builder.op("relu", node.name, (values.tensor(node.inputs[0]),))
-
-
 def _clip(node: Node, values: Values) -> str:
     low = values.number(node.inputs[1]) if node.has_input(1) else -math.inf
     high = values.number(node.inputs[2]) if node.has_input(2) else math.inf
@@ -117,10 +122,6 @@ def _clip(node: Node, values: Values) -> str:
         raise UnsupportedError(f"it clips to [{low:g}, {high:g}]; poetfw has [0, 6] (ReLU6)")
     kind = "relu6" if high == 6 else "relu"
     return values.builder.op(kind, node.name, (values.tensor(node.inputs[0]),))
-
-
-def _add(node: Node, values: Values) -> str:
-    return values.builder.op("add", node.name, [values.tensor(name) for name in node.inputs])
 
 
 def _max_pool(node: Node, values: Values) -> str:
@@ -206,7 +207,7 @@ def _reshape_to(shape: tuple[int, ...], x: str, node: Node, values: Values) -> s
 
 def _slice(node: Node, values: Values) -> str:
     x = values.tensor(node.inputs[0])
-    starts, ends = (values.integers(name) for name in node.inputs[1:3])
+    starts, ends = (values.integers(name, open_ended=True) for name in node.inputs[1:3])
     axes = values.integers(node.inputs[3]) if node.has_input(3) else range(len(starts))
     steps = values.integers(node.inputs[4]) if node.has_input(4) else ()
     if any(step != 1 for step in steps):
@@ -314,6 +315,17 @@ def _softmax(node: Node, values: Values) -> str:
     return x
 
 
+def _as_it_stands(kind: str) -> Rule:
+    """The rule of an operator that poetfw has with the same inputs, and without attributes."""
+
+    def rule(node: Node, values: Values) -> str:
+        for name in node.attributes:
+            raise UnsupportedError(f"its attribute {name!r} is set; poetfw has it without")
+        return values.builder.op(kind, node.name, [values.tensor(name) for name in node.inputs])
+
+    return rule
+
+
 def _image(node: Node, values: Values) -> str:
     x = values.tensor(node.inputs[0])
     rank = len(values.builder.shape(x))
@@ -359,7 +371,7 @@ def _window(
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        "Add": _add,
+        **{kind.onnx: _as_it_stands(name) for name, kind in KINDS.items() if kind.onnx},
         "AveragePool": _average_pool,
         "BatchNormalization": _batch_norm,
         "Clip": _clip,
@@ -376,7 +388,6 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "MatMul": _matmul,
         "MaxPool": _max_pool,
         "ReduceMean": _reduce_mean,
-        "Relu": _relu,
         "Reshape": _reshape,
         "Shape": _shape,
         "Slice": _slice,

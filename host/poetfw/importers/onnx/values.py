@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,19 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
+from poetfw.errors import cut
 from poetfw.models import GraphBuilder
+
+_LONGEST_NAME = 60
+"""Characters of a name that a message shows."""
 
 _LARGEST_SHAPE = 16
 """Integers in a model are shapes and axes: longer ones are not what poetfw takes them for."""
+
+_LARGEST_INTEGER = 2**31 - 1
+"""No extent, axis, stride or padding is larger, nor any below 0 smaller than its negative."""
 
 
 class UnsupportedError(Exception):
@@ -31,6 +39,8 @@ class Node:
         inputs: names of its inputs, "" for one left out.
         outputs: names of its outputs, "" for one left out.
         attributes: its attributes, text decoded.
+        flaw: what is wrong with an attribute, so that no rule may read them; None where all are
+            well.
     """
 
     name: str
@@ -38,17 +48,20 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
+    flaw: str | None = None
 
     @staticmethod
     def of(proto: onnx.NodeProto) -> Node:
         """The node that ONNX's structure holds."""
         domain = proto.domain if proto.domain not in ("", "ai.onnx") else ""
+        kind = f"{domain}.{proto.op_type}" if domain else proto.op_type
         return Node(
             name=proto.name or next(filter(None, proto.output), proto.op_type),
-            kind=f"{domain}.{proto.op_type}" if domain else proto.op_type,
+            kind=kind,
             inputs=tuple(proto.input),
             outputs=tuple(proto.output),
             attributes={attribute.name: _plain(attribute) for attribute in proto.attribute},
+            flaw=next(filter(None, (_flaw(kind, a) for a in proto.attribute)), None),
         )
 
     @property
@@ -73,6 +86,28 @@ class Node:
             )
 
 
+def _flaw(kind: str, attribute: onnx.AttributeProto) -> str | None:
+    """Why no rule can use an attribute; None where one can."""
+    if attribute.ref_attr_name:
+        return (
+            f"{attribute.name} stands for {cut(repr(attribute.ref_attr_name), _LONGEST_NAME)}, an "
+            "attribute of a function that the node is not in"
+        )
+    numbers = (*attribute.floats, attribute.f)
+    if not all(map(math.isfinite, numbers)):
+        return f"{attribute.name} holds NaN or infinity"
+    if kind != "Constant":  # whose integers may be the open end of a slice
+        return _too_large(attribute.name, (*attribute.ints, attribute.i))
+    return None
+
+
+def _too_large(name: str, integers: Sequence[int]) -> str | None:
+    for value in integers:
+        if abs(value) > _LARGEST_INTEGER:
+            return f"{name} holds {value}, which is beyond {_LARGEST_INTEGER}"
+    return None
+
+
 def _plain(attribute: onnx.AttributeProto) -> Any:
     """An attribute's value; None where it has none of a type that ONNX defines."""
     try:
@@ -90,6 +125,7 @@ class Values:
         file_batch: the batch that the file was written for; None where it is left open.
         output: name of the graph's output.
         loss: what the model is to be trained with.
+        opset: the version of ONNX's operators that the file uses.
     """
 
     def __init__(
@@ -99,11 +135,13 @@ class Values:
         builder: GraphBuilder,
         file_batch: int | None,
         loss: str,
+        opset: int,
     ) -> None:
         self.builder = builder
         self.file_batch = file_batch
         self.output = graph.output[0].name
         self.loss = loss
+        self.opset = opset
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._tensors: dict[str, str] = {}
         self._readers: dict[str, list[Node]] = {}
@@ -143,20 +181,36 @@ class Values:
         """The shape of the tensor that a name stands for."""
         return self.builder.shape(self.tensor(name))
 
+    def type_proto(self, name: str) -> onnx.TypeProto:
+        """ONNX's own words for the type and shape that a bound name stands for."""
+        if name in self._constants:
+            constant = self._constants[name]
+            return helper.make_tensor_type_proto(constant.data_type, constant.dims)
+        return helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, self.shape(name))
+
     def constant_proto(self, name: str) -> onnx.TensorProto:
         """The constant that a name stands for."""
         return self._constants[name]
 
-    def integers(self, name: str) -> tuple[int, ...]:
+    def integers(self, name: str, *, open_ended: bool = False) -> tuple[int, ...]:
         """The integers that a name stands for.
 
+        Args:
+            name: of a constant.
+            open_ended: whether they may be as large as they like, as the ends of slices are.
+
         Raises:
-            UnsupportedError: it is not a constant, or holds something else.
+            UnsupportedError: it is not a constant, holds something else, or an integer that is
+                larger than any extent.
         """
-        return tuple(int(value) for value in self.integer_array(name).reshape(-1))
+        integers = tuple(int(value) for value in self.integer_array(name).reshape(-1))
+        flaw = None if open_ended else _too_large(f"its input {name!r}", integers)
+        if flaw is not None:
+            raise UnsupportedError(flaw)
+        return integers
 
     def integer_array(self, name: str) -> NDArray[np.int64]:
-        """The integers that a name stands for, in their shape.
+        """The integers that a name stands for, in their shape, as large as they like.
 
         Raises:
             UnsupportedError: it is not a constant, or holds something else.

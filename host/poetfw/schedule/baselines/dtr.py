@@ -48,7 +48,7 @@ class _Runtime:
         self.graph = graph
         self.nodes = graph.problem.nodes
         self.computations: list[tuple[int, bool]] = []
-        self.resident: set[int] = set()
+        self.held: set[int] = set()
         self.live_bytes = 0
         self.clock_s = 0.0
         self.accessed_s = [0.0] * graph.n
@@ -75,7 +75,7 @@ class _Runtime:
             return
         again = self.recoverable()
         for i in range(self.graph.n):
-            evicted = self.done[i] and self.unread[i] and i not in self.resident
+            evicted = self.done[i] and self.unread[i] and i not in self.held
             if evicted and self.graph.size[i] and not again[i]:
                 self.materialise(i)
 
@@ -86,7 +86,7 @@ class _Runtime:
             again.append(
                 node.recompute
                 and node.recompute_before not in self.closed
-                and all(u in self.resident or again[u] for u in self.graph.inputs[i])
+                and all(u in self.held or again[u] for u in self.graph.inputs[i])
             )
         return again
 
@@ -103,14 +103,14 @@ class _Runtime:
         entered: set[int] = set()
         while stack:
             i = stack[-1]
-            if i in self.resident:
+            if i in self.held:
                 stack.pop()
                 continue
             if i not in entered:
                 entered.add(i)
                 for u in self.graph.inputs[i]:
                     self.locks[u] += 1
-            missing = [u for u in self.graph.inputs[i] if u not in self.resident]
+            missing = [u for u in self.graph.inputs[i] if u not in self.held]
             if missing:
                 stack.append(missing[0])
             else:
@@ -133,7 +133,7 @@ class _Runtime:
         if replaced is not None:
             self.evict(replaced)
         if self.graph.size[i]:
-            self.resident.add(i)
+            self.held.add(i)
             self.live_bytes += self.graph.size[i]
             self.forget_neighbourhood(i)
 
@@ -149,7 +149,7 @@ class _Runtime:
         needed = output_bytes + self.graph.workspace[i]
         while self.live_bytes + needed > self.graph.problem.ram_bytes:
             again = self.recoverable()
-            candidates = [j for j in self.resident if not self.locks[j] and again[j]]
+            candidates = [j for j in self.held if not self.locks[j] and again[j]]
             if not candidates:
                 raise UnsuitableError(
                     "dtr",
@@ -160,7 +160,7 @@ class _Runtime:
             self.evict(min(candidates, key=lambda j: (self.score(j), j)))
 
     def evict(self, i: int) -> None:
-        self.resident.remove(i)
+        self.held.remove(i)
         self.live_bytes -= self.graph.size[i]
         self.forget_neighbourhood(i)
 
@@ -188,7 +188,7 @@ class _Runtime:
         return found
 
     def evicted(self, i: int) -> bool:
-        return self.done[i] and bool(self.graph.size[i]) and i not in self.resident
+        return self.done[i] and bool(self.graph.size[i]) and i not in self.held
 
     def forget_neighbourhood(self, i: int) -> None:
         """Tensor i came or went: those whose neighbourhood has it are scored anew."""
@@ -197,7 +197,7 @@ class _Runtime:
             stack = [i]
             while stack:
                 for j in edges[stack.pop()]:
-                    if j in self.resident:
+                    if j in self.held:
                         self.neighbours_s.pop(j, None)
                     elif j not in seen and self.evicted(j):
                         seen.add(j)
@@ -206,7 +206,7 @@ class _Runtime:
 
     def release(self) -> None:
         """Evict what the program reads no more, unless evicted tensors need it and it is lost."""
-        dead = [i for i in self.resident if not self.unread[i]]
+        dead = [i for i in self.held if not self.unread[i]]
         if not dead:
             return
         wanted = self.wanted()
@@ -222,6 +222,6 @@ class _Runtime:
             for u in self.graph.inputs[stack.pop()]:
                 if u not in wanted:
                     wanted.add(u)
-                    if u not in self.resident:
+                    if u not in self.held:
                         stack.append(u)
         return wanted

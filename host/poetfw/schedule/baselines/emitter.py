@@ -20,8 +20,8 @@ class _Lost(Exception):
 class Emitter:
     """Turns a method's decisions into productions.
 
-    A tensor counts as resident from its production until it is dropped or paged. What an op reads
-    and is not resident is paged in, or else computed again with all that it needs itself. When a
+    A tensor counts as held from its production until it is dropped or paged. What an op reads
+    and is not held is paged in, or else computed again with all that it needs itself. When a
     tensor is really freed follows from its last use before its next production, so a method need
     only say what it gives up.
     """
@@ -30,7 +30,7 @@ class Emitter:
         self.graph = graph
         self.events: list[tuple[int, StepKind, bool]] = []
         self._pinned = pinned
-        self._resident: set[int] = set()
+        self._held: set[int] = set()
         self._paged: set[int] = set()
         self._computed: set[str] = set()
 
@@ -50,13 +50,13 @@ class Emitter:
         stack = [i]
         while stack:
             j = stack[-1]
-            if j in self._resident:
+            if j in self._held:
                 stack.pop()
             elif j in self._paged:
                 self._produce(j, StepKind.PAGE_IN)
             elif not self._recomputable(j):
                 raise _Lost(j)
-            elif missing := [u for u in self.graph.inputs[j] if u not in self._resident]:
+            elif missing := [u for u in self.graph.inputs[j] if u not in self._held]:
                 stack.extend(reversed(missing))
             else:
                 self._produce(j, StepKind.COMPUTE)
@@ -64,19 +64,19 @@ class Emitter:
     def drop(self, i: int) -> None:
         """Give tensor i up; if it is read again, it is produced again."""
         if i not in self._pinned:
-            self._resident.discard(i)
+            self._held.discard(i)
 
     def page(self, i: int) -> None:
         """Give tensor i up; if it is read again, it is paged in, where it may be."""
         if i not in self._pinned:
-            self._resident.discard(i)
+            self._held.discard(i)
             if self.graph.pageable[i]:
                 self._paged.add(i)
 
     def _produce(self, i: int, kind: StepKind, *, first: bool = False) -> None:
         self.events.append((i, kind, first))
         if self.graph.size[i]:
-            self._resident.add(i)
+            self._held.add(i)
 
     def _recomputable(self, i: int) -> bool:
         node = self.graph.problem.nodes[i]

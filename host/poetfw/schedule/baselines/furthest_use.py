@@ -19,20 +19,20 @@ def furthest_use(graph: Indexed) -> ExecutionPlan | None:
         The plan, or None if what may not be paged leaves too little RAM.
     """
     budget = graph.problem.ram_bytes
-    resident: set[int] = set()
+    held: set[int] = set()
     page_ins: set[tuple[int, int]] = set()
     for t in range(graph.n):
         inputs = graph.inputs[t]
-        missing = [i for i in inputs if i not in resident]
+        missing = [i for i in inputs if i not in held]
         page_ins.update((t, i) for i in missing)
-        resident.update(missing)
-        needed = sum(graph.size[i] for i in resident) + graph.size[t] + graph.workspace[t]
+        held.update(missing)
+        needed = sum(graph.size[i] for i in held) + graph.size[t] + graph.workspace[t]
         taken = graph.in_place[t]
         if taken is not None and _next_use(graph, taken, t) == graph.n:
             needed -= graph.size[taken]
         candidates = [
             i
-            for i in resident
+            for i in held
             if graph.pageable[i]
             and (i not in inputs or (i == taken and _next_use(graph, i, t) < graph.n))
         ]
@@ -40,13 +40,13 @@ def furthest_use(graph: Indexed) -> ExecutionPlan | None:
         for i in candidates:
             if needed <= budget:
                 break
-            resident.remove(i)
+            held.remove(i)
             needed -= graph.size[i]
         if needed > budget:
             return None
         if graph.size[t]:
-            resident.add(t)
-        resident = {i for i in resident if _next_use(graph, i, t) < graph.n}
+            held.add(t)
+        held = {i for i in held if _next_use(graph, i, t) < graph.n}
     return lower(graph, Stages(page_ins=frozenset(page_ins)))
 
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c: the arena and the tables of mlp on nrf52840, batch 4.
  * Written by poetfw 0.1.0 (plan 49400d45). Do not edit: change the plan and build again.
  */

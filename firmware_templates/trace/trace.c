@@ -1,0 +1,82 @@
+#include "trace.h"
+
+#include "bytes.h"
+#include "poet.h"
+#include "poet_memory.h"
+
+static struct {
+    uint32_t step; /* of the training, from 1 */
+    uint32_t first_step;
+    uint32_t last_step;
+    uint32_t first_statement;
+    uint32_t last_statement;
+    uint32_t next;  /* record */
+    uint32_t block; /* where it goes */
+} state;
+
+static int read_request(void)
+{
+    const uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    POET_TRY(poet_storage_read_blocks(poet_trace_block, poet_arena + POET_PAGE_BUFFER, 1u));
+    if (memcmp(page, "POETTRC1", 8u) != 0) {
+        return POET_ERROR_IMAGE;
+    }
+    state.first_step = poet_get_u32(page + 8);
+    state.last_step = poet_get_u32(page + 12);
+    state.first_statement = poet_get_u32(page + 16);
+    state.last_statement = poet_get_u32(page + 20);
+    state.block = poet_trace_block + 1u;
+    return POET_OK;
+}
+
+/* Between two statements nothing is in the page buffer. */
+static int write_record(const struct poet_trace_record *record)
+{
+    const uint8_t *const bytes = poet_arena + record->offset;
+    const uint32_t whole = record->bytes / POET_BLOCK_BYTES;
+    const uint32_t rest = record->bytes % POET_BLOCK_BYTES;
+    if (whole > 0u) {
+        POET_TRY(poet_storage_write_blocks(state.block, bytes, whole));
+        state.block += whole;
+    }
+    if (rest > 0u) {
+        uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+        memset(page, 0, POET_BLOCK_BYTES);
+        memcpy(page, bytes + whole * POET_BLOCK_BYTES, rest);
+        POET_TRY(poet_storage_write_blocks(state.block, page, 1u));
+        state.block++;
+    }
+    return POET_OK;
+}
+
+static int write_end(void)
+{
+    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    memset(page, 0, POET_BLOCK_BYTES);
+    memcpy(page, "POETTRC2", 8u);
+    poet_put_u32(page + 8, state.block - poet_trace_block - 1u);
+    return poet_storage_write_blocks(poet_trace_block, page, 1u);
+}
+
+int poet_trace(uint32_t statement)
+{
+    if (statement == 1u) {
+        if (state.step == 0u) {
+            POET_TRY(read_request());
+        }
+        state.step++;
+        state.next = 0u;
+    }
+    if (state.step < state.first_step || state.step > state.last_step) {
+        return POET_OK;
+    }
+    while (state.next < poet_trace_record_count &&
+           poet_trace_records[state.next].statement <= statement) {
+        const struct poet_trace_record *record = &poet_trace_records[state.next++];
+        if (statement >= state.first_statement && statement <= state.last_statement) {
+            POET_TRY(write_record(record));
+        }
+    }
+    return state.step == state.last_step && statement == state.last_statement ? write_end()
+                                                                              : POET_OK;
+}

@@ -1,0 +1,273 @@
+"""Tracing a training step: the device records what each op read and wrote.
+
+What is traced is a copy of the project as it lies in its folder, with the same kernels, addresses
+and slots, so that a file somebody changed there is what is checked. The copy differs in this:
+before every statement of its training step, and at the step's end, it calls a hook, which writes
+what the table of records lists to an area behind the storage image. Recording before a statement
+what it reads, and before the next one what it wrote, catches buffers that are shared in place, and
+parameters before they are updated.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from poetfw import __version__
+from poetfw.boards import Board
+from poetfw.errors import DeviceError, OutputError
+from poetfw.firmware.c_text import comment_text
+from poetfw.firmware.lower import statement_numbers
+from poetfw.firmware.project import (
+    Project,
+    read_sources,
+    render_linker_scripts,
+    template_environment,
+)
+from poetfw.firmware.slots import BLOCK_BYTES
+from poetfw.firmware.storage_image import NUMPY_TYPES
+from poetfw.ir import Graph, Op, Tensor
+from poetfw.memory import MemoryPlan
+from poetfw.ops import Array
+from poetfw.resources import firmware_templates_dir
+from poetfw.schedule import ExecutionPlan, StepKind
+
+_REQUEST = struct.Struct("<8s4I")
+_MAGIC = b"POETTRC1"
+_END_OF_TRACE = struct.Struct("<8sI")
+_END_MAGIC = b"POETTRC2"
+_STEP_FILE = "src/generated/train_step.c"
+_STATEMENT = re.compile(r"^    /\* +(\d+)  ", re.MULTILINE)
+_END = "    return POET_OK;\n}\n"
+
+Key = tuple[int, str]
+"""Names a record: the statement before which it is made, and the tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A tensor, recorded before a statement.
+
+    Attributes:
+        statement: its number, from 1; one more than there are for the end of the step.
+        tensor: which one.
+        offset: where it is in the arena.
+        size_bytes: its bytes.
+    """
+
+    statement: int
+    tensor: Tensor
+    offset: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the tensor."""
+        return self.tensor.size_bytes
+
+    @property
+    def comment(self) -> str:
+        """The tensor's name, for people."""
+        return comment_text(self.tensor.name)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks it takes in the trace area."""
+        return -(-self.size_bytes // BLOCK_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedOp:
+    """An op that a statement runs."""
+
+    statement: int
+    op: Op
+
+
+@dataclass(frozen=True)
+class TraceTable:
+    """What is recorded in a training step.
+
+    Attributes:
+        graph: the training step.
+        records: in the order in which they are made; the persistent tensors come first.
+        ops: every run of an op, in order; one that is computed again is there again.
+        statements: how many the step has.
+    """
+
+    graph: Graph
+    records: tuple[Record, ...]
+    ops: tuple[TracedOp, ...]
+    statements: int
+
+    @staticmethod
+    def of(graph: Graph, plan: ExecutionPlan, memory: MemoryPlan) -> TraceTable:
+        """The table of a training step with its plan and its addresses.
+
+        Raises:
+            OutputError: the memory plan is not that of the execution plan.
+        """
+        persistent = {stay.owner: stay.offset for stay in memory.persistent}
+        ops = {op.name: op for op in graph.ops}
+        numbers = statement_numbers(plan)
+        wanted: dict[Key, int] = {
+            (1, tensor.name): persistent[tensor.name] for tensor in graph.persistent
+        }
+        traced = []
+        for index, step in enumerate(plan):
+            if step.kind is not StepKind.COMPUTE:
+                continue
+            op, number = ops[step.node], numbers[index]
+            there = {
+                stay.owner: stay.offset
+                for stay in memory.training
+                if stay.lower <= index < stay.upper and not stay.workspace
+            } | persistent
+            before = [*graph.reads(op), *op.updates]
+            after = [*([op.output] if op.output is not None else []), *op.updates]
+            wanted |= {(number, name): there[name] for name in before}
+            wanted |= {(number + 1, name): there[name] for name in after}
+            traced.append(TracedOp(number, op))
+        records = tuple(
+            Record(number, graph.by_name[name], offset)
+            for (number, name), offset in sorted(wanted.items(), key=lambda item: item[0][0])
+        )
+        if any(record.offset + record.size_bytes > memory.arena_bytes for record in records):
+            raise OutputError(
+                "memory.json places a tensor beyond the arena", "run `poetfw build` again"
+            )
+        return TraceTable(graph, records, tuple(traced), numbers[-1])
+
+    @cached_property
+    def blocks(self) -> Mapping[int, int]:
+        """Blocks that are recorded before each statement."""
+        blocks = dict.fromkeys(range(1, self.statements + 2), 0)
+        for record in self.records:
+            blocks[record.statement] += record.blocks
+        return blocks
+
+    def parts(self, limit_bytes: int) -> Iterator[tuple[TracedOp, ...]]:
+        """The ops in runs of which each is recorded within a limit, if a single op is."""
+        part: list[TracedOp] = []
+        for traced in self.ops:
+            first = part[0].statement if part else traced.statement
+            blocks = sum(self.blocks[n] for n in range(first, traced.statement + 2))
+            if part and blocks * BLOCK_BYTES > limit_bytes:
+                yield tuple(part)
+                part = []
+            part.append(traced)
+        yield tuple(part)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRequest:
+    """What one run shall record: before these statements, in these training steps, both inclusive.
+
+    Statements and steps are counted from 1.
+    """
+
+    steps: tuple[int, int]
+    statements: tuple[int, int]
+
+    def pack(self) -> bytes:
+        """The first block of the trace area."""
+        return _REQUEST.pack(_MAGIC, *self.steps, *self.statements).ljust(BLOCK_BYTES, b"\0")
+
+
+def traced_project(folder: Path, table: TraceTable, board: Board, block: int) -> Project:
+    """A copy of the project in a folder that records what the table lists.
+
+    Args:
+        folder: the project; its sources are taken as they are.
+        table: what is recorded.
+        board: what it runs on, with RAM to spare for the trace's own variables.
+        block: where the trace area begins: the blocks of the storage image.
+
+    Raises:
+        OutputError: a file is missing, or the training step is not the plan's any more.
+    """
+    files = dict(read_sources(folder))
+    try:
+        step, plan = files[_STEP_FILE].decode(), files["src/generated/plan.h"].decode()
+        files[_STEP_FILE] = _with_hooks(step, table.statements).encode()
+    except (KeyError, ValueError) as error:
+        raise OutputError(
+            f"{folder / _STEP_FILE} cannot be traced: it has not the statements of the plan",
+            "leave the comments with their numbers as they are",
+            "or run `poetfw build` again",
+        ) from error
+    ram = f"#define POET_RAM_BYTES {board.ram_bytes}u"
+    files["src/generated/plan.h"] = re.sub(r"#define POET_RAM_BYTES \d+u", ram, plan).encode()
+    templates = firmware_templates_dir() / "trace"
+    for name in ("trace.h", "trace.c"):
+        files[f"src/runtime/{name}"] = (templates / name).read_bytes()
+    text = (
+        template_environment()
+        .get_template("trace/trace_records.c.j2")
+        .render(version=__version__, block=block, records=table.records)
+    )
+    files["src/generated/trace_records.c"] = text.encode()
+    return Project({**files, **render_linker_scripts(board)})
+
+
+def _with_hooks(source: str, statements: int) -> str:
+    """The source of a training step that calls the hook before each statement and at the end.
+
+    Raises:
+        ValueError: it has other statements.
+    """
+    numbers = [int(match[1]) for match in _STATEMENT.finditer(source)]
+    if numbers != list(range(1, statements + 1)) or source.count(_END) != 1:
+        raise ValueError(numbers)
+    hooked = _STATEMENT.sub(lambda m: f"    POET_TRY(poet_trace({m[1]}u));\n{m[0]}", source)
+    hooked = hooked.replace(_END, f"    POET_TRY(poet_trace({statements + 1}u));\n{_END}")
+    return hooked.replace('#include "poet.h"\n', '#include "poet.h"\n#include "trace.h"\n', 1)
+
+
+def append_request(image: Path, request: TraceRequest) -> None:
+    """Ask for a trace: write the request behind a storage image in a file."""
+    with image.open("ab") as file:
+        file.write(request.pack())
+
+
+def read_trace(
+    image: Path, table: TraceTable, block: int, request: TraceRequest
+) -> dict[int, dict[Key, Array]]:
+    """What a traced run recorded, by training step; it is read from the file when it is used.
+
+    Args:
+        image: the storage image that it ran on.
+        table: what is recorded.
+        block: where the trace area begins.
+        request: what was asked for.
+
+    Raises:
+        DeviceError: the run did not record what was asked for.
+    """
+    first, last = request.statements
+    records = [record for record in table.records if first <= record.statement <= last]
+    steps = range(request.steps[0], request.steps[1] + 1)
+    blocks = len(steps) * sum(record.blocks for record in records)
+    area = np.memmap(image, np.uint8, "r", block * BLOCK_BYTES)
+    end = _END_OF_TRACE.unpack(area[: _END_OF_TRACE.size].tobytes())
+    if end != (_END_MAGIC, blocks) or len(area) < (1 + blocks) * BLOCK_BYTES:
+        raise DeviceError(
+            f"the traced run did not record the {blocks:,} blocks it was asked for",
+            "run `poetfw build` again",
+        )
+    content = area[BLOCK_BYTES:]
+    values: dict[int, dict[Key, Array]] = {}
+    begin = 0
+    for step in steps:
+        values[step] = {}
+        for record in records:
+            raw = content[begin : begin + record.size_bytes]
+            typed = raw.view(NUMPY_TYPES[record.tensor.dtype]).reshape(record.tensor.shape)
+            values[step][record.statement, record.tensor.name] = typed
+            begin += record.blocks * BLOCK_BYTES
+    return values

@@ -1,0 +1,31 @@
+"""Names that nothing else has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+_NUMBERED = re.compile(r"(.*) \((\d{1,9})\)", re.DOTALL)
+
+
+class FreshNames:
+    """Puts the smallest free number behind a name that is taken, without trying all of them."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def fresh(self, name: str, *taken: Collection[str]) -> str:
+        """`name`, or with a number behind it where it is in one of the collections."""
+        if not any(name in names for names in taken):
+            return name
+        number = self._next.get(name, 2)
+        while any(f"{name} ({number})" in names for names in taken):
+            number += 1
+        self._next[name] = number
+        return f"{name} ({number})"
+
+    def release(self, name: str) -> None:
+        """Let a name be free again."""
+        match = _NUMBERED.fullmatch(name)
+        if match is not None and match[1] in self._next:
+            self._next[match[1]] = min(self._next[match[1]], int(match[2]))

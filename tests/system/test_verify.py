@@ -1,0 +1,181 @@
+"""`run --verify` accepts what is right, and names the op that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poetfw import verification
+from poetfw.devices import build_environments
+from poetfw.execution import open_project
+from poetfw.report import Verification
+from poetfw.running import RunSettings, run_project
+from system.commands import Result, needs_twin, poetfw, succeed
+
+Edit = tuple[str, str, str]
+SGD: Edit = ("sgd.h", "= op->learning_rate * step", "= 0.9f * op->learning_rate * step")
+ENVIRONMENTS = {"linux": "linux", "nrf52840": "nrf52840-twin"}
+TWIN = pytest.param("nrf52840", marks=[pytest.mark.emulator, needs_twin])
+
+
+def build(folder: Path, board: str = "linux", *arguments: str) -> Path:
+    succeed("build", "--board", board, *(arguments or ("--batch", "8")), cwd=folder)
+    return folder / "build" / board
+
+
+def change(project: Path, edit: Edit) -> None:
+    """Change a source in a project's folder, as a user would."""
+    name, old, new = edit
+    (file,) = (project / "src").rglob(name)
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
+def compile_again(project: Path) -> None:
+    """Build what is in the folder, as `pio run` does."""
+    build_environments(project, [ENVIRONMENTS[project.name]])
+
+
+def verify(folder: Path, board: str = "linux", steps: int = 3) -> Result:
+    command = ("run", "--board", board, "--verify", "--json", "--steps", str(steps))
+    result = poetfw(*command, cwd=folder)
+    assert result.code in (0, 4), result.stderr
+    assert result.json["verify"]["ok"] is (result.code == 0)
+    assert bool(result.json["verify"]["missed"]) is (result.code == 4)
+    return result
+
+
+def verified(project: Path, steps: int = 3) -> Verification:
+    settings = RunSettings(steps=steps, verify=True)
+    report = run_project(open_project(project), settings, lambda text: None, lambda event: None)
+    assert report.verify is not None
+    return report.verify
+
+
+BROKEN: dict[str, tuple[Edit, str]] = {
+    "an update that is too small": (SGD, "linear_backward_weight_sgd"),
+    "a convolution without a tap": (
+        (
+            "conv2d.c",
+            "walk.rows = rows.count;",
+            "walk.rows = i == 3 ? rows.count - 1 : rows.count;",
+        ),
+        "conv2d",
+    ),
+    "a ReLU of the wrong sign": (
+        ("relu.c", "y[i] = x[i] > 0.0f ? x[i]", "y[i] = x[i] < 0.0f ? x[i]"),
+        "relu",
+    ),
+    "a call with another tensor": (
+        (
+            "train_step.c",
+            "poet_relu_backward_f32(&OP0011, T0013, T0022",
+            "poet_relu_backward_f32(&OP0011, T0022, T0022",
+        ),
+        "relu_backward",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_kernel_is_named(tmp_path: Path, what: str) -> None:
+    edit, kind = BROKEN[what]
+    project = build(tmp_path)
+    change(project, edit)
+    compile_again(project)
+    result = verify(tmp_path)
+    assert result.code == 4
+    found = result.json["verify"]["ops"]["first_beyond"]
+    assert found["kind"] == kind
+    assert found["error"] > found["bound"]
+    assert f"op '{found['op']}' ({kind}, step {found['plan_step']} of the plan" in result.stderr
+    assert "Things to try" in result.stderr
+
+
+@pytest.mark.parametrize("board", [TWIN])
+def test_a_broken_kernel_is_named_on_the_twin(tmp_path: Path, board: str) -> None:
+    project = build(tmp_path, board, "--batch", "16", "--ram", "130000")
+    assert verify(tmp_path, board, steps=2).code == 0
+    change(project, SGD)
+    compile_again(project)
+    result = verify(tmp_path, board, steps=2)
+    assert result.code == 4
+    verdict = result.json["verify"]
+    assert verdict["ops"]["first_beyond"]["kind"] == "sgd"
+    assert verdict["bit_identical_to_unscheduled"] is True  # it has the same kernels
+    assert verdict["bit_identical_to_traced"] is True
+
+
+def test_sources_that_are_not_what_ran_are_noticed(tmp_path: Path) -> None:
+    change(build(tmp_path), SGD)
+    result = verify(tmp_path)
+    assert result.code == 4
+    assert result.json["verify"]["bit_identical_to_traced"] is False
+    assert "was compiled from others" in result.stderr
+    assert "pio run" in result.stderr
+
+
+def test_a_training_step_without_its_comments_cannot_be_traced(tmp_path: Path) -> None:
+    change(build(tmp_path), ("train_step.c", "    /*   2  ", "    /*   9  "))
+    result = poetfw("run", "--board", "linux", "--verify", "--steps", "1", cwd=tmp_path)
+    assert result.code == 1
+    assert "train_step.c cannot be traced" in result.stderr
+
+
+def test_a_tensor_that_something_else_overwrote_is_named(tmp_path: Path) -> None:
+    project = build(tmp_path)
+    overwritten = "poet_relu_forward_f32(&OP0004, T0003, T0004);"
+    change(project, ("train_step.c", overwritten, f"{overwritten} T0002[1] += 1.0f;"))
+    compile_again(project)
+    result = verify(tmp_path)
+    assert result.code == 4
+    altered = result.json["verify"]["ops"]["first_altered"]
+    assert altered["tensor"] == "bn1.statistics"
+    assert result.json["verify"]["ops"]["first_beyond"] is None
+    assert "found 'bn1.statistics' altered since it was written" in result.stderr
+
+
+def test_a_kernel_that_was_wrong_in_the_first_step_alone_is_named(tmp_path: Path) -> None:
+    """The last step is right: the way to the first leads over the states before each."""
+    project = build(tmp_path)
+    once = "static int32_t calls; const float wrong = calls++ == 0 ? 0.5f : 0.0f;\n    "
+    loop = "for (int32_t i = 0; i < op->elements; i++) {\n        y[i] = x[i] > 0.0f ? x[i] : "
+    change(project, ("relu.c", f"{loop}0.0f;", f"{once}{loop}wrong;"))
+    compile_again(project)
+    found = verified(project)
+    assert not found.ok
+    assert found.examined_steps == (1,)
+    assert found.ops.first_beyond is not None
+    assert found.ops.first_beyond.kind == "relu"
+    assert found.ops.first_beyond.training_step == 1
+    assert found.ops.first_beyond.error == 0.5
+
+
+def test_a_run_is_recorded_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = build(tmp_path, "linux", "--batch", "8", "--ram", "80000")
+    monkeypatch.setattr(verification, "WEIGHT_BOUND", 0.0)
+    whole = verified(project)
+    assert whole.ok
+    assert whole.examined_steps == (1, 2, 3)
+    requests: list[Any] = []
+    record = verification.Trace.record
+
+    def counted(trace: verification.Trace, wanted: Any) -> Any:
+        requests.append(wanted)
+        return record(trace, wanted)
+
+    monkeypatch.setattr(verification.Trace, "record", counted)
+    monkeypatch.setattr(verification, "PART_BYTES", 100_000)
+    assert verified(project) == whole
+    assert len(requests) > 12
+    assert not (project / "run/traced/run/storage.img").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["resnet8", "vgg16"])
+def test_a_flipped_decision_is_no_fault(tmp_path: Path, model: str) -> None:
+    build(tmp_path, "linux", "--model", model, "--batch", "2")
+    assert verify(tmp_path, steps=2).code == 0

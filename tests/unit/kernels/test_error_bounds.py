@@ -1,0 +1,188 @@
+"""Error bounds are not too tight for a right kernel, nor wide enough for a wrong one.
+
+That they hold is checked by `run_kernel` itself, in every test of kernels; here over magnitudes,
+and with sums as long as networks have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poetfw.ir import Attribute
+from poetfw.op_check import largest_error
+from poetfw.ops import KINDS, Array
+from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
+
+Run = Callable[..., Any]
+LOADS = {"load_x", "load_y"}  # the runtime's; they must be exact
+PER_KIND = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of a kernel."""
+
+    inputs: list[Array]
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    updates: tuple[Array, ...] = ()
+
+
+class Draw:
+    """Random tensors of one magnitude."""
+
+    def __init__(self, seed: int, scale: float) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.scale = scale
+
+    def __call__(self, *shape: int) -> Array:
+        return (self.scale * self.rng.standard_normal(shape)).astype(np.float32)
+
+    def statistics(self, channels: int) -> Array:
+        pair = self(2, channels)
+        pair[1] = np.abs(pair[1]) + np.float32(0.1 * self.scale)
+        return pair
+
+    def labels(self, batch: int, classes: int) -> Array:
+        return self.rng.integers(0, classes, batch).astype(np.int32)
+
+
+WINDOW: dict[str, Attribute] = {"stride": (1, 1), "padding": (1, 1, 1, 1)}
+CONVOLUTION: dict[str, Attribute] = {**WINDOW, "groups": 2}
+POOLING: dict[str, Attribute] = {**WINDOW, "kernel": (3, 3)}
+DESCENT: dict[str, Attribute] = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
+EPS: dict[str, Attribute] = {"eps": 1e-5}
+X, W, Y = (8, 32, 9, 9), (16, 16, 3, 3), (8, 16, 9, 9)
+FEATURES, OUTPUTS = 700, 40
+
+CASES: dict[str, Callable[[Draw], Case]] = {
+    "add": lambda d: Case([d(*X), d(*X)]),
+    "avg_pool2d": lambda d: Case([d(*X)], {**POOLING, "count_include_pad": 0}),
+    "avg_pool2d_backward": lambda d: Case(
+        [d(*X)], {**POOLING, "count_include_pad": 0, "input_shape": X}
+    ),
+    "batch_norm": lambda d: Case([d(*X), d(2, X[1]), d.statistics(X[1])], {**EPS, "momentum": 0.1}),
+    "batch_norm_backward_affine": lambda d: Case([d(*X), d.statistics(X[1]), d(*X)], EPS),
+    "batch_norm_backward_input": lambda d: Case(
+        [d(*X), d.statistics(X[1]), d(2, X[1]), d(2, X[1]), d(*X)], EPS
+    ),
+    "batch_norm_normalize": lambda d: Case([d(*X), d.statistics(X[1]), d(2, X[1])], EPS),
+    "batch_norm_statistics": lambda d: Case([d(*X) + np.float32(2 * d.scale)]),
+    "batch_norm_update_running": lambda d: Case(
+        [d.statistics(9)], {"momentum": 0.1, "count": 648}, (d.statistics(9),)
+    ),
+    "clip_factor": lambda d: Case([np.abs(d(1)) + 4], {"max_norm": 0.5}),
+    "conv2d": lambda d: Case([d(*X), d(*W), d(W[0])], CONVOLUTION),
+    "conv2d_backward_bias": lambda d: Case([d(*Y)]),
+    "conv2d_backward_input": lambda d: Case([d(*W), d(*Y)], {**CONVOLUTION, "input_shape": X}),
+    "conv2d_backward_weight": lambda d: Case([d(*X), d(*Y)], {**CONVOLUTION, "weight_shape": W}),
+    "conv2d_backward_weight_sgd": lambda d: Case(
+        [d(*X), d(*Y)], {**CONVOLUTION, "weight_shape": W, **DESCENT}, (d(*W), d(*W))
+    ),
+    "correct_count": lambda d: Case(
+        [d(64, 3), d.labels(64, 3)], updates=(np.zeros(1, np.float32),)
+    ),
+    "global_avg_pool": lambda d: Case([d(*X)]),
+    "global_avg_pool_backward": lambda d: Case([d(*X[:2], 1, 1)], {"input_shape": X}),
+    "linear": lambda d: Case([d(8, FEATURES), d(OUTPUTS, FEATURES), d(OUTPUTS)]),
+    "linear_backward_bias": lambda d: Case([d(8, OUTPUTS)]),
+    "linear_backward_input": lambda d: Case([d(OUTPUTS, FEATURES), d(8, OUTPUTS)]),
+    "linear_backward_weight": lambda d: Case([d(8, FEATURES), d(8, OUTPUTS)]),
+    "linear_backward_weight_sgd": lambda d: Case(
+        [d(8, FEATURES), d(8, OUTPUTS)],
+        DESCENT,
+        (d(OUTPUTS, FEATURES), d(OUTPUTS, FEATURES)),
+    ),
+    "max_pool2d": lambda d: Case([d(*X)], POOLING),
+    "max_pool2d_backward": lambda d: Case([d(*X), d(*X)], POOLING),
+    "mse": lambda d: Case([d(8, 10), d(8, 10)], updates=(np.zeros(1, np.float32),)),
+    "mse_backward": lambda d: Case([d(8, 10), d(8, 10)]),
+    "relu": lambda d: Case([d(*X)]),
+    "relu6": lambda d: Case([d(*X)]),
+    "relu6_backward": lambda d: Case([np.clip(d(*X), 0, 6), d(*X)]),
+    "relu_backward": lambda d: Case([np.maximum(d(*X), 0), d(*X)]),
+    "reshape": lambda d: Case([d(*X)], {"shape": (X[0], 32 * 81)}),
+    "sgd": lambda d: Case([d(99), np.float32([0.4])], DESCENT, (d(99), d(99))),
+    "slice": lambda d: Case([d(*X)], {"axis": 1, "start": 3, "length": 9}),
+    "slice_backward": lambda d: Case([d(*X)], {"axis": 1, "start": 3, "extent": 40}),
+    "softmax_cross_entropy": lambda d: Case(
+        [d(16, 10), d.labels(16, 10)], updates=(np.zeros(1, np.float32),)
+    ),
+    "softmax_cross_entropy_backward": lambda d: Case([d(16, 10), d.labels(16, 10)]),
+    "square_sum": lambda d: Case([d(2000), np.abs(d(1))]),
+}
+
+
+def test_every_operator_with_a_kernel_has_a_case() -> None:
+    assert {name for name, kind in KINDS.items() if kind.has_kernel} == {*CASES, *LOADS}
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("scale", [1e-18, 1e-3, 1.0, 30.0])
+def test_a_right_kernel_keeps_to_its_bound(run_kernel: Run, kind: str, scale: float) -> None:
+    for seed in range(PER_KIND):
+        case = CASES[kind](Draw(seed, scale))
+        ran = run_kernel(kind, case.inputs, case.attributes, case.updates)
+        for result, expected, bound in zip(ran.results, ran.expected, ran.bounds, strict=True):
+            assert largest_error(result, expected, bound)[0] <= 1
+
+
+def beyond(results: tuple[Array, ...], ran: Any) -> list[bool]:
+    """Whether each result is beyond its bound, were it this."""
+    return [
+        largest_error(np.float32(result), expected, bound)[0] > 1
+        for result, expected, bound in zip(results, ran.expected, ran.bounds, strict=True)
+    ]
+
+
+def without_a_term(run: Run, kind: str, case: Case, position: int, ran: Any) -> Any:
+    """What a kernel leaves that misses the largest element of an input which has any effect."""
+    for index in np.argsort(-np.abs(case.inputs[position]), axis=None)[:50]:
+        inputs = [value.copy() for value in case.inputs]
+        inputs[position].flat[index] = 0
+        without = run(kind, inputs, case.attributes, case.updates)
+        if any((a != b).any() for a, b in zip(without.results, ran.results, strict=True)):
+            return without
+    pytest.fail(f"{kind}: input {position} has no effect")
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_faults_are_beyond_the_bound(run_kernel: Run, kind: str) -> None:
+    """A factor of 1.0001; a wrong element; a term that is left out, as of a tap."""
+    for seed in range(PER_KIND):
+        case = CASES[kind](Draw(seed, 1.0))
+        ran = run_kernel(kind, case.inputs, case.attributes, case.updates)
+        assert all(beyond(tuple(1.0001 * value for value in ran.expected), ran)), "factor"
+        for position, expected in enumerate(ran.expected):
+            wrong = [value.copy() for value in ran.expected]
+            largest = int(np.abs(expected).argmax())
+            wrong[position].flat[largest] *= 1.001
+            assert beyond(tuple(wrong), ran)[position], "element"
+        for position, value in enumerate(case.inputs):
+            if value.dtype != np.int32:
+                without = without_a_term(run_kernel, kind, case, position, ran)
+                assert any(beyond(without.results, ran)), f"term of input {position}"
+
+
+def test_a_bound_is_a_few_units_in_the_last_place_of_the_terms() -> None:
+    assert gamma(0) == 0
+    assert UNIT_ROUNDOFF < gamma(1) < 1.000001 * UNIT_ROUNDOFF
+    assert gamma(2) > 2 * UNIT_ROUNDOFF
+
+
+def test_largest_error() -> None:
+    nan, inf = np.nan, np.inf
+    one, half = np.array([1.0, 2.0]), np.array([0, 0.5])
+    assert largest_error(one, one, np.zeros(2)) == (0, 0, 0)
+    assert largest_error(one, one + half, np.array([9, 0.25])) == (2, 0.5, 0.25)
+    assert largest_error(one, one + half, np.array([9, 0.0]))[0] == inf
+    assert largest_error(np.array([nan]), np.array([1.0]), np.array([1e9]))[0] == inf
+    assert largest_error(np.array([nan]), np.array([nan]), np.array([nan]))[0] == 0
+    assert largest_error(np.array([1.0]), np.array([nan]), np.array([nan]))[0] == inf
+    assert largest_error(np.array([inf]), np.array([4e38]), np.array([1e30]))[0] == 0
+    assert largest_error(np.array([-inf]), np.array([4e38]), np.array([1e30]))[0] == inf
+    assert largest_error(np.array([inf]), np.array([3.0]), np.array([1.0]))[0] == inf

@@ -1,0 +1,359 @@
+"""An SD card in SPI mode, byte by byte: it notes every misuse, and can fail in every way.
+
+Written from the SD Physical Layer Simplified Specification, chapter 7, not from the driver.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+
+BLOCK = 512
+IDLE, ILLEGAL, ADDRESS_ERROR, PARAMETER_ERROR = 0x01, 0x04, 0x20, 0x40
+HIGH_CAPACITY = 1 << 30
+LONGEST_BUSY_S = 0.5
+OUT_OF_RANGE = 0x08  # as an error token
+
+Line = Generator[int, int, None]
+"""Yields what the card sends in a byte's time, and is sent what it receives in it."""
+
+
+@dataclass
+class Faults:
+    """What a card does otherwise than it should, or as slowly as it may.
+
+    Attributes:
+        absent: there is no card; the line is pulled up.
+        stuck: there is a short: every byte received is this one.
+        removed_after: bytes clocked until the card is pulled out.
+        responses: R1 by command, instead of the right one; None: no response.
+        echo: what answers SEND_IF_COND, instead of its argument.
+        response_bytes: bytes between a command and its response: 1 to 8 as specified.
+        ready_s: seconds of initialisation.
+        read_s: seconds from a read to its data.
+        busy_s: seconds of programming a block.
+        tokens: by position in a read, what comes instead of the data; None: nothing ever.
+        data_responses: by position in a write, what answers the data; 5 in its low bits accepts.
+        programming_fails: accepted blocks are lost, which only the card's status tells.
+    """
+
+    absent: bool = False
+    stuck: int | None = None
+    removed_after: float = math.inf
+    responses: dict[int, int | None] = field(default_factory=dict)
+    echo: int | None = None
+    response_bytes: int = 1
+    ready_s: float = 0.001
+    read_s: float = 0.0001
+    busy_s: float = 0.0001
+    tokens: dict[int, int | None] = field(default_factory=dict)
+    data_responses: dict[int, int] = field(default_factory=dict)
+    programming_fails: bool = False
+
+
+def crc7(data: Iterable[int]) -> int:
+    """Division by x^7 + x^3 + 1, as a polynomial over the whole message."""
+    value = int.from_bytes(bytes(data)) << 7
+    for bit in reversed(range(7, value.bit_length())):
+        if value >> bit & 1:
+            value ^= 0b1000_1001 << (bit - 7)
+    return value
+
+
+class Card:
+    """A card in its socket.
+
+    Args:
+        version: of the specification; 1 knows no SEND_IF_COND and no high capacity.
+        high_capacity: whether it is addressed by blocks.
+        blocks: how many it has.
+        faults: what is wrong with it; may be changed at any time.
+
+    Attributes:
+        content: blocks by number; those never written are filled with a pattern.
+        misuse: what the host did that the specification forbids.
+        commands: numbers of those received.
+        time_s: seconds clocked.
+    """
+
+    def __init__(
+        self, *, version: int = 2, high_capacity: bool = True, blocks: int = 1 << 20,
+        faults: Faults | None = None,
+    ) -> None:  # fmt: skip
+        self.version = version
+        self.high_capacity = high_capacity
+        self.blocks = blocks
+        self.faults = faults or Faults()
+        self.content: dict[int, bytes] = {}
+        self.misuse: list[str] = []
+        self.commands: list[int] = []
+        self.time_s = 0.0
+        self._hz = 0
+        self._bytes = 0
+        self._selected = False
+        self._bytes_unselected = 0
+        self._busy_since_s = self._busy_until_s = 0.0
+        self._programming: dict[int, bytes] = {}
+        self._clocks = 0  # not selected, since power came on
+        self._in_idle_state = False
+        self._ready = False
+        self._ready_at_s: float | None = None
+        self._conditions_sent = False
+        self._application = False
+        self._block_bytes = BLOCK if high_capacity else 1024
+        self._failed = False
+        self._past_the_end = False
+        self._start()
+
+    def block(self, number: int) -> bytes:
+        """What a block holds."""
+        return self.content.get(number, bytes((number * 7 + i * 13) % 251 for i in range(BLOCK)))
+
+    def clock(self, hz: int) -> None:
+        """The host sets its clock."""
+        self._require(0 < hz <= (25_000_000 if self._ready else 400_000), f"a clock of {hz} Hz")
+        self._hz = hz
+
+    def select(self, selected: bool) -> None:
+        """The host drives the chip select."""
+        if selected and not self._selected:
+            self._require(self._bytes_unselected >= 1, "no clock for the card to leave the bus")
+        if self._selected and not selected:
+            self._require(not self._moving, "deselected in the middle of an answer or a block")
+            self._require(not self._many, "deselected before many blocks are stopped")
+        self._selected = selected
+        self._bytes_unselected = 0
+        self._start()
+
+    def exchange(self, byte: int) -> int:
+        """One byte each way."""
+        self.time_s += 8 / self._hz
+        self._bytes += 1
+        self._settle()
+        if not self._selected:
+            self._require(byte == 0xFF, "data while the card is not selected")
+            self._bytes_unselected += 1
+            self._clocks += 8
+        if not self._answers:
+            return 0xFF if self.faults.stuck is None else self.faults.stuck
+        if not self._selected:
+            return 0xFF
+        sent = self._sending
+        self._sending = self._line.send(byte)
+        return sent
+
+    def _require(self, right: bool, misuse: str) -> None:
+        if not right and self._answers:
+            self.misuse.append(misuse)
+
+    def _start(self) -> None:
+        self._moving = False  # an answer's bytes, or a block's
+        self._many = False  # until they are stopped
+        self._line = self._listen()
+        self._sending = next(self._line)
+
+    def _be_busy(self, busy_s: float) -> None:
+        self._busy_since_s, self._busy_until_s = self.time_s, self.time_s + busy_s
+
+    def _settle(self) -> None:
+        """End what is being programmed, if its time has come."""
+        if self._programming and not self._busy and self._answers:
+            if self.faults.programming_fails:
+                self._failed = True
+            else:
+                self.content |= self._programming
+            self._programming = {}
+
+    @property
+    def _answers(self) -> bool:
+        faults = self.faults
+        removed = faults.absent or self._bytes > faults.removed_after
+        return not removed and faults.stuck is None
+
+    @property
+    def _busy(self) -> bool:
+        return self.time_s < self._busy_until_s
+
+    @property
+    def _overdue(self) -> bool:
+        """Whether it is busy for longer than any card may be."""
+        return self._busy and self.time_s - self._busy_since_s > LONGEST_BUSY_S
+
+    @property
+    def _level(self) -> int:
+        return 0x00 if self._busy else 0xFF
+
+    def _listen(self) -> Line:
+        while True:
+            idle_bytes = 0
+            while (byte := (yield self._level)) == 0xFF:
+                idle_bytes += 1
+            self._require(idle_bytes >= 1, "no byte between a response and a command")
+            following: bytes | None = yield from self._frame(byte)
+            while following is not None:
+                following = yield from self._answer(following)
+
+    def _frame(self, first: int) -> Generator[int, int, bytes]:
+        self._require(not self._busy or self._overdue, "a command while the card is busy")
+        frame = bytes([first])
+        while len(frame) < 6:
+            frame += bytes([(yield 0xFF)])
+        return frame
+
+    def _answer(self, frame: bytes) -> Generator[int, int, bytes | None]:
+        """Obey a command; returns another one that ended it."""
+        number, argument = frame[0] & 0x3F, int.from_bytes(frame[1:5])
+        self.commands.append(number)
+        self._require(frame[0] >> 6 == 1, f"{frame[0]:#04x} begins no command")
+        self._require(frame[5] == crc7(frame[:5]) << 1 | 1, f"command {number} has a wrong CRC")
+        application, self._application = self._application, False
+        right, extra = self._execute(number, argument, application)
+        self._moving = True
+        response = self.faults.responses.get(number, right)
+        if number == 12:
+            yield from self._silence([0x00])  # the stuff byte: anything, and it means nothing
+        yield from self._silence([0xFF] * self.faults.response_bytes)
+        if response is None:
+            self._moving = False
+            return None
+        yield from self._silence([response])
+        self._moving = False
+        yield from self._silence(extra)
+        if number == 12:
+            if not self._busy:
+                self._be_busy(16 / self._hz)
+        elif response != 0:
+            return None
+        elif number in (17, 18):
+            return (yield from self._read(self._block(argument), many=number == 18))
+        elif number in (24, 25):
+            return (yield from self._write(self._block(argument), many=number == 25))
+        return None
+
+    def _silence(self, sent: Iterable[int]) -> Line:
+        """Send bytes, in which the host has nothing to say."""
+        for byte in sent:
+            self._require((yield byte) == 0xFF, "the host talks while the card answers")
+
+    def _execute(self, number: int, argument: int, application: bool) -> tuple[int, bytes]:
+        """R1, and what follows it."""
+        if number == 0:
+            self._require(self._clocks >= 74, "fewer than 74 clocks before the first command")
+            self._in_idle_state, self._ready = True, False
+            self._ready_at_s, self._conditions_sent = None, False
+            return IDLE, b""
+        idle = 0 if self._ready else IDLE
+        self._require(self._in_idle_state, f"command {number} before GO_IDLE_STATE")
+        if number == 8 and self.version == 1:
+            self._conditions_sent = True
+            return ILLEGAL | idle, b""
+        match number:
+            case 8:
+                self._conditions_sent = True
+                echo = argument & 0xFFF if self.faults.echo is None else self.faults.echo
+                return idle, echo.to_bytes(4)
+            case 55:
+                self._application = True
+                return idle, b""
+            case 41 if application:
+                self._require(self._conditions_sent, "SD_SEND_OP_COND before SEND_IF_COND")
+                asked = bool(argument & HIGH_CAPACITY)
+                self._require(asked is (self.version == 2), "the wrong capacity is asked for")
+                if self._ready_at_s is None:
+                    self._ready_at_s = self.time_s + self.faults.ready_s
+                self._ready = self.time_s >= self._ready_at_s
+                return 0 if self._ready else IDLE, b""
+            case 58:
+                return idle, (0x80FF8000 | HIGH_CAPACITY * self.high_capacity).to_bytes(4)
+        self._require(self._ready, f"command {number} before initialisation has ended")
+        match number:
+            case 12:
+                return PARAMETER_ERROR * self._past_the_end, b""
+            case 13:
+                failed, self._failed = self._failed, False
+                return 0, bytes([0x04 * failed])
+            case 16:
+                self._require(argument == BLOCK, f"a block length of {argument}")
+                self._block_bytes = argument
+                return 0, b""
+            case 17 | 18 | 24 | 25:
+                unit = 1 if self.high_capacity else BLOCK
+                self._require(argument % unit == 0, f"the address {argument} is no block's")
+                inside = argument // unit < self.blocks
+                return 0 if inside else ADDRESS_ERROR, b""
+        self.misuse.append(f"command {number}" + " of an application" * application)
+        return ILLEGAL, b""
+
+    def _block(self, argument: int) -> int:
+        return argument if self.high_capacity else argument // BLOCK
+
+    def _read(self, first: int, many: bool) -> Generator[int, int, bytes | None]:
+        self._past_the_end, self._many = False, many
+        for position in range(self.blocks if many else 1):
+            ready_s = self.time_s + self.faults.read_s
+            while self.time_s < ready_s:
+                if (byte := (yield 0xFF)) != 0xFF:
+                    return (yield from self._stop(byte, many))
+            token = self.faults.tokens.get(position, 0xFE)
+            if first + position >= self.blocks:
+                token, self._past_the_end = OUT_OF_RANGE, True
+            sent = b"" if token is None else bytes([token])
+            if token == 0xFE:
+                content = (self.block(first + position) * 2)[: self._block_bytes]
+                sent += content + b"\x00\x00"
+            self._moving = token == 0xFE
+            for value in sent:
+                if (byte := (yield value)) != 0xFF:
+                    return (yield from self._stop(byte, many))
+            self._moving = False
+            if token != 0xFE:
+                if not many:
+                    return None
+                while (byte := (yield 0xFF)) == 0xFF:
+                    pass
+                return (yield from self._stop(byte, many))
+        return None
+
+    def _stop(self, first: int, many: bool) -> Generator[int, int, bytes]:
+        self._moving = self._many = False
+        frame = yield from self._frame(first)
+        self._require(many and frame[0] == 0x4C, "the host talks while the card sends data")
+        return frame
+
+    def _write(self, first: int, many: bool) -> Generator[int, int, bytes | None]:
+        position = gap = 0
+        rejected = False
+        self._many = many
+        while True:
+            if (byte := (yield self._level)) == 0xFF:
+                gap += 1
+                continue
+            self._require(gap >= 1, "no byte before a data token or a command")
+            if rejected or byte >> 6 == 1:
+                stops = byte == 0x4C and (rejected or self._overdue)
+                self._require(stops, "STOP_TRANSMISSION ends a failed write, and no other")
+                self._many = False
+                return (yield from self._frame(byte))
+            self._require(not self._busy, "data while the card is busy")
+            if many and byte == 0xFD:
+                self._many = False
+                yield 0xFF
+                self._be_busy(self.faults.busy_s)
+                return None
+            self._require(byte == (0xFC if many else 0xFE), f"the data token {byte:#04x}")
+            self._moving = True
+            received = b""
+            while len(received) < self._block_bytes + 2:
+                received += bytes([(yield 0xFF)])
+            response = self.faults.data_responses.get(position, 0xE5)
+            self._require((yield response) == 0xFF, "the host talks while the card answers")
+            self._moving = False
+            rejected = response & 0x1F != 0x05
+            if not rejected:
+                self._programming[first + position] = received[:BLOCK]
+                self._be_busy(self.faults.busy_s)
+            if not many:
+                return None
+            position += 1
+            gap = 0

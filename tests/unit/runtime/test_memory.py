@@ -1,0 +1,60 @@
+"""The memory functions of a freestanding build, beside Python's bytes."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.firmware_tools import TEMPLATES, compile_c
+
+GUARD = 16
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    names = ("memcpy", "memset", "memcmp")
+    library = compile_c(
+        tmp_path_factory.mktemp("memory") / "memory.so",
+        [TEMPLATES / "runtime/poet_memory.c"],
+        [TEMPLATES / "runtime"],
+        *("-shared", "-fPIC", "-ffreestanding"),
+        *(f"-D{name}=poet_{name}" for name in names),
+    )
+    return ctypes.CDLL(str(library))
+
+
+def buffer(content: bytes) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(content, len(content))
+
+
+@given(st.binary(max_size=40), st.integers(0, 4), st.integers(0, 4))
+def test_a_copy_reaches_what_it_shall_and_no_more(
+    memory: ctypes.CDLL, data: bytes, at: int, source_at: int
+) -> None:
+    source = buffer(bytes(source_at) + data)
+    target = buffer(b"\x3c" * (GUARD + at + len(data) + GUARD))
+    memory.poet_memcpy(ctypes.byref(target, GUARD + at), ctypes.byref(source, source_at), len(data))
+    assert target.raw == b"\x3c" * (GUARD + at) + data + b"\x3c" * GUARD
+
+
+@given(st.integers(0, 40), st.integers(-128, 255), st.integers(0, 4))
+def test_filling_reaches_what_it_shall_and_no_more(
+    memory: ctypes.CDLL, count: int, value: int, at: int
+) -> None:
+    target = buffer(b"\x3c" * (GUARD + at + count + GUARD))
+    memory.poet_memset(ctypes.byref(target, GUARD + at), value, count)
+    filled = bytes([value % 256]) * count
+    assert target.raw == b"\x3c" * (GUARD + at) + filled + b"\x3c" * GUARD
+
+
+@given(st.binary(max_size=8), st.binary(max_size=8), st.binary(max_size=8))
+def test_the_first_difference_decides(
+    memory: ctypes.CDLL, start: bytes, left: bytes, right: bytes
+) -> None:
+    count = len(start) + min(len(left), len(right))
+    left, right = (start + left)[:count], (start + right)[:count]
+    result = memory.poet_memcmp(left, right, count)
+    assert (result > 0) - (result < 0) == (left > right) - (left < right)

@@ -1,0 +1,118 @@
+"""The sample project as a program of this computer, step by step beside what it should do."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from emulator.firmware_tools import (
+    BLOCK,
+    SAMPLE_BATCH,
+    SLOT_BLOCKS,
+    compile_sample,
+    run_program,
+    sample_data,
+    sample_image,
+    slot_offset,
+)
+from poetfw.firmware.sample_order import sample_order
+
+STEPS = 4
+TRAINING, EVALUATION = 10, 8
+SEED = 7
+CAPTURE, EVALUATE = 1, 2
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_sample(tmp_path_factory.mktemp("native") / "native", "posix")
+
+
+def _values(line: str) -> dict[str, str]:
+    return dict(re.findall(r"(\w+)=(\S+)", line))
+
+
+def _real(digits: str) -> float:
+    value: float = struct.unpack(">f", bytes.fromhex(digits))[0]
+    return value
+
+
+def _expected() -> tuple[list[float], float, list[float]]:
+    """The losses, the weight and the metrics: least squares of y = weight * mean of x."""
+    x, y = sample_data(TRAINING + EVALUATION)
+    weight, losses = 0.5, []
+    for step in range(STEPS):
+        batch = sample_order(TRAINING, SAMPLE_BATCH, SEED, step)
+        means, targets = x[batch].mean(axis=1), y[batch]
+        error = weight * means - targets
+        losses.append(float(np.mean(error**2)))
+        weight -= 0.125 * float(np.mean(2 * error * means))
+    held_out = np.arange(TRAINING, TRAINING + EVALUATION).reshape(-1, SAMPLE_BATCH)
+    metrics = [float(np.mean((weight * x[b, 0] - y[b]) ** 2)) for b in held_out]
+    return losses, weight, metrics
+
+
+@pytest.mark.parametrize("flags", [0, CAPTURE, EVALUATE, CAPTURE | EVALUATE])
+def test_a_run_does_what_it_was_asked_to(native: Path, tmp_path: Path, flags: int) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(sample_image(steps=STEPS, seed=SEED, flags=flags))
+    code, lines = run_program([str(native), str(image)], tmp_path)
+    assert code == 0, lines
+    losses, weight, metrics = _expected()
+    steps = [line for line in lines if line.startswith("@step")]
+    assert [line.split()[1] for line in steps] == [str(step + 1) for step in range(STEPS)]
+    assert [_real(_values(line)["loss"]) for line in steps] == pytest.approx(losses, rel=1e-4)
+    evaluations = [line for line in lines if line.startswith("@eval")]
+    shown = [_real(_values(line)["metric"]) for line in evaluations]
+    assert shown == pytest.approx(metrics if flags & EVALUATE else [], rel=1e-4)
+
+    # x: 2 blocks of a sample; y: 1; both pages out and in; the weight; the gradient, once.
+    read = 2 + STEPS * (SAMPLE_BATCH * 3 + 6) + len(shown) * SAMPLE_BATCH * 3
+    written = STEPS * 6 + 1 + (flags & CAPTURE)
+    done = _values(lines[-1])
+    assert (int(done["read"]), int(done["written"])) == (read * BLOCK, written * BLOCK)
+    assert int(done["ticks"]) == sum(int(_values(line)["ticks"]) for line in steps) > 0
+    assert int(done["high_water"]) == 2968  # the gradient ends at 2964
+    assert done["stack_high_water"] == "0"
+
+    content = image.read_bytes()
+    start = slot_offset(content, "weight")
+    assert struct.unpack_from("<f", content, start)[0] == pytest.approx(weight, rel=1e-5)
+    end = slot_offset(content, "gradient") + SLOT_BLOCKS["gradient"][1] * BLOCK
+    generation = struct.unpack_from("<I", content, end - 8)[0]
+    assert generation == (STEPS if flags & CAPTURE else 0)
+
+
+@pytest.mark.parametrize(
+    ("cut", "damage", "said"),
+    [
+        (None, (28, 1), "@error status=-1 at=image"),
+        (100, None, "@error status=-3 at=image"),
+        (None, ("weight", 1), "@error status=-6 at=load"),
+        (512, None, "@error status=-3 at=load"),
+    ],
+)
+def test_a_run_says_where_it_failed(
+    native: Path,
+    tmp_path: Path,
+    cut: int | None,
+    damage: tuple[int | str, int] | None,
+    said: str,
+) -> None:
+    content = sample_image()
+    if damage is not None:
+        at = damage[0] if isinstance(damage[0], int) else slot_offset(content, damage[0])
+        content[at] ^= damage[1]
+    image = tmp_path / "image"
+    image.write_bytes(content[:cut])
+    code, lines = run_program([str(native), str(image)], tmp_path)
+    assert (code, lines[-1]) == (1, said)
+
+
+def test_a_run_without_storage(native: Path, tmp_path: Path) -> None:
+    code, lines = run_program([str(native), "nowhere"], tmp_path)
+    assert (code, lines[-1]) == (1, "@error status=-3 at=image")
