@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from schedule_problems import STORAGE, chain, plan
 
+from poetfw.limits import Work
 from poetfw.schedule import Node, ScheduleProblem, StepKind, simulate
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.contract import Means, contract
@@ -20,7 +21,7 @@ def optimum(problem: ScheduleProblem) -> float | None:
     """The least energy, of a plan that the simulator accepts; None if there is no schedule."""
     graph = Indexed.of(problem)
     compact = formulate(graph)
-    solution = solve_program(compact.program, SolverOptions(gap=0.0))
+    solution = solve_program(compact.program, SolverOptions(gap=0.0), Work())
     if solution.outcome is Outcome.INFEASIBLE:
         return None
     assert solution.values is not None
