@@ -36,6 +36,7 @@ _LARGE = 20_000  # recomputations that a program could choose from: then blocks 
 _WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
 _LEAST_WINDOW = 8
 _WINDOW_SHARE = 0.4  # of the work left; plans come from the window, global bounds from what follows
+_ROUNDING = 1e-6  # relative: solvers work in doubles, and within tolerances
 _UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must be explained
 
 
@@ -64,31 +65,56 @@ class Found:
     Attributes:
         plan: the best plan, which the simulator accepts; None without one.
         energy_j: its energy; infinite without one.
-        bound_j: no plan that the formulation can express takes less; infinite if there is none.
-        window_bound_j: no plan takes less that computes again only within the window and keeps
-            the smallest tensors; None where that was not asked.
+        bound_j: no plan in stages takes less; infinite if there is none. Other plans may.
         interrupted: whether the user ended the search.
     """
 
     plan: ExecutionPlan | None
     energy_j: float
     bound_j: float
-    window_bound_j: float | None = None
     interrupted: bool = False
 
     @property
     def gap(self) -> float:
-        """(energy_j - bound_j) / energy_j; 1 without a plan."""
+        """(energy_j - bound_j) / energy_j; negative if no plan in stages is as good; 1 without."""
         if self.plan is None:
             return 1.0
         return (self.energy_j - self.bound_j) / self.energy_j if self.energy_j else 0.0
 
-    def with_bound(self, bound_j: float, is_global: bool) -> Found:
-        """With a further bound."""
-        if not is_global:
-            return replace(self, window_bound_j=min(bound_j, self.energy_j))
-        # A published plan may be better than all that the formulation can express.
-        return replace(self, bound_j=min(max(self.bound_j, bound_j), self.energy_j))
+    def with_bound(self, problem: ScheduleProblem, bound_j: float) -> Found:
+        """With what a program proves that may leave out plans that are worse than this one.
+
+        Raises:
+            RuntimeError: the program did not see this plan, though it is one in stages.
+        """
+        if bound_j > self.energy_j:
+            self._require_outside_stages(problem, bound_j)
+        return replace(self, bound_j=max(self.bound_j, min(bound_j, self.energy_j)))
+
+    def require_truth(self, problem: ScheduleProblem) -> Found:
+        """Itself, unless its plan refutes its bound.
+
+        Raises:
+            RuntimeError: the plan takes less than the bound, though it is one in stages.
+        """
+        if self.energy_j < self.bound_j:
+            self._require_outside_stages(problem, self.bound_j)
+        return self
+
+    def _require_outside_stages(self, problem: ScheduleProblem, bound_j: float) -> None:
+        if self.plan is None:
+            return
+        staged = plan_transfers(problem, Contraction.nothing(problem).contract(self.plan))
+        deadline_s = problem.deadline_s
+        if deadline_s is not None:
+            # The simulator lets plans take a little longer than programs do.
+            deadline_s *= 1 - _ROUNDING
+        simulation = accepts(replace(problem, deadline_s=deadline_s), staged)
+        if simulation is not None and simulation.energy_j * (1 + _ROUNDING) < bound_j:
+            raise RuntimeError(
+                f"a plan of {problem.name!r} in stages takes {simulation.energy_j:.9g} J, though a "
+                f"program proved that none takes less than {bound_j:.9g} J"
+            )
 
     def or_better(self, problem: ScheduleProblem, plan: ExecutionPlan | None) -> Found:
         """With this plan instead, if the simulator accepts it and it takes less energy."""
@@ -96,15 +122,7 @@ class Found:
         simulation = accepts(problem, plan) if plan is not None else None
         if simulation is None or simulation.energy_j >= self.energy_j:
             return self
-        energy_j = simulation.energy_j
-        within = None if self.window_bound_j is None else min(self.window_bound_j, energy_j)
-        return replace(
-            self,
-            plan=plan,
-            energy_j=energy_j,
-            bound_j=min(self.bound_j, energy_j),
-            window_bound_j=within,
-        )
+        return replace(self, plan=plan, energy_j=simulation.energy_j)
 
 
 def best_known(problem: ScheduleProblem, plans: Iterable[ExecutionPlan]) -> Found:
@@ -155,8 +173,8 @@ def search_compact(
     except KeyboardInterrupt:
         if found.plan is None:
             raise
-        return replace(found, interrupted=True)
-    return found
+        found = replace(found, interrupted=True)
+    return found.require_truth(problem)
 
 
 def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[ExecutionPlan]:
@@ -237,7 +255,7 @@ def _search_relaxation(
         bound_j, lineages = strengthen_blocks(blocks, found.energy_j, cutting)
         if is_large:
             bound_j = max(bound_j, solve_program(blocks.program, options, part).bound)
-    found = found.with_bound(bound_j, True)
+    found = found.with_bound(problem, bound_j)
     if is_large or found.gap <= options.gap:
         return found
     attempt = replace(attempt, hints=_Hints(blocks, tuple(lineages)))
@@ -331,9 +349,8 @@ def _run(
     for _ in range(_TIGHTENINGS):
         written = write(tightened, _start(tightened, contraction, found))
         solution = solve_program(written.program, options, work, written.start)
-        if tightened is contraction.contracted:
-            bound_j = max(solution.bound, written.bound_j)
-            found = found.with_bound(bound_j, attempt.window is None)
+        if tightened is contraction.contracted and attempt.window is None:
+            found = found.with_bound(problem, max(solution.bound, written.bound_j))
         if solution.values is None:
             break
         plan = contraction.expand(lower(Indexed.of(tightened), written.stages(solution.values)))
