@@ -150,17 +150,20 @@ def progress_bar() -> Iterator[Any]:
 
 def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
     """How good a schedule is, and what is proven of that: rows of `facts`."""
-    covers = schedule.bound_covers
-    is_optimal = schedule.status == "optimal" and covers is not None
-    rows = [("status", f"optimal among {covers}" if is_optimal else str(schedule.status))]
+    covers, status = schedule.bound_covers, str(schedule.status)
+    if status == "optimal" and covers is not None and schedule.gap is not None:
+        gap = f"{schedule.gap:.4%}"
+        within = "" if gap == f"{0:.4%}" else f" to within {gap}"
+        status += f"{within} among {covers}"
+    rows = [("status", status)]
     if schedule.overhead is not None:
         rows.append(("overhead", f"{schedule.overhead:.4%} of the energy of keeping everything"))
     if schedule.gap is None:
         return [*rows, ("gap", "unknown")]
-    gap = f"at most {schedule.gap:.4%} of the energy"
+    share = f"at most {schedule.gap:.4%} of the energy"
     if schedule.overhead_gap is not None:
-        gap += f", {schedule.overhead_gap:.2%} of the overhead"
-    return [*rows, ("gap", gap), ("… to the best of", str(covers))]
+        share += f", {schedule.overhead_gap:.2%} of the overhead"
+    return [*rows, ("gap", share), ("… to the best of", str(covers))]
 
 
 def spent_rows(deadline: Deadline) -> list[tuple[str, str]]:
