@@ -29,6 +29,7 @@ from poetfw.schedule import (
     SolveOptions,
     Status,
     checkpoint_all_schedule,
+    overhead_gap,
     solve,
 )
 
@@ -80,7 +81,6 @@ class Cell:
         scheduler: which scheduler.
         status: optimal, feasible or interrupted with a plan; infeasible or unsuitable without.
         reason: why there is no plan; empty where there is one.
-        overhead: energy over that of checkpoint-all, minus 1; None without a plan.
         answer: the plan's figures and what is proven; None without a plan.
         time_limited: whether the time limit ended its search: another run may find another plan.
         solve_time_s: seconds that the scheduler took.
@@ -97,10 +97,14 @@ class Cell:
     scheduler: str
     status: str
     reason: str = ""
-    overhead: float | None = None
     answer: ScheduleSummary | None = None
     time_limited: bool = False
     solve_time_s: float | None = None
+
+    @property
+    def overhead(self) -> float | None:
+        """Energy over that of checkpoint-all, minus 1; None without a plan."""
+        return None if self.answer is None else self.answer.overhead
 
     def to_json(self) -> dict[str, Any]:
         """Its fields by name, those of the answer beside them."""
@@ -212,11 +216,9 @@ class Comparison:
         )
 
     def _filled(self, cell: Cell, schedule: Schedule, deadline: Deadline) -> Cell:
-        energy_j = self.everything.energy_j
         return replace(
             cell,
             status=schedule.status,
-            overhead=schedule.energy_j / energy_j - 1 if energy_j else None,
             answer=ScheduleSummary.of(schedule),
             time_limited=deadline.decided,
             solve_time_s=deadline.elapsed_s,
@@ -261,7 +263,7 @@ def _group(cell: Cell) -> tuple[object, ...]:
 
 def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:
     usable = _STARTS_FROM.get(cell.scheduler)
-    best, overhead = cell.answer, cell.overhead
+    best = cell.answer
     for other in group:
         answer = other.answer
         if answer is None or answer.peak_bytes > cell.ram_bytes:
@@ -269,7 +271,7 @@ def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:
         if other.scheduler != cell.scheduler and not (usable is not None and usable(answer)):
             continue
         if best is None or _rank(answer) < _rank(best):
-            best, overhead = answer, other.overhead
+            best = answer
     if best is cell.answer or best is None:
         return cell
     own = cell.answer
@@ -282,11 +284,11 @@ def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:
         scheduler=cell.scheduler,
         status=Status.FEASIBLE if own is None else own.status,
         bound_j=bound_j,
+        bound_covers=None if own is None else own.bound_covers,
         gap=gap,
-        bound_is_global=own is not None and own.bound_is_global,
-        window_gap=None,
+        overhead_gap=overhead_gap(gap, best.overhead),
     )
-    return replace(cell, status=answer.status, reason="", overhead=overhead, answer=answer)
+    return replace(cell, status=answer.status, reason="", answer=answer)
 
 
 def _rank(answer: ScheduleSummary) -> tuple[float, int]:

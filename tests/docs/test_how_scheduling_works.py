@@ -11,6 +11,7 @@ import pytest
 
 from docs.pages import fenced, read, table
 from poetfw.errors import InfeasibleError
+from poetfw.limits import Work
 from poetfw.schedule.compact import WINDOW, Compact, formulate
 from poetfw.schedule.contract import SMALL_SHARE
 from poetfw.schedule.indexed import Indexed
@@ -134,7 +135,7 @@ def test_the_rows_hold_for_the_variables_of_the_page(
     whole = [i for i, integer in enumerate(program.integer) if integer]
     for column in whole:
         program.equal([(column, 1.0)], chosen[column])
-    solution = solve_program(program, EXACT)
+    solution = solve_program(program, EXACT, Work())
     assert solution.objective == pytest.approx(schedule.energy_j)
 
 
@@ -173,7 +174,7 @@ def test_cheaper_transfers_are_paged(problem: ScheduleProblem) -> None:
 def test_the_relaxation(problem: ScheduleProblem) -> None:
     compact = formulate(Indexed.of(problem))
     compact.program.integer = [False] * compact.program.columns
-    solution = solve_program(compact.program, EXACT)
+    solution = solve_program(compact.program, EXACT, Work())
     assert solution.values is not None
     assert f"its optimum is {solution.objective * 1e3:g} mJ" in PAGE
     assert solution.values[compact.recompute[4, 1]] == pytest.approx(0.5)

@@ -33,6 +33,7 @@ from poetfw.comparison import Cell
 from poetfw.resources import boards_dir
 from poetfw.schedule import (
     SCHEDULERS,
+    BoundCovers,
     Node,
     ScheduleProblem,
     ScheduleSummary,
@@ -635,14 +636,15 @@ def make_sweep(random: Random, place: Place) -> Case:
         page_outs=3,
         bound_j=1.4,
         gap=0.01,
-        bound_is_global=True,
-        window_gap=None,
+        overhead=0.2,
+        bound_covers=BoundCovers.STAGES,
+        overhead_gap=0.06,
     )
     lines: list[Any] = [{"schema_version": sweep.SCHEMA_VERSION, "sweep": asdict(grid)}]
     for point in grid.points():
         cell = Cell(
             *("linux", "mlp", 1, "device", None, None, point.ram_fraction, 1000),
-            *("poet", "optimal", "", 0.2, answer, False, 0.3),
+            *("poet", "optimal", "", answer, False, 0.3),
         )
         cells = [asdict(cell), asdict(cell) | {"scheduler": "checkpoint-all"}]
         lines.append({"point": asdict(point), "cells": cells})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from brute_force import least_energy
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph, with_in_place
 
 from poetfw.errors import InfeasibleError
@@ -88,71 +87,6 @@ def assert_equals_brute_force(problem: ScheduleProblem) -> None:
         anyhow = least_energy(problem, in_order=False)
         assert anyhow is not None
         assert anyhow <= found + 1e-6
-
-
-def least_energy(problem: ScheduleProblem, in_order: bool) -> float | None:
-    """The least energy of any plan, by Dijkstra's algorithm over what is in RAM and in AUX.
-
-    Args:
-        problem: without a deadline.
-        in_order: whether what is produced between two first computations comes in topological
-            order, each at most once, as in the stages of the programs.
-    """
-    nodes = problem.nodes
-    position = {node.name: i for i, node in enumerate(nodes)}
-    inputs = [
-        {position[u] for u in node.inputs if nodes[position[u]].output_bytes} for node in nodes
-    ]
-    before = [
-        len(nodes) if node.recompute_before is None else position[node.recompute_before]
-        for node in nodes
-    ]
-    storage = problem.storage
-
-    def size(ram: frozenset[int]) -> int:
-        return sum(nodes[i].output_bytes for i in ram)
-
-    State = tuple[int, int, frozenset[int], frozenset[int]]
-    begin: State = (0, -1, frozenset(), frozenset())
-    energy: dict[State, float] = {begin: 0.0}
-    tie = itertools.count()
-    queue: list[tuple[float, int, State]] = [(0.0, next(tie), begin)]
-
-    def reach(cost: float, state: State) -> None:
-        if size(state[2]) <= problem.ram_bytes and cost < energy.get(state, float("inf")) - 1e-12:
-            energy[state] = cost
-            heapq.heappush(queue, (cost, next(tie), state))
-
-    while queue:
-        cost, _, state = heapq.heappop(queue)
-        if cost > energy[state]:
-            continue
-        t, slot, ram, aux = state
-        if t == len(nodes):
-            return cost
-        for i in range(slot + 1 if in_order else 0, t + 1):
-            node = nodes[i]
-            if i in ram or (i < t and not node.output_bytes):
-                continue
-            during = size(ram) + node.output_bytes + node.workspace_bytes
-            allowed = i == t or (node.recompute and t <= before[i])
-            after = ram | {i} if node.output_bytes else ram
-            following = (t + 1, -1) if i == t else (t, i)
-            if allowed and inputs[i] <= ram and during <= problem.ram_bytes:
-                reach(cost + node.energy_j, (*following, after, aux))
-            taken = None if node.in_place is None else position[node.in_place]
-            if allowed and inputs[i] <= ram and taken in ram and node.output_bytes:
-                if during - node.output_bytes <= problem.ram_bytes:
-                    reach(cost + node.energy_j, (*following, after - {taken}, aux))
-            if i in aux:
-                assert storage is not None
-                reach(cost + storage.page_in_energy_j(node.output_bytes), (t, i, after, aux))
-        for i in ram:
-            reach(cost, (t, slot, ram - {i}, aux))
-            if storage is not None and nodes[i].page and i not in aux:
-                page_out_j = storage.page_out_energy_j(nodes[i].output_bytes)
-                reach(cost + page_out_j, (t, slot, ram, aux | {i}))
-    return None
 
 
 @pytest.mark.parametrize("seed", range(2030, 2060))

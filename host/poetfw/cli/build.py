@@ -160,9 +160,6 @@ def _layers(report: BuildReport) -> str:
 def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bool) -> None:
     schedule = report.schedule
     basis = "analytic" if report.costs_are_analytic else "measured"
-    gap = "unknown" if schedule.gap is None else f"{schedule.gap:.3%}"
-    if schedule.gap and schedule.window_gap is not None and schedule.window_gap < schedule.gap:
-        gap += f" ({schedule.window_gap:.3%} recomputing nearby)"
     rows = [
         ("model", f"{report.model}, batch {report.batch}"),
         ("layers", _layers(report)),
@@ -176,7 +173,7 @@ def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bo
             f"{schedule.scheduler}: {schedule.recomputes} recomputes, "
             f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
         ),
-        ("solver", f"{schedule.status}, gap {gap}"),
+        *output.proven_rows(schedule),
         (f"energy per step ({basis})", f"{schedule.energy_j * 1e3:.3f} mJ"),
         (f"time per step ({basis})", f"{schedule.time_s:.3f} s"),
         *output.spent_rows(end),

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -24,6 +24,9 @@ from rich.table import Table
 
 from poetfw.errors import InfeasibleError, PoetfwError, cut
 from poetfw.limits import Deadline
+
+if TYPE_CHECKING:
+    from poetfw.schedule import ScheduleSummary
 
 _LOG_WIDTH = 120  # of tables in files and pipes, whose readers would miss the end of a path
 
@@ -143,6 +146,24 @@ def progress_bar() -> Iterator[Any]:
             progress.update(task, completed=done, total=total, description=escaped(text))
 
         yield update
+
+
+def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
+    """How good a schedule is, and what is proven of that: rows of `facts`."""
+    covers, status = schedule.bound_covers, str(schedule.status)
+    if status == "optimal" and covers is not None and schedule.gap is not None:
+        gap = f"{schedule.gap:.4%}"
+        within = "" if gap == f"{0:.4%}" else f" to within {gap}"
+        status += f"{within} among {covers}"
+    rows = [("status", status)]
+    if schedule.overhead is not None:
+        rows.append(("overhead", f"{schedule.overhead:.4%} of the energy of keeping everything"))
+    if schedule.gap is None:
+        return [*rows, ("gap", "unknown")]
+    share = f"at most {schedule.gap:.4%} of the energy"
+    if schedule.overhead_gap is not None:
+        share += f", {schedule.overhead_gap:.2%} of the overhead"
+    return [*rows, ("gap", share), ("… to the best of", str(covers))]
 
 
 def spent_rows(deadline: Deadline) -> list[tuple[str, str]]:

@@ -171,29 +171,18 @@ def _limited(
 
 def _print(problem: ScheduleProblem, answer: Schedule, end: Deadline, analytic: bool) -> None:
     basis = " (analytic)" if analytic else ""
-    gap = "unknown" if answer.gap is None else f"{answer.gap:.4%}"
-    reach = "of all schedules" if answer.bound_is_global else "of this scheduler's plans"
     rows = [
         ("budget", output.size(problem.ram_bytes)),
         ("peak", output.size(answer.peak_bytes)),
-        ("status", answer.status),
+        *output.proven_rows(answer),
         (f"energy{basis}", f"{answer.energy_j:.6g} J"),
         ("… of it paging", f"{answer.paging_energy_j:.6g} J"),
         (f"time{basis}", f"{answer.time_s:.6g} s"),
-        ("gap to the best", f"{gap} {reach}"),
-        *_window_rows(answer),
         ("recomputes", f"{answer.recomputes}"),
         ("page-outs, page-ins", f"{answer.page_outs}, {answer.page_ins}"),
         *output.spent_rows(end),
     ]
     output.results.print(output.facts(f"{answer.scheduler}: {problem.name}", rows))
-
-
-def _window_rows(answer: Schedule) -> list[tuple[str, str]]:
-    """What is proven within the window, where that is more than what is proven of all plans."""
-    if answer.gap is None or answer.window_gap is None or answer.window_gap >= answer.gap:
-        return []
-    return [("", f"{answer.window_gap:.4%} of those that recompute nearby")]
 
 
 def _print_simulation(problem: ScheduleProblem, simulation: Simulation, as_json: bool) -> None:

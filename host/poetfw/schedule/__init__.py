@@ -3,6 +3,7 @@
 from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time
 from poetfw.schedule.paper_model import MODELS_AS, as_published
 from poetfw.schedule.problem import (
+    BoundCovers,
     ExecutionPlan,
     Node,
     PlanFigures,
@@ -13,6 +14,7 @@ from poetfw.schedule.problem import (
     Step,
     StepKind,
     Storage,
+    overhead_gap,
 )
 from poetfw.schedule.problem_json import (
     plan_from_json,
@@ -32,6 +34,7 @@ __all__ = [
     "LARGEST_COST",
     "MODELS_AS",
     "SCHEDULERS",
+    "BoundCovers",
     "ExecutionPlan",
     "Interrupted",
     "MinimumBudget",
@@ -52,6 +55,7 @@ __all__ = [
     "as_published",
     "checkpoint_all_schedule",
     "minimum_budget",
+    "overhead_gap",
     "plan_from_json",
     "plan_to_json",
     "problem_from_json",

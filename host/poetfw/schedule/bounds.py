@@ -10,7 +10,7 @@ from poetfw.errors import InfeasibleError, PlanError
 from poetfw.limits import Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
-from poetfw.schedule.compact import WINDOW, Objective, formulate
+from poetfw.schedule.compact import Objective, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
 from poetfw.schedule.highs import Outcome
 from poetfw.schedule.indexed import Indexed
@@ -20,6 +20,8 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.simulator import TIME_TOLERANCE, Simulation, simulate
 from poetfw.schedule.transfers import plan_transfers
 from poetfw.schedule.validation import validate
+
+_NEARBY = 5  # how far from what a stage differentiates a first plan computes again
 
 
 class MinimumBudget(NamedTuple):
@@ -139,7 +141,7 @@ def _search_nearby(
         return None
     contraction = contract(problem, Means.RESTRICTION, SMALL_SHARE)
     graph = Indexed.of(contraction.contracted)
-    compact = formulate(graph, objective, window=WINDOW, close_stages=True)
+    compact = formulate(graph, objective, window=_NEARBY, close_stages=True)
     first = compact.start(graph, contraction.contract(start)) if start else None
     solution = solve_program(compact.program, options, work, first)
     if solution.values is None:

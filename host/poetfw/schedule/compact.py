@@ -35,7 +35,7 @@ not stay: apart, they would say the same of whole numbers, but much less of frac
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -50,7 +50,7 @@ from poetfw.schedule.problem import ExecutionPlan, StepKind
 Key = tuple[int, int]
 """(stage, node)."""
 
-WINDOW = 5
+WINDOW = 20
 """How far from what a stage differentiates it computes again in a first search; see `formulate`."""
 
 
@@ -273,8 +273,9 @@ class _Builder:
         self.make_stays()
         for t in range(self.graph.n):
             self.limit_memory(t)
-        self.limit_time()
-        return Compact(self.program, self.stay, self.recompute, self.page_in, self.page_out)
+        columns = (self.recompute, self.page_in, self.page_out)
+        limit_time(self.program, self.graph, *columns)
+        return Compact(self.program, self.stay, *columns)
 
     def make_recomputes(self) -> None:
         for i in range(self.graph.n):
@@ -439,26 +440,42 @@ class _Builder:
         else:
             self.program.at_most([*terms, (self.peak, -1)], -constant)
 
-    def limit_time(self) -> None:
-        deadline_s = self.graph.problem.deadline_s
-        if deadline_s is None:
-            return
-        times = Costs.time(self.graph)
-        unit = deadline_s or 1.0
 
-        def spent(columns: dict[Key, int], time_s: tuple[float, ...]) -> list[Term]:
-            return [(column, time_s[key[1]] / unit) for key, column in columns.items()]
+def limit_time(
+    program: Program,
+    graph: Indexed,
+    recompute: Mapping[Key, int],
+    page_in: Mapping[Key, int],
+    page_out: Mapping[Key, int],
+) -> None:
+    """Require that what a step does meets its deadline, if it has one.
 
-        computing = spent(self.recompute, times.compute)
-        moving = spent(self.page_in, times.page_in) + spent(self.page_out, times.page_out)
-        spare = (deadline_s - math.fsum(times.compute)) / unit
-        storage = self.graph.problem.storage
-        if storage is not None and storage.overlap:
-            # What must hold of core and channel each; the planner finds out how well they overlap.
-            self.program.at_most(computing, spare)
-            self.program.at_most(moving, deadline_s / unit)
-        else:
-            self.program.at_most(computing + moving, spare)
+    Args:
+        program: what to add to.
+        graph: the problem.
+        recompute: columns R by (stage, node).
+        page_in: columns P by (stage, node).
+        page_out: columns O by (stage, node).
+    """
+    deadline_s = graph.problem.deadline_s
+    if deadline_s is None:
+        return
+    times = Costs.time(graph)
+    unit = deadline_s or 1.0
+
+    def spent(columns: Mapping[Key, int], time_s: tuple[float, ...]) -> list[Term]:
+        return [(column, time_s[key[1]] / unit) for key, column in columns.items()]
+
+    computing = spent(recompute, times.compute)
+    moving = spent(page_in, times.page_in) + spent(page_out, times.page_out)
+    spare = (deadline_s - math.fsum(times.compute)) / unit
+    storage = graph.problem.storage
+    if storage is not None and storage.overlap:
+        # What must hold of core and channel each; the planner finds out how well they overlap.
+        program.at_most(computing, spare)
+        program.at_most(moving, deadline_s / unit)
+    else:
+        program.at_most(computing + moving, spare)
 
 
 def _windows(graph: Indexed, window: int | None) -> list[range]:

@@ -144,6 +144,11 @@ class Highs:
             len(lower), lower, upper, rows.nnz, rows.indptr[:-1], rows.indices, rows.data
         )
 
+    def multipliers(self, rows: int) -> Vector:
+        """Of the rows in the last linear solution; 0 where it has none."""
+        multipliers = self._highs.getSolution().row_dual
+        return np.array(multipliers) if len(multipliers) == rows else np.zeros(rows)
+
     def run(self, work: Work) -> Answer:
         """Solve until nothing is left to do, or no work.
 

@@ -94,6 +94,16 @@ class Program:
         """What costs · x cannot go below, whatever the rows say."""
         return sum(c * u for c, u in zip(self.costs, self.upper, strict=True) if c < 0)
 
+    def matrix(self) -> tuple[Any, Vector, Vector]:
+        """All rows in CSR form, with the least and the most that each may come to."""
+        from scipy.sparse import vstack
+
+        rows = (self._at_most, self._equal)
+        at_most, equal = (np.array(part.bounds, dtype=float) for part in rows)
+        least = np.concatenate([np.full(len(at_most), -np.inf), equal])
+        matrix = vstack([part.matrix(self.columns) for part in rows], format="csr")
+        return matrix, least, np.concatenate([at_most, equal])
+
 
 class _Rows:
     """Rows of a sparse matrix and their right-hand sides."""
@@ -117,7 +127,9 @@ class _Rows:
         from scipy.sparse import csr_array
 
         shape = (len(self.bounds), width)
-        matrix = csr_array((self.values, self.columns, self.starts), shape=shape, dtype=float)
+        rows = (self.values, self.columns, self.starts)
+        # A copy: adding up happens in place, and more rows may follow these.
+        matrix = csr_array(rows, shape=shape, dtype=float, copy=True)
         matrix.sum_duplicates()
         return matrix
 
@@ -150,12 +162,14 @@ class SolverOptions:
         max_nodes: branch-and-bound nodes after which to stop.
         presolve: whether HiGHS may rewrite the program first. It must not where columns are whole
             numbers beyond 1: what it then proves may be wrong (ADR 0012).
+        heuristics: whether HiGHS shall look for solutions besides proving what there are none of.
     """
 
     solver: str = DEFAULT_SOLVER
     gap: float = 1e-4
     max_nodes: int = 100_000
     presolve: bool = True
+    heuristics: bool = True
 
 
 def solve_program(
@@ -244,6 +258,7 @@ def _run_highs(
             "mip_abs_gap": max(options.gap * program.offset, program.tolerance) * scale,
             "presolve": "choose" if options.presolve else "off",
             "mip_max_nodes": options.max_nodes,
+            **({} if options.heuristics else {"mip_heuristic_effort": 0.0}),
             "mip_pscost_minreliable": 0,  # strong branching takes longer than it saves here
         },
     )

@@ -160,6 +160,30 @@ class PlanFigures:
         return cls(**{field.name: getattr(other, field.name) for field in fields(cls)})
 
 
+class BoundCovers(StrEnum):
+    """Of which plans a bound holds.
+
+    A plan in stages computes the nodes for the first time in the order of the problem, and between
+    two of these computes again or pages in others in that order, each at most once.
+    """
+
+    ALL = "all plans"
+    STAGES = "plans in stages in this order"
+    OWN_STAGES = "this scheduler's plans in stages in this order"
+
+
+def overhead_gap(gap: float | None, overhead: float | None) -> float | None:
+    """A gap, which is a share of the energy, as a share of what is spent beyond keeping everything.
+
+    Args:
+        gap: (energy - bound) / energy.
+        overhead: energy over that of keeping everything, minus 1.
+    """
+    if gap is None or overhead is None:
+        return None
+    return min(1.0, gap * (1 + overhead) / overhead) if overhead > 0 else 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSummary(PlanFigures):
     """A scheduler's answer without its plan.
@@ -167,11 +191,13 @@ class ScheduleSummary(PlanFigures):
     Attributes:
         scheduler: the name it was asked for by.
         status: how the solve ended.
-        bound_j: proven lower bound on the energy of any schedule; None where nothing was proven.
-        gap: (energy_j - bound_j) / energy_j; None where nothing was proven.
-        bound_is_global: whether the bound holds for every schedule, not for a restricted set.
-        window_gap: the gap to the best plan that computes again only near what is differentiated:
-            certified, but not global; None where nothing was proven about it.
+        overhead: energy over that of keeping everything, minus 1; None where that takes none.
+        bound_j: none of the plans that `bound_covers` names takes less energy; None where nothing
+            was proven. A plan that is not one of them may lie below it.
+        bound_covers: of which plans the bound holds; None where nothing was proven.
+        gap: (energy_j - bound_j) / energy_j, at least 0; None where nothing was proven.
+        overhead_gap: the same difference as a share of what is spent beyond keeping everything;
+            None where nothing was proven, or keeping everything takes no energy.
     """
 
     # It is part of a file that a build writes and a run reads.
@@ -179,10 +205,11 @@ class ScheduleSummary(PlanFigures):
 
     scheduler: str
     status: Status
+    overhead: float | None
     bound_j: float | None
+    bound_covers: BoundCovers | None
     gap: float | None
-    bound_is_global: bool
-    window_gap: float | None
+    overhead_gap: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
@@ -17,7 +18,15 @@ from poetfw.schedule.bounds import (
     unlimited,
 )
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.problem import ExecutionPlan, PlanFigures, Schedule, ScheduleProblem, Status
+from poetfw.schedule.problem import (
+    BoundCovers,
+    ExecutionPlan,
+    PlanFigures,
+    Schedule,
+    ScheduleProblem,
+    Status,
+    overhead_gap,
+)
 from poetfw.schedule.search import (
     Found,
     SolveOptions,
@@ -52,7 +61,7 @@ class Scheduler:
         description: what it does, in a few words.
         search: finds a plan, starting from what is known.
         restrict: takes away from a problem what this scheduler does not use.
-        complete: whether its bound holds for every plan of the problem it searches.
+        complete: whether its bound holds for every plan in stages of the problem it searches.
     """
 
     description: str
@@ -170,23 +179,26 @@ def _schedule(
         status = Status.OPTIMAL
     else:
         status = Status.FEASIBLE
-    computed_once = simulation.recomputes == simulation.page_ins == 0
+    once_j = math.fsum(node.energy_j for node in problem.nodes)
+    overhead = simulation.energy_j / once_j - 1 if once_j else None
+    gap = max(0.0, found.gap)
+    if found.bound_j <= once_j * (1 + _GAP_TOLERANCE):
+        covers = BoundCovers.ALL  # no plan computes a node less than once
+    elif SCHEDULERS[scheduler].complete and restricted == problem:
+        covers = BoundCovers.STAGES
+    else:
+        covers = BoundCovers.OWN_STAGES
     return Schedule(
         **asdict(PlanFigures.of(simulation)),
         scheduler=scheduler,
         status=status,
         plan=found.plan,
+        overhead=overhead,
         bound_j=found.bound_j,
-        gap=max(0.0, found.gap),
-        bound_is_global=computed_once or (SCHEDULERS[scheduler].complete and restricted == problem),
-        window_gap=_gap(found.energy_j, found.window_bound_j),
+        bound_covers=covers,
+        gap=gap,
+        overhead_gap=overhead_gap(gap, overhead),
     )
-
-
-def _gap(energy_j: float, bound_j: float | None) -> float | None:
-    if bound_j is None:
-        return None
-    return max(0.0, (energy_j - bound_j) / energy_j) if energy_j else 0.0
 
 
 def _infeasible(

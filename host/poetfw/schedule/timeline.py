@@ -40,6 +40,15 @@ class Clock:
         """Seconds until core and channel are done."""
         return max(self._core_s, self._channel_s)
 
+    @property
+    def core_s(self) -> float:
+        """The time that the core has come to."""
+        return self._core_s
+
+    def written_s(self, name: str) -> float:
+        """When a tensor is out, as far as its page-out has begun; 0 if it has not."""
+        return self._written_s.get(name, 0.0)
+
     def compute(self, inputs: Iterable[str], time_s: float) -> None:
         """An op runs once everything it reads is there."""
         self._wait(max((self._arrives_s.get(name, 0.0) for name in inputs), default=0.0))

@@ -1,22 +1,21 @@
 """The transfer planner (POET, section 5.5): move transfers to where they hide behind computing.
 
 A plan fixes what is paged. Where storage and core work at once, when a page-in begins and how long
-a tensor on its way out keeps its RAM is free to choose, within the budget: page-ins are begun just
-early enough, and tensors being paged out are freed only once they are out, or once their RAM is
-needed.
+a tensor on its way out keeps its RAM is free to choose, within the budget. Tensors on their way out
+are freed once they are out, or when their RAM is needed, those first that are out first; page-ins
+begin as early as RAM permits, unless that makes the core wait elsewhere.
 """
 
 from __future__ import annotations
 
-import math
+import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 
 from poetfw.errors import PlanError
-from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, Step, StepKind
-from poetfw.schedule.simulator import Simulation, simulate
-
-_TRANSFERS = (StepKind.PAGE_IN, StepKind.PAGE_OUT)
+from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, Step, StepKind
+from poetfw.schedule.simulator import simulate
+from poetfw.schedule.timeline import Clock
 
 
 def plan_transfers(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPlan:
@@ -29,141 +28,157 @@ def plan_transfers(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPl
     """
     if problem.storage is None or not problem.storage.overlap:
         return plan
+    problem = replace(problem, deadline_s=None)
     try:
-        planner = _Planner(replace(problem, deadline_s=None), list(plan))
+        before = simulate(problem, plan)
     except PlanError:
         return plan
-    planner.delay_frees()
-    planner.hasten_page_ins()
-    return tuple(planner.steps)
+    planned = _Planner(problem, plan, before.during_bytes).hasten_page_ins()
+    if planned is None or simulate(problem, planned).time_s >= before.time_s:
+        return plan
+    return planned
 
 
 class _Planner:
-    """A plan that is rearranged step by step, each as far as its wait calls for and RAM permits."""
+    """A plan whose page-ins are moved one by one, and whose frees follow from when they can be."""
 
-    def __init__(self, problem: ScheduleProblem, steps: list[Step]) -> None:
+    def __init__(
+        self, problem: ScheduleProblem, plan: ExecutionPlan, during_bytes: Sequence[int]
+    ) -> None:
         self._problem = problem
-        self._taken = {node.name: node.in_place for node in problem.nodes}
-        self._size = {node.name: node.output_bytes for node in problem.nodes}
-        self._readers: dict[str, set[str]] = {node.name: set() for node in problem.nodes}
-        for node in problem.nodes:
-            for name in node.inputs:
-                self._readers[name].add(node.name)
-        self.steps = steps
-        self._now = self._simulate(steps)
+        self._nodes = {node.name: node for node in problem.nodes}
+        self._steps = list(plan)
+        self._during_bytes = list(during_bytes)  # with every tensor freed where the plan frees it
 
-    def delay_frees(self) -> None:
-        """Free what is on its way out later, where the core would wait for it."""
-        leaving = {step.node for step in self.steps if step.kind is StepKind.PAGE_OUT}
-        index = 0
-        while index < len(self.steps):
-            step, to = self.steps[index], index
-            delayable = step.kind is StepKind.FREE and step.node in leaving
-            if delayable and not self._takes_over(index - 1):
-                to = self._later(index, self._wait_s(index))
-            if to == index:
-                index += 1
-            else:
-                self._move(index, to)  # and another step is at this index now
-
-    def hasten_page_ins(self) -> None:
-        """Begin page-ins earlier, where an op would wait for them."""
-        for number in range(len(self.steps)):
-            if self.steps[number].kind is not StepKind.PAGE_IN:
+    def hasten_page_ins(self) -> ExecutionPlan | None:
+        """The plan with page-ins as early as they do no harm; None where frees cannot wait."""
+        best = self._with_frees(self._steps)
+        if best is None:
+            return None
+        for index, step in enumerate(self._steps):
+            if step.kind is not StepKind.PAGE_IN:
                 continue
-            shortest_s, best = self._now.time_s, self.steps
-            index = number
-            while (to := self._earlier(index, self._reader_wait_s(index))) != index:
-                self._move(index, to)
-                index = to
-                if self._now.time_s < shortest_s:
-                    shortest_s, best = self._now.time_s, self.steps
-            if best is not self.steps:
-                self._rearrange(best)
+            distance = index - self._earliest(index)
+            while distance > 0:
+                moved = list(self._steps)
+                moved.insert(index - distance, moved.pop(index))
+                candidate = self._with_frees(moved)
+                if candidate is not None and candidate[0] <= best[0]:
+                    best, self._steps = candidate, moved
+                    self._occupy(index - distance, index)
+                    break
+                distance //= 2
+        return best[1]
 
-    def _later(self, index: int, wait_s: float) -> int:
-        """Where a free comes after ops that take as long as its wait, as far as RAM permits."""
-        to = edge = index
-        while wait_s > 0:
-            further = edge + (2 if self._takes_over(edge + 1) else 1)
-            passed = range(edge + 1, further + 1)
-            if not self._may_pass(index, passed):
+    def _earliest(self, index: int) -> int:
+        """The first index that a page-in may be moved to: after others, and where RAM permits."""
+        name = self._steps[index].node
+        size = self._nodes[name].output_bytes
+        while index > 0:
+            before = self._steps[index - 1]
+            if before.node == name or before.kind is StepKind.PAGE_IN:
                 break
-            edge = further
-            if (computed_s := self._computed_s(passed)) > 0:
-                to, wait_s = edge, wait_s - computed_s
-        return to
-
-    def _earlier(self, index: int, wait_s: float) -> int:
-        """Where a page-in comes before ops that take as long as a wait, as far as RAM permits."""
-        to = edge = index
-        while wait_s > 0:
-            further = edge - (2 if self._takes_over(edge - 2) else 1)
-            passed = range(further, edge)
-            if not self._may_pass(index, passed):
+            if self._during_bytes[index - 1] + size > self._problem.ram_bytes:
                 break
-            edge = further
-            if (computed_s := self._computed_s(passed)) > 0:
-                to, wait_s = edge, wait_s - computed_s
-        return to
+            index -= 1
+        # Nothing may come between an op and the free of what it takes over.
+        return index + 1 if index and self._takes_over(self._steps, index - 1) else index
 
-    def _wait_s(self, index: int) -> float:
-        """How long the core waits for the step, after the one before it ended."""
-        before = (i for i in reversed(range(index)) if self.steps[i].kind not in _TRANSFERS)
-        last = next(before, None)
-        ended_s = 0.0 if last is None else self._now.spans[last].end_s
-        return self._now.spans[index].start_s - ended_s
+    def _occupy(self, first: int, last: int) -> None:
+        """A page-in moved from `last` to `first` takes its RAM from there on."""
+        size = self._nodes[self._steps[first].node].output_bytes
+        for number in range(first, last):
+            self._during_bytes[number] += size
+        self._during_bytes.insert(first, self._during_bytes.pop(last))
 
-    def _reader_wait_s(self, index: int) -> float:
-        """How long the op waits that first uses a page-in."""
-        readers = self._readers[self.steps[index].node]
-        for later in range(index + 1, len(self.steps)):
-            step = self.steps[later]
-            if step.kind is StepKind.COMPUTE and step.node in readers:
-                return self._wait_s(later)
-        return 0.0
-
-    def _may_pass(self, index: int, passed: range) -> bool:
-        """Whether a page-in may come before these steps, or a free after them."""
-        moving = self.steps[index]
-        if passed.start < 0 or passed.stop > len(self.steps):
+    def _takes_over(self, steps: Sequence[Step], index: int) -> bool:
+        """Whether a step is an op that takes over what the next step frees."""
+        if index + 1 >= len(steps):
             return False
-        for other in passed:
-            step = self.steps[other]
-            if step.node == moving.node or step.kind is moving.kind is StepKind.PAGE_IN:
-                return False
-            during = self._now.during_bytes[other] + self._size[moving.node]
-            if during > self._problem.ram_bytes:
-                return False
-        return True
+        step, taken = steps[index], self._nodes[steps[index].node].in_place
+        following = steps[index + 1] == Step(StepKind.FREE, taken or "")
+        return step.kind is StepKind.COMPUTE and following
 
-    def _computed_s(self, passed: range) -> float:
-        """How long the core computes in these steps."""
-        return math.fsum(
-            span.end_s - span.start_s
-            for step, span in zip(
-                self.steps[passed.start : passed.stop],
-                self._now.spans[passed.start : passed.stop],
-                strict=True,
+    def _with_frees(self, steps: Sequence[Step]) -> tuple[float, ExecutionPlan] | None:
+        """The steps with tensors on their way out freed as late as RAM permits; and the time."""
+        replay = _Replay(self._problem.ram_bytes)
+        taken_over = False
+        for index, step in enumerate(steps):
+            node = self._nodes[step.node]
+            if step.kind is StepKind.FREE:
+                replay.free(node, taken_over)
+                taken_over = False
+                continue
+            taken_over = self._takes_over(steps, index)
+            if not replay.make_room(step, node, taken_over):
+                return None
+            replay.run(step, node, taken_over, self._problem)
+        return replay.finish()
+
+
+class _Replay:
+    """Runs steps, with frees of what is on its way out put off."""
+
+    def __init__(self, ram_bytes: int) -> None:
+        self._ram_bytes = ram_bytes
+        self._live = 0
+        self._clock = Clock(overlap=True)
+        self._leaving: list[tuple[float, str, int]] = []  # a heap: out when, what, its bytes
+        self._steps: list[Step] = []
+
+    def make_room(self, step: Step, node: Node, taken_over: bool) -> bool:
+        """Free what is out, and as much else as the step needs; whether that is enough."""
+        grows = step.kind is not StepKind.PAGE_OUT and not taken_over
+        needed = self._live + (node.output_bytes if grows else 0)
+        if step.kind is StepKind.COMPUTE:
+            needed += node.workspace_bytes
+        while self._leaving:
+            out_s, name, size = self._leaving[0]
+            again = step.kind is not StepKind.PAGE_OUT and any(
+                other == step.node for _, other, _ in self._leaving
             )
-            if step.kind is StepKind.COMPUTE
-        )
+            if out_s > self._clock.core_s and needed <= self._ram_bytes and not again:
+                break
+            heapq.heappop(self._leaving)
+            self._release(name, size)
+            needed -= size
+        return needed <= self._ram_bytes
 
-    def _takes_over(self, index: int) -> bool:
-        """Whether the step is an op that takes over what the next step frees."""
-        if not 0 <= index < len(self.steps) - 1:
-            return False
-        step, following = self.steps[index : index + 2]
-        taken = self._taken.get(step.node)
-        return step.kind is StepKind.COMPUTE and following == Step(StepKind.FREE, taken or "")
+    def run(self, step: Step, node: Node, taken_over: bool, problem: ScheduleProblem) -> None:
+        """Run a step that frees nothing."""
+        assert problem.storage is not None
+        self._steps.append(step)
+        if step.kind is StepKind.PAGE_OUT:
+            self._clock.page_out(node.name, problem.storage.page_out_time_s(node.output_bytes))
+            return
+        if step.kind is StepKind.PAGE_IN:
+            self._clock.page_in(node.name, problem.storage.page_in_time_s(node.output_bytes))
+        else:
+            if taken_over:
+                assert node.in_place is not None
+                self._clock.take_over(node.in_place)
+                self._live -= node.output_bytes
+            self._clock.compute(node.inputs, node.time_s)
+        self._live += node.output_bytes
 
-    def _move(self, index: int, to: int) -> None:
-        steps = list(self.steps)
-        steps.insert(to, steps.pop(index))
-        self._rearrange(steps)
+    def free(self, node: Node, taken_over: bool) -> None:
+        """Free a tensor: at once, or once it is out."""
+        if taken_over:
+            self._release(node.name, 0)  # its bytes are its successor's already
+        elif self._clock.written_s(node.name) > self._clock.core_s:
+            entry = (self._clock.written_s(node.name), node.name, node.output_bytes)
+            heapq.heappush(self._leaving, entry)
+        else:
+            self._release(node.name, node.output_bytes)
 
-    def _rearrange(self, steps: list[Step]) -> None:
-        self.steps, self._now = steps, self._simulate(steps)
+    def finish(self) -> tuple[float, ExecutionPlan]:
+        """Free what is left; seconds until core and channel are done, and all steps."""
+        while self._leaving:
+            _, name, size = heapq.heappop(self._leaving)
+            self._release(name, size)
+        return self._clock.makespan_s, tuple(self._steps)
 
-    def _simulate(self, steps: Sequence[Step]) -> Simulation:
-        return simulate(self._problem, tuple(steps))
+    def _release(self, name: str, size: int) -> None:
+        self._steps.append(Step(StepKind.FREE, name))
+        self._clock.free(name)
+        self._live -= size

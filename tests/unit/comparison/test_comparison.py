@@ -23,6 +23,7 @@ from poetfw.comparison import (
 )
 from poetfw.errors import ConfigError
 from poetfw.schedule import (
+    BoundCovers,
     Interrupted,
     PlanFigures,
     ScheduleSummary,
@@ -80,10 +81,11 @@ def test_limits_hold(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
         answer = cell.answer
         if answer is None:
             continue
-        assert cell.overhead == answer.energy_j / comparison.everything.energy_j - 1
+        energy_j = comparison.everything.energy_j
+        assert cell.overhead == pytest.approx(answer.energy_j / energy_j - 1)
         assert answer.peak_bytes <= cell.ram_bytes
         assert cell.deadline_s is None or answer.time_s <= cell.deadline_s * (1 + 1e-9)
-        assert answer.bound_j is None or answer.bound_j <= answer.energy_j
+        assert answer.gap is None or answer.gap >= 0
 
 
 def test_more_ram_never_takes_more_energy(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
@@ -145,11 +147,12 @@ def made(
         page_outs=0,
         bound_j=None,
         gap=None,
-        bound_is_global=False,
-        window_gap=None,
+        overhead=energy_j - 1,
+        bound_covers=None,
+        overhead_gap=None,
     )
     answer = replace(answer, **proven)
-    return replace(cell, status=answer.status, reason="", overhead=energy_j - 1, answer=answer)
+    return replace(cell, status=answer.status, reason="", answer=answer)
 
 
 def energy(cell: Cell) -> float | None:
@@ -185,17 +188,20 @@ def test_a_cell_without_a_plan_gets_one() -> None:
 
 
 def test_what_is_proven_stays_a_cells_own() -> None:
-    cell = settle([made("dtr", 0.5, 3.0, 50), made("poet", 0.7, 4.0, 70, bound_j=1.5)])[1]
+    proven = {"bound_j": 1.5, "bound_covers": BoundCovers.STAGES}
+    cell = settle([made("dtr", 0.5, 3.0, 50), made("poet", 0.7, 4.0, 70, **proven)])[1]
     assert cell.answer is not None
     assert (cell.answer.energy_j, cell.answer.bound_j, cell.answer.gap) == (3.0, 1.5, 0.5)
+    assert cell.answer.bound_covers is BoundCovers.STAGES
+    assert (cell.overhead, cell.answer.overhead_gap) == (2.0, 0.75)
     assert cell.answer.scheduler == "poet"
 
 
 def test_what_is_proven_about_a_plan_does_not_go_along() -> None:
-    cells = [made("dtr", 0.5, 2.0, 50, bound_j=1.9), made("poet", 0.5, 4.0, 50)]
-    cells[1] = replace(cells[1], bound_j=1.0, window_gap=0.2)
-    served = settle(cells)[1]
-    assert (served.energy_j, served.bound_j, served.gap, served.window_gap) == (2.0, 1.0, 0.5, None)
+    cells = [made("dtr", 0.5, 2.0, 50, bound_j=1.9), made("poet", 0.5, 4.0, 50, bound_j=1.0)]
+    served = settle(cells)[1].answer
+    assert served is not None
+    assert (served.energy_j, served.bound_j, served.gap) == (2.0, 1.0, 0.5)
 
 
 def test_poet_takes_what_others_found_and_others_take_nothing_of_its() -> None:

@@ -48,7 +48,6 @@ def cells_of(point: Point) -> tuple[Cell, ...]:
     cell = Cell(
         *(task.board, task.model, task.batch, task.model_as, point.deadline_factor, None),
         *(point.ram_fraction, int(1000 * point.ram_fraction), "dtr", "optimal"),
-        overhead=1.0 - point.ram_fraction,
     )
     answer = ScheduleSummary(
         scheduler="dtr",
@@ -63,8 +62,9 @@ def cells_of(point: Point) -> tuple[Cell, ...]:
         page_outs=0,
         bound_j=None,
         gap=None,
-        bound_is_global=False,
-        window_gap=None,
+        overhead=1.0 - point.ram_fraction,
+        bound_covers=None,
+        overhead_gap=None,
     )
     return tuple(
         replace(cell, scheduler=name, answer=replace(answer, scheduler=name))
@@ -213,7 +213,7 @@ def test_an_ablation_says_which_deadlines_are_not_met(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sweep, "draw_panels", lambda panels, *_: drawn.extend(panels) or b"")
     more = replace(GRID, deadline_factors=(1.2, 1.5), fractions=(0.9,)).points()
     cells = [cell for point in more for cell in cells_of(point) if cell.scheduler == "poet"]
-    missed = replace(cells[0], scheduler="poet-remat-off", answer=None, overhead=None)
+    missed = replace(cells[0], scheduler="poet-remat-off", answer=None)
     draw_plots([*cells, missed], "svg")
     (ablation,) = (panel for panel in drawn if panel.title.endswith("90% RAM"))
     assert ablation.lines == (
@@ -231,13 +231,12 @@ def test_energy_is_drawn_at_the_loosest_deadline(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(sweep, "draw_panels", draw)
     cell = cells_of(POINTS[0])[0]
+    assert cell.answer is not None
+    answers = {True: replace(cell.answer, overhead=0.0), False: replace(cell.answer, overhead=9.0)}
     for factors, shown in (((1.2, None, 2.0), None), ((1.2, 2.0), 2.0)):
         drawn.clear()
         draw_plots(
-            [
-                replace(cell, deadline_factor=f, overhead=0.0 if f == shown else 9.0)
-                for f in factors
-            ],
+            [replace(cell, deadline_factor=f, answer=answers[f == shown]) for f in factors],
             "svg",
         )
         assert [line.points for panel in drawn[:1] for line in panel.lines] == [((0.7, 0.0),)]

@@ -10,6 +10,7 @@ from schedule_problems import chain, plan
 from poetfw.errors import ConfigError, InfeasibleError
 from poetfw.limits import Work
 from poetfw.schedule import (
+    BoundCovers,
     Interrupted,
     SolveOptions,
     Status,
@@ -35,7 +36,8 @@ def test_keeping_everything_is_optimal_where_it_fits(monkeypatch: pytest.MonkeyP
         schedule = solve(chain(650), scheduler)
         assert schedule.plan == plan("a b c /b d /a /c e /d")
         assert (schedule.status, schedule.gap) == (Status.OPTIMAL, 0.0)
-        assert schedule.bound_is_global
+        assert schedule.bound_covers is BoundCovers.ALL
+        assert (schedule.overhead, schedule.overhead_gap) == (0.0, 0.0)
         assert schedule.bound_j == schedule.energy_j == 15.0
         assert schedule.scheduler == scheduler
 
@@ -55,13 +57,28 @@ def test_poet_takes_the_cheaper_of_both_ways() -> None:
 def test_without_storage_poet_only_recomputes() -> None:
     schedule = solve(chain(550, storage=None), "poet")
     assert (schedule.recomputes, schedule.page_ins) == (1, 0)
-    assert schedule.bound_is_global
+    assert schedule.bound_covers is BoundCovers.STAGES
 
 
-def test_a_bound_on_fewer_ways_is_not_global() -> None:
-    assert solve(chain(550), "poet").bound_is_global
-    assert not solve(chain(550), "poet-paging-off").bound_is_global
-    assert not solve(chain(550), "poet-remat-off").bound_is_global
+@pytest.mark.parametrize(
+    ("scheduler", "covers"),
+    [
+        ("poet", BoundCovers.STAGES),
+        ("poet-paging-off", BoundCovers.OWN_STAGES),
+        ("poet-remat-off", BoundCovers.OWN_STAGES),
+        ("poet-algorithm-1", BoundCovers.OWN_STAGES),
+        ("dtr", BoundCovers.ALL),
+    ],
+)
+def test_a_bound_says_of_which_plans_it_holds(scheduler: str, covers: BoundCovers) -> None:
+    schedule = solve(chain(550), scheduler)
+    assert schedule.bound_covers is covers
+    assert (schedule.status is Status.OPTIMAL) == (covers is not BoundCovers.ALL)
+    assert schedule.overhead == pytest.approx(schedule.energy_j / 15 - 1)
+    assert schedule.bound_j is not None
+    over_j, open_j = schedule.energy_j - 15, schedule.energy_j - schedule.bound_j
+    assert schedule.gap == pytest.approx(open_j / schedule.energy_j)
+    assert schedule.overhead_gap == pytest.approx(open_j / over_j)
 
 
 def test_the_deadline_decides_between_ways() -> None:
@@ -154,7 +171,7 @@ def test_a_training_step_of_a_small_cnn_is_solved_in_seconds(fraction: float) ->
     began_s = time.perf_counter()
     schedule = solve(problem, "poet", SolveOptions(gap=1e-3))
     assert schedule.status is Status.OPTIMAL
-    assert schedule.bound_is_global
+    assert schedule.bound_covers is BoundCovers.STAGES
     assert time.perf_counter() - began_s < 20  # about 1 s of one core's undivided time
 
 

@@ -7,10 +7,16 @@ Tensors are decided on in the order of the forward pass. What is known after eac
 the kept ones take; for each such number the program keeps the choice with the least waiting, and
 with the fewest bytes still to be transferred among those. Forward and backward pass mirror each
 other, so one sweep from both ends of the step inwards serves both. Transferring frees RAM byte by
-byte, at the mean rate of what is in transfer.
+byte, at the mean rate of what is in transfer. In the end each number of kept slots has a choice and
+a time: that of compute with its waits or that of the channel, whichever is longer.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +24,14 @@ from numpy.typing import NDArray
 from poetfw.schedule.baselines.offloading import Offloading
 from poetfw.schedule.baselines.passes import Gap
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+from poetfw.schedule.simulator import simulate
 
 SLOTS = 500
 """Units that the budget is divided into."""
 
 _TIGHTENINGS = 8
+_CHOICES = 24
+"""How many of the program's choices are run on the timeline."""
 
 Floats = NDArray[np.float64]
 
@@ -32,33 +41,40 @@ _COUNTS: Floats = np.arange(SLOTS + 1, dtype=np.float64)
 def dynprog(problem: ScheduleProblem) -> ExecutionPlan:
     """The plan that pages what the dynamic program chooses.
 
+    The program's best choices are run on the timeline of the simulator, which moves tensors as a
+    whole, and the one that takes least time is the plan.
+
     Raises:
         UnsuitableError: there is no storage, there are no two passes, or no choice fits.
     """
     offloading = Offloading.of(problem, "dynprog")
-    return offloading.plan(choose_paged(offloading), "dynprog")
+    choices = choose_paged(offloading)
+    if not choices:
+        return offloading.plan(offloading.first_that_fit(offloading.gaps), "dynprog")
+    plans = [offloading.plan(paged, "dynprog") for paged in choices]
+    timed = replace(problem, deadline_s=None)
+    return min(plans, key=lambda plan: simulate(timed, plan).time_s)
 
 
-def choose_paged(offloading: Offloading) -> frozenset[int] | None:
-    """What to page; None if nothing fits.
+def choose_paged(offloading: Offloading) -> list[frozenset[int]]:
+    """What to page: the choices of least estimated time, the best first; none if nothing fits.
 
     On graphs whose tensors are not wanted back in exactly the reverse order, the program errs on
-    the memory of the backward pass; then it is run again with as much less. Where slots are too
-    coarse for it to find anything, the greedy choice stands in.
+    the memory of the backward pass; then it is run again with as much less.
     """
     budget = offloading.graph.problem.ram_bytes
     if offloading.fits(frozenset()):
-        return frozenset()
+        return [frozenset()]
     reduced = budget
     for _ in range(_TIGHTENINGS):
-        paged = _Program(offloading, reduced).solve()
-        if paged is None:
-            break
-        excess = max(offloading.live_bytes(paged)) - budget
-        if excess <= 0:
-            return paged
-        reduced -= excess
-    return offloading.first_that_fit(offloading.gaps)
+        choices = list(islice(_Program(offloading, reduced).solve(), _CHOICES))
+        if not choices:
+            return []
+        fitting = [paged for paged in choices if offloading.fits(paged)]
+        if fitting:
+            return fitting
+        reduced -= min(max(offloading.live_bytes(paged)) for paged in choices) - budget
+    return []
 
 
 class _Side:
@@ -108,10 +124,12 @@ class _Program:
         self.slot_bytes = max(1.0, budget / SLOTS)
         self.waited = np.full(SLOTS + 1, np.inf)
         self.waited[0] = 0.0
+        self.moved_s = np.zeros(SLOTS + 1)
         self.ahead, self.back = _Side(), _Side()
         self.decided_bytes = 0
 
-    def solve(self) -> frozenset[int] | None:
+    def solve(self) -> Iterator[frozenset[int]]:
+        """The choices, that of least estimated time first."""
         gaps = self.offloading.gaps
         graph = self.offloading.graph
         middle = self.offloading.forward
@@ -125,7 +143,7 @@ class _Program:
             self.run(range(gap.start + 1, later + 1), range(0))
         inner = int(ends[-1])
         self.run(range(0), range(inner - 1, middle - 1, -1))
-        return self.backtrack(keeps)
+        return self.choices(keeps)
 
     def slots(self, gap: Gap) -> int:
         return int(-(-self.offloading.graph.size[gap.tensor] // self.slot_bytes))
@@ -143,6 +161,10 @@ class _Program:
         fewer = kept_ahead.bytes + kept_back.bytes <= self.ahead.bytes + self.back.bytes
         keep = (kept_waited < self.waited) | (tied & fewer)
         self.waited = np.where(keep, kept_waited, self.waited)
+        moves_s = self.offloading.out_s(gap.tensor) + self.offloading.in_s(gap.tensor)
+        kept_moved_s = np.zeros(SLOTS + 1)
+        kept_moved_s[slots:] = self.moved_s[: SLOTS + 1 - slots]
+        self.moved_s = np.where(keep, kept_moved_s, self.moved_s + moves_s)
         self.ahead = self.ahead.merged(keep, kept_ahead)
         self.back = self.back.merged(keep, kept_back)
         self.decided_bytes += size
@@ -158,16 +180,27 @@ class _Program:
                     room, self.offloading.graph.problem.nodes[t].time_s
                 )
 
-    def backtrack(self, keeps: list[NDArray[np.bool_]]) -> frozenset[int] | None:
-        least = self.waited.min()
-        if not np.isfinite(least):
-            return None
-        # Of equals, the one that keeps most transfers least.
-        left = int(np.flatnonzero(self.waited == least)[-1])
+    def choices(self, keeps: list[NDArray[np.bool_]]) -> Iterator[frozenset[int]]:
+        """The choice in each number of slots kept, by the time of the step they lead to.
+
+        The step takes as long as compute with its waits, or as the channel moves what is paged,
+        whichever is longer; of equals, the one that keeps most transfers least.
+        """
+        nodes = self.offloading.graph.problem.nodes
+        step_s = np.maximum(math.fsum(n.time_s for n in nodes) + self.waited, self.moved_s)
+        found = set()
+        for kept in sorted(np.flatnonzero(np.isfinite(step_s)), key=lambda k: (step_s[k], -k)):
+            paged = self.backtrack(keeps, int(kept))
+            if paged not in found:
+                found.add(paged)
+                yield paged
+
+    def backtrack(self, keeps: list[NDArray[np.bool_]], kept: int) -> frozenset[int]:
+        """What is paged if so many slots are kept in the end."""
         paged = set()
         for gap, keep in zip(reversed(self.offloading.gaps), reversed(keeps), strict=True):
-            if keep[left]:
-                left -= self.slots(gap)
+            if keep[kept]:
+                kept -= self.slots(gap)
             else:
                 paged.add(gap.tensor)
         return frozenset(paged)

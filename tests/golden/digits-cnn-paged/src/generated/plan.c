@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c: the arena and the tables of digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 3b0c92b6). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 67d7f893). Do not edit: change the plan and build again.
  */
 #include "poet.h"
 
@@ -35,7 +35,7 @@ const struct poet_slot poet_slots[POET_SLOTS] = {
     [SLOT_P0020] = {56u, 4u}, /* persistent: metric */
     [SLOT_T0000] = {57u, 1024u}, /* page: x */
     [SLOT_T0001] = {60u, 8192u}, /* page: conv1 */
-    [SLOT_T0005] = {77u, 8192u}, /* page: conv2 */
+    [SLOT_T0004] = {77u, 8192u}, /* page: relu1 */
     [SLOT_T0009] = {94u, 2048u}, /* page: pool2 */
     [SLOT_T0010] = {99u, 4096u}, /* page: conv3 */
     [CAPTURE_P0010] = {108u, 40u}, /* capture: logits.bias */

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_step.c: one training step, digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 3b0c92b6). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 67d7f893). Do not edit: change the plan and build again.
  *
  *   58 steps: 48 compute, 0 of them again; 5 page-outs, 5 page-ins
  *
  *     offset      bytes  tensor     holds                                  steps
- *     20,896      1,024  T0000_2    x                                      57-58
- *     20,896      8,192  T0001      conv1                                  3-7, 53-55
- *     20,896      8,192  T0003      bn1                                    7-8
- *     20,896      8,192  T0004      relu1                                  8-52
- *     29,088      1,024  T0000_1    x                                      1-4
- *     29,088      8,192  T0005      conv2                                  9-13, 45-47
+ *     20,896      1,024  T0000_1    x                                      1-4
+ *     20,896      8,192  T0005      conv2                                  10-46
+ *     20,896      8,192  T0032      conv2.backward_input                   50-52
+ *     20,896      8,192  T0033      relu1.backward                         52-55
+ *     20,896      8,192  T0035      bn1.backward_input                     55-58
+ *     29,088      1,024  T0000_2    x                                      57-58
+ *     29,088      8,192  T0001      conv1                                  3-7, 53-55
+ *     29,088      8,192  T0003      bn1                                    7-8
+ *     29,088      8,192  T0004      relu1                                  8-10, 48-52
  *     29,088      8,192  T0007      bn2                                    13-14
  *     29,088      8,192  T0008      relu2                                  14-44
- *     29,088      8,192  T0032      conv2.backward_input                   50-52
- *     29,088      8,192  T0033      relu1.backward                         52-55
- *     29,088      8,192  T0035      bn1.backward_input                     55-58
+ *     29,088         64  T0029      bn2.backward_affine                    45-47
  *     37,280      2,048  T0009_2    pool2                                  40-42
  *     37,280      4,096  T0010      conv3                                  17-21, 36-38
  *     37,280      4,096  T0012      bn3                                    21-22
  *     37,280      4,096  T0013      relu3                                  22-35
  *     37,280      8,192  T0027      pool2.backward                         43-44
- *     37,280      8,192  T0028      relu2.backward                         44-47
- *     37,280      8,192  T0030      bn2.backward_input                     47-50
+ *     37,280      8,192  T0028      relu2.backward                         44-46
+ *     37,280      8,192  T0030      bn2.backward_input                     46-50
  *     37,280         64  T0034      bn1.backward_affine                    54-56
  *     41,376      2,048  T0009_1    pool2                                  15-18
  *     41,376      1,024  T0014      pool3                                  23-24
@@ -38,10 +39,9 @@
  *     45,472      1,024  T0021      flatten.backward                       31-34
  *     45,472        128  T0024      bn3.backward_affine                    37-39
  *     45,472      2,048  T0026      conv3.backward_input                   41-43
- *     45,472         64  T0029      bn2.backward_affine                    46-48
  *     45,472      2,304  T0031      conv2.backward_weight                  49-51
  *     46,496        128  T0011      bn3.statistics                         19-38
- *     47,520         64  T0006      bn2.statistics                         11-47
+ *     47,520         64  T0006      bn2.statistics                         11-46
  *     47,776         64  T0002      bn1.statistics                         5-55
  */
 #include <stddef.h>
@@ -49,13 +49,13 @@
 #include "ops.h"
 #include "poet.h"
 
-#define T0000_1 ((float *)(void *)(poet_arena + 29088u)) /* x [4,1,8,8] */
-#define T0000_2 ((float *)(void *)(poet_arena + 20896u)) /* x [4,1,8,8] */
-#define T0001 ((float *)(void *)(poet_arena + 20896u)) /* conv1 [4,8,8,8] */
+#define T0000_1 ((float *)(void *)(poet_arena + 20896u)) /* x [4,1,8,8] */
+#define T0000_2 ((float *)(void *)(poet_arena + 29088u)) /* x [4,1,8,8] */
+#define T0001 ((float *)(void *)(poet_arena + 29088u)) /* conv1 [4,8,8,8] */
 #define T0002 ((float *)(void *)(poet_arena + 47776u)) /* bn1.statistics [2,8] */
-#define T0003 ((float *)(void *)(poet_arena + 20896u)) /* bn1 [4,8,8,8] */
-#define T0004 ((float *)(void *)(poet_arena + 20896u)) /* relu1 [4,8,8,8] */
-#define T0005 ((float *)(void *)(poet_arena + 29088u)) /* conv2 [4,8,8,8] */
+#define T0003 ((float *)(void *)(poet_arena + 29088u)) /* bn1 [4,8,8,8] */
+#define T0004 ((float *)(void *)(poet_arena + 29088u)) /* relu1 [4,8,8,8] */
+#define T0005 ((float *)(void *)(poet_arena + 20896u)) /* conv2 [4,8,8,8] */
 #define T0006 ((float *)(void *)(poet_arena + 47520u)) /* bn2.statistics [2,8] */
 #define T0007 ((float *)(void *)(poet_arena + 29088u)) /* bn2 [4,8,8,8] */
 #define T0008 ((float *)(void *)(poet_arena + 29088u)) /* relu2 [4,8,8,8] */
@@ -80,13 +80,13 @@
 #define T0026 ((float *)(void *)(poet_arena + 45472u)) /* conv3.backward_input [4,8,4,4] */
 #define T0027 ((float *)(void *)(poet_arena + 37280u)) /* pool2.backward [4,8,8,8] */
 #define T0028 ((float *)(void *)(poet_arena + 37280u)) /* relu2.backward [4,8,8,8] */
-#define T0029 ((float *)(void *)(poet_arena + 45472u)) /* bn2.backward_affine [2,8] */
+#define T0029 ((float *)(void *)(poet_arena + 29088u)) /* bn2.backward_affine [2,8] */
 #define T0030 ((float *)(void *)(poet_arena + 37280u)) /* bn2.backward_input [4,8,8,8] */
 #define T0031 ((float *)(void *)(poet_arena + 45472u)) /* conv2.backward_weight [8,8,3,3] */
-#define T0032 ((float *)(void *)(poet_arena + 29088u)) /* conv2.backward_input [4,8,8,8] */
-#define T0033 ((float *)(void *)(poet_arena + 29088u)) /* relu1.backward [4,8,8,8] */
+#define T0032 ((float *)(void *)(poet_arena + 20896u)) /* conv2.backward_input [4,8,8,8] */
+#define T0033 ((float *)(void *)(poet_arena + 20896u)) /* relu1.backward [4,8,8,8] */
 #define T0034 ((float *)(void *)(poet_arena + 37280u)) /* bn1.backward_affine [2,8] */
-#define T0035 ((float *)(void *)(poet_arena + 29088u)) /* bn1.backward_input [4,8,8,8] */
+#define T0035 ((float *)(void *)(poet_arena + 20896u)) /* bn1.backward_input [4,8,8,8] */
 
 int poet_train_step(void)
 {
@@ -106,10 +106,10 @@ int poet_train_step(void)
     poet_batch_norm_normalize_f32(&OP0003, T0001, T0002, P0001, T0003);
     /*   8  relu1: relu T0003[4,8,8,8] -> T0004[4,8,8,8] */
     poet_relu_forward_f32(&OP0004, T0003, T0004);
-    /*   9  conv2: conv2d T0004[4,8,8,8], P0003[8,8,3,3] -> T0005[4,8,8,8] */
+    /*   9  page out relu1, wanted again at step 48 */
+    POET_TRY(poet_page_out(SLOT_T0004, T0004, 8192u));
+    /*  10  conv2: conv2d T0004[4,8,8,8], P0003[8,8,3,3] -> T0005[4,8,8,8] */
     poet_conv2d_forward_f32(&OP0005, T0004, P0003, NULL, T0005);
-    /*  10  page out conv2, wanted again at step 45 */
-    POET_TRY(poet_page_out(SLOT_T0005, T0005, 8192u));
     /*  11  bn2.statistics: batch_norm_statistics T0005[4,8,8,8] -> T0006[2,8] */
     poet_batch_norm_statistics_f32(&OP0001, T0005, T0006);
     /*  12  bn2.update_running: batch_norm_update_running T0006[2,8] -> P0005[2,8] */
@@ -178,15 +178,15 @@ int poet_train_step(void)
     poet_max_pool2d_backward_f32(&OP0006, T0008, T0026, T0027);
     /*  44  relu2.backward: relu_backward T0008[4,8,8,8], T0027[4,8,8,8] -> T0028[4,8,8,8] */
     poet_relu_backward_f32(&OP0004, T0008, T0027, T0028);
-    /*  45  page in conv2 */
-    POET_TRY(poet_page_in(SLOT_T0005, T0005, 8192u));
-    /*  46  bn2.backward_affine: batch_norm_backward_affine T0005[4,8,8,8], T0006[2,8], T0028[4,8,8,8] -> T0029[2,8] */
+    /*  45  bn2.backward_affine: batch_norm_backward_affine T0005[4,8,8,8], T0006[2,8], T0028[4,8,8,8] -> T0029[2,8] */
     poet_batch_norm_backward_affine_f32(&OP0003, T0005, T0006, T0028, T0029);
-    /*  47  bn2.backward_input: batch_norm_backward_input T0005[4,8,8,8], T0006[2,8], P0004[2,8], T0029[2,8], T0028[4,8,8,8] -> T0030[4,8,8,8] */
+    /*  46  bn2.backward_input: batch_norm_backward_input T0005[4,8,8,8], T0006[2,8], P0004[2,8], T0029[2,8], T0028[4,8,8,8] -> T0030[4,8,8,8] */
     poet_batch_norm_backward_input_f32(&OP0003, T0005, T0006, P0004, T0029, T0028, T0030);
-    /*  48  bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
+    /*  47  bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0004, T0029, 64u));
     poet_sgd_update_f32(&OP0020, T0029, NULL, P0004, P0016);
+    /*  48  page in relu1 */
+    POET_TRY(poet_page_in(SLOT_T0004, T0004, 8192u));
     /*  49  conv2.backward_weight: conv2d_backward_weight T0004[4,8,8,8], T0030[4,8,8,8] -> T0031[8,8,3,3] */
     poet_conv2d_backward_weight_f32(&OP0005, T0004, T0030, T0031);
     /*  50  conv2.backward_input: conv2d_backward_input P0003[8,8,3,3], T0030[4,8,8,8] -> T0032[4,8,8,8] */

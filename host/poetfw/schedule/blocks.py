@@ -1,0 +1,334 @@
+"""The block relaxation: the compact program with many stages seen as one, to bound large problems.
+
+A block is a run of consecutive stages. Of the compact program's solution, block B from stage a to
+stage b keeps
+
+    S[B,i]    S[a,i]: tensor i is there when the block begins, i < a
+    R[B,i]    some stage of the block computes i again: max R[t,i]
+    P[B,i]    some stage of the block pages i in: max P[t,i]
+    K[B,i]    i is kept: it stays from the block's beginning, or its first computation in it, up to
+              the next block
+    O[i]      as before
+
+and of its rows those that hold of these for sure, with H = S + R + P at (B,i), for tensors i < a:
+
+    H ≥ 1                              a node of the block reads i
+    R[B,k] ≤ H                         k reads i
+    K[B,i] ≤ S[B,i]
+    S[B+1,i] ≤ K[B,i] + R[B,i] + P[B,i]
+    P[B,i] ≤ O[i]
+
+They follow from the compact program's by going back from the stage that reads i to stage a: it was
+there already, or one of the block's stages produced it; what is there at the end was kept or
+produced. Costs, and times under a deadline, only shrink: of several productions of a tensor a block
+pays for one. What a block neither produces nor can read is there at its end as at its beginning, so
+it has one variable for both, as in the compact program.
+
+Of memory, when node t of the block is first computed there are its inputs, workspace and output,
+each other tensor that a later node of the block reads, unless the block produces it, and each
+tensor that is kept:
+
+    w[t] + m[t] + Σ_inputs m[i] + Σ_later m[i] (1 - R - P)[B,i] + Σ_others m[i] K[B,i]  ≤  budget;
+
+where t may take over its input i, m[t] counts as i does otherwise after t. And while node k is
+computed again there are its workspace, output and inputs, but not the one it takes over, beside all
+other tensors i < a that are kept:
+
+    (w[k] + m[k] + Σ_inputs m[i]) R[B,k] + Σ_others m[i] K[B,i]  ≤  budget.
+
+So every solution of the compact program has one here that costs no more: the least energy here is a
+lower bound. Blocks of one stage each lose little; few and large blocks make a small program.
+`cuts.lineage` holds of blocks as of stages, and what it finds here is worth having there. The rows
+of memory are knapsacks for `cuts.rounding`: 1 - R - P, K and R are lower bounds of what is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from poetfw.schedule.compact import Costs, Key, Memory, limit_time
+from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, table
+from poetfw.schedule.cuts.lineage import Lineage
+from poetfw.schedule.cuts.rounding import Item, Rounding
+from poetfw.schedule.highs import Vector
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import Program, Term
+
+_LARGE_SHARE = 3e-3
+_BLOCK_SHARE = 1e-2
+_FORWARD_NODES = 10
+_LEAST_RECOMPUTE = 0.02  # moments with less of their node than this are passed over
+
+
+@dataclass(frozen=True, slots=True)
+class Knapsack:
+    """What must fit at one moment.
+
+    Attributes:
+        items: what may be live then.
+        reserved: bytes that are taken for sure.
+        recompute: the column without which nothing of this matters, or None.
+    """
+
+    items: tuple[Item, ...]
+    reserved: int = 0
+    recompute: int | None = None
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The program and where its columns are.
+
+    Attributes:
+        program: what to solve.
+        graph: the problem.
+        blocks: the stages of each block.
+        stay, recompute, page_in, keep: columns S, R, P and K by (block, node).
+        page_out: columns O by (block, node); the block is the node's own.
+        kept: columns Σ m K by block.
+        knapsacks: what its rows of memory say.
+    """
+
+    program: Program
+    graph: Indexed
+    blocks: tuple[range, ...]
+    stay: dict[Key, int] = field(default_factory=dict)
+    recompute: dict[Key, int] = field(default_factory=dict)
+    page_in: dict[Key, int] = field(default_factory=dict)
+    keep: dict[Key, int] = field(default_factory=dict)
+    page_out: dict[Key, int] = field(default_factory=dict)
+    kept: dict[int, int] = field(default_factory=dict)
+    knapsacks: list[Knapsack] = field(default_factory=list)
+
+    @property
+    def residency(self) -> Residency:
+        """What cuts are made from: each block is a period."""
+        made = tuple(b for b, stages in enumerate(self.blocks) for _ in stages)
+        kinds = (self.stay, self.recompute, self.page_in, self.page_out)
+        tables = (table(columns, len(self.blocks), self.graph.n) for columns in kinds)
+        return Residency(self.graph, made, *tables)
+
+    def separate_knapsacks(self, values: Vector, rounding: Rounding) -> list[Cut]:
+        """The cuts by rounding that a solution violates: at most one per moment."""
+        cuts = (
+            rounding.cut(values, knapsack.items, knapsack.reserved)
+            for knapsack in self.knapsacks
+            if knapsack.recompute is None or values[knapsack.recompute] > _LEAST_RECOMPUTE
+        )
+        return [cut for cut in cuts if cut is not None]
+
+    def in_stages(self, lineage: Lineage, stages: Residency) -> list[Lineage]:
+        """The lineages of the compact program that one of blocks stands for.
+
+        One for each stage of the lineage's last block that reads the target, from the first stage
+        of its first block.
+
+        Args:
+            lineage: of this program.
+            stages: where the compact program says what is in RAM.
+        """
+        target, since = lineage.path[0], self.blocks[lineage.since].start
+        reader = lineage.reader
+        return [
+            replace(lineage, period=t, since=since)
+            for t in self.blocks[lineage.period]
+            if (
+                target in self.graph.inputs[t]
+                if reader is None
+                else stages.recompute[t, reader] != NOWHERE
+            )
+        ]
+
+
+def formulate_blocks(graph: Indexed, blocks: Sequence[range]) -> Blocks:
+    """Write the relaxation down, minimising energy.
+
+    Args:
+        graph: the problem.
+        blocks: the stages of each block; together all stages, in order.
+    """
+    return _Builder(graph, blocks).build()
+
+
+class _Builder:
+    def __init__(self, graph: Indexed, blocks: Sequence[range]) -> None:
+        self.graph = graph
+        self.memory = Memory.of(graph, graph.problem.ram_bytes)
+        self.costs = Costs.energy(graph)
+        self.program = Program(offset=math.fsum(self.costs.compute))
+        self.made = Blocks(self.program, graph, tuple(blocks))
+        self.blocks_of = [b for b, stages in enumerate(blocks) for _ in stages]
+
+    def build(self) -> Blocks:
+        for b, stages in enumerate(self.made.blocks):
+            self.make_recomputes(b, stages)
+            self.make_page_ins(b, stages)
+        for b, stages in enumerate(self.made.blocks):
+            self.make_stays(b, stages)
+        for b, stages in enumerate(self.made.blocks):
+            self.require_residency(b, stages)
+            self.limit_memory(b, stages)
+        limit_time(
+            self.program, self.graph, self.made.recompute, self.made.page_in, self.made.page_out
+        )
+        return self.made
+
+    def make_recomputes(self, b: int, stages: range) -> None:
+        for i in range(stages.stop - 1):
+            again = range(max(stages.start, i + 1), stages.stop)
+            if self.graph.size[i] and again.start <= self.graph.last_recompute[i]:
+                self.made.recompute[b, i] = self.program.binary(self.costs.compute[i])
+
+    def uses(self, b: int, i: int) -> bool:
+        """Whether anything that reads tensor i can run in block b after i was made."""
+        stages = self.made.blocks[b]
+        return any(
+            max(stages.start, i + 1) <= k < stages.stop or (b, k) in self.made.recompute
+            for k in self.graph.consumers[i]
+        )
+
+    def make_page_ins(self, b: int, stages: range) -> None:
+        for i in range(stages.stop - 1):
+            if (
+                self.graph.pageable[i]
+                and max(stages.start, i + 1) <= self.graph.last_use[i]
+                and self.uses(b, i)
+            ):
+                key = (self.blocks_of[i], i)
+                if key not in self.made.page_out:
+                    self.made.page_out[key] = self.program.binary(self.costs.page_out[i])
+                page_in = self.made.page_in[b, i] = self.program.binary(self.costs.page_in[i])
+                self.program.at_most([(page_in, 1), (self.made.page_out[key], -1)], 0)
+
+    def make_stays(self, b: int, stages: range) -> None:
+        """S of the next block, and K."""
+        if b + 1 == len(self.made.blocks):
+            return
+        for i in range(stages.stop):
+            if not self.graph.size[i] or self.graph.last_use[i] < stages.stop:
+                continue
+            held = self.made.stay.get((b, i))
+            produced = self.productions(b, i)
+            if held is not None and not produced and not self.uses(b, i):
+                self.made.keep[b, i] = self.made.stay[b + 1, i] = held
+                continue
+            stay = self.made.stay[b + 1, i] = self.program.binary()
+            keep = self.made.keep[b, i] = self.program.binary() if produced else stay
+            if held is not None:
+                self.program.at_most([(keep, 1), (held, -1)], 0)
+            if produced:
+                self.program.at_most([(stay, 1), (keep, -1), *negative(produced)], 0)
+
+    def productions(self, b: int, i: int) -> list[Term]:
+        """The terms of R + P at (b, i)."""
+        kinds = (self.made.recompute, self.made.page_in)
+        return [(columns[b, i], 1.0) for columns in kinds if (b, i) in columns]
+
+    def require_residency(self, b: int, stages: range) -> None:
+        """Have what a block reads and did not make in RAM."""
+
+        def held(i: int) -> list[Term]:
+            stay = self.made.stay.get((b, i))
+            return [*self.productions(b, i), *([(stay, 1.0)] if stay is not None else [])]
+
+        for i in sorted({i for t in stages for i in self.graph.inputs[t] if i < stages.start}):
+            self.program.at_most(negative(held(i)), -1)
+        for k in range(stages.stop):
+            if (b, k) in self.made.recompute:
+                for i in self.graph.inputs[k]:
+                    if i < stages.start:
+                        terms = [(self.made.recompute[b, k], 1.0), *negative(held(i))]
+                        self.program.at_most(terms, 0)
+
+    def limit_memory(self, b: int, stages: range) -> None:
+        size, keep = self.graph.size, self.made.keep
+        later: set[int] = set()
+        for t in reversed(stages):
+            taken, inputs = self.graph.in_place[t], self.graph.inputs[t]
+            items = [Item(size[i], 1.0) for i in inputs]
+            others = [i for i in range(t) if i not in inputs]
+            if taken is not None:
+                others.append(taken)
+            elif size[t]:
+                items.append(Item(size[t], 1.0))
+            for i in others:
+                if i in later:
+                    items.append(Item(size[i], 1.0, tuple(negative(self.productions(b, i)))))
+                elif (b, i) in keep:
+                    items.append(Item(size[i], 0.0, ((keep[b, i], 1.0),)))
+            self.limit(Knapsack(tuple(items), self.graph.workspace[t]))
+            later.update(inputs)
+        held = [
+            (keep[b, i], size[i] / self.memory.unit_bytes)
+            for i in range(stages.start)
+            if (b, i) in keep
+        ]
+        kept = self.made.kept[b] = self.program.continuous(upper=self.memory.budget)
+        self.program.equal([*held, (kept, -1)], 0)
+        for k in range(stages.stop):
+            if (b, k) in self.made.recompute:
+                self.limit_memory_again(b, k, stages.start)
+
+    def limit_memory_again(self, b: int, k: int, start: int) -> None:
+        """While node k is computed again."""
+        size, inputs, keep = self.graph.size, self.graph.inputs[k], self.made.keep
+        again = self.made.recompute[b, k]
+        made = size[k] + self.graph.workspace[k]
+        during = [made, *(size[i] for i in inputs if i != self.graph.in_place[k])]
+        kept = [i for i in range(start) if i != k and i not in inputs and (b, i) in keep]
+        items = (
+            *(Item(bytes_, 0.0, ((again, 1.0),)) for bytes_ in during),
+            *(Item(size[i], 0.0, ((keep[b, i], 1.0),)) for i in kept),
+        )
+        self.made.knapsacks.append(Knapsack(items, recompute=again))
+        # The same with all that is kept in one column: rows of a few terms instead of hundreds.
+        unit = self.memory.unit_bytes
+        read = [i for i in {k, *inputs} if i < start and (b, i) in keep]
+        terms = [(again, sum(during) / unit), *((keep[b, i], -size[i] / unit) for i in read)]
+        self.program.at_most([(self.made.kept[b], 1.0), *terms], self.memory.budget)
+
+    def limit(self, knapsack: Knapsack) -> None:
+        """Have it fit."""
+        self.made.knapsacks.append(knapsack)
+        unit, left = self.memory.unit_bytes, self.memory.budget
+        left -= knapsack.reserved / unit
+        terms: list[Term] = []
+        for item in knapsack.items:
+            left -= item.constant * item.size / unit
+            terms += [(x, a * item.size / unit) for x, a in item.terms]
+        self.program.at_most(terms, left)
+
+
+def negative(terms: Sequence[Term]) -> list[Term]:
+    """The terms with their signs turned."""
+    return [(x, -a) for x, a in terms]
+
+
+def cost_blocks(graph: Indexed) -> tuple[range, ...]:
+    """Blocks by cost: for large networks some 40 or 50.
+
+    In the forward pass a block ends before a node that is large in energy; in the backward pass
+    before a node that differentiates something new, once the block has taken its share of energy.
+    """
+    nodes = graph.problem.nodes
+    total_j = math.fsum(node.energy_j for node in nodes)
+    starts = [0]
+    seen: set[int] = set()
+    spent_j = 0.0
+    for t in range(1, graph.n):
+        node = nodes[t]
+        forward = {i for i in graph.inputs[t] if not nodes[i].backward}
+        if not node.backward:
+            new = node.energy_j > _LARGE_SHARE * total_j and t - starts[-1] >= _FORWARD_NODES
+        else:
+            enough = spent_j > _BLOCK_SHARE * total_j
+            new = not nodes[t - 1].backward or (enough and not forward <= seen)
+        if new:
+            starts.append(t)
+            seen, spent_j = set(), 0.0
+        seen |= forward
+        spent_j += node.energy_j
+    stops = [*starts[1:], graph.n]
+    return tuple(range(start, stop) for start, stop in zip(starts, stops, strict=True))

@@ -1,0 +1,216 @@
+"""Lineage cuts: whatever is in RAM descends from something that was kept, paged in or made since.
+
+Let tensor k be read in period t: V is 1 where a node first computed in t reads it, or R[t,v] where
+v, computed again in t, does. For a path k = v0, v1, …, vp, of which each is an input of the one
+before, and a period s ≤ t that begins after k was made,
+
+    Σ_q ( S[s,vq] + min{ Σ_{τ=s..t} P[τ,vq], Σ_{τ<t} O[τ,vq] } ) + Σ_{τ=s..t} R[τ,vp]  ≥  V.
+
+The minimum means that either sum may stand there, for each node of the path on its own.
+
+Proof, of a whole-numbered solution; all terms are at least 0, so let V = 1. Say that period τ
+*holds* i if S[τ,i] + R[τ,i] + P[τ,i] ≥ 1, as period t does with v0. Claim: if a period τ in s … t
+holds vq, then the terms of vq are at least 1, or q < p and some period in s … τ holds vq+1. Going
+back from τ by S[τ,i] ≤ S[τ-1,i] + R[τ-1,i] + P[τ-1,i] as far as s (where vq was made before s, as
+all of the path were), one of S[s,vq], P[τ',vq] and R[τ',vq] with s ≤ τ' ≤ τ is 1. In the first case
+the term S[s,vq] is 1. In the second Σ P is at least 1, and so is Σ O since P[τ',vq] ≤ Σ O
+up to τ'. In the third, the last sum is at least 1 if q = p; else R[τ',vq] = 1 makes period τ' hold
+its input vq+1. So by induction from v0 on, some term is at least 1.
+
+For fractions the inequality says more than the rows it comes from, which let a sliver of vq+1 make
+a sliver of vq in every period and S add them up: here vq+1 counts once.
+
+Separation is exact. For fixed t, let D(i)[s] be the least that the terms of i and what may follow
+it on a path can be: D(i) = S[s,i] + min{Σ P, Σ O} + min{ Σ R[τ,i], min over inputs j of D(j) }; one
+recursion in topological order has them all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.schedule.cuts.cut import NOWHERE, Columns, Cut, Residency, extended
+from poetfw.schedule.highs import Vector
+
+_EPSILON = 1e-9
+"""Sums that differ by less are equal: then the shorter path is better, as is Σ P."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Which lineage cut.
+
+    Attributes:
+        period: t, in which the target is read.
+        reader: the node v whose R[t,v] is V; None if V is 1.
+        since: s.
+        path: v0 … vp.
+        paged_out: for each node of the path, whether Σ O stands there instead of Σ P.
+        violation: by how much the solution that it was separated from falls short.
+    """
+
+    period: int
+    reader: int | None
+    since: int
+    path: tuple[int, ...]
+    paged_out: tuple[bool, ...]
+    violation: float = 0.0
+
+    def cut(self, residency: Residency) -> Cut:
+        """The inequality in a program's columns."""
+        columns: list[int] = []
+        span = slice(self.since, self.period + 1)
+        for i, paged_out in zip(self.path, self.paged_out, strict=True):
+            columns.append(residency.stay[self.since, i])
+            columns += list(
+                residency.page_out[: self.period, i] if paged_out else residency.page_in[span, i]
+            )
+        columns += list(residency.recompute[span, self.path[-1]])
+        terms = {int(x): 1.0 for x in columns if x != NOWHERE}
+        if self.reader is None:
+            return Cut(tuple(terms.items()), 1.0)
+        read = int(residency.recompute[self.period, self.reader])
+        terms[read] = terms.get(read, 0.0) - 1.0
+        return Cut(tuple(terms.items()), 0.0)
+
+
+def separate_lineages(
+    residency: Residency, values: Vector, least: float = 1e-3, each: int = 2
+) -> list[Lineage]:
+    """The lineage cuts that a solution violates most.
+
+    Args:
+        residency: where the program says what is in RAM.
+        values: the program's columns.
+        least: violations up to this are none.
+        each: how many to return at most for one target, with different s.
+    """
+    solution = _Solution.of(residency, values)
+    return [
+        lineage
+        for period in range(1, residency.periods)
+        for lineage in _Separation(solution, period, least).lineages(each)
+    ]
+
+
+@dataclass(frozen=True)
+class _Solution:
+    """Values by (period, node), and sums of them over all periods before one.
+
+    Attributes:
+        residency: where they come from.
+        stay, recompute: S and R.
+        recomputed, paged_in, paged_out: sums of R, P and O over the periods before.
+        targets: per period, what its first computations read of what was made before it.
+    """
+
+    residency: Residency
+    stay: Vector
+    recompute: Vector
+    recomputed: Vector
+    paged_in: Vector
+    paged_out: Vector
+    targets: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of(residency: Residency, values: Vector) -> _Solution:
+        columns = extended(values)
+
+        def before(table: Columns) -> Vector:
+            sums = np.cumsum(columns[table], axis=0)
+            return np.vstack([np.zeros(sums.shape[1]), sums[:-1]])
+
+        made, inputs = residency.made, residency.graph.inputs
+        targets: list[set[int]] = [set() for _ in range(residency.periods)]
+        for node, period in enumerate(made):
+            targets[period].update(i for i in inputs[node] if made[i] < period)
+        return _Solution(
+            residency,
+            columns[residency.stay],
+            columns[residency.recompute],
+            before(residency.recompute),
+            before(residency.page_in),
+            before(residency.page_out),
+            tuple(tuple(sorted(of_period)) for of_period in targets),
+        )
+
+
+class _Separation:
+    """The recursion for one period t: D of every tensor, for all s at once."""
+
+    def __init__(self, solution: _Solution, period: int, least: float) -> None:
+        self.solution = solution
+        self.period = period
+        self.least = least
+        self.inputs = solution.residency.graph.inputs
+        self.made = solution.residency.made
+        # Vectors by s; D where s is not after the period that made the tensor is never looked at.
+        self.sum: dict[int, Vector] = {}
+        self.following: dict[int, NDArray[np.int64]] = {}
+
+    def lineages(self, each: int) -> Iterator[Lineage]:
+        targets: list[tuple[int, int | None, float]]
+        targets = [(i, None, 1.0) for i in self.solution.targets[self.period]]
+        again = self.solution.recompute[self.period]
+        for v in np.flatnonzero(again > self.least):
+            value = float(again[v])
+            targets += [(i, int(v), value) for i in self.inputs[v] if self.made[i] < self.period]
+        self.recur({i for i, _, _ in targets})
+        for i, reader, value in targets:
+            violation = value - self.sum[i]
+            violation[: self.made[i] + 1] = -math.inf
+            for since in np.argsort(-violation, kind="stable")[:each]:
+                if violation[since] <= self.least:
+                    break
+                path = self.path(i, int(since))
+                yield Lineage(
+                    self.period,
+                    reader,
+                    int(since),
+                    path,
+                    tuple(self.is_paged_out(q, int(since)) for q in path),
+                    float(violation[since]),
+                )
+
+    def recur(self, targets: set[int]) -> None:
+        """Compute D of the targets and of all that paths from them may pass."""
+        reached, open_ = set(targets), list(targets)
+        end = self.period + 1
+        while open_:
+            i = open_.pop()
+            # Where i is not computed again, no sum is less than the one that ends with it.
+            if self.solution.recomputed[end, i] > _EPSILON:
+                fresh = [j for j in self.inputs[i] if j not in reached]
+                reached.update(fresh)
+                open_ += fresh
+        for i in sorted(reached):
+            recomputed = self.solution.recomputed[: end + 1, i]
+            best = recomputed[end] - recomputed[:end]
+            following = np.full(end, NOWHERE)
+            if recomputed[end] > _EPSILON:
+                for j in self.inputs[i]:
+                    less = self.sum[j] < best - _EPSILON
+                    best = np.where(less, self.sum[j], best)
+                    following[less] = j
+            paged_in = self.solution.paged_in[: end + 1, i]
+            paged = np.minimum(
+                paged_in[end] - paged_in[:end], self.solution.paged_out[self.period, i]
+            )
+            self.sum[i] = self.solution.stay[:end, i] + paged + best
+            self.following[i] = following
+
+    def path(self, i: int, since: int) -> tuple[int, ...]:
+        path = [i]
+        while (following := int(self.following[path[-1]][since])) != NOWHERE:
+            path.append(following)
+        return tuple(path)
+
+    def is_paged_out(self, i: int, since: int) -> bool:
+        paged_in = self.solution.paged_in
+        page_ins = paged_in[self.period + 1, i] - paged_in[since, i]
+        return bool(self.solution.paged_out[self.period, i] < page_ins - _EPSILON)

@@ -1,0 +1,121 @@
+"""Knapsacks, and their cuts by mixed-integer rounding.
+
+A knapsack says that tensors live at one moment fit: Σ a_i y_i ≤ b, with sizes a_i and b whole
+numbers and each y_i a whole number of at least 0, of which an expression h_i in a program's columns
+is a lower bound. For any size δ, let a_i = q_i δ + r_i and b = p δ + r with remainders less than δ.
+Then
+
+    Σ (q_i + max(0, r_i - r) / (δ - r)) h_i  ≤  p.
+
+Proof. Let I be the i with r_i > r, and round the others' sizes down and these' up:
+Σ_I (q_i + 1) δ y_i + Σ_not-I q_i δ y_i - Σ_I (δ - r_i) y_i ≤ Σ a_i y_i ≤ b. With the whole number
+z = Σ_I (q_i + 1) y_i + Σ_not-I q_i y_i and v = Σ_I (1 - r_i/δ) y_i ≥ 0 that is z - v ≤ p + r/δ. If
+z ≤ p, then z - v / (1 - r/δ) ≤ p. Else z = p + j with j ≥ 1, so v ≥ j - r/δ ≥ j (1 - r/δ), and
+again z - v / (1 - r/δ) ≤ p. Its coefficient of y_i is q_i, or for I q_i + 1 - (δ - r_i) / (δ - r) =
+q_i + (r_i - r) / (δ - r). All are at least 0, so h_i ≤ y_i may stand for y_i. ∎
+(G. Nemhauser, L. Wolsey, "Integer and Combinatorial Optimization", 1988, II.1.7.)
+
+δ = 1 byte gives the knapsack itself; sizes that occur in it give cuts such as "of these tensors,
+which take more than a third of the budget each, two".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.schedule.cuts.cut import Cut
+from poetfw.schedule.highs import Vector
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import Term
+
+Sizes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A tensor, or a workspace, that may be live at some moment.
+
+    Attributes:
+        size: its bytes.
+        constant, terms: the expression h ≤ y: constant + Σ coefficient · column.
+    """
+
+    size: int
+    constant: float
+    terms: tuple[Term, ...] = ()
+
+    def value(self, columns: Vector) -> float:
+        """What the expression is worth in a solution."""
+        return self.constant + sum(float(columns[x]) * a for x, a in self.terms)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Sizes by which to round.
+
+    Attributes:
+        divisor: what all sizes are multiples of.
+        budget: the budget as a multiple of it.
+        sizes: the sizes δ, in such multiples, ascending.
+        least: violations up to this are none.
+    """
+
+    divisor: int
+    budget: int
+    sizes: Sizes
+    least: float
+
+    @staticmethod
+    def of(graph: Indexed, least_share: float, least: float) -> Rounding:
+        """Round by the sizes of the problem's tensors that take at least a share of its budget."""
+        divisor = math.gcd(*graph.size, *graph.workspace) or 1
+        budget = graph.problem.ram_bytes // divisor
+        sizes = {m // divisor for m in graph.size if m and m >= least_share * divisor * budget}
+        return Rounding(divisor, budget, np.array(sorted(sizes), dtype=np.int64), least)
+
+    def cut(self, columns: Vector, items: Sequence[Item], reserved: int = 0) -> Cut | None:
+        """The cut that is farthest from a solution; None if no size gives a violated one.
+
+        Args:
+            columns: the solution.
+            items: what may be live at the same time.
+            reserved: bytes that are taken for sure.
+        """
+        budget = self.budget - reserved // self.divisor
+        if budget < 0 or not self.sizes.size:
+            return None
+        sizes = np.array([item.size for item in items], dtype=np.int64) // self.divisor
+        values = np.maximum([item.value(columns) for item in items], 0.0)
+        if sizes @ values < _FULL * budget:
+            return None
+        whole, rest = np.divmod(sizes[:, None], self.sizes[None, :])
+        bound, spare = np.divmod(budget, self.sizes)
+        coefficients = whole + np.maximum(0, rest - spare) / (self.sizes - spare)
+        coefficients[coefficients < _NEGLIGIBLE] = 0.0
+        violations = values @ coefficients - bound
+        norms = np.sqrt((coefficients**2).sum(axis=0)) + _NEGLIGIBLE
+        best = int(np.argmax(np.where(violations > self.least, violations / norms, 0.0)))
+        if violations[best] <= self.least:
+            return None
+        return _at_most(items, coefficients[:, best], float(bound[best]))
+
+
+_FULL = 0.6  # RAM that is not nearly full violates nothing
+_NEGLIGIBLE = 1e-6  # coefficients below it only upset a solver; without them a cut holds as well
+
+
+def _at_most(items: Sequence[Item], coefficients: Vector, bound: float) -> Cut:
+    """Σ coefficient · h ≤ bound, as a cut."""
+    terms: dict[int, float] = {}
+    for item, coefficient in zip(items, coefficients.tolist(), strict=True):
+        if coefficient == 0.0:
+            continue
+        bound -= coefficient * item.constant
+        for x, a in item.terms:
+            terms[x] = terms.get(x, 0.0) - coefficient * a
+    return Cut(tuple((x, a) for x, a in terms.items() if a), -bound)

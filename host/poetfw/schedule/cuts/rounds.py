@@ -1,0 +1,58 @@
+"""Separation in rounds: solve the relaxation, add the cuts that its solution violates, again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from poetfw.limits import Work
+from poetfw.schedule.cuts.cut import Cut
+from poetfw.schedule.highs import Vector
+from poetfw.schedule.linear import Relaxation, Relaxed
+
+Separate = Callable[[Vector], Iterable[Cut]]
+"""Which cuts a solution violates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """When to stop.
+
+    Attributes:
+        most: rounds at most.
+        stalled_rounds, stalled_share: stop when so many rounds have raised the bound by less than
+            this share.
+        enough: stop when the bound is more.
+    """
+
+    most: int = 100
+    stalled_rounds: int = 4
+    stalled_share: float = 3e-5
+    enough: float = math.inf
+
+
+def tighten(relaxation: Relaxation, separate: Separate, rounds: Rounds, work: Work) -> Relaxed:
+    """Add violated cuts to a relaxation until that no longer helps, or the work is over.
+
+    Returns:
+        What proves the best bound. The relaxation has the cuts that this rests on, and more.
+    """
+    best = solved = relaxation.solve(work)
+    history = [best.bound]
+    for _ in range(rounds.most):
+        if solved.values is None or not work.is_left() or best.bound > rounds.enough:
+            break
+        known = {cut.terms for cut in relaxation.cuts}
+        fresh = {cut.terms: cut for cut in separate(solved.values) if cut.terms not in known}
+        if not fresh:
+            break
+        relaxation.add(list(fresh.values()))
+        solved = relaxation.solve(work)
+        best = max(best, solved, key=lambda relaxed: relaxed.bound)
+        history.append(best.bound)
+        if len(history) > rounds.stalled_rounds:
+            gained = history[-1] - history[-1 - rounds.stalled_rounds]
+            if gained < rounds.stalled_share * abs(history[-1]):
+                break
+    return best

@@ -1,0 +1,129 @@
+"""Programs of a problem with what is known beyond their rows: cuts, and a plan to improve on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from poetfw.limits import Work
+from poetfw.schedule.blocks import Blocks
+from poetfw.schedule.compact import Compact
+from poetfw.schedule.cuts.cut import Cut, Residency
+from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
+from poetfw.schedule.cuts.rounding import Rounding
+from poetfw.schedule.cuts.rounds import Rounds, tighten
+from poetfw.schedule.cuts.slots import separate_slots
+from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs
+from poetfw.schedule.highs import Vector
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.linear import Relaxation, Relaxed
+from poetfw.schedule.milp import Program
+
+_SEPARATION_WORK = 2e-6
+"""Units of work for each pair of a period and a node."""
+
+_SLOT_LEAST = 0.01
+"""Violations of slot cuts up to this are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Separation:
+    """How to separate.
+
+    Attributes:
+        least: violations up to this are none.
+        each: lineages at most for one target.
+        lineages, slots: cuts of each family at most in one round: the most violated ones.
+        least_size: sizes by which slots are rounded, as a share of the budget.
+    """
+
+    least: float = 0.01
+    each: int = 4
+    lineages: int = 400
+    slots: int = 200
+    least_size: float = 0.02
+
+
+def strengthen(
+    graph: Indexed, compact: Compact, energy_j: float, work: Work, cuts: Sequence[Cut] = ()
+) -> float:
+    """Add cuts to a compact program, and fix what no better plan than a known one does.
+
+    Args:
+        graph: the problem.
+        compact: its program, minimising energy; it is changed.
+        energy_j: the known plan's; infinite without one.
+        work: what may be done.
+        cuts: cuts to begin with.
+
+    Returns:
+        What no solution of the program takes less than.
+    """
+    residency, how = Residency.of(graph, compact), _Separation()
+    rounding = Rounding.of(graph, how.least_size, _SLOT_LEAST)
+
+    def separate(values: Vector) -> list[Cut]:
+        work.spend(_SEPARATION_WORK * graph.n**2)
+        lineages = _foremost(separate_lineages(residency, values, how.least, how.each))
+        slots = separate_slots(residency, values, rounding)
+        slots.sort(key=lambda cut: -cut.violation(values))
+        return [x.cut(residency) for x in lineages[: how.lineages]] + slots[: how.slots]
+
+    return _strengthen(compact.program, separate, energy_j, work, cuts).bound
+
+
+def strengthen_blocks(blocks: Blocks, energy_j: float, work: Work) -> tuple[float, list[Lineage]]:
+    """Add lineage cuts to a relaxation by blocks, and fix what no better plan does.
+
+    Args:
+        blocks: the relaxation; its program is changed.
+        energy_j: the known plan's; infinite without one.
+        work: what may be done.
+
+    Returns:
+        What no plan takes less than, and the lineages on which this rests.
+    """
+    residency, how = blocks.residency, _Separation(least=1e-3, each=2)
+    rounding = Rounding.of(blocks.graph, how.least_size, _SLOT_LEAST)
+    lineages: dict[object, Lineage] = {}
+
+    def separate(values: Vector) -> list[Cut]:
+        work.spend(_SEPARATION_WORK * residency.periods * blocks.graph.n)
+        cuts = []
+        for lineage in _foremost(separate_lineages(residency, values, how.least, how.each)):
+            cut = lineage.cut(residency)
+            lineages[cut.terms] = lineage
+            cuts.append(cut)
+        slots = blocks.separate_knapsacks(values, rounding)
+        slots.sort(key=lambda cut: -cut.violation(values))
+        return cuts[: how.lineages] + slots[: how.slots]
+
+    relaxed = _strengthen(blocks.program, separate, energy_j, work)
+    return relaxed.bound, [lineages[cut.terms] for cut in relaxed.cuts if cut.terms in lineages]
+
+
+def _strengthen(
+    program: Program,
+    separate: Callable[[Vector], list[Cut]],
+    energy_j: float,
+    work: Work,
+    cuts: Sequence[Cut] = (),
+) -> Relaxed:
+    relaxation = Relaxation(program)
+    if cuts:
+        relaxation.add(cuts)
+    relaxed = tighten(relaxation, separate, Rounds(enough=energy_j), work)
+    for cut in relaxed.cuts:
+        program.at_most([(x, -a) for x, a in cut.terms], -cut.bound)
+    fix_by_reduced_costs(program, relaxed, energy_j)
+    if math.isfinite(energy_j):
+        cut_off(program, energy_j)
+    return relaxed
+
+
+def _foremost(lineages: Iterable[Lineage]) -> list[Lineage]:
+    """The most violated first, and one only for each target, end and s."""
+    ordered = sorted(lineages, key=lambda lineage: -lineage.violation)
+    kept = {(x.path[0], x.path[-1], x.since): x for x in reversed(ordered)}
+    return [x for x in ordered if kept[x.path[0], x.path[-1], x.since] is x]

@@ -1,0 +1,313 @@
+"""Cuts cut off fractions only, and relaxations are never above what they relax."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from brute_force import best_plan
+from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
+
+from poetfw.errors import UnsuitableError
+from poetfw.limits import Work
+from poetfw.schedule import ExecutionPlan, ScheduleProblem
+from poetfw.schedule.baselines.registry import BASELINES
+from poetfw.schedule.blocks import Blocks, formulate_blocks
+from poetfw.schedule.bounds import accepts
+from poetfw.schedule.compact import Compact, Memory, Timing, formulate
+from poetfw.schedule.contract import Contraction
+from poetfw.schedule.cuts.cut import Cut, Residency
+from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
+from poetfw.schedule.cuts.rounding import Rounding
+from poetfw.schedule.cuts.rounds import Rounds, tighten
+from poetfw.schedule.cuts.slots import separate_slots
+from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs, without_what_costs_more
+from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.linear import Relaxation
+from poetfw.schedule.milp import Program, SolverOptions, solve_program
+
+EXACT = SolverOptions(gap=0.0)
+ENOUGH = 120.0
+LEAST = 1e-4  # cuts that are violated by less are not worth a test
+ROUNDS = Rounds(most=12, stalled_share=0.0)
+Record = Callable[[str, object], None]
+
+
+class Separated:
+    """A program of a problem, the cuts that rounds of separation found, and solutions of it."""
+
+    def __init__(self, problem: ScheduleProblem, timing: Timing = Timing.DEVICE, **how: object):
+        self.problem = problem
+        self.graph = Indexed.of(problem)
+        self.timing = timing
+        self.compact = formulate(self.graph, timing=timing, **how)  # type: ignore[arg-type]
+        self.residency = Residency.of(self.graph, self.compact)
+        self.lineages: list[Lineage] = []
+        self.slots: list[Cut] = []
+        self.relaxation = Relaxation(self.compact.program)
+        self.bound = tighten(self.relaxation, self.separate, ROUNDS, Work(ENOUGH)).bound
+
+    def separate(self, values: Vector) -> list[Cut]:
+        lineages = separate_lineages(self.residency, values, LEAST, each=3)
+        rounding = Rounding.of(self.graph, 0.0, LEAST)
+        slots = separate_slots(self.residency, values, rounding)
+        cuts = [lineage.cut(self.residency) for lineage in lineages]
+        for lineage, cut in zip(lineages, cuts, strict=True):
+            assert cut.violation(values) == pytest.approx(lineage.violation, abs=1e-6)
+        assert all(cut.violation(values) > 0.5 * LEAST for cut in cuts + slots)
+        self.lineages += lineages
+        self.slots += slots
+        return cuts + slots
+
+    @property
+    def cuts(self) -> list[Cut]:
+        return [lineage.cut(self.residency) for lineage in self.lineages] + self.slots
+
+    def solutions(self, rng: random.Random) -> Iterator[Vector]:
+        """Solutions of the program: the best, two at random corners, and all known plans."""
+        for costs in (
+            None,
+            *(rng.choices((-3, -1, 0, 1, 4), k=self.program.columns) for _ in "12"),
+        ):
+            solution = least(self.program, costs)
+            if solution is not None:
+                yield solution
+        for plan in known_plans(self.problem):
+            staged = Contraction.nothing(self.problem).contract(plan)
+            if self.timing is Timing.DEVICE and accepts(self.problem, staged):
+                start = self.compact.start(self.graph, staged)
+                if start is not None:
+                    yield start
+
+    @property
+    def program(self) -> Program:
+        return self.compact.program
+
+
+def known_plans(problem: ScheduleProblem) -> Iterator[ExecutionPlan]:
+    """The best plan of all, where that can be found, and those of the published methods."""
+    overlap = problem.storage is not None and problem.storage.overlap
+    if len(problem.nodes) <= 7 and not (overlap and problem.deadline_s):
+        best = best_plan(problem, in_order=True)
+        if best is not None:
+            yield best.plan
+    for baseline in BASELINES.values():
+        try:
+            yield baseline.plan(problem)
+        except UnsuitableError:
+            continue
+
+
+def least(program: Program, costs: Sequence[float] | None = None) -> Vector | None:
+    """A solution of the least objective, or of other costs; None if there is no solution."""
+    program = program if costs is None else replace(program, costs=list(costs), offset=0.0)
+    solution = solve_program(program, EXACT, Work(ENOUGH))
+    assert solution.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE)
+    return solution.values
+
+
+def objective(program: Program, values: Vector | None) -> float | None:
+    return None if values is None else program.offset + float(np.dot(program.costs, values))
+
+
+def with_cuts(program: Program, cuts: Sequence[Cut]) -> Program:
+    """A copy of a program, and cuts as rows of it."""
+    copy = Program(program.offset, program.tolerance, [*program.costs], [*program.upper])
+    copy.integer = [*program.integer]
+    matrix, low, high = program.matrix()
+    for r in range(len(low)):
+        span = slice(matrix.indptr[r], matrix.indptr[r + 1])
+        terms = list(zip(matrix.indices[span].tolist(), matrix.data[span].tolist(), strict=True))
+        (copy.equal if low[r] == high[r] else copy.at_most)(terms, high[r])
+    for cut in cuts:
+        copy.at_most([(x, -a) for x, a in cut.terms], -cut.bound)
+    return copy
+
+
+def most_violated(program: Program, cut: Cut) -> float:
+    """By how much a solution of a program can violate a cut at most; negative if none does."""
+    costs = [0.0] * program.columns
+    for x, a in cut.terms:
+        costs[x] = a
+    values = least(program, costs)
+    return -np.inf if values is None else cut.violation(values)
+
+
+def problem_of(number: int) -> tuple[ScheduleProblem, Timing, dict[str, object]]:
+    """A random problem, and how to write it down: every third in PAPER's timing or closed."""
+    problem = random_graph(number)
+    if number % 4 == 1:
+        return problem, Timing.PAPER, {}
+    how: dict[str, object] = {"close_stages": True, "window": 3} if number % 4 == 2 else {}
+    return problem, Timing.DEVICE, how
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:2_000], quick=300, size=20))
+def test_no_solution_violates_a_cut(numbers: range, record_property: Record) -> None:
+    found = [0, 0]
+    for number in numbers:
+        problem, timing, how = problem_of(number)
+        rng = random.Random(number)
+        with about(problem):
+            separated = Separated(problem, timing, **how)
+            if not separated.program.columns:
+                continue
+            found[0] += len(separated.lineages)
+            found[1] += len(separated.slots)
+            for solution in separated.solutions(rng):
+                for cut in separated.cuts:
+                    assert cut.violation(solution) <= 1e-6, cut
+            best = objective(separated.program, least(separated.program))
+            cut_down = with_cuts(separated.program, separated.cuts)
+            assert objective(cut_down, least(cut_down)) == pytest.approx(best)
+            assert best is None or separated.bound <= best + 1e-6 * abs(best)
+            for cuts in (separated.cuts[: len(separated.lineages)], separated.slots):
+                for cut in rng.sample(cuts, min(2, len(cuts))):
+                    assert most_violated(separated.program, cut) <= 1e-6, cut
+    assert all(found)
+    record_property(CHECKED, list(numbers))
+    record_property("lineage cuts", found[0])
+    record_property("slot cuts", found[1])
+
+
+def random_blocks(stages: int, rng: random.Random) -> list[range]:
+    starts = [0, *(t for t in range(1, stages) if rng.random() < 0.6)]
+    return [range(a, b) for a, b in zip(starts, [*starts[1:], stages], strict=True)]
+
+
+def in_blocks(blocks: Blocks, compact: Compact, values: Vector) -> Vector:
+    """A solution of the compact program as one of blocks, as its module says."""
+    solution = np.zeros(blocks.program.columns)
+
+    def stays(t: int, i: int) -> bool:
+        return (t, i) in compact.stay and values[compact.stay[t, i]] > 0.5
+
+    for of_blocks, of_stages in (
+        (blocks.recompute, compact.recompute),
+        (blocks.page_in, compact.page_in),
+        (blocks.page_out, compact.page_out),
+    ):
+        for (t, i), x in of_stages.items():
+            if values[x] > 0.5:
+                b = next(b for b, stages in enumerate(blocks.blocks) if t in stages)
+                solution[of_blocks[b, i]] = 1.0
+    for (b, i), x in blocks.stay.items():
+        solution[x] = stays(blocks.blocks[b].start, i)
+    for (b, i), x in blocks.keep.items():
+        stages = blocks.blocks[b]
+        kept = all(stays(t, i) for t in range(max(stages.start, i + 1), stages.stop + 1))
+        if x not in blocks.stay.values():
+            solution[x] = kept
+        else:
+            assert solution[x] == kept
+    unit = Memory.of(blocks.graph, blocks.graph.problem.ram_bytes).unit_bytes
+    for b, x in blocks.kept.items():
+        kept_before = [i for c, i in blocks.keep if c == b and i < blocks.blocks[b].start]
+        solution[x] = sum(
+            solution[blocks.keep[b, i]] * blocks.graph.size[i] / unit for i in kept_before
+        )
+    return solution
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[2_000:3_500], quick=160, size=20))
+def test_blocks_are_never_above_what_they_relax(numbers: range, record_property: Record) -> None:
+    found, translated = [0, 0], 0
+    for number in numbers:
+        problem, rng = random_graph(number), random.Random(number)
+        with about(problem):
+            separated = Separated(problem)
+            blocks = formulate_blocks(separated.graph, random_blocks(separated.graph.n, rng))
+            if not blocks.program.columns:
+                continue
+            lineages, knapsacks = separated_in_blocks(blocks)
+            cuts = [lineage.cut(blocks.residency) for lineage in lineages] + knapsacks
+            found[0] += len(lineages)
+            found[1] += len(knapsacks)
+            matrix, low, high = blocks.program.matrix()
+            for solution in separated.solutions(rng):
+                mapped = in_blocks(blocks, separated.compact, solution)
+                rows = matrix @ mapped
+                assert (rows >= low - 1e-6).all()
+                assert (rows <= high + 1e-6).all()
+                assert all(cut.violation(mapped) <= 1e-6 for cut in cuts)
+                energy = objective(separated.program, solution)
+                assert objective(blocks.program, mapped) <= energy + 1e-6  # type: ignore[operator]
+            cut_down = with_cuts(blocks.program, cuts)
+            best = objective(separated.program, least(separated.program))
+            bound = objective(cut_down, least(cut_down))
+            assert best is None or (bound is not None and bound <= best + 1e-6)
+            for lineage in rng.sample(lineages, min(2, len(lineages))):
+                for of_stages in blocks.in_stages(lineage, separated.residency):
+                    cut = of_stages.cut(separated.residency)
+                    assert most_violated(separated.program, cut) <= 1e-6, cut
+                    translated += 1
+    assert all(found)
+    assert translated
+    record_property(CHECKED, list(numbers))
+
+
+def separated_in_blocks(blocks: Blocks) -> tuple[list[Lineage], list[Cut]]:
+    """The cuts that rounds of separation find: lineages, and of knapsacks."""
+    residency = blocks.residency
+    rounding = Rounding.of(blocks.graph, 0.0, LEAST)
+    found: list[Lineage] = []
+    knapsacks: list[Cut] = []
+
+    def separate(values: Vector) -> list[Cut]:
+        lineages = separate_lineages(residency, values, LEAST)
+        of_memory = blocks.separate_knapsacks(values, rounding)
+        found.extend(lineages)
+        knapsacks.extend(of_memory)
+        return [lineage.cut(residency) for lineage in lineages] + of_memory
+
+    tighten(Relaxation(blocks.program), separate, ROUNDS, Work(ENOUGH))
+    return found, knapsacks
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[3_500:5_000], quick=160, size=20))
+def test_better_plans_survive_a_known_one(numbers: range, record_property: Record) -> None:
+    fixed = 0
+    for number in numbers:
+        problem = random_graph(number)
+        with about(problem):
+            separated = Separated(problem)
+            best = objective(separated.program, least(separated.program))
+            if best is None:
+                continue
+            known = best * (1 + 1e-3)
+            few = Separated(without_what_costs_more(problem, known))
+            relaxed = few.relaxation.solve(Work(ENOUGH))
+            fixed += fix_by_reduced_costs(few.program, relaxed, known)
+            cut_off(few.program, known)
+            assert objective(few.program, least(few.program)) == pytest.approx(best)
+    assert fixed
+    record_property(CHECKED, list(numbers))
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_000:5_600], quick=100, size=20))
+def test_a_bound_holds_however_early_the_solver_stops(
+    numbers: range, record_property: Record
+) -> None:
+    stopped = 0
+    for number in numbers:
+        problem = random_graph(number)
+        with about(problem):
+            program = formulate(Indexed.of(problem)).program
+            values = least(program)
+            if not program.columns or values is None:
+                continue
+            best = objective(program, values)
+            relaxation = Relaxation(program)
+            units = 2e-9 * program.nonzeros  # two iterations
+            early = [relaxation.solve(Work(units)) for _ in range(8)]
+            stopped += early[0].values is None
+            relaxed = relaxation.solve(Work(ENOUGH))
+            assert relaxed.values is not None
+            for bound in (x.bound for x in (*early, relaxed)):
+                assert bound <= best + 1e-6  # type: ignore[operator]
+    assert stopped
+    record_property(CHECKED, list(numbers))
