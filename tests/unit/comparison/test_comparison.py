@@ -185,17 +185,13 @@ def test_a_cell_without_a_plan_gets_one() -> None:
 
 
 def test_what_is_proven_stays_a_cells_own() -> None:
-    cell = settle([made("dtr", 0.5, 3.0, 50), made("poet", 0.7, 4.0, 70, bound_j=1.5)])[1]
-    assert cell.answer is not None
-    assert (cell.answer.energy_j, cell.answer.bound_j, cell.answer.gap) == (3.0, 1.5, 0.5)
-    assert cell.answer.scheduler == "poet"
-
-
-def test_what_is_proven_about_a_plan_does_not_go_along() -> None:
-    cells = [made("dtr", 0.5, 2.0, 50, bound_j=1.9), made("poet", 0.5, 4.0, 50)]
-    cells[1] = replace(cells[1], bound_j=1.0, window_gap=0.2)
-    served = settle(cells)[1]
-    assert (served.energy_j, served.bound_j, served.gap, served.window_gap) == (2.0, 1.0, 0.5, None)
+    dtr = made("dtr", 0.5, 3.0, 50, bound_j=2.9, gap=0.1, bound_is_global=True, window_gap=0.1)
+    poet = made("poet", 0.7, 4.0, 70, status=Status.FEASIBLE, bound_j=1.5, window_gap=0.2)
+    served = settle([dtr, poet])[1]
+    assert poet.answer is not None
+    expected = replace(poet.answer, energy_j=3.0, compute_energy_j=3.0, peak_bytes=50)
+    assert served.answer == replace(expected, gap=0.5, window_gap=None)
+    assert (served.status, served.overhead) == (Status.FEASIBLE, 2.0)
 
 
 def test_poet_takes_what_others_found_and_others_take_nothing_of_its() -> None:
