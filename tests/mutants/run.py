@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Breaks the code on purpose, one small mistake at a time, and says which ones no test notices.
 
 Each `*.toml` beside this file holds the mutations of one area. One is applied at a time, to a copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An SD card in SPI mode, byte by byte: it notes every misuse, and can fail in every way.
 
 Written from the SD Physical Layer Simplified Specification, chapter 7, not from the driver.

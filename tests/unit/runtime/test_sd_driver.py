@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SD driver, compiled for this computer, against a strict card that can fail in every way."""
 
 from __future__ import annotations

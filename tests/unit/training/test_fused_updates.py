@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients that are applied without being stored: where, in which order, and to which bits."""
 
 from __future__ import annotations
