@@ -116,6 +116,10 @@ class Card:
         self._require(0 < hz <= (25_000_000 if self._ready else 400_000), f"a clock of {hz} Hz")
         self._hz = hz
 
+    @property
+    def is_selected(self) -> bool:
+        return self._selected
+
     def select(self, selected: bool) -> None:
         """The host drives the chip select."""
         if selected and not self._selected:

@@ -70,6 +70,7 @@ class Driver:
         began_s = self.card.time_s
         status: int = self._library[name](*arguments)
         assert self.card.misuse == []
+        assert not self.card.is_selected  # others may be on the bus
         assert self.card.time_s - began_s < LONGEST_S
         return status
 
