@@ -28,6 +28,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fuzz import mutate
 from invalid.makers import DONE, good_data, network
+from made import answer
 from poetfw import sweep
 from poetfw.boards import list_boards
 from poetfw.comparison import Cell
@@ -37,8 +38,6 @@ from poetfw.schedule import (
     BoundCovers,
     Node,
     ScheduleProblem,
-    ScheduleSummary,
-    Status,
     Storage,
     Transfer,
     checkpoint_all_schedule,
@@ -624,28 +623,21 @@ def make_sweep(random: Random, place: Place) -> Case:
         work_limit=1.0,
         time_limit_s=60.0,
     )
-    answer = ScheduleSummary(
+    found = answer(
         scheduler="poet",
-        status=Status.OPTIMAL,
         energy_j=1.5,
-        compute_energy_j=1.0,
         paging_energy_j=0.5,
-        time_s=0.1,
         peak_bytes=900,
-        recomputes=1,
-        page_ins=2,
-        page_outs=3,
         bound_j=1.4,
-        gap=0.01,
-        overhead=0.2,
         bound_covers=BoundCovers.STAGES,
+        gap=0.01,
         overhead_gap=0.06,
     )
     lines: list[Any] = [{"schema_version": sweep.SCHEMA_VERSION, "sweep": asdict(grid)}]
     for point in grid.points():
         cell = Cell(
             *("linux", "mlp", 1, "device", None, None, point.ram_fraction, 1000),
-            *("poet", "optimal", "", answer, False, 0.3),
+            *("poet", "optimal", "", found, False, 0.3),
         )
         cells = [asdict(cell), asdict(cell) | {"scheduler": "checkpoint-all"}]
         lines.append({"point": asdict(point), "cells": cells})

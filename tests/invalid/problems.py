@@ -11,6 +11,8 @@ from typing import Any
 
 from invalid.case import Case, Make
 from invalid.makers import both, text
+from made import answer as made_answer
+from poetfw import sweep
 from poetfw.comparison import Cell
 from poetfw.sweep import Grid
 
@@ -50,16 +52,16 @@ def results(change: Callable[[dict[str, Any]], Any]) -> Make:
     def make(folder: Path) -> None:
         grid = Grid(
             *(("linux",), ("mlp",), (None,), (0.9,), ("checkpoint-all",)),
-            *(1, "device", "HIGHS", 1.0),
+            *(1, "device", "HIGHS", 10.0, 1.0),
         )
         (point,) = grid.points()
         cell = Cell(
             *("linux", "mlp", 1, "device", None, None, 0.9, 1000, "checkpoint-all", "feasible"),
-            *("", 1.0, 1.0, 0.0, 1.0, 900, 0.0),
+            answer=made_answer(scheduler="checkpoint-all", peak_bytes=900),
         )
         line = {"point": asdict(point), "cells": [asdict(cell)]}
-        change(line["cells"][0])
-        lines = ({"schema_version": 1, "sweep": asdict(grid)}, line)
+        change(line["cells"][0]["answer"])
+        lines = ({"schema_version": sweep.SCHEMA_VERSION, "sweep": asdict(grid)}, line)
         (folder / "s.jsonl").write_text("".join(f"{json.dumps(entry)}\n" for entry in lines))
 
     return make

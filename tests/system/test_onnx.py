@@ -59,8 +59,7 @@ def test_exported_network_trains_inside_the_twin(exported: Path) -> None:
     build = succeed("build", "--board", "nrf52840", *arguments, "--ram", "170000", cwd=exported)
     assert build["checkpoint_all_peak_bytes"] > build["budget_bytes"]
     run = succeed("run", "--board", "nrf52840", "--steps", "10", "--verify", cwd=exported)
-    assert run["verify"]["max_rel_error_loss"] <= 1e-5
-    assert run["verify"]["max_rel_error_weights"] <= 1e-5
+    assert run["verify"]["ok"] is True
     assert run["verify"]["bit_identical_to_unscheduled"] is True
     trained = succeed("run", "--board", "nrf52840", "--epochs", "3", cwd=exported)
     assert trained["accuracy"] >= 0.90

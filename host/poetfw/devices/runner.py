@@ -144,6 +144,8 @@ class _Transcript:
                     *_REBUILD,
                 )
             event.finite("loss" if event.word == "step" else "metric")
+            if event.word == "step":
+                event.integer("ticks")
             heard.append(event)
 
     def hang(self, timeout_s: float | None) -> DeviceError:

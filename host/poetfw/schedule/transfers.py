@@ -35,9 +35,7 @@ def plan_transfers(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPl
     except PlanError:
         return plan
     planned = _Planner(problem, plan, before.during_bytes).hasten_page_ins()
-    if planned is None or simulate(problem, planned).time_s >= before.time_s:
-        return plan
-    return planned
+    return planned if simulate(problem, planned).time_s < before.time_s else plan
 
 
 class _Planner:
@@ -51,24 +49,24 @@ class _Planner:
         self._steps = list(plan)
         self._during_bytes = list(during_bytes)  # with every tensor freed where the plan frees it
 
-    def hasten_page_ins(self) -> ExecutionPlan | None:
-        """The plan with page-ins as early as they do no harm; None where frees cannot wait."""
+    def hasten_page_ins(self) -> ExecutionPlan:
+        """The plan with page-ins as early as they do no harm."""
         best = self._with_frees(self._steps)
-        if best is None:
-            return None
         for index, step in enumerate(self._steps):
             if step.kind is not StepKind.PAGE_IN:
                 continue
-            distance = index - self._earliest(index)
-            while distance > 0:
+            to = self._earliest(index)
+            while to < index:
+                # Nothing may come between an op and the free of what it takes over.
+                to += to > 0 and self._takes_over(self._steps, to - 1)
                 moved = list(self._steps)
-                moved.insert(index - distance, moved.pop(index))
+                moved.insert(to, moved.pop(index))
                 candidate = self._with_frees(moved)
-                if candidate is not None and candidate[0] <= best[0]:
+                if candidate[0] <= best[0]:
                     best, self._steps = candidate, moved
-                    self._occupy(index - distance, index)
+                    self._occupy(to, index)
                     break
-                distance //= 2
+                to += (index - to + 1) // 2
         return best[1]
 
     def _earliest(self, index: int) -> int:
@@ -82,8 +80,7 @@ class _Planner:
             if self._during_bytes[index - 1] + size > self._problem.ram_bytes:
                 break
             index -= 1
-        # Nothing may come between an op and the free of what it takes over.
-        return index + 1 if index and self._takes_over(self._steps, index - 1) else index
+        return index
 
     def _occupy(self, first: int, last: int) -> None:
         """A page-in moved from `last` to `first` takes its RAM from there on."""
@@ -100,8 +97,11 @@ class _Planner:
         following = steps[index + 1] == Step(StepKind.FREE, taken or "")
         return step.kind is StepKind.COMPUTE and following
 
-    def _with_frees(self, steps: Sequence[Step]) -> tuple[float, ExecutionPlan] | None:
-        """The steps with tensors on their way out freed as late as RAM permits; and the time."""
+    def _with_frees(self, steps: Sequence[Step]) -> tuple[float, ExecutionPlan]:
+        """Seconds, and the steps with tensors on their way out freed as late as RAM permits.
+
+        With all of them freed, a step finds what it finds where they are freed at once: enough.
+        """
         replay = _Replay(self._problem.ram_bytes)
         taken_over = False
         for index, step in enumerate(steps):
@@ -111,8 +111,7 @@ class _Planner:
                 taken_over = False
                 continue
             taken_over = self._takes_over(steps, index)
-            if not replay.make_room(step, node, taken_over):
-                return None
+            replay.make_room(step, node, taken_over)
             replay.run(step, node, taken_over, self._problem)
         return replay.finish()
 
@@ -127,8 +126,8 @@ class _Replay:
         self._leaving: list[tuple[float, str, int]] = []  # a heap: out when, what, its bytes
         self._steps: list[Step] = []
 
-    def make_room(self, step: Step, node: Node, taken_over: bool) -> bool:
-        """Free what is out, and as much else as the step needs; whether that is enough."""
+    def make_room(self, step: Step, node: Node, taken_over: bool) -> None:
+        """Free what is out, and as much else as the step needs."""
         grows = step.kind is not StepKind.PAGE_OUT and not taken_over
         needed = self._live + (node.output_bytes if grows else 0)
         if step.kind is StepKind.COMPUTE:
@@ -143,7 +142,6 @@ class _Replay:
             heapq.heappop(self._leaving)
             self._release(name, size)
             needed -= size
-        return needed <= self._ram_bytes
 
     def run(self, step: Step, node: Node, taken_over: bool, problem: ScheduleProblem) -> None:
         """Run a step that frees nothing."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from made import answer as made_answer
 from poetfw import comparison as module
 from poetfw.comparison import (
     COMPARED,
@@ -27,7 +28,6 @@ from poetfw.schedule import (
     BoundCovers,
     Interrupted,
     PlanFigures,
-    ScheduleSummary,
     SolveOptions,
     Status,
     simulate,
@@ -135,25 +135,9 @@ def made(
     cell = Cell(*task, None, None, fraction, ram_bytes, scheduler, "infeasible", "why")
     if energy_j is None:
         return cell
-    answer = ScheduleSummary(
-        scheduler=scheduler,
-        status=Status.OPTIMAL,
-        energy_j=energy_j,
-        compute_energy_j=energy_j,
-        paging_energy_j=0.0,
-        time_s=1.0,
-        peak_bytes=peak,
-        recomputes=0,
-        page_ins=0,
-        page_outs=0,
-        bound_j=None,
-        gap=None,
-        overhead=energy_j - 1,
-        bound_covers=None,
-        overhead_gap=None,
-    )
-    answer = replace(answer, **proven)
-    return replace(cell, status=answer.status, reason="", answer=answer)
+    figures = {"energy_j": energy_j, "overhead": energy_j - 1, "peak_bytes": peak}
+    found = made_answer(scheduler=scheduler, **{**figures, **proven})
+    return replace(cell, status=found.status, reason="", answer=found)
 
 
 def energy(cell: Cell) -> float | None:

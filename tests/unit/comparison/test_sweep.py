@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from made import answer
 from poetfw import sweep
 from poetfw.comparison import Cell, Task
 from poetfw.errors import BoardError, ConfigError, ModelError, OutputError, ProblemError, ToolError
 from poetfw.report import Line, Panel
-from poetfw.schedule import ScheduleSummary, Status
 from poetfw.sweep import (
     Grid,
     Point,
@@ -50,25 +50,9 @@ def cells_of(point: Point) -> tuple[Cell, ...]:
         *(task.board, task.model, task.batch, task.model_as, point.deadline_factor, None),
         *(point.ram_fraction, int(1000 * point.ram_fraction), "dtr", "optimal"),
     )
-    answer = ScheduleSummary(
-        scheduler="dtr",
-        status=Status.OPTIMAL,
-        energy_j=2.0 - point.ram_fraction,
-        compute_energy_j=2.0 - point.ram_fraction,
-        paging_energy_j=0.0,
-        time_s=1.0,
-        peak_bytes=600,
-        recomputes=0,
-        page_ins=0,
-        page_outs=0,
-        bound_j=None,
-        gap=None,
-        overhead=1.0 - point.ram_fraction,
-        bound_covers=None,
-        overhead_gap=None,
-    )
+    figures = {"energy_j": 2.0 - point.ram_fraction, "overhead": 1.0 - point.ram_fraction}
     return tuple(
-        replace(cell, scheduler=name, answer=replace(answer, scheduler=name))
+        replace(cell, scheduler=name, answer=answer(scheduler=name, peak_bytes=600, **figures))
         for name in ("dtr", "poet")
     )
 

@@ -141,6 +141,12 @@ def test_the_planner_begins_page_ins_early_enough() -> None:
     assert plan.index(Step(IN, "a")) < plan.index(Step(COMPUTE, "c"))
 
 
+def test_what_cannot_be_improved_stays_as_it_is() -> None:
+    problem = chain(overlap=True)
+    planned = plan_transfers(problem, PAGED)
+    assert plan_transfers(problem, planned) is planned
+
+
 def test_the_planner_respects_the_budget() -> None:
     problem = chain(overlap=True, ram_bytes=300)
     plan = plan_transfers(problem, PAGED)
@@ -153,8 +159,9 @@ def test_without_overlap_the_planner_changes_nothing() -> None:
     assert plan_transfers(chain(overlap=False), PAGED) is PAGED
 
 
+@pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_planned_transfers_are_legal_and_never_slower(seed: int) -> None:
+def test_planned_transfers_are_legal_and_never_slower(seed: int, in_place: bool) -> None:
     rng = random.Random(seed)
     count = rng.randint(4, 9)
     nodes = []
@@ -168,8 +175,9 @@ def test_planned_transfers_are_legal_and_never_slower(seed: int) -> None:
                 tuple(inputs),
                 rng.uniform(0.1, 2),
                 1.0,
-                rng.choice([100, 200, 300]),
+                200 if in_place else rng.choice([100, 200, 300]),
                 backward=i >= count,
+                in_place=inputs[0] if in_place and inputs and rng.random() < 0.7 else None,
             )
         )
     problem = ScheduleProblem("random", 900, None, Storage(1, SECOND, SECOND, True), tuple(nodes))
