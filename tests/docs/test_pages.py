@@ -34,6 +34,8 @@ from system.commands import needs_twin, succeed
 NOT_RUN = {
     "make demo": "it sets up the machine, then types what the first block of README.md shows",
     "make test": "it is what runs this test",
+    "make test-all": "it is what runs this test as well",
+    "make mutants": "it takes an hour; tests/unit/test_mutants.py tries its program",
     "make bench-memory": "it sets up the machine, then runs benchmarks/memory.py",
     "make bench-schedule": "it sets up the machine, then runs benchmarks/schedule.py",
     "python benchmarks/memory.py --json FILE": "it is --quick, at length",
@@ -51,6 +53,9 @@ SHORTENED = {
         "poetfw compare --board nrf52840 --batch 32 --schedulers dtr,checkmate,poet "
         "--plot energy.svg"
     ): "--fractions 0.6 --work-limit 3",
+    "poetfw compare --board nrf52840 --batch 32 --plot compare.png": (
+        "--fractions 0.6 --schedulers dtr,poet --work-limit 3"
+    ),
     (
         "poetfw sweep --boards nrf52840,rpi4 --models resnet18,vgg16 --deadlines none,1.2,1.5 "
         "--out sweep.jsonl --csv sweep.csv --plots plots"

@@ -7,7 +7,7 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poetfw.limits import Work
+from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import (
     OrderingProblem,
     OrderingStatus,
@@ -15,10 +15,12 @@ from poetfw.memory.ordering import (
     order_ops,
     peak_bytes,
 )
+from poetfw.memory.ordering.blocks import Blocks
 from poetfw.memory.ordering.bounds import unavoidable_bytes
 from poetfw.memory.ordering.gluing import glue
 from poetfw.memory.ordering.ilp import solve_ilp
 from poetfw.memory.ordering.indexed import Indexed
+from poetfw.memory.ordering.search import Effort, Search
 
 
 @st.composite
@@ -122,3 +124,24 @@ def test_never_worse_than_the_given_order(problem):
     assert ordering.lower_bound_bytes <= ordering.peak_bytes <= peak_bytes(problem)
     assert peak_bytes(problem, ordering.order) == ordering.peak_bytes
     assert order_ops(problem, Work(0.5), ilp=False).order == ordering.order
+
+
+def test_a_search_that_drops_states_proves_nothing_false() -> None:
+    """One state kept of those with equally many ops, and none looked for ahead."""
+    rng = random.Random(6)
+    dropped = proven = 0
+    for _ in range(400):
+        problem = random_problem(rng, rng.randint(5, 9), 0.15)
+        lowest = lowest_peak(problem) - problem.resident_bytes
+        indexed = Indexed.of(problem)
+        blocks = Blocks.of(indexed, glue(indexed))
+        for budget in range(max(0, lowest - 2), lowest + 3):
+            found = Search(blocks, budget, Effort(1, 0, 0), 10**6, Deadline()).run()
+            if found.order is not None:
+                assert indexed.peak(blocks.expand(found.order)) <= budget >= lowest
+            elif found.proven:
+                assert budget < found.next_budget <= lowest
+            dropped += found.order is None and budget >= lowest
+            proven += found.proven
+    assert dropped > 0
+    assert proven > 100

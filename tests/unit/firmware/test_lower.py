@@ -17,7 +17,7 @@ from poetfw.ir import Graph
 from poetfw.memory.plan import Allocation
 from poetfw.models.builder import GraphBuilder
 from poetfw.ops import kind_of
-from poetfw.pipeline import Plan, plan_unscheduled
+from poetfw.planning import Plan, plan_unscheduled
 from poetfw.schedule import StepKind
 from poetfw.training import Program, Sgd, make_program
 
@@ -58,7 +58,7 @@ class Lowered(NamedTuple):
 
 def lowered(graph: Graph) -> Lowered:
     program = make_program(graph, "mse", Sgd())
-    plan = plan_unscheduled(program, BOARD, analytic_costs(program.training, BOARD))
+    plan = plan_unscheduled(program, BOARD, analytic_costs)
     steps = plan.training.plan, plan.evaluation.plan
     lowering = lower(program, BOARD, *steps, plan.memory, assign_slots(program, steps[0]))
     return Lowered(program, plan, lowering.view.training)

@@ -44,6 +44,11 @@ from poetfw.memory import Buffer, place
             "the fixed buffers 'a' (time [0, 4), bytes [0, 8)) and 'b' (time [3, 5), bytes "
             "[7, 15)) overlap",
         ),
+        (
+            [Buffer("a", 3, 5, 8, offset=0), Buffer("b", 0, 4, 8, offset=7)],
+            "the fixed buffers 'a' (time [3, 5), bytes [0, 8)) and 'b' (time [0, 4), bytes "
+            "[7, 15)) overlap",
+        ),
     ],
 )
 def test_refuses(buffers, message):

@@ -74,6 +74,9 @@ def test_a_height_proven_lowest_is_optimal_though_above_the_live_peak():
     placement = place(buffers)
     assert placement.status is PlacementStatus.OPTIMAL
     assert placement.height_bytes == placement.lower_bound_bytes == 13
+    elsewhere = Buffer("elsewhere", 9, 10, 1)  # which fits, but that does not help the others
+    assert place([*buffers, elsewhere], capacity=12).status is PlacementStatus.INFEASIBLE
+    assert place([*buffers, elsewhere], capacity=13).height_bytes == 13
 
 
 def test_search_says_how_it_ended():

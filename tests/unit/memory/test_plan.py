@@ -6,11 +6,13 @@ from itertools import combinations
 
 import pytest
 
+from poetfw.boards import load_board
+from poetfw.costs import analytic_costs
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import plan_memory
 from poetfw.memory.plan import Allocation, MemoryPlan, resident_bytes
 from poetfw.models import build_model
-from poetfw.planning import BuildSettings, load_schedule_problem
+from poetfw.planning import BuildSettings, load_schedule_problem, plan_evaluation
 from poetfw.schedule import Schedule, simulate, solve
 from poetfw.training import Program, in_place_input, make_program
 
@@ -62,6 +64,19 @@ def test_what_is_never_free_lies_at_the_bottom(program: Program, memory: MemoryP
     assert memory.page_buffer_offset == end
     assert min(stay.offset for stay in memory.training) == end + BLOCK_BYTES
     assert max(stay.offset + stay.size_bytes for stay in memory.training) == memory.arena_bytes
+
+
+def test_the_arena_holds_either_step(
+    program: Program, schedule: Schedule, memory: MemoryPlan
+) -> None:
+    training = (program.training, schedule.plan)
+    small = (
+        program.evaluation,
+        plan_evaluation(program, load_board("nrf52840"), analytic_costs).plan,
+    )
+    for steps in ((training, small), (small, training)):
+        both = plan_memory(program.persistent, BLOCK_BYTES, *steps, None)
+        assert (both.arena_bytes, both.peak_bytes) == (memory.arena_bytes, memory.peak_bytes)
 
 
 def test_batch_norm_and_relu_share_their_buffer(memory: MemoryPlan) -> None:

@@ -533,6 +533,15 @@ def test_work_counts_products_with_padding_and_each_operand_once() -> None:
     assert work.bytes_moved == 4 * (2 * 4 * 64 + 6 * 2 * 9 + 6 + 2 * 6 * 64)
 
 
+def test_work_of_a_linear_layer_is_that_of_its_product() -> None:
+    x, w, b = tensors((5, 7), (3, 7), (3,))
+    for inputs in ([x, w], [x, w, b]):
+        op = op_on("linear", inputs)
+        work = kind_of(op).work(op, inputs, infer_output(op, inputs, Role.ACTIVATION))
+        assert work.macs == 5 * 7 * 3
+        assert work.bytes_moved == 4 * (5 * 7 + 3 * 7 + 5 * 3 + 3 * (len(inputs) - 2))
+
+
 @pytest.mark.parametrize("kind", ["conv2d", "linear"])
 def test_an_absent_bias_is_a_null_pointer(kind: str) -> None:
     shapes = ((1, 1, 4, 4), (2, 1, 3, 3)) if kind == "conv2d" else ((1, 4), (2, 4))

@@ -1,4 +1,5 @@
-/* A block device and a console in memory. Its power can be made to fail after a number of blocks. */
+/* A block device and a console in memory. Its power can be made to fail after a number of blocks, and
+ * one transfer after a number of others. */
 #include "hal.h"
 #include "poet.h"
 #include "poet_math.h"
@@ -10,6 +11,7 @@
 uint8_t test_device[BLOCKS * POET_BLOCK_BYTES];
 char test_console[CONSOLE_BYTES];
 uint32_t test_blocks_until_power_fails;
+uint32_t test_transfers_until_one_fails;
 
 static uint32_t console_used;
 static int last_status;
@@ -21,6 +23,7 @@ void test_device_reset(void)
     memset(poet_arena, 0, POET_ARENA_BYTES);
     console_used = 0u;
     test_blocks_until_power_fails = UINT32_MAX;
+    test_transfers_until_one_fails = UINT32_MAX;
 }
 
 void poet_hal_console_write(const char *text, uint32_t bytes)
@@ -43,7 +46,7 @@ static int is_on_device(uint32_t block, uint32_t count)
 int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
 {
     last_status = POET_ERROR_STORAGE;
-    if (is_on_device(block, count)) {
+    if (is_on_device(block, count) && test_transfers_until_one_fails-- != 0u) {
         memcpy(ram, test_device + block * POET_BLOCK_BYTES, count * POET_BLOCK_BYTES);
         last_status = POET_OK;
     }
@@ -53,7 +56,8 @@ int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
 int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
 {
     const uint8_t *source = ram;
-    last_status = is_on_device(block, count) ? POET_OK : POET_ERROR_STORAGE;
+    const int fails = test_transfers_until_one_fails-- == 0u;
+    last_status = is_on_device(block, count) && !fails ? POET_OK : POET_ERROR_STORAGE;
     for (uint32_t i = 0u; i < count && last_status == POET_OK; i++) {
         if (test_blocks_until_power_fails == 0u) {
             last_status = POET_ERROR_STORAGE;

@@ -287,6 +287,21 @@ def test_power_cut_at_every_block_leaves_a_slot_that_is_refused(
         assert status == ERROR_CRC
 
 
+@pytest.mark.parametrize(("name", "transfers"), [("x", 2), ("gradient", 1)])
+def test_no_transfer_may_fail_unnoticed(opened: ctypes.CDLL, name: str, transfers: int) -> None:
+    """Also one after which all goes well again: whole blocks and the last one are moved apart."""
+    payload = X_PAYLOAD if name == "x" else b"1234"
+    countdown = ctypes.c_uint32.in_dll(opened, "test_transfers_until_one_fails")
+    for failing in range(transfers + 1):
+        countdown.value = failing
+        written = _page_out(opened, name, payload)
+        assert written == (ERROR_STORAGE if failing < transfers else OK)
+    for failing in range(transfers + 1):
+        countdown.value = failing
+        status, _ = _page_in(opened, name, len(payload))
+        assert status == (ERROR_STORAGE if failing < transfers else OK)
+
+
 def test_gradients_are_captured_only_when_asked(opened: ctypes.CDLL) -> None:
     gradient = struct.pack("<f", -2.5)
     opened.poet_slots_begin_step(1, 0)
@@ -294,6 +309,9 @@ def test_gradients_are_captured_only_when_asked(opened: ctypes.CDLL) -> None:
     assert _page_in(opened, "gradient", 4)[0] == ERROR_SLOT
     opened.poet_slots_begin_step(2, 1)
     assert opened.poet_capture(SLOT_NUMBERS["gradient"], gradient, 4) == OK
+    assert _page_in(opened, "gradient", 4) == (OK, gradient)
+    opened.poet_slots_open(slot_offset(sample_image(), "weight") // BLOCK)
+    assert opened.poet_capture(SLOT_NUMBERS["gradient"], bytes(4), 4) == OK
     assert _page_in(opened, "gradient", 4) == (OK, gradient)
 
 

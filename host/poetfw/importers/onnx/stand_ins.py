@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import onnx
 from onnx import TensorProto, helper
 
+from poetfw.errors import ModelError
 from poetfw.importers.onnx.values import Node, Values
 from poetfw.ir import Role
 
@@ -19,7 +22,7 @@ _UNKNOWABLE = (
 def bind_stand_ins(node: Node, proto: onnx.NodeProto, values: Values) -> None:
     """Bind the float32 outputs of a node to tensors of the shapes that ONNX infers for them.
 
-    Outputs whose shape ONNX cannot tell stay unbound.
+    Outputs whose shape ONNX cannot tell, or that are larger than any tensor, stay unbound.
     """
     inputs = [name for name in node.inputs if name]
     constants = {name: values.constant_proto(name) for name in inputs if values.is_constant(name)}
@@ -36,4 +39,5 @@ def bind_stand_ins(node: Node, proto: onnx.NodeProto, values: Values) -> None:
     for name, output in outputs.items():
         shape = tuple(dimension.dim_value for dimension in output.tensor_type.shape.dim)
         if output.tensor_type.elem_type == TensorProto.FLOAT and all(size > 0 for size in shape):
-            values.bind(name, values.builder.declare(name, shape, Role.ACTIVATION))
+            with suppress(ModelError):  # the node itself is what to name
+                values.bind(name, values.builder.declare(name, shape, Role.ACTIVATION))

@@ -1,0 +1,90 @@
+"""Samples of every size: how many blocks they take, and where in them features and targets are."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from emulator.firmware_tools import (
+    BLOCK,
+    SAMPLE,
+    SAMPLE_BATCH,
+    SAMPLE_PLAN_ID,
+    TEMPLATES,
+    compile_c,
+)
+from unit.runtime.conftest import BLOCK_DEVICE
+
+SAMPLES = 9
+SLOTS = 8 * BLOCK
+
+
+def _runtime(folder: Path, x_bytes: int, y_bytes: int) -> ctypes.CDLL:
+    """The runtime with the sample project's plan, but for the size of a sample."""
+    plan = (SAMPLE / "src/generated/plan.h").read_text()
+    for name, size in (("X", x_bytes), ("Y", y_bytes)):
+        plan = re.sub(rf"(POET_{name}_BYTES) \d+u", rf"\1 {size}u", plan)
+    (folder / "plan.h").write_text(plan)
+    library = compile_c(
+        folder / "runtime.so",
+        [
+            *(BLOCK_DEVICE, SAMPLE / "src/generated/plan.c"),
+            *(TEMPLATES / "storage" / f"{name}.c" for name in ("crc32", "slots", "storage")),
+            *(TEMPLATES / "runtime" / f"{name}.c" for name in ("data", "poet_math")),
+        ],
+        [folder, *(TEMPLATES / d for d in ("runtime", "storage", "hal"))],
+        *("-shared", "-fPIC"),
+    )
+    runtime = ctypes.CDLL(str(library))
+    runtime.test_device_reset()
+    return runtime
+
+
+def _image(records: np.ndarray, record_blocks: int) -> bytes:
+    """The records, twice: to train with and held out."""
+    end = 1 + len(records) * record_blocks
+    last = end + (len(records) - 1) * record_blocks  # held-out samples are whole batches
+    header = struct.pack(
+        "<8s14I",
+        *(b"POETIMG1", 1, SAMPLE_PLAN_ID, BLOCK, last + SLOTS // BLOCK, 0, 1, 0),
+        *(1, len(records), record_blocks, end, len(records) - 1, record_blocks, last),
+    )
+    content = records.tobytes() + records[:-1].tobytes()
+    return (header + struct.pack("<I", zlib.crc32(header))).ljust(BLOCK, b"\0") + content
+
+
+@pytest.mark.parametrize(
+    ("x_bytes", "y_bytes"),
+    [(4, 4), (508, 4), (512, 4), (100, 924), (100, 1000), (1500, 36), (1024, 512), (1020, 1200)],
+)
+def test_samples_are_read_from_where_they_are(tmp_path: Path, x_bytes: int, y_bytes: int) -> None:
+    runtime = _runtime(tmp_path, x_bytes, y_bytes)
+    blocks = -(-(x_bytes + y_bytes) // BLOCK)
+    rng = np.random.default_rng(1)
+    records = rng.integers(0, 256, (SAMPLES, blocks * BLOCK), np.uint8)
+    device = (ctypes.c_uint8 * (256 * BLOCK)).in_dll(runtime, "test_device")
+    header = ctypes.create_string_buffer(64)
+    for claimed, status in ((blocks, 0), (blocks + 1, -1), (blocks - 1, -1)):
+        content = _image(records, claimed)
+        memoryview(device).cast("B")[: len(content)] = content
+        assert runtime.poet_storage_open(header) == status, claimed
+    content = _image(records, blocks)
+    memoryview(device).cast("B")[: len(content)] = content
+    held_out = (ctypes.c_uint32 * 3)(1 + SAMPLES * blocks, SAMPLES - 1, blocks)
+    for batch in range((SAMPLES - 1) // SAMPLE_BATCH):
+        runtime.poet_data_select_evaluation(held_out, ctypes.c_uint32(batch))
+        rows = records[batch * SAMPLE_BATCH : (batch + 1) * SAMPLE_BATCH]
+        for name, expected in (
+            ("x", rows[:, :x_bytes]),
+            ("y", rows[:, x_bytes : x_bytes + y_bytes]),
+        ):
+            ram = np.zeros(expected.size + 64, np.uint8)
+            assert runtime[f"poet_data_load_{name}"](ram.ctypes.data_as(ctypes.c_void_p)) == 0
+            assert ram[: expected.size].tobytes() == expected.tobytes()
+            assert not ram[expected.size :].any()
