@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # poetfw: `make demo` trains a network inside an emulated nRF52840; `make test` runs every check.
 # Both set up all they need: a virtual environment, Python packages, compiler and emulator.
 

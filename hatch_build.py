@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build hook: boards, firmware templates and platformio.ini travel inside the wheel.
 
 An editable install reads them from the checkout instead, so there is one copy to edit.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's memory before and after: what order, sharing and a schedule save, step by step.
 
 Run it with

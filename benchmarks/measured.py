@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The most bytes that PyTorch has live in a training step, measured, beside what is calculated.
 
 Tensors are on PyTorch's meta device: it dispatches every op and calculates nothing, and what is

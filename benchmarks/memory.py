@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory beside the papers': NNTrainer's cases, OLLA's networks, packings with a perfect answer.
 
 Run it with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NNTrainer's memory cases (Moon et al., ICSE-SEIP 2024, Table 4 and section 5.1) beside ours.
 
 The paper gives shapes of input and label only. The layers are those of the examples it was measured

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OLLA's networks: memory of a training step in PyTorch's order and in ours, shared and placed.
 
 Run it with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hard placement instances with a known perfect answer, and how many of them are solved.
 
 An instance is cut from a full rectangle of time x address, so that its pieces fill every byte at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules: how good they are proven to be, in what time, and beside the papers' figures.
 
     python benchmarks/schedule.py           all, in about 20 minutes

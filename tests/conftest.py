@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of the whole test suite, and what it says at its end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training steps of networks by shape arithmetic alone: no kernels, no weights."""
 
 from __future__ import annotations

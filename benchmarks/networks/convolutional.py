@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutional networks as torchvision defines them, on 224 x 224 images."""
 
 from __future__ import annotations

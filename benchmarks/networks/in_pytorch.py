@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Some of the networks as PyTorch modules, to measure what the others only calculate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers on a tape: what each records in the forward pass, and what autograd keeps and runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor sharing: ops that write their output over an input which dies with them.
 
 As `poetfw` does it: an op has at most one input that its first output may be written over, and it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records a training step the way PyTorch runs it: forward, autograd's backward, then updates.
 
 Only shapes are calculated. Ops have the granularity at which PyTorch dispatches them: the backward

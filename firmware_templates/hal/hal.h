@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The whole interface to a board. Each family under hal/ implements it, and provides the entry point
  * that initialises memory and calls poet_run().
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "accuracy.h"
 
 void poet_correct_count_f32(const struct poet_correct_count *op, const float *logits,

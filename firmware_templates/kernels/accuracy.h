@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counting correct answers.
  *
  *   logits   [batch][classes]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "avg_pool2d.h"
 
 /* The part of a window that is not padding, and what its sum is divided by. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Average pooling, over windows and over whole planes, and the gradients.
  *
  *   x, dx   [planes][in_height][in_width], where planes is samples * channels

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "batch_norm.h"
 
 #include "poet_math.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Batch normalisation: inference, training and gradients.
  *
  *   x            [batch][channels][height][width], as are y, dy and dx

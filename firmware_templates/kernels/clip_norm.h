@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clipping gradients by their global norm, by PyTorch's rule.
  *
  *   gradient              [elements]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "conv2d.h"
 
 #include <stddef.h>

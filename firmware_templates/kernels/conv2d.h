@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 2-D convolution with groups, and its gradients.
  *
  *   x   [batch][in_channels][in_height][in_width]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "elementwise.h"
 
 void poet_add_f32(const struct poet_elementwise *op, const float *a, const float *b, float *y)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addition and copying, element by element. y may be the buffer of an input. */
 #ifndef POET_ELEMENTWISE_H
 #define POET_ELEMENTWISE_H

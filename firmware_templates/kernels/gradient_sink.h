@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the elements of a gradient go, each as soon as it is complete: to memory, or at once into the
  * parameter, so that the gradient never exists as a whole.
  */

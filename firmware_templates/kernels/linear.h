@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fully connected layer and its gradients.
  *
  *   x   [batch][in_features]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "max_pool2d.h"
 
 /* The part of a window along one axis that is not padding: [first, end). */

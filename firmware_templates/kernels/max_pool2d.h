@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Max pooling and its gradient.
  *
  *   x, dx   [planes][in_height][in_width], where planes is samples * channels

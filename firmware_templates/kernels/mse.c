@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mse.h"
 
 void poet_mse_forward_f32(const struct poet_mse *op, const float *prediction, const float *target,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The mean squared error over all elements, and its gradient.
  *
  *   prediction, target, dprediction   [batch][features]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "relu.h"
 
 void poet_relu_forward_f32(const struct poet_relu *op, const float *x, float *y)

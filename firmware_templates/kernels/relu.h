@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ReLU and ReLU6, forward and backward, element by element. */
 #ifndef POET_RELU_H
 #define POET_RELU_H

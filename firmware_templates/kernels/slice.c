@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "slice.h"
 
 void poet_slice_f32(const struct poet_slice *op, const float *x, float *y)

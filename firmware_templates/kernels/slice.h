@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run of positions along one axis of a tensor [outer, extent, inner], and its gradient. */
 #ifndef POET_SLICE_H
 #define POET_SLICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "softmax_cross_entropy.h"
 
 #include "poet_math.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax and cross-entropy in one: the loss of a classifier, and its gradient.
  *
  *   logits, dlogits   [batch][classes]

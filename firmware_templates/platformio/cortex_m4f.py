@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PlatformIO pre-script: the flags of a Cortex-M4 with FPU, which stock platforms do not pass."""
 
 Import("env")  # noqa: F821 (SCons puts it there)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Console lines, put together piece by piece: numbers without a printf. */
 #ifndef POET_CONSOLE_H
 #define POET_CONSOLE_H

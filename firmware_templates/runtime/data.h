@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The data set: which samples make up a batch, and how they reach the arena. */
 #ifndef POET_DATA_H
 #define POET_DATA_H

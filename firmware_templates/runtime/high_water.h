@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much of a memory area has been used: paint it, and look later where the paint is gone. */
 #ifndef POET_HIGH_WATER_H
 #define POET_HIGH_WATER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The whole run: load, train, save, evaluate, report. */
 #include "console.h"
 #include "hal.h"

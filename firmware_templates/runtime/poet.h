@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All that generated code needs, except the kernels' headers. */
 #ifndef POET_H
 #define POET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "poet_math.h"
 
 #define SIGN 0x80000000u

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Single-precision functions that give the same bits on every machine.
  *
  * Only IEEE additions, multiplications, divisions and square roots are used, each rounded on its own,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GCC would recognise these loops and replace them by calls of the very functions they make up. */
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory functions that GCC may call by itself, which a freestanding build must provide. It may call
  * memmove too, but has no reason to here: buffers never overlap. Hosted builds take them from the C
  * library and leave poet_memory.c out. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a call ended. Everything that can fail returns one of these as an int. */
 #ifndef POET_STATUS_H
 #define POET_STATUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Little-endian numbers in byte arrays. */
 #ifndef POET_BYTES_H
 #define POET_BYTES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "crc32.h"
 
 /* TABLE[i]: the CRC register after shifting out the byte i. */

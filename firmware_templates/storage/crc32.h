@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CRC-32 as in IEEE 802.3 and zlib (reflected polynomial 0xedb88320). */
 #ifndef POET_CRC32_H
 #define POET_CRC32_H

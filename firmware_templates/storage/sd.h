@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SD card in SPI mode (SD Specifications Part 1, Physical Layer Simplified Specification, chapter 7):
  * SDSC and SDHC/SDXC, blocks of 512 bytes. Every wait is bounded.
  *

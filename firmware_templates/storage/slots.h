@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slots: one place in storage for each tensor that is paged, loaded at boot or saved.
  *
  * A slot is its payload, zero padding, and a trailer in the last 16 bytes of its last block:

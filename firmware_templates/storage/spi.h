@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The SPI bus with the SD card, which the families that use sd.c implement. Mode 0, most significant bit
  * first. */
 #ifndef POET_SPI_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The storage image: numbered blocks, of which block 0 says what the others hold.
  *
  * Little endian. Block 0, the superblock:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the ops of a training step read and wrote, recorded to storage for `poetfw run --verify`. Only
  * the copy of a project that is traced has this file; the project itself does not.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedulers side by side: one model on one board, over budgets.
 
 `Comparison.cells` solves; `settle` sees to it that more RAM is never worse and POET never worse

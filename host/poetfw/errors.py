@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One class per kind of user error, each with the exit code it ends the command with.
 
 A message is a sentence that names the file or object, the place in it, what was expected and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A project that was built, and running an ELF on its storage image."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C: put off while something must not be left half done, and at once while C++ computes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a search may spend: work, which makes its answer; and time, which may only end it.
 
 Work is counted in units that do not depend on the machine or on what else it does, so the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each op of a traced training step against float64, on the inputs that the device gave it."""
 
 from __future__ import annotations

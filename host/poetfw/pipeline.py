@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way from a model to a firmware that trains it, stage by stage. Read this file first.
 
     model ──import──▶ Graph ──make_program──▶ Program ───┐

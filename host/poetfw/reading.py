@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads files that nobody vouches for: no device, none that is huge, no number without bounds."""
 
 from __future__ import annotations

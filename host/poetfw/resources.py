@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the files that are not Python live: boards, firmware templates, platformio.ini.
 
 In a checkout they are the folders at its top; in a wheel they travel in `poetfw/data`.

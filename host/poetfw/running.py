@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running what was built: on the twin or on this computer, and comparing with the references."""
 
 from __future__ import annotations

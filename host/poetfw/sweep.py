@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedulers side by side over a grid: boards x models x deadlines x budgets, in parallel.
 
 Each point of the grid is independent of the others, and what came of it is one line of the results

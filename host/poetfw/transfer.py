@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What moving bytes between RAM and storage costs, on a board and in a schedule problem."""
 
 from __future__ import annotations

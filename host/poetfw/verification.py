@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a run trained what it should have: the verdict of `poetfw run --verify`.
 
 Three questions, each with an answer that rounding cannot blur (docs/adr/0013):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads README.md and docs/ the way a reader does: code blocks, commands, inline code, links."""
 
 from __future__ import annotations

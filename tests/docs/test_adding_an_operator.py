@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/adding-an-operator.md word by word: its files, in a copy of the tree, make an operator."""
 
 from __future__ import annotations

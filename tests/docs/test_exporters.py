@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What docs/your-model.md says of PyTorch's exporters, by exporting with each."""
 
 from __future__ import annotations

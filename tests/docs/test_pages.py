@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What README.md and docs/ tell the reader to type is typed here, and what they name exists."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the emulator tests share: the sample project, the compiler, the emulator."""
 
 from __future__ import annotations

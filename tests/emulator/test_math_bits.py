@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The math gives the same bits on this computer, on an FPU, and in software floating point."""
 
 from __future__ import annotations

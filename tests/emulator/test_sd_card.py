@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SD driver against QEMU's SD card: the protocol, on cards of both addressing schemes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sample project on the nRF52840's twin: it trains, it traps, and it refuses wrong images."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs cases: `python -m fuzz --case onnx:17`, or `--format onnx --first 0 --count 100`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every format that poetfw reads: a good file of it, made anew for each case, and then changed.
 
 A maker gets a seeded random number generator and the folder the commands run in; the same seed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of values, bytes and messages, each decided by a seeded random number generator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a case through the command line, in this process, and judges what came of it."""
 
 from __future__ import annotations

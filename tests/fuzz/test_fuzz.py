@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever a file says: a clear error or a result, in bounded time and memory, and in its place.
 
 Each part is a process of its own, since memory is limited per process. A failure names its case;

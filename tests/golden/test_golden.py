@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The code poetfw writes, as plain folders to review: a refactoring changes none of it.
 
 `pytest tests/golden --update-golden` writes the folders again; the diff is then to be reviewed.

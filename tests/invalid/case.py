@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a case of bad input is, and how it is run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data sets: unknown ones, and NPZ files that are wrong in every way."""
 
 from __future__ import annotations

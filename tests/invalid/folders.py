@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Output folders that are not poetfw's, or cannot be written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Budgets, deadlines and sizes that nothing fits into."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machines without compiler or emulator, and compilers that fail."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the files of cases: networks, data sets, boards, firmware."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models: unknown ones, and ONNX files of every kind of malice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `poetfw place` reads: buffers, and the banks they prefer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedule problems, answers to replay, and the results of sweeps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of projects that are not there, damaged, or whose firmware hangs and lies."""
 
 from __future__ import annotations

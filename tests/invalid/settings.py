@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands, options, environment variables and poetfw.toml."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models, boards and folders may be called anything: it still builds, compiles and trains."""
 
 from __future__ import annotations

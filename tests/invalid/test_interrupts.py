@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C and SIGTERM end every phase at once, and leave neither children nor halves behind."""
 
 from __future__ import annotations

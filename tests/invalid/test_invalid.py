@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every bad input ends in its own clear error, in its exit code, and with nothing written."""
 
 from __future__ import annotations

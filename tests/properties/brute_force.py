@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trying every plan of a small problem."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random graphs by number, and how tests say which of them they have checked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is true of contracted problems, whatever they were contracted from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cuts cut off fractions only, and relaxations are never above what they relax."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No plan of a built-in model takes a byte more than is live at once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds for any graph: 1,000 random ones in `make test`, 10,000 in `make test-all`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs against each other, and against trying every plan."""
 
 from __future__ import annotations

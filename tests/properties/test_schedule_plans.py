@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What more RAM, less time or a damaged plan does, whatever the problem."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A project belongs to its user: PlatformIO builds it without poetfw, and without a registry."""
 
 from __future__ import annotations

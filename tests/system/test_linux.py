@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same C on this computer: every scheduler, tight budgets, sanitizers, the wheel."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole way on the nRF52840: schedule, code, PlatformIO, twin, references."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network exported from PyTorch builds, runs and verifies like a built-in one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a schedule adds to the firmware: the calls of what is computed again or paged."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the command line does not need, it does not load."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`poetfw schedule` and `poetfw place` as tools of their own, on the examples that ship."""
 
 from __future__ import annotations

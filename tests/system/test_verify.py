@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`run --verify` accepts what is right, and names the op that is not."""
 
 from __future__ import annotations

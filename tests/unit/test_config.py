@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings in poetfw.toml: which command gets which."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work decides what a search finds; the clock only when it ends too early, and then it is said."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runner of mutations on a small checkout of its own; and that no mutation of ours is stale."""
 
 from __future__ import annotations

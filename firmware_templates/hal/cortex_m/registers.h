@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory-mapped registers. */
 #ifndef POET_REGISTERS_H
 #define POET_REGISTERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reset, vectors and faults: the same on every Cortex-M with an FPU. */
 #include "console.h"
 #include "hal.h"

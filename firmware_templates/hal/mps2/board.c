@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The twin: QEMU's mps2-an386, a Cortex-M4F with a CMSDK timer and UART at 25 MHz.
  *
  * Run with -icount shift=0, which makes virtual time advance by 1 ns per instruction: a tick of the

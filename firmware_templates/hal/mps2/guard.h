@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory protection unit, set so that only the board's RAM and flash exist. */
 #ifndef POET_GUARD_H
 #define POET_GUARD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arm semihosting: services of the emulator (Arm, "Semihosting for AArch32 and AArch64", 2.0). */
 #ifndef POET_SEMIHOSTING_H
 #define POET_SEMIHOSTING_H

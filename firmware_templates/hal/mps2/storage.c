@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Block storage in the file storage.img of the emulator's working directory, by semihosting. */
 #include "hal.h"
 #include "poet.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nRF52840: clock, console, cycle counter, reset cause. Registers are those of the nRF52840 Product
  * Specification 1.7 and, for the core, of the ARMv7-M Architecture Reference Manual. */
 #include "gpio.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GPIO (nRF52840 Product Specification 1.7, section 6.9). Pins are numbered 32 * port + number, as in
  * the PSEL registers of peripherals. */
 #ifndef POET_GPIO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which pin is what. The defaults are the nRF52840-DK's: its virtual serial port, and an SD card on
  * the Arduino header's SPI pins. A pin is 32 * port + number; override any of them by -D. */
 #ifndef POET_HAL_PINS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Block storage on the SD card. Transfers are done before the call that begins them returns. */
 #include "hal.h"
 #include "poet.h"

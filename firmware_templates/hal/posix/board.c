@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* This computer. The storage is the file named by the first argument, else by POETFW_STORAGE, else
  * storage.img in the working directory. */
 #define _POSIX_C_SOURCE 200809L

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PlatformIO platform that builds with the compilers on PATH."""
 
 from platformio.public import PlatformBase

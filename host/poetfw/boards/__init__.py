@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boards as data: the typed loader of `boards/*.toml`."""
 
 from poetfw.boards.board import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What poetfw knows about a board: plain, checked values.
 
 Every figure comes from the board's TOML file and keeps the source it names there.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads `boards/<name>.toml`: pydantic checks the file, a frozen `Board` comes out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`poetfw build`: from a model to firmware."""
 
 from __future__ import annotations

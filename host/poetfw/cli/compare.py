@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`poetfw compare`: all schedulers side by side, one board, one model."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`poetfw doctor`: what this machine has and lacks."""
 
 from __future__ import annotations

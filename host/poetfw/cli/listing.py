@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`poetfw boards` and `poetfw models`: what is known."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `poetfw` command: its subcommands, and how errors become exit codes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What commands print: results on stdout, everything else on stderr."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`poetfw place`: the address allocator as a tool of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`poetfw run`: train on the twin, or on this computer."""
 
 from __future__ import annotations

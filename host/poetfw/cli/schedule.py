@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`poetfw schedule`: solve, or replay, a schedule without building anything."""
 
 from __future__ import annotations

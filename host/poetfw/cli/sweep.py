@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`poetfw sweep`: all schedulers over boards x models x deadlines x budgets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The analytic cost model: from an op's work and a board's figures to seconds and joules.
 
 It is a roofline (Williams, Waterman, Patterson, CACM 2009): an op takes as long as its arithmetic

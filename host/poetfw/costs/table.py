@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every op of a graph costs on a board."""
 
 from __future__ import annotations

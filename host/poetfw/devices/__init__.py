@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PlatformIO, compilers and emulators: the only code that starts processes."""
 
 from poetfw.devices.console import Event

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The firmware's console: lines of `@word [number] key=value …`. Every byte is untrusted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What this machine has and lacks, and the command that mends each lack."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single sources of a project, compiled to see what they come to."""
 
 from __future__ import annotations

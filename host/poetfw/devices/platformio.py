@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PlatformIO: builds the environments of a project, with or without its registry."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Child processes: started in a group of their own, and never left behind."""
 
 from __future__ import annotations

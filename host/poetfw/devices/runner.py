@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running a firmware: on a board's twin in an emulator, or natively on this computer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much RAM the firmware needs besides arena and stack, asked of the compiler."""
 
 from __future__ import annotations

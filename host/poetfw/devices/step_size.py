@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much flash the training step takes, asked of the compiler."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From plans to a C project: view models, templates, project writer, storage image."""
 
 from poetfw.firmware.lower import Lowering, lower, statement_numbers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python values as C text: literals, and comments that no model's strings can break out of."""
 
 from __future__ import annotations

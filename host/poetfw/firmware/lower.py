@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a program, its plans and its memory plan to the views that templates lay out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A project's platformio.ini: the chosen environments of the one that holds them all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The firmware project: rendered in memory first, then written as a whole."""
 
 from __future__ import annotations

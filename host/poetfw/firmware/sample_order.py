@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order in which the firmware visits training samples, as `runtime/data.c` computes it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slots: the places in storage that hold one tensor each."""
 
 from __future__ import annotations

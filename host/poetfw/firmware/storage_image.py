@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The storage image: initial weights, data set and the run's request, as blocks."""
 
 from __future__ import annotations

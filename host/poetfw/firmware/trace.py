@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tracing a training step: the device records what each op read and wrote.
 
 What is traced is a copy of the project as it lies in its folder, with the same kernels, addresses

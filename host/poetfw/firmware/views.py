@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The typed values that templates lay out. Every text in them is already safe C."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What users bring: data sets and ONNX models."""
 
 from poetfw.importers.dataset import BUILT_IN, DataSet, load_data

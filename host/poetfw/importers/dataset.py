@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data sets: the built-in digits and NPZ files, checked against the model they are to train."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The handwritten digits that travel with scikit-learn: 1,797 real images of 8 x 8 pixels.
 
 They are the test part of the UCI "Optical Recognition of Handwritten Digits" data set (Alpaydin

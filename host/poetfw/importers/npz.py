@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads arrays from an NPZ file that nobody vouches for.
 
 `numpy.load` believes what a file declares: a few bytes can claim an array of terabytes, or a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which samples are held out for testing."""
 
 from __future__ import annotations

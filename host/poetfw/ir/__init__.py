@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The typed intermediate representation: tensors, ops and graphs."""
 
 from poetfw.ir.graph import Attribute, Dtype, Graph, Op, Role, Tensor

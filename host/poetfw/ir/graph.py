@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors, ops and graphs: immutable values that every later stage reads.
 
 A graph is a list of ops in an order in which they can run. Every tensor has at most one producer

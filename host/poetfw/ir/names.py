@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that nothing else has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixed addresses for every buffer."""
 
 from poetfw.memory.bounds import lower_bound

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placing buffers in the banks they prefer, where that costs no height.
 
 A microcontroller's RAM is often several banks, which a DMA engine and the processor use without

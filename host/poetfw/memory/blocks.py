@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which buffers may replace each other, byte for byte, at one moment: those of equal size.
 
 Few buffers are rarely as large together as few others by accident. The doubt about a block is how

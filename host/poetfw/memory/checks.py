@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a placement problem must fulfil before anyone tries to solve it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fullest moments first: a search for placements that are difficult in few sections only.
 
 Core. A training step is full where its forward pass ends, and anything but full elsewhere. Its core

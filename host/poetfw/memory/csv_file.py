@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placement problems and answers as CSV files, and the answer as a JSON document.
 
 Columns `id,lower,upper,size[,alignment][,offset][,bank]` in any order; time intervals are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Greedy placement: one buffer after the other at the lowest address free over its whole life."""
 
 from __future__ import annotations

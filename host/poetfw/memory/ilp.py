@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The placement problem as an integer program, for what search leaves open.
 
 The program is that of OLLA (Steiner et al., 2022, eq. 15): an address per buffer, and for any two

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Place buffers in one arena as low as possible.
 
 Greedy orders come first: they reach the lower bound on most plans. Buffers that would have to fill

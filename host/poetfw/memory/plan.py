@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory plan: an address in the arena for every stay of every tensor in RAM."""
 
 from __future__ import annotations

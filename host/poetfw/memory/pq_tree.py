@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All orders of some items that keep given sets of them together, as one tree.
 
 A PQ-tree (Booth and Lueker, 1976) stands for a set of orders of its leaves: the children of a node

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The placement problem and its answer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Restarts of a search: with what to try first, where to look, and for how long."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exhaustive search for a placement within a capacity, for instances no heuristic places.
 
 State. Time is a row of sections (see `sections`); `floors[s]` is the address below which section s

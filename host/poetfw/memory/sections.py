@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time reduced to what matters for placement: the moments at which most is live."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Search for a placement without a gap, for buffers that fill the arena at every moment.
 
 Blocks. Where nothing may be wasted, whatever ends at a moment must be replaced, byte for byte, by

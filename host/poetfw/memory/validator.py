@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two judges of a placement, written independently of the allocator and of each other.
 
 `validate_placement` compares every pair of buffers and is the authority. `validate_by_sweep`

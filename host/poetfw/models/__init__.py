@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The built-in models, and what a model is."""
 
 from poetfw.models.builder import GraphBuilder, TooManyOpsError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """BERT for classifying sequences: Devlin, Chang, Lee, Toutanova, NAACL 2019, section 3.
 
 The network of the authors' release and of Hugging Face's `BertForSequenceClassification`, with its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds an inference graph op by op; output shapes follow from the operators' shape rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers with weights that are drawn when they are read, for the built-in models.
 
 Convolution and linear weights are drawn by one rule for the whole network, He's unless another is

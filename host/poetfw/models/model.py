@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model ready to be trained: its inference graph, initial weights, loss and settings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-18 for CIFAR-10: He, Zhang, Ren, Sun, CVPR 2016, table 1.
 
 As is usual for 32 x 32 images, a 3 x 3 convolution of stride 1 replaces the stem of 7 x 7 and its

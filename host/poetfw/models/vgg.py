@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VGG-16 for CIFAR-10: Simonyan and Zisserman, ICLR 2015, table 1, column D.
 
 As is usual for 32 x 32 images, each convolution is followed by batch normalisation, and one linear

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Initial weights: arrays that are there already, or draws that wait until somebody reads one.
 
 A network that is only scheduled never needs its weights, and those of a large one take seconds

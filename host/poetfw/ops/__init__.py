@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators, one file per family. Importing the package registers those of all its files."""
 
 from importlib import import_module

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counting correct answers: the metric of a classifier in evaluation."""
 
 from __future__ import annotations

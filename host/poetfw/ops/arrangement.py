@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that put elements elsewhere: transposing, and taking a slice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Average pooling, over windows and over whole images, and the gradients."""
 
 from __future__ import annotations

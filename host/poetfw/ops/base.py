@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an operator is: shape rule, gradient rule, reference, work, and its C kernel.
 
 Adding an operator takes one file in this folder, which registers its kinds, and one C file with its

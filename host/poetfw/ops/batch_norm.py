@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch normalisation (Ioffe and Szegedy, 2015): inference, training and gradients.
 
 A model holds the inference form, `batch_norm`. In training it becomes three ops:

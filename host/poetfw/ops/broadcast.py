@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adding one tensor to every part of a larger one, and the sum that is its gradient."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clipping gradients by their global norm, by PyTorch's `torch.nn.utils.clip_grad_norm_`.
 
 One `square_sum` adds to the result of the one before, so that the order of addition is the graph's,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """2-D convolution (cross-correlation, as in every framework), with groups, and its gradients.
 
 y[n,o,i,j] = b[o] + Σ w[o,c,u,v] · x[n, c₀+c, i·stride+u-padding, j·stride+v-padding], where c runs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that look at each element once: addition and reshaping, and what all such ops share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looking up rows of a table: y[..., :] = table[ids[...], :].
 
 An id outside the table gives a row of zeros and adds to no gradient.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Gaussian error linear unit, exactly: with erf, as in BERT, not its tanh approximation.
 
 gelu(x) = x · Φ(x) with Φ(x) = (1 + erf(x / √2)) / 2 (Hendrycks and Gimpel, 2016, section 2).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What operators without a C kernel share whose inputs and output have one shape."""
 
 from __future__ import annotations

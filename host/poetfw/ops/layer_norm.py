@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layer normalisation over the last axis (Ba, Kiros, Hinton, 2016): inference, training, gradients.
 
 A model holds the inference form, `layer_norm`. In training it becomes two ops, so that the schedule

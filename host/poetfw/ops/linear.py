@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fully connected layer, y[n,o] = b[o] + Σ_f x[n,f] · w[o,f], and its gradients."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loading a batch from storage: the ops that a training or evaluation step starts with.
 
 The firmware's runtime provides both functions; they are no kernels, so their `source` is empty.

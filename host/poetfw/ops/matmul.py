@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batched matrix products, y = op(a) · op(b), where op transposes the last two axes or does not.
 
 With the transpositions as attributes, both gradients are matrix products again, and nothing has to

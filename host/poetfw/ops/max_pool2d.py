@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Max pooling. The gradient finds the maxima again, so no indices need to be kept."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mean squared error over all elements: a loss, and in evaluation a metric."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The product of two tensors, element by element: what gates are made of."""
 
 from __future__ import annotations

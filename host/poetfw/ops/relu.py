@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ReLU and ReLU6. Both gradients are taken from the output, so the input need not be kept."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far float32 may lie from exact arithmetic: what the operators' error bounds are made of.
 
 The formulas are those of N. J. Higham, "Accuracy and Stability of Numerical Algorithms" (2nd ed.,

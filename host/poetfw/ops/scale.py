@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Multiplication by a constant."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax over the last axis; its gradient is taken from the output."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax and cross-entropy in one, the loss of a classifier.
 
 loss = 1/N Σ_n (log Σ_k exp(x[n,k]) - x[n,label[n]]), computed relative to each row's maximum.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The window that convolution and pooling slide over an image, and NumPy views through it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a build decides before anything is rendered: model, problem, budget, plan and addresses."""
 
 from poetfw.planning.budget import arena_budget, plan_within, with_lower_peak

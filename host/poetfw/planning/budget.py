@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The budget of the arena, the best plan within it, and what is said where there is none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which model is trained, by which optimizer, and the program that follows from that."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The held-out samples, as batches that a device evaluates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan: when each op of the training and the evaluation step runs, and where buffers lie."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a graph on a board to the problem that schedulers solve."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables and pictures of what was planned."""
 
 from poetfw.report.pictures import draw_pictures

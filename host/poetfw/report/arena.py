@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arena over the steps of a plan: what lies where, how long, and what it holds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all pictures have in common: colours, plain text, and files of the same bytes every time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of a plan: when each op runs and its output is in RAM, and the arena over time."""
 
 from __future__ import annotations

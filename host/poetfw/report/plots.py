@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plots of many schedules: lines in panels side by side."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stage files: every value between two stages, as JSON in the project folder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a build came to: the figures that `poetfw build` shows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When to compute, recompute and page: the schedule that trains within the budget."""
 
 from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POET's Algorithm 1 as published: the reference that the compact formulation is held against.
 
 S. Patil, P. Jain, P. Dutta, I. Stoica, J. Gonzalez, "POET: Training Neural Networks on Tiny Devices

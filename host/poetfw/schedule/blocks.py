@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The block relaxation: the compact program with many stages seen as one, to bound large problems.
 
 A block is a run of consecutive stages. Of the compact program's solution, block B from stage a to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What no schedule can go below: the smallest budget, and the shortest time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compact formulation: POET's schedule with one variable where Algorithm 1 has many.
 
 Stage t computes node t for the first time. Before that it may *produce* earlier nodes' tensors, in

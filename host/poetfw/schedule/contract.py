@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A smaller problem, whose schedules are schedules of the whole.
 
 Two things make a problem smaller. Its *smallest tensors*, such as batch statistics and losses, are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Made-up problems: random ones to test schedulers with, and training steps of plain CNNs."""
 
 from __future__ import annotations

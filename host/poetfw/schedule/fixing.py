@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a known plan rules out of better ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HiGHS with its work counted: it ends where the work does, wherever a clock stands then.
 
 HiGHS asks at certain points of a search whether to go on, as often on a busy computer as alone.

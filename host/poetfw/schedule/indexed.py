@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A schedule problem as integers and arrays: what plans and formulations are written in."""
 
 from __future__ import annotations

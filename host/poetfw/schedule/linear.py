@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear relaxations that grow row by row, and what their multipliers prove.
 
 cvxpy has no way to add rows to a program that is solved already, nor to start from the basis of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mixed-integer programs: a sparse builder, and their solution by cvxpy.
 
 cvxpy sees one vector of variables and two sparse matrices, so it has nothing to canonicalise; it

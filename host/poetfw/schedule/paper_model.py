@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A problem as POET's paper models it, in place of the truer one that devices are scheduled with.
 
 What Patil et al. (ICML 2022, sections 4 and 5) leave out: paging takes energy but no time, and

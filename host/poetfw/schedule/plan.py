@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From what each stage produces to the linear execution plan (POET, Algorithm 2)."""
 
 from __future__ import annotations

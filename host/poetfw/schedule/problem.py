@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schedule problem and its answer: plain values that need neither a board nor a model."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedule problems and answers as JSON files, read strictly."""
 
 from __future__ import annotations

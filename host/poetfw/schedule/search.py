@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the programs are used: what to start from, what to solve first, when to stop."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The oracle: replays any plan step by step and refuses it at the first illegal one.
 
 Written from the meaning of the steps alone and independent of every scheduler, so that no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a problem to a schedule, by the name of a scheduler."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of a problem with what is known beyond their rows: cuts, and a plan to improve on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When each step of a plan runs: the core and one storage channel.
 
 Without overlap the core waits for every transfer. With it, a page-in or page-out step only begins a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transfer planner (POET, section 5.5): move transfers to where they hide behind computing.
 
 A plan fixes what is paged. Where storage and core work at once, when a page-in begins and how long

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a schedule problem makes sense, said in terms of the node that does not."""
 
 from __future__ import annotations

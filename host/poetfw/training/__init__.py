@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a model to its training step, and the reference that runs it on this computer."""
 
 from poetfw.training.freezing import matching_parameters

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frozen layers: which parameters a training step leaves as they are."""
 
 from __future__ import annotations

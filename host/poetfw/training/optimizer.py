@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The optimizer's settings: stochastic gradient descent with momentum, weight decay, clipping."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a model to the program a device runs: the training step and the evaluation step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference executor: the program on NumPy arrays, to compare a device's run with."""
 
 from __future__ import annotations

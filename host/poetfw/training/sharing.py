@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor sharing: which op may write its output over an input (NNTrainer's modify-view).
 
 Moon et al., "A New Frontier of AI: On-Device AI Training and Personalization", ICSE-SEIP 2024,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read-only views: reshapes and slices that need no bytes of their own.
 
 A slice that is a run of its input's bytes is a window on it (NNTrainer's read-only view: Moon et

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the CRC-32 of the bits of each math function over bit patterns spread over all floats. */
 #include "console.h"
 #include "crc32.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and reads an SD card through storage/sd.c on QEMU's lm3s6965evb, whose card hangs on a PL022.
  *
  * The host has filled blocks [200, 216) with the pattern; this fills block 3, [100, 116) and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Side by side: POET is never worse than another method, and more RAM is never worse."""
 
 from __future__ import annotations

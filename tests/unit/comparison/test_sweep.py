@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grid, its results file, and the plots, without solving anything dear."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The storage image byte by byte, read as its documentation says and not as it is written."""
 
 from __future__ import annotations

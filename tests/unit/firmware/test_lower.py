@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From plans to statements: what is called, and what needs no call."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks exported by PyTorch, by both of its exporters, in both modes."""
 
 import warnings

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles the kernels for this computer and runs one the way generated code would call it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Error bounds are not too tight for a right kernel, nor wide enough for a wrong one.
 
 That they hold is checked by `run_kernel` itself, in every test of kernels; here over magnitudes,

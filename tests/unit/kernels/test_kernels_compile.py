@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels compile without a warning for every target, and run clean under sanitizers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every C kernel against its operator's NumPy reference, over drawn shapes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The greedy placement beside one that tries every address."""
 
 from __future__ import annotations

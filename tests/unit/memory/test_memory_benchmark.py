@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory benchmark: its runner, and what it takes as shareable."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NNTrainer's published cases: never more RAM than its authors calculate; what an LSTM shares."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark's networks beside PyTorch itself, and its model of the caching allocator."""
 
 from __future__ import annotations

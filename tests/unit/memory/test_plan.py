@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory plans: stays, sharing in place, and what is never free."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The networks of the scheduling literature, against PyTorch built from the same weights."""
 
 from __future__ import annotations

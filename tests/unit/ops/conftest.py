@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tape that runs what is emitted at once: forward, backward and every op's shape rule."""
 
 from __future__ import annotations

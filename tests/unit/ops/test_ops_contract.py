@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What operators refuse, what they declare, and what their work and bindings say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outputs and gradients of every operator against PyTorch's, which calculates in float64."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which texts of a figure lie over each other, or are cut off."""
 
 from __future__ import annotations

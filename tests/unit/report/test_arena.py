@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of the arena: what it shows, and that it stays small and legible."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of the schedule: when ops run, and their outputs are in RAM."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plots of many schedules: a scheduler looks the same in each, and what has no plan is marked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A block device and a console in memory. Its power can be made to fail after a number of blocks, and
  * one transfer after a number of others. */
 #include "hal.h"

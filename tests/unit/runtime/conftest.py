@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runtime as a shared library on this computer, over a block device in memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* High-water marks on this computer's own stack, of which a part is declared to be the firmware's. */
 #include "hal.h"
 #include "high_water.h"

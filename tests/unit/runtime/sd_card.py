@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An SD card in SPI mode, byte by byte: it notes every misuse, and can fail in every way.
 
 Written from the SD Physical Layer Simplified Specification, chapter 7, not from the driver.
@@ -114,6 +115,10 @@ class Card:
         """The host sets its clock."""
         self._require(0 < hz <= (25_000_000 if self._ready else 400_000), f"a clock of {hz} Hz")
         self._hz = hz
+
+    @property
+    def is_selected(self) -> bool:
+        return self._selected
 
     def select(self, selected: bool) -> None:
         """The host drives the chip select."""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The SPI bus as calls out of the library: what is at the other end is the test's. */
 #include "spi.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """High-water marks: exactly what was used, of a stack and of an arena."""
 
 from __future__ import annotations

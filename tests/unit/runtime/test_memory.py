@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory functions of a freestanding build, beside Python's bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The math functions against NumPy in double precision."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples of every size: how many blocks they take, and where in them features and targets are."""
 
 from __future__ import annotations

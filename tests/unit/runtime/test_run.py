@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sample project as a program of this computer, step by step beside what it should do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SD driver, compiled for this computer, against a strict card that can fail in every way."""
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Driver:
         began_s = self.card.time_s
         status: int = self._library[name](*arguments)
         assert self.card.misuse == []
+        assert not self.card.is_selected  # others may be on the bus
         assert self.card.time_s - began_s < LONGEST_S
         return status
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Superblock, slots, CRC, sample order and data loading, on a block device in memory."""
 
 from __future__ import annotations

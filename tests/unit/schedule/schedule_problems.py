@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small problems that the tests of schedules share."""
 
 from __future__ import annotations

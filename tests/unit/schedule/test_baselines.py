@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The published methods: legal plans or a reason, and what their papers promise."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compact formulation at the edges of what is feasible, on problems small enough to see why."""
 
 from __future__ import annotations

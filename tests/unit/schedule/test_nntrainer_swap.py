@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NNTrainer's swap modes: what is paged, when it is back, and what memory that takes."""
 
 from __future__ import annotations

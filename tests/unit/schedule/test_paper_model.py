@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What POET's paper leaves out of a problem, and what it keeps."""
 
 from __future__ import annotations

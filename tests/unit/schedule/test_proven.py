@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a search concludes from what programs prove."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Algorithm 1 against POET's published program, on the network "linear" that is published with it.
 
 The program here is written from the public code of POET (its PuLP formulation), not from ours, with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slot cuts say only of what is live in a slot that it must fit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clipping by the global norm: what waits for what, and what it does to the gradients."""
 
 from __future__ import annotations

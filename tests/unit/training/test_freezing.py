@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frozen parameters: which they are, and what a step no longer does and keeps for them."""
 
 from __future__ import annotations

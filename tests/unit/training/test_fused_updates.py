@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients that are applied without being stored: where, in which order, and to which bits."""
 
 from __future__ import annotations
@@ -135,6 +136,17 @@ def test_a_gradient_of_two_parameters_is_stored() -> None:
     reference.step(np.ones((1, 3)), np.zeros((1, 4)))
     np.testing.assert_array_equal(reference.persistent["p"], reference.persistent["q"])
     assert (reference.persistent["p"] < 1).all()
+
+
+def test_a_gradient_that_is_added_to_another_is_stored() -> None:
+    """The gradient of p + q is q's alone, but p's is the sum of it and of another."""
+    builder = GraphBuilder("added", "x", (1, 3))
+    p, q = (builder.parameter(name, np.ones((3, 3), np.float32)) for name in "pq")
+    hidden = builder.op("linear", "hidden", (builder.input, builder.op("add", "w", (p, q))))
+    graph, _ = builder.build(builder.op("linear", "y", (hidden, p)))
+    program = make_program(graph, "mse", Sgd())
+    assert not fused(program)
+    assert program.parameter_gradients.keys() == {"p", "q"}
 
 
 def test_a_weight_that_is_used_twice_is_updated_once() -> None:

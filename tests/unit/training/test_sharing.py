@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which input an op may be written over."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views in front of activations, and windows: the same training, with buffers less."""
 
 from __future__ import annotations

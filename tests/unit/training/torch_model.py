@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model graph run and trained by PyTorch, written apart from poetfw's operators."""
 
 from __future__ import annotations

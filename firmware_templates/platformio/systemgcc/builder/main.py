@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SCons script: compiler, flags, outputs and targets of one environment."""
 
 from SCons.Script import AlwaysBuild, Builder, Default, DefaultEnvironment

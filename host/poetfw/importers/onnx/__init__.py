@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX files as models."""
 
 from poetfw.importers.onnx.importer import import_onnx

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads an ONNX file that nobody vouches for, and the weights stored beside it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch norm that an exporter has folded into the layer before it: it is gone from the file."""
 
 from __future__ import annotations

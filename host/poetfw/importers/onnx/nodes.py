@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One rule per ONNX operator: how it is said in poetfw's own operators.
 
 A rule returns the name of the tensor that the node's first output stands for, or None where it

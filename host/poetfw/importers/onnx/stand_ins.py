@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stand-ins for the outputs of nodes that cannot be trained: what is behind them is judged too."""
 
 from __future__ import annotations

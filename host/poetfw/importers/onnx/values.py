@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the names in an ONNX graph stand for while it is translated."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order of ops that needs the least memory."""
 
 from poetfw.memory.ordering.order import order_ops

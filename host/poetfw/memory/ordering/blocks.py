@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sequences of ops as single steps of a search, with what they do to the live bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What no order can undercut."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ordering problem as an integer program over the lifetimes of tensors (OLLA, eq. 14)."""
 
 from __future__ import annotations

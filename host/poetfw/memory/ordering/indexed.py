@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ordering problem as integers and bit masks: what the searches are written in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Order ops for the lowest peak: search between the lower bound and the best known order."""
 
 from __future__ import annotations

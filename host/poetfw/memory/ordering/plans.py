@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of a finished execution plan in a better order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ordering problem: ops, the tensors between them, and the answer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Search for an order whose peak stays within a number of bytes.
 
 A state is a set of ops that have run, closed under predecessors; the bytes live after it depend on

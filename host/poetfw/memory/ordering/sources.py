@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ordering problems of graphs and of schedule problems, and graphs in a new order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AutoSwap: page by a score of how long and how large a tensor waits.
 
 J. Zhang et al., "Efficient Memory Management for GPU-based Deep Learning Systems", 2019, section on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capuchin: page what has time to move, compute the rest again where that saves most per second.
 
 X. Peng et al., "Capuchin: Tensor-based GPU Memory Management for Deep Learning", ASPLOS 2020, its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training step as a chain of segments: what methods for chains work on."""
 
 from __future__ import annotations

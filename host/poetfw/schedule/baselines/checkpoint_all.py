@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keep every tensor until its last use: what training does without a schedule."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chen et al.: segments of about b bytes, with b chosen for the budget.
 
 T. Chen, B. Xu, C. Zhang, C. Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chen et al.: √n segments, each computed again as a whole.
 
 T. Chen, B. Xu, C. Zhang, C. Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016,

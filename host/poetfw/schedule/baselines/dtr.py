@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dynamic tensor rematerialization: evict when RAM runs out, compute again when it is read.
 
 M. Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021: the greedy algorithm of section 2

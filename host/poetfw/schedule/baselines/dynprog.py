@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DynProg: which tensors to page so that compute waits least, by dynamic programming.
 
 O. Beaumont, L. Eyraud-Dubois, A. Shilova, "Optimal GPU-CPU Offloading Strategies for Deep Neural

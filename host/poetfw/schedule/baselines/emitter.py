@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write a plan as decisions: compute this, drop that, page the other; the rest follows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Page out what is wanted latest: Belady's rule, applied to tensors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Greedy offloading: page what waits longest until the rest fits.
 
 O. Beaumont, L. Eyraud-Dubois, A. Shilova, "Optimal GPU-CPU Offloading Strategies for Deep Neural

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Revolve: binomial checkpointing of a chain.
 
 A. Griewank, A. Walther, "Algorithm 799: Revolve", ACM TOMS 26(1), 2000. With s checkpoints, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NNTrainer's swap modes: page between uses, by the order of execution alone.
 
 J. J. Moon et al., "A New Frontier of AI: On-Device AI Training and Personalization", ICSE-SEIP

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What methods that only page have in common: what may be paged, what it saves, what it delays.
 
 Model and lower bound of O. Beaumont, L. Eyraud-Dubois, A. Shilova, "Optimal GPU-CPU Offloading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two passes of a training step, and the tensors that wait in between."""
 
 from __future__ import annotations

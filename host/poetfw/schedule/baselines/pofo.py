@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POFO: offload and recompute on a chain, by dynamic programming.
 
 O. Beaumont, L. Eyraud-Dubois, A. Shilova, "Efficient Combination of Rematerialization and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The published methods by name, each a function from a problem to a plan."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLMS: page along the edges that span the longest distance.
 
 T. D. Le, H. Imai, Y. Negishi, K. Kawachiya, "TFLMS: Large Model Support in TensorFlow by Graph

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vDNN: page what convolutions read.
 
 M. Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network

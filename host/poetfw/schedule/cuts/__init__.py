@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Valid inequalities that the compact program's rows do not imply for fractions.
 
 Its linear relaxation is weak: a sliver of a tensor allows a sliver of a recomputation in every

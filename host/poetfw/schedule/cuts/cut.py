@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A linear inequality, and where a program says what is in RAM."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lineage cuts: whatever is in RAM descends from something that was kept, paged in or made since.
 
 Let tensor k be read in period t: V is 1 where a node first computed in t reads it, or R[t,v] where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Knapsacks, and their cuts by mixed-integer rounding.
 
 A knapsack says that tensors live at one moment fit: Σ a_i y_i ≤ b, with sizes a_i and b whole

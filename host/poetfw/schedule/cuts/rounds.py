@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Separation in rounds: solve the relaxation, add the cuts that its solution violates, again."""
 
 from __future__ import annotations

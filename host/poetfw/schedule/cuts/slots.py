@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slot cuts: what RAM must hold while a stage produces a node, rounded.
 
 While stage t produces node k ≤ t (its slot k), let y_i be 1 if tensor i is live then, else 0: the

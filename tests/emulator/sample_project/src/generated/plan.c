@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "poet.h"
 
 _Alignas(POET_ARENA_ALIGNMENT) uint8_t poet_arena[POET_ARENA_BYTES];

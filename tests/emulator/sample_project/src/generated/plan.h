@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan written by hand, small but with all that a generated one has: a weight trained by gradient
  * descent on y = 3x, an activation that is paged out, overwritten and paged in, a captured gradient.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Defects that tests build in on purpose:
  *   SAMPLE_OVERRUN         writes one byte past the end of the board's RAM
  *   SAMPLE_OVERFLOW        uses more stack than there is
