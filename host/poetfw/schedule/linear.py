@@ -2,7 +2,7 @@
 """Linear relaxations that grow row by row, and what their multipliers prove.
 
 cvxpy has no way to add rows to a program that is solved already, nor to start from the basis of
-the last solution, which is what makes adding cuts cheap; so this speaks to HiGHS itself (ADR 0014).
+the last solution, which is what makes adding cuts cheap; so this speaks to HiGHS itself (ADR 0015).
 
 What a relaxation proves does not rest on the solver: any multipliers y of its rows, of the right
 signs, give a bound, by a sum that is made here. With A x between l and u row by row and 0 ≤ x ≤ b,
