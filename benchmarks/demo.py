@@ -105,6 +105,7 @@ def main() -> None:
         )
         print(f"| {stage.name} | {stage.arena_bytes:,} | {over:,} | {share:.1%} |")
     if options.pictures is not None:
+        options.pictures.mkdir(parents=True, exist_ok=True)
         (options.pictures / "before-after.png").write_bytes(before_and_after(build))
         for name in FROM_PROJECT:
             (options.pictures / name).write_bytes(build.project.files[name])

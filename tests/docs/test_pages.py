@@ -252,12 +252,15 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def options_of_others() -> set[str]:
-    """The options of the benchmarks and of the test suite."""
+    """The options of the benchmarks, of the test suite, and of what runs the mutations."""
     sources = [*(REPOSITORY / "benchmarks").rglob("*.py"), REPOSITORY / "tests/conftest.py"]
+    sources.append(REPOSITORY / "tests/mutants/run.py")
     return {
         flag
         for source in sources
-        for flag in re.findall(r'(?:add_argument|addoption)\(\s*"(--[\w-]+)"', source.read_text())
+        for flag in re.findall(
+            r'(?:add_argument|addoption|option)\(\s*"(--[\w-]+)"', source.read_text()
+        )
     }
 
 

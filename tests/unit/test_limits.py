@@ -84,7 +84,7 @@ def test_the_clock_is_not_asked_where_work_decides() -> None:
     assert not work.is_left()
 
 
-@pytest.mark.parametrize("units", [0.02, 0.2])
+@pytest.mark.parametrize("units", [0.02, 0.1])
 def test_the_same_work_finds_the_same_schedule_on_any_clock(units: float) -> None:
     problem = with_ram_fraction(training_chain(4), 0.5)
     answers = []

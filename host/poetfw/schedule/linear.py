@@ -20,9 +20,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from poetfw.limits import Work
 from poetfw.schedule.cuts.cut import Cut
@@ -80,7 +80,9 @@ class Relaxation:
         self._highs.add_rows(self._rows(cuts), bounds, np.full(len(cuts), math.inf))
         self.cuts += cuts
 
-    def _rows(self, cuts: Sequence[Cut]) -> csr_array:
+    def _rows(self, cuts: Sequence[Cut]) -> Any:
+        from scipy.sparse import csr_array  # slow to import
+
         starts = np.cumsum([0, *(len(cut.terms) for cut in cuts)], dtype=np.int32)
         columns = np.array([x for cut in cuts for x, _ in cut.terms], dtype=np.int32)
         values = np.array([a for cut in cuts for _, a in cut.terms], dtype=float)
