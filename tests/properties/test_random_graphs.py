@@ -43,7 +43,7 @@ ROUNDING = 1e-6
 Record = Callable[[str, object], None]
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS, quick=1_000, size=100))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS, quick=400, size=100))
 def test_plans_of_any_graph(numbers: range, record_property: Record) -> None:
     for number in numbers:
         problem = random_graph(number)

@@ -66,7 +66,9 @@ def test_every_schedule_trains_to_the_same_bits(
     assert trained_slots(tmp_path) == weights
 
 
-@pytest.mark.parametrize("model", ["mlp", "lenet5", "resnet8"])
+@pytest.mark.parametrize(
+    "model", ["mlp", "lenet5", pytest.param("resnet8", marks=pytest.mark.slow)]
+)
 def test_built_in_models_train_and_verify(tmp_path: Path, model: str) -> None:
     succeed("build", "--board", "linux", "--model", model, "--batch", "4", cwd=tmp_path)
     run = succeed("run", "--board", "linux", "--steps", "3", "--verify", cwd=tmp_path)

@@ -99,7 +99,7 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.emulator
 @needs_twin
-@pytest.mark.parametrize(("batch", "windows"), [(1, 2), (4, 0)])
+@pytest.mark.parametrize(("batch", "windows"), [(1, 2), pytest.param(4, 0, marks=pytest.mark.slow)])
 def test_slices_are_windows_where_they_lie_in_one_piece(
     gated: Path, batch: int, windows: int
 ) -> None:

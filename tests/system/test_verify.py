@@ -81,7 +81,13 @@ BROKEN: dict[str, tuple[Edit, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize(
+    "what",
+    [
+        name if number < 2 else pytest.param(name, marks=pytest.mark.slow)
+        for number, name in enumerate(BROKEN)
+    ],
+)
 def test_a_broken_kernel_is_named(tmp_path: Path, what: str) -> None:
     edit, kind = BROKEN[what]
     project = build(tmp_path)
