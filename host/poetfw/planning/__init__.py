@@ -4,7 +4,6 @@
 from poetfw.planning.budget import arena_budget, plan_within, with_lower_peak
 from poetfw.planning.choices import (
     check_kernels,
-    choose_optimizer,
     derive_program,
     frozen_parameters,
     load_model,
@@ -20,15 +19,13 @@ from poetfw.planning.plans import (
     unscheduled_peak_bytes,
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
-from poetfw.planning.settings import DEFAULT_DATA, BuildSettings
+from poetfw.planning.settings import BuildSettings
 
 __all__ = [
-    "DEFAULT_DATA",
     "BuildSettings",
     "Plan",
     "arena_budget",
     "check_kernels",
-    "choose_optimizer",
     "derive_program",
     "frozen_parameters",
     "held_out_batches",

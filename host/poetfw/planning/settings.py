@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
 from poetfw.models import DEFAULT_MODEL
 
-DEFAULT_DATA = "digits"
-
 
 @dataclass(frozen=True)
 class BuildSettings:
@@ -33,7 +31,7 @@ class BuildSettings:
 
     board: str
     model: str = DEFAULT_MODEL
-    data: str = DEFAULT_DATA
+    data: str = "digits"
     batch: int = 32
     ram_bytes: int | None = None
     deadline_s: float | None = None
