@@ -2,11 +2,11 @@
 """The built-in data set: 1,797 real images of handwritten digits, 8 x 8 pixels each.
 
 They are the test part of the UCI "Optical Recognition of Handwritten Digits" data set (Alpaydin
-and Kaynak, 1998; CC BY 4.0; doi:10.24432/C50P49), as it comes with scikit-learn. Pixels from 0 to 16 become 0 to 2, which gives them a variance near 1 and leaves
-the background 0, as convolution's padding is. A model with a larger input gets the same images
-enlarged: every pixel becomes k x k pixels, with k as large as fits, the rest is a border of
-background, and each channel is the same image. That stands in for data of that size; it holds no
-more detail.
+and Kaynak, 1998; CC BY 4.0; doi:10.24432/C50P49), as it comes with scikit-learn. Pixels from 0 to
+16 become 0 to 2, which gives them a variance near 1 and leaves the background 0, as convolution's
+padding is. A model with a larger input gets the same images enlarged: every pixel becomes k x k
+pixels, with k as large as fits, the rest is a border of background, and each channel is the same
+image. That stands in for data of that size; it holds no more detail.
 """
 
 from __future__ import annotations

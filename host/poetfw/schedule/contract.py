@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.plan import Stages, lower, plan_of
+from poetfw.schedule.plan import Production, Stages, lower, plan_of
 from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, StepKind
 
 SMALL_SHARE = 0.02
@@ -55,15 +55,16 @@ class Contraction:
         """A plan of the contracted problem as one of the whole."""
         position = {node.name: i for i, node in enumerate(self.problem.nodes)}
         computed: set[str] = set()
-        events: list[tuple[int, StepKind, bool]] = []
+        made: list[Production] = []
         for step in plan:
             if step.kind is StepKind.COMPUTE:
                 first = step.node not in computed
                 computed.add(step.node)
-                events += [(position[name], step.kind, first) for name in self.chains[step.node]]
+                chain = self.chains[step.node]
+                made += [(position[name], step.kind, first) for name in chain]
             elif step.kind is StepKind.PAGE_IN:
-                events.append((position[step.node], step.kind, False))
-        return plan_of(Indexed.of(self.problem), events)
+                made.append((position[step.node], step.kind, False))
+        return plan_of(Indexed.of(self.problem), made)
 
     def contract(self, plan: ExecutionPlan) -> ExecutionPlan:
         """What the contracted problem can follow of a plan of the whole; maybe not a legal plan."""

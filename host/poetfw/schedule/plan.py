@@ -7,7 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.problem import ExecutionPlan, Step, StepKind
+from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, Step, StepKind
+
+Production = tuple[int, StepKind, bool]
+"""A step that brings a tensor into RAM: (node, COMPUTE or PAGE_IN, whether this is the node's first
+computation)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +35,36 @@ def lower(graph: Indexed, stages: Stages) -> ExecutionPlan:
     in, and is freed after the last use before it is produced again. Productions nobody uses are
     left out. So residency follows from the productions alone.
     """
-    productions = [
+    made = [
         (t, i, StepKind.COMPUTE) for t, i in {(t, t) for t in range(graph.n)} | stages.recomputes
     ] + [(t, i, StepKind.PAGE_IN) for t, i in stages.page_ins]
-    events = [(i, kind, i == t) for t, i, kind in sorted(productions)]
-    return plan_of(graph, events)
+    return plan_of(graph, [(i, kind, i == t) for t, i, kind in sorted(made)])
 
 
-def plan_of(graph: Indexed, events: Iterable[tuple[int, StepKind, bool]]) -> ExecutionPlan:
+def productions(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[Production, ...]:
+    """What a plan produces, in order."""
+    position = {node.name: i for i, node in enumerate(problem.nodes)}
+    computed: set[str] = set()
+    made: list[Production] = []
+    for kind, name in plan:
+        if kind in (StepKind.COMPUTE, StepKind.PAGE_IN):
+            first = kind is StepKind.COMPUTE and name not in computed
+            made.append((position[name], kind, first))
+            computed.add(name)
+    return tuple(made)
+
+
+def plan_of(graph: Indexed, made: Iterable[Production]) -> ExecutionPlan:
     """Complete a list of productions with the page-outs and frees it calls for.
 
     Args:
         graph: the problem.
-        events: (node, COMPUTE or PAGE_IN, whether this is the node's first computation) in order.
+        made: in order.
     """
     wanted: set[int] = set()
     paged_in: set[int] = set()
     reverse: list[tuple[StepKind, int]] = []
-    for i, kind, first in reversed(list(events)):
+    for i, kind, first in reversed(list(made)):
         used = i in wanted
         if not (used or first):
             continue

@@ -25,6 +25,7 @@ from poetfw.schedule.found import Incumbent
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import DEFAULT_SOLVER, Program, SolverOptions, solve_program
+from poetfw.schedule.orders import search_orders
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.strengthen import strengthen, strengthen_blocks
@@ -36,6 +37,7 @@ _BLOCKS_SHARE = 0.15  # of the work left
 _CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
+_ORDERS_SHARE = 0.05  # of the work: orders of first computation have been searched before
 _WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
 _LEAST_WINDOW = 8
 _WINDOW_SHARE = 0.4  # of the work left; plans come from the window, global bounds from what follows
@@ -53,11 +55,13 @@ class SolveOptions(SolverOptions):
         small_share: tensors that together take at most this share of the budget are looked at
             less closely in the first search; see `contract`.
         least_share: the same for bounds, which small tensors add to.
+        other_orders: whether to try plans that are not in stages in the problem's order as well.
     """
 
     window: int | None = WINDOW
     small_share: float = SMALL_SHARE
     least_share: float = 0.01
+    other_orders: bool = True
 
 
 def search_checkpoint_all(best: Incumbent, options: SolveOptions, work: Work) -> None:
@@ -86,14 +90,42 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         for plan in _published_plans(problem, work):
             best.offer(plan)
     units = work.left * _FIRST_PLAN_SHARE
+    tightest: ExecutionPlan | None = None
     for first in (small_plan, quick_plan):
         if best.found.plan is None:
             with best.phase("first plan", work.part(units)) as part:
-                best.offer(first(problem, options, part))
+                quick = first(problem, options, part)
+                best.offer(quick)
+                tightest = tightest or quick
+    in_order = work.part(work.left * (1 - _ORDERS_SHARE))
     for search in (_search_nearby, _search_relaxation, _search_everything):
-        if not work.is_left() or best.found.gap <= options.gap:
+        if not in_order.is_left() or best.found.gap <= options.gap:
             break
-        search(best, options, work)
+        search(best, options, in_order)
+    _search_orders(best, options, work.part(work.left), tightest)
+
+
+def _search_orders(
+    best: Incumbent, options: SolveOptions, work: Work, tightest: ExecutionPlan | None
+) -> None:
+    """Leave the order of the problem, where that can help.
+
+    Args:
+        best: what is known.
+        options: how to search.
+        work: what may be done.
+        tightest: a plan that takes little RAM, to start from where none is known that fits.
+    """
+    start = best.found.plan or tightest
+    least_j = math.fsum(node.energy_j for node in best.problem.nodes)
+    if (
+        start is None
+        or not options.other_orders
+        or best.found.energy_j <= least_j * (1 + options.gap)
+    ):
+        return
+    with best.phase("other orders", work):
+        search_orders(best, start, work)
 
 
 def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[ExecutionPlan]:

@@ -114,13 +114,13 @@ class _Replay:
                 self.refuse(f"input {name!r} is not in RAM")
         if node.name in self.ram:
             self.refuse("its tensor is in RAM already")
+        if node.recompute_before in self.computed:
+            self.refuse(f"it may not be computed after {node.recompute_before!r}")
         if node.name in self.computed:
             if not node.recompute:
                 self.refuse("it may not be computed again")
             if not node.output_bytes:
                 self.refuse("it only has side effects, so computing it again is pointless")
-            if node.recompute_before in self.computed:
-                self.refuse(f"it may not be computed again after {node.recompute_before!r}")
             self.counts["recomputes"] += 1
         self.computed.add(node.name)
         self.compute_j.append(node.energy_j)

@@ -74,7 +74,7 @@ def test_a_missing_solver_is_named() -> None:
 
 
 def test_stopped_early_it_returns_its_start_and_a_bound() -> None:
-    problem = with_ram_fraction(training_chain(6), 0.5)
+    problem = with_ram_fraction(training_chain(4), 0.5)
     graph = Indexed.of(problem)
     compact = formulate(graph)
     full = solve_program(compact.program, SolverOptions(gap=0.02), Work())

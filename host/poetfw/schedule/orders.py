@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beyond stages: plans that compute nodes first in another order, or anew and twice in between.
+
+Programs are written for one order of first computations, and for stages that produce each tensor
+once, in this order. Other plans may need less RAM, so that less must be computed again or paged.
+This search starts from a plan and moves its productions (computations and page-ins) past each
+other: one comes before another one instead of after it, together with what must come before it as
+well, or the other way round. Where that leaves RAM for it, a tensor stays that was produced again.
+A move is kept if the plan then takes less beyond the limits, less energy, less time, or less RAM
+over its steps, in this order: so what no single move can do, several may.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from poetfw.limits import Work
+from poetfw.schedule.compact import Costs
+from poetfw.schedule.found import Incumbent
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.plan import Production, plan_of, productions
+from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
+from poetfw.schedule.simulator import simulate
+
+_REACH = 16  # places that two productions are apart at most when they are moved past each other
+_MOVE_WORK = 1.5e-6  # units for each production of a plan that is tried
+
+_Order = tuple[Production, ...]
+
+
+def search_orders(best: Incumbent, start: ExecutionPlan, work: Work) -> None:
+    """Offer the plans that moves lead to, until none makes the last one better.
+
+    Args:
+        best: what is known.
+        start: a legal plan of the problem, but for its limits: it may take too much RAM or time.
+        work: what may be done.
+    """
+    plans = _Plans(best.problem)
+    known = plans.shortened(plans.tried(productions(best.problem, start)))
+    improved = True
+    while improved:
+        best.offer(plan_of(plans.graph, known.order))
+        improved = False
+        for distance in range(1, _REACH + 1):
+            for first in range(len(known.order) - distance):
+                if not work.is_left():
+                    return
+                for order in plans.swapped(known.order, first, first + distance):
+                    work.spend(len(order) * _MOVE_WORK)
+                    other = plans.shortened(plans.tried(order))
+                    if other.rank < known.rank:
+                        known, improved = other, True
+                        break
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A plan, whether it fits or not.
+
+    Attributes:
+        order: its productions.
+        freed: per production, the nodes whose tensors are freed right after it.
+        during_bytes: per production, the bytes live while it is made.
+        rank: less is better: what it takes beyond the limits, joules, seconds, and how full RAM is.
+    """
+
+    order: _Order
+    freed: list[list[int]]
+    during_bytes: list[int]
+    rank: tuple[float, float, float, int]
+
+
+class _Plans:
+    """Tries plans of a problem: lists of productions, of which all else follows (`plan_of`)."""
+
+    def __init__(self, problem: ScheduleProblem) -> None:
+        self.graph = Indexed.of(problem)
+        self._problem = problem
+        self._joules, self._seconds = Costs.energy(self.graph), Costs.time(self.graph)
+        self._overlap = problem.storage is not None and problem.storage.overlap
+        bit = {node.name: 1 << i for i, node in enumerate(problem.nodes)}
+        self._read = [sum({bit[u] for u in node.inputs}) for node in problem.nodes]
+        self._before = [bit.get(node.recompute_before or "", 0) for node in problem.nodes]
+
+    def swapped(self, order: _Order, first: int, last: int) -> Iterator[_Order]:
+        """With the last of a range before its first one, in two ways, if that is allowed."""
+        before, between, after = order[:first], order[first : last + 1], order[last + 1 :]
+        hastened = self._hastened(between)
+        if hastened is not None:
+            yield before + hastened + after
+            if last - first > 1:
+                yield before + self._delayed(between) + after
+
+    def _hastened(self, order: _Order) -> _Order | None:
+        """The last one moved to the front, after what must precede it; None if the first must."""
+        moved: list[Production] = []
+        left: list[Production] = []
+        nodes = firsts = read = 0
+        for item in reversed(order):
+            i, kind, first = item
+            again = kind is StepKind.COMPUTE
+            if (
+                not moved
+                or 1 << i & (nodes | (read if first else 0))
+                or (again and self._before[i] & firsts)
+            ):
+                moved.append(item)
+                nodes |= 1 << i
+                firsts |= 1 << i if first else 0
+                read |= self._read[i] if again else 0
+            else:
+                left.append(item)
+        return (*reversed(moved), *reversed(left)) if left and left[-1] is order[0] else None
+
+    def _delayed(self, order: _Order) -> _Order:
+        """The first one moved to the back, before what must follow it; the last need not."""
+        moved: list[Production] = []
+        left: list[Production] = []
+        nodes = firsts = updates = 0
+        for item in order:
+            i, kind, first = item
+            again = kind is StepKind.COMPUTE
+            if (
+                not moved
+                or 1 << i & (nodes | (updates if first else 0))
+                or (again and self._read[i] & firsts)
+            ):
+                moved.append(item)
+                nodes |= 1 << i
+                firsts |= 1 << i if first else 0
+                updates |= self._before[i] if again else 0
+            else:
+                left.append(item)
+        return (*left, *moved)
+
+    def tried(self, order: _Order) -> _Tried:
+        """The plan with these productions, as far as anything reads them."""
+        size, inputs = self.graph.size, self.graph.inputs
+        kept: list[Production] = []
+        freed: list[list[int]] = []
+        wanted: set[int] = set()
+        paged: set[int] = set()
+        for item in reversed(order):
+            i, kind, first = item
+            used = i in wanted
+            if not (used or first):
+                continue
+            wanted.discard(i)
+            gone = []
+            if kind is StepKind.PAGE_IN:
+                paged.add(i)
+            else:
+                gone = [u for u in inputs[i] if u not in wanted]
+                wanted.update(gone)
+                if not used and size[i]:
+                    gone.append(i)
+            kept.append(item)
+            freed.append(gone)
+        kept.reverse()
+        freed.reverse()
+        live, during = 0, []
+        for (i, kind, _), gone in zip(kept, freed, strict=True):
+            live += size[i]
+            taken = self.graph.in_place[i]
+            at_work = kind is StepKind.COMPUTE
+            room = size[i] if at_work and taken is not None and taken in gone else 0
+            during.append(live - room + (self.graph.workspace[i] if at_work else 0))
+            live -= sum(size[u] for u in gone)
+        joules, seconds = (
+            self._cost(costs, kept, paged) for costs in (self._joules, self._seconds)
+        )
+        if self._overlap:
+            enough = replace(self._problem, ram_bytes=max(during) + live, deadline_s=None)
+            seconds = simulate(enough, plan_of(self.graph, kept)).time_s
+        beyond = sum(
+            used - self._problem.ram_bytes for used in during if used > self._problem.ram_bytes
+        )
+        late_s = max(0.0, seconds - (self._problem.deadline_s or math.inf))
+        load = sum(used * used for used in during)
+        return _Tried(tuple(kept), freed, during, (beyond + late_s, joules, seconds, load))
+
+    def _cost(self, costs: Costs, order: list[Production], paged: set[int]) -> float:
+        made = [
+            (costs.compute if kind is StepKind.COMPUTE else costs.page_in)[i]
+            for i, kind, _ in order
+        ]
+        return math.fsum([*made, *(costs.page_out[i] for i in paged)])
+
+    def shortened(self, known: _Tried) -> _Tried:
+        """Without productions of what may as well stay in RAM."""
+        for index in self._droppable(known):
+            other = self.tried(known.order[:index] + known.order[index + 1 :])
+            if other.rank < known.rank:
+                return self.shortened(other)
+        return known
+
+    def _droppable(self, known: _Tried) -> Iterator[int]:
+        """The indices of productions before which there is RAM enough for what they produce."""
+        ended: dict[int, int] = {}
+        for index, ((i, _, first), gone) in enumerate(zip(known.order, known.freed, strict=True)):
+            if not first:
+                between = known.during_bytes[ended[i] + 1 : index]
+                if max(between, default=0) + self.graph.size[i] <= self._problem.ram_bytes:
+                    yield index
+            ended.update(dict.fromkeys(gone, index))
