@@ -120,7 +120,7 @@ class Incumbent:
         tell: is told of each change.
 
     Attributes:
-        problem: as given.
+        problem: as given; a search may put its nodes in another order.
         found: what is known now.
     """
 

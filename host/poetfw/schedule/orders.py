@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beyond stages: plans that compute nodes first in another order, or anew and twice in between.
+"""Orders: in which nodes are computed first, before and after programs are solved in one of them.
 
 Programs are written for one order of first computations, and for stages that produce each tensor
-once, in this order. Other plans may need less RAM, so that less must be computed again or paged.
-This search starts from a plan and moves its productions (computations and page-ins) past each
-other: one comes before another one instead of after it, together with what must come before it as
-well, or the other way round. Where that leaves RAM for it, a tensor stays that was produced again.
-A move is kept if the plan then takes less beyond the limits, less energy, less time, or less RAM
-over its steps, in this order: so what no single move can do, several may.
+once, in this order. In another one, less RAM may be needed at once, so that less must be computed
+again or paged. This search starts from a plan, of a schedule or the one that keeps everything, and
+moves its productions (computations and page-ins) past each other: one comes before another one
+instead of after it, together with what must come before it as well, or the other way round. Where
+that leaves RAM for it, a tensor stays that was produced again. A move is kept if the plan then
+takes less beyond the limits, less energy, less time, or less RAM over its steps, in this order: so
+what no single move can do, several may.
 """
 
 from __future__ import annotations
@@ -30,6 +31,21 @@ _MOVE_WORK = 1.5e-6  # units for each production of a plan that is tried
 _Order = tuple[Production, ...]
 
 
+def in_better_order(problem: ScheduleProblem, work: Work) -> ScheduleProblem:
+    """The problem in an order in which keeping everything is less beyond the budget, if there is.
+
+    Args:
+        problem: in any order.
+        work: what may be done.
+    """
+    plans = _Plans(problem)
+    start = plans.tried(tuple((i, StepKind.COMPUTE, True) for i in range(plans.graph.n)))
+    *_, last = _descend(plans, start, work)
+    if last.rank[0] >= start.rank[0]:
+        return problem
+    return replace(problem, nodes=tuple(problem.nodes[i] for i, _, _ in last.order))
+
+
 def search_orders(best: Incumbent, start: ExecutionPlan, work: Work) -> None:
     """Offer the plans that moves lead to, until none makes the last one better.
 
@@ -39,14 +55,21 @@ def search_orders(best: Incumbent, start: ExecutionPlan, work: Work) -> None:
         work: what may be done.
     """
     plans = _Plans(best.problem)
-    known = plans.shortened(plans.tried(productions(best.problem, start)))
+    tried = plans.shortened(plans.tried(productions(best.problem, start)))
+    for known in _descend(plans, tried, work):
+        best.offer(plan_of(plans.graph, known.order))
+
+
+def _descend(plans: _Plans, known: _Tried, work: Work) -> Iterator[_Tried]:
+    """A plan, and one that moves have made better each time that all have been tried."""
     improved = True
     while improved:
-        best.offer(plan_of(plans.graph, known.order))
+        yield known
         improved = False
         for distance in range(1, _REACH + 1):
             for first in range(len(known.order) - distance):
                 if not work.is_left():
+                    yield known
                     return
                 for order in plans.swapped(known.order, first, first + distance):
                     work.spend(len(order) * _MOVE_WORK)
@@ -172,7 +195,7 @@ class _Plans:
         joules, seconds = (
             self._cost(costs, kept, paged) for costs in (self._joules, self._seconds)
         )
-        if self._overlap:
+        if self._overlap and paged:
             enough = replace(self._problem, ram_bytes=max(during) + live, deadline_s=None)
             seconds = simulate(enough, plan_of(self.graph, kept)).time_s
         beyond = sum(

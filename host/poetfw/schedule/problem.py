@@ -85,8 +85,8 @@ class Node:
 class ScheduleProblem:
     """Nodes in topological order, the RAM their tensors share, and what paging costs.
 
-    Each node is computed first in the order given; in between, earlier nodes may be computed
-    again and tensors paged. A tensor is freed after its last use.
+    Every node is computed once at least; in between, nodes may be computed again and tensors
+    paged. A tensor is freed after its last use. The order given is where searches begin.
 
     Attributes:
         name: what is scheduled.
@@ -164,8 +164,8 @@ class PlanFigures:
 class BoundCovers(StrEnum):
     """Of which plans a bound holds.
 
-    A plan in stages computes the nodes for the first time in the order of the problem, and between
-    two of these computes again or pages in others in that order, each at most once.
+    A plan in stages computes the nodes for the first time in one order, that of the answer, and
+    between two of these computes again or pages in others in that order, each at most once.
     """
 
     ALL = "all plans"
@@ -218,7 +218,9 @@ class Schedule(ScheduleSummary):
     """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
 
     Attributes:
+        order: all nodes' names, in the order that a bound over plans in stages is about.
         plan: the execution plan.
     """
 
+    order: tuple[str, ...]
     plan: ExecutionPlan

@@ -25,7 +25,7 @@ from poetfw.schedule.found import Incumbent
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import DEFAULT_SOLVER, Program, SolverOptions, solve_program
-from poetfw.schedule.orders import search_orders
+from poetfw.schedule.orders import in_better_order, search_orders
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.strengthen import strengthen, strengthen_blocks
@@ -37,7 +37,8 @@ _BLOCKS_SHARE = 0.15  # of the work left
 _CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
-_ORDERS_SHARE = 0.05  # of the work: orders of first computation have been searched before
+_ORDER_SHARE = 0.1  # of the work
+_MOVES_SHARE = 0.05  # of the work left
 _WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
 _LEAST_WINDOW = 8
 _WINDOW_SHARE = 0.4  # of the work left; plans come from the window, global bounds from what follows
@@ -55,7 +56,7 @@ class SolveOptions(SolverOptions):
         small_share: tensors that together take at most this share of the budget are looked at
             less closely in the first search; see `contract`.
         least_share: the same for bounds, which small tensors add to.
-        other_orders: whether to try plans that are not in stages in the problem's order as well.
+        other_orders: whether to leave the problem's order of first computations for better ones.
     """
 
     window: int | None = WINDOW
@@ -72,7 +73,8 @@ def search_checkpoint_all(best: Incumbent, options: SolveOptions, work: Work) ->
 def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """The best plan that the compact formulation finds, and never a worse than its start.
 
-    It starts from the best of the published methods. A first program, of the contracted problem
+    It starts from the best of the published methods, and from an order in which less is beyond the
+    budget. A first program, of the contracted problem
     and restricted to a window, finds a good plan quickly; those that follow are of relaxations,
     for a global bound, and of the problem itself. Each leaves out what cannot be part of a plan
     that is better than the best known.
@@ -85,10 +87,13 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     if max(map(graph.working_set, range(graph.n))) > problem.ram_bytes:
         best.prove(math.inf)
         return
-    with best.phase("published methods", work):
-        best.offer(furthest_use(graph))
-        for plan in _published_plans(problem, work):
-            best.offer(plan)
+    _try_published(best, work)
+    if options.other_orders:
+        with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
+            best.problem = in_better_order(problem, part)
+        if best.problem != problem:
+            problem = best.problem
+            _try_published(best, work)
     units = work.left * _FIRST_PLAN_SHARE
     tightest: ExecutionPlan | None = None
     for first in (small_plan, quick_plan):
@@ -97,12 +102,13 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
                 quick = first(problem, options, part)
                 best.offer(quick)
                 tightest = tightest or quick
-    in_order = work.part(work.left * (1 - _ORDERS_SHARE))
+    in_order = work.part(work.left * (1 - _MOVES_SHARE))
     for search in (_search_nearby, _search_relaxation, _search_everything):
         if not in_order.is_left() or best.found.gap <= options.gap:
             break
         search(best, options, in_order)
-    _search_orders(best, options, work.part(work.left), tightest)
+    if options.other_orders:
+        _search_orders(best, options, work, tightest)
 
 
 def _search_orders(
@@ -118,14 +124,17 @@ def _search_orders(
     """
     start = best.found.plan or tightest
     least_j = math.fsum(node.energy_j for node in best.problem.nodes)
-    if (
-        start is None
-        or not options.other_orders
-        or best.found.energy_j <= least_j * (1 + options.gap)
-    ):
+    if start is None or best.found.energy_j <= least_j * (1 + options.gap):
         return
     with best.phase("other orders", work):
         search_orders(best, start, work)
+
+
+def _try_published(best: Incumbent, work: Work) -> None:
+    with best.phase("published methods", work):
+        best.offer(furthest_use(Indexed.of(best.problem)))
+        for plan in _published_plans(best.problem, work):
+            best.offer(plan)
 
 
 def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[ExecutionPlan]:

@@ -18,7 +18,7 @@ from poetfw.schedule.bounds import (
     shortest_time,
     unlimited,
 )
-from poetfw.schedule.found import Found, Incumbent, SearchProgress, Tell, best_known
+from poetfw.schedule.found import Incumbent, SearchProgress, Tell, best_known
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import (
     BoundCovers,
@@ -158,11 +158,11 @@ def solve(
         if best.found.plan is None:
             raise
         interrupted = True
-    found = best.found.require_truth(restricted)
-    if found.plan is None:
+    best.found.require_truth(best.problem)
+    if best.found.plan is None:
         with best.phase("explanation", work):
             raise _infeasible(restricted, scheduler, options, work)
-    schedule = _schedule(problem, scheduler, restricted, found, options)
+    schedule = _schedule(problem, scheduler, restricted, best, options)
     if interrupted:
         raise Interrupted(replace(schedule, status=Status.INTERRUPTED))
     return schedule
@@ -182,29 +182,30 @@ def _schedule(
     problem: ScheduleProblem,
     scheduler: str,
     restricted: ScheduleProblem,
-    found: Found,
+    best: Incumbent,
     options: SolveOptions,
 ) -> Schedule:
-    assert found.plan is not None
-    simulation = simulate(problem, found.plan)
-    if found.gap <= options.gap + _GAP_TOLERANCE:
-        status = Status.OPTIMAL
-    else:
-        status = Status.FEASIBLE
-    once_j = math.fsum(node.energy_j for node in problem.nodes)
-    overhead = simulation.energy_j / once_j - 1 if once_j else None
-    gap = max(0.0, found.gap)
-    if found.bound_j <= once_j * (1 + _GAP_TOLERANCE):
-        covers = BoundCovers.ALL  # no plan computes a node less than once
+    found, once_j = best.found, math.fsum(node.energy_j for node in problem.nodes)
+    plan = found.plan
+    assert plan is not None
+    simulation = simulate(problem, plan)
+    if found.bound_j <= once_j * (1 + _GAP_TOLERANCE) or math.isinf(found.bound_j):
+        # No plan computes a node less than once. And where none in stages fits, one that does is
+        # none of those.
+        found, covers = replace(found, bound_j=once_j), BoundCovers.ALL
     elif SCHEDULERS[scheduler].complete and restricted == problem:
         covers = BoundCovers.STAGES
     else:
         covers = BoundCovers.OWN_STAGES
+    overhead = simulation.energy_j / once_j - 1 if once_j else None
+    proven = -_GAP_TOLERANCE <= found.gap <= options.gap + _GAP_TOLERANCE
+    gap = max(0.0, found.gap)
     return Schedule(
         **asdict(PlanFigures.of(simulation)),
         scheduler=scheduler,
-        status=status,
-        plan=found.plan,
+        status=Status.OPTIMAL if proven else Status.FEASIBLE,
+        order=tuple(node.name for node in best.problem.nodes),
+        plan=plan,
         overhead=overhead,
         bound_j=found.bound_j,
         bound_covers=covers,

@@ -171,7 +171,8 @@ def test_a_training_step_of_a_small_cnn_is_solved_in_seconds(fraction: float) ->
     problem = with_ram_fraction(training_chain(4), fraction)
     began_s = time.perf_counter()
     schedule = solve(problem, "poet", SolveOptions(gap=1e-3))
-    assert schedule.status is Status.OPTIMAL
+    assert schedule.gap is not None
+    assert schedule.gap <= 1e-3
     assert schedule.bound_covers is BoundCovers.STAGES
     assert time.perf_counter() - began_s < 20  # about 1 s of one core's undivided time
 

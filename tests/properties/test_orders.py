@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans beyond the order of the problem, against the best of all plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from brute_force import Order, best_plan
+from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
+
+from poetfw.errors import InfeasibleError
+from poetfw.limits import Work
+from poetfw.schedule import BoundCovers, ScheduleProblem, SolveOptions, simulate, solve
+from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
+from poetfw.schedule.bounds import unlimited
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.orders import in_better_order
+from poetfw.schedule.validation import validate
+
+EXACT = SolveOptions(gap=0.0)
+ROUNDING = 1e-6
+
+Record = Callable[[str, object], None]
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:6_000], quick=250, size=250))
+def test_nearly_all_answers_are_the_best_in_any_order(
+    numbers: range, record_property: Record
+) -> None:
+    """99 of 100 answers are; none is said to be better than it is, or than it can be."""
+    equal, checked = 0, []
+    for number in numbers:
+        problem = without_overlap(random_graph(number))
+        if len(problem.nodes) <= 8:
+            with about(problem):
+                equal += equals_best(problem)
+            checked.append(number)
+    record_property(CHECKED, checked)
+    assert equal >= 0.99 * len(checked), f"{equal} of {len(checked)}"
+
+
+def without_overlap(problem: ScheduleProblem) -> ScheduleProblem:
+    """The problem with transfers for which the core waits, as brute force has it."""
+    if problem.storage is None:
+        return problem
+    return replace(problem, storage=replace(problem.storage, overlap=False))
+
+
+def equals_best(problem: ScheduleProblem) -> bool:
+    """Whether the answer is as good as the best plan; it claims no more than is true."""
+    best = best_plan(problem, Order.ANY)
+    if best is None:
+        with pytest.raises(InfeasibleError):
+            solve(problem, options=EXACT)
+        return True
+    try:
+        answer = solve(problem, options=EXACT)
+    except InfeasibleError:
+        return False
+    assert simulate(problem, best.plan).energy_j == pytest.approx(best.energy_j)
+    assert answer.energy_j >= best.energy_j * (1 - ROUNDING)
+    if answer.bound_covers is BoundCovers.ALL:
+        assert answer.bound_j is not None
+        assert answer.bound_j <= best.energy_j * (1 + ROUNDING)
+    return answer.energy_j <= best.energy_j * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("numbers", [GRAPHS[:300]])
+def test_the_order_has_less_beyond_the_budget(numbers: Sequence[int]) -> None:
+    """It is a legal one of the same nodes; many are better, none is worse."""
+    better = 0
+    for number in numbers:
+        problem = random_graph(number)
+        with about(problem):
+            ordered = in_better_order(problem, Work(1.0))
+            validate(ordered)
+            assert set(ordered.nodes) == set(problem.nodes)
+            before, after = beyond(problem), beyond(ordered)
+            assert after < before or ordered == problem
+            better += after < before
+    assert better > len(numbers) / 5
+
+
+def beyond(problem: ScheduleProblem) -> int:
+    """Bytes beyond the budget, over all computations, where everything is kept."""
+    simulation = unlimited(problem, plan := checkpoint_all(Indexed.of(problem)))
+    used = zip(plan, simulation.during_bytes, strict=True)
+    return sum(max(0, size - problem.ram_bytes) for step, size in used if step.kind == "compute")
+
+
+def test_a_reader_of_a_parameter_stays_before_its_update() -> None:
+    """Otherwise fewer bytes would be live at once."""
+    for number in GRAPHS[:300]:
+        problem = random_graph(number)
+        position = {
+            node.name: i for i, node in enumerate(in_better_order(problem, Work(1.0)).nodes)
+        }
+        for node in problem.nodes:
+            after = position.get(node.recompute_before or "", math.inf)
+            assert position[node.name] < after
