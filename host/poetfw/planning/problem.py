@@ -42,16 +42,31 @@ def schedule_problem(
         for name in op.updates:
             updated_by.setdefault(name, op.name)
     position = {op.name: index for index, op in enumerate(graph.ops)}
+    updates = {
+        op.name: sorted(
+            {updated_by[name] for name in op.inputs if name in updated_by}, key=position.__getitem__
+        )
+        for op in graph.ops
+    }
+    # Who reads several parameters runs before their first update: that has to stay the first.
+    waits_for: dict[str, dict[str, None]] = {}
+    for changed in updates.values():
+        for later in changed[1:]:
+            waits_for.setdefault(later, {})[changed[0]] = None
     nodes = []
     for op in graph.ops:
-        updates = [updated_by[name] for name in op.inputs if name in updated_by]
         size = padded(graph.by_name[op.output].size_bytes) if op.output is not None else 0
         taken = in_place_input(graph, op)
         nodes.append(
             Node(
                 name=op.name,
-                inputs=tuple(
-                    graph.producer[name].name for name in graph.reads(op) if name in graph.producer
+                inputs=(
+                    *(
+                        graph.producer[name].name
+                        for name in graph.reads(op)
+                        if name in graph.producer
+                    ),
+                    *waits_for.get(op.name, ()),
                 ),
                 time_s=costs.ops[op.name].time_s,
                 energy_j=costs.ops[op.name].energy_j,
@@ -60,7 +75,7 @@ def schedule_problem(
                 recompute=kind_of(op).recomputable,
                 page=size > 0,
                 backward=op.backward,
-                recompute_before=min(updates, key=position.__getitem__, default=None),
+                recompute_before=updates[op.name][0] if updates[op.name] else None,
                 in_place=graph.producer[taken].name if taken is not None else None,
             )
         )

@@ -11,7 +11,7 @@ import pytest
 
 from poetfw.ir import Graph, Op, Role
 from poetfw.models import GraphBuilder, build_model
-from poetfw.planning import BuildSettings, load_schedule_problem
+from poetfw.planning import BuildSettings, derive_program, load_model, load_schedule_problem
 from poetfw.schedule import minimum_budget, simulate, solve
 from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters
 
@@ -171,3 +171,19 @@ def test_the_smallest_budget_no_longer_holds_a_weight_gradient(model: str, share
         if op.kind == "conv2d_backward_weight"
     )
     assert minimum_budget(problem).bytes < share * largest
+
+
+@pytest.mark.parametrize("model", ["lenet5", "resnet8"])
+def test_of_several_parameters_that_an_op_reads_one_is_always_updated_first(model: str) -> None:
+    """So whatever runs before that update runs before all of them, in any order."""
+    settings = BuildSettings("linux", model, batch=1)
+    graph = derive_program(settings, load_model(settings)).training
+    nodes = {node.name: node for node in load_schedule_problem(settings).nodes}
+    updated_by = {name: op.name for op in graph.ops for name in op.updates}
+    later = 0
+    for op in graph.ops:
+        for update in (updated_by[name] for name in op.inputs if name in updated_by):
+            first = nodes[op.name].recompute_before
+            assert update == first or first in nodes[update].inputs
+            later += update != first
+    assert later > 3
