@@ -30,7 +30,7 @@ mutants: setup-dev ## Break the code in 700 ways, and name those that no test no
 
 bench: bench-schedule bench-memory ## Measure everything, beside the papers' figures
 
-bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (20 minutes)
+bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (40 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedule.py
 
 bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (1 minute)
