@@ -124,11 +124,13 @@ def plan_build(
     program = derive_program(settings, model, deadline)
     table = costs(program.training, board)
     unlimited = plan_unscheduled(program, board, costs, deadline)
+    deadline.reserve()
 
     budget = settings.ram_bytes
     if budget is None:
         progress("asking the compiler for the size of static data")
-        budget = arena_budget(program, board, unlimited)
+        with deadline.excluded():
+            budget = arena_budget(program, board, unlimited)
     progress("solving for the schedule")
     work = Work(settings.work_limit, deadline)
     plan, minimum = plan_within(program, board, costs, budget, settings, unlimited.evaluation, work)

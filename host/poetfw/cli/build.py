@@ -15,6 +15,7 @@ from poetfw.cli.options import (
     Bytes,
     Positive,
     board_option,
+    command_deadline,
     json_option,
     limit_options,
     option,
@@ -116,7 +117,7 @@ def build(
     **options: Any,  # the fields of BuildSettings
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
-    end = Deadline(time_limit)
+    end = command_deadline(time_limit)
     settings = BuildSettings(time_limit_s=time_limit, **options)
     known = load_board(settings.board)
     folder = out_folder(out, known)

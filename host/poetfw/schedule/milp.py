@@ -9,6 +9,7 @@ that is warm-started and that reports a bound when it is stopped early.
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -190,8 +191,11 @@ def solve_program(
     """
     if not program.costs:
         return Solution(Outcome.OPTIMAL, np.zeros(0), program.offset, program.offset)
+    nothing = Solution(Outcome.UNKNOWN, None, math.inf, program.offset + program.least_cost)
     if not work.is_left() or (any(program.integer) and exceeds(program.nonzeros, work)):
-        return Solution(Outcome.UNKNOWN, None, math.inf, program.offset + program.least_cost)
+        return nothing
+    if "cvxpy" not in sys.modules and work.deadline.has_passed(work.deadline.start_s):
+        return nothing  # to load it takes about as long as poetfw did, and cannot be interrupted
     import cvxpy as cp
 
     if options.solver not in cp.installed_solvers():

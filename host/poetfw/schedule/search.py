@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from poetfw.errors import UnsuitableError
-from poetfw.limits import Work
+from poetfw.limits import OutOfTime, Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
@@ -171,6 +171,8 @@ def search_compact(
             if not work.is_left() or found.gap <= options.gap:
                 break
             found = search(problem, found, options, work)
+    except OutOfTime:
+        pass
     except KeyboardInterrupt:
         if found.plan is None:
             raise
@@ -180,11 +182,9 @@ def search_compact(
 
 def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[ExecutionPlan]:
     """What the published methods find."""
-    for baseline in BASELINES.values():
-        if work.deadline.has_passed():
-            return
+    for baseline in work.deadline.during(BASELINES.values()):
         try:
-            yield baseline.plan(problem)
+            yield baseline.plan(problem, work.deadline)
         except UnsuitableError:
             continue
 
@@ -249,7 +249,7 @@ def _search_relaxation(
             return found
         with work.phase(attempt.name):
             return _improve(problem, found, options, work, attempt)
-    blocks = formulate_blocks(graph, ranges)
+    blocks = formulate_blocks(graph, ranges, work.deadline)
     is_large = _is_large(graph)
     with work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE)).phase("blocks") as part:
         cutting = part.part(part.left * (_CUTS_SHARE if is_large else 1.0))
@@ -291,7 +291,7 @@ def search_algorithm_1(
         return found
 
     def write(problem: ScheduleProblem, _: ExecutionPlan | None) -> _Written:
-        formulation = formulate_algorithm_1(Indexed.of(problem))
+        formulation = formulate_algorithm_1(Indexed.of(problem), work.deadline)
         return _Written(formulation.program, formulation.stages)
 
     attempt = _Pass("Algorithm 1", Contraction.nothing(problem))
@@ -320,7 +320,10 @@ def _improve(
 
     def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
         graph = Indexed.of(problem)
-        compact = formulate(graph, window=attempt.window, close_stages=attempt.window is not None)
+        window, deadline = attempt.window, work.deadline
+        compact = formulate(
+            graph, window=window, close_stages=window is not None, deadline=deadline
+        )
         bound_j = -math.inf
         if options.solver == DEFAULT_SOLVER:
             cuts = attempt.hints.cuts(Residency.of(graph, compact)) if attempt.hints else []
@@ -348,7 +351,10 @@ def _run(
     contraction = attempt.contraction
     tightened = contraction.contracted
     for _ in range(_TIGHTENINGS):
-        written = write(tightened, _start(tightened, contraction, found))
+        try:
+            written = write(tightened, _start(tightened, contraction, found))
+        except OutOfTime:
+            break
         solution = solve_program(written.program, options, work, written.start)
         if tightened is contraction.contracted and attempt.window is None:
             found = found.with_bound(problem, max(solution.bound, written.bound_j))

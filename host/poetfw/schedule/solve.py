@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 from poetfw.errors import ConfigError, InfeasibleError
-from poetfw.limits import Work
+from poetfw.limits import OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.bounds import (
@@ -86,7 +86,10 @@ def _published(baseline: Baseline) -> Scheduler:
 
     def search(problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found) -> Found:
         with work.phase("published methods"):
-            return known.or_better(problem, baseline.plan(problem))
+            try:
+                return known.or_better(problem, baseline.plan(problem, work.deadline))
+            except OutOfTime:
+                return known
 
     return Scheduler(baseline.description, search)
 
