@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from brute_force import best_plan
+from brute_force import Order, best_plan
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
 from poetfw.errors import UnsuitableError
@@ -93,7 +93,7 @@ def known_plans(problem: ScheduleProblem) -> Iterator[ExecutionPlan]:
     """The best plan of all, where that can be found, and those of the published methods."""
     overlap = problem.storage is not None and problem.storage.overlap
     if len(problem.nodes) <= 7 and not (overlap and problem.deadline_s):
-        best = best_plan(problem, in_order=True)
+        best = best_plan(problem, Order.STAGES)
         if best is not None:
             yield best.plan
     for baseline in BASELINES.values():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from brute_force import least_energy
+from brute_force import Order, least_energy
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph, with_in_place
 
 from poetfw.errors import InfeasibleError
@@ -83,9 +83,9 @@ def test_compact_formulation_equals_brute_force(numbers: range, record_property:
 def assert_equals_brute_force(problem: ScheduleProblem) -> None:
     """Within stages the program is exact; a plan outside them may only be better."""
     found = optimum(problem)
-    assert found == pytest.approx(least_energy(problem, in_order=True))
+    assert found == pytest.approx(least_energy(problem, Order.STAGES))
     if found is not None and len(problem.nodes) <= 6:
-        anyhow = least_energy(problem, in_order=False)
+        anyhow = least_energy(problem, Order.GIVEN)
         assert anyhow is not None
         assert anyhow <= found + 1e-6
 

@@ -16,7 +16,6 @@ SLOW_TO_IMPORT = (
     "matplotlib",
     "onnx",
     "platformio",
-    "sklearn",
     "scipy",
 )
 

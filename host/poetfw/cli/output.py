@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from poetfw.errors import InfeasibleError, PoetfwError, cut
 from poetfw.limits import Deadline
 
 if TYPE_CHECKING:
-    from poetfw.schedule import ScheduleSummary
+    from poetfw.schedule import ScheduleSummary, SearchProgress, Tell
 
 _LOG_WIDTH = 120  # of tables in files and pipes, whose readers would miss the end of a path
 
@@ -117,6 +118,34 @@ def spinner() -> Iterator[Any]:
     with Progress(*columns, console=messages, transient=True) as progress:
         task = progress.add_task("")
         yield lambda text: progress.update(task, description=escaped(text))
+
+
+@contextmanager
+def search_log(title: str, end: Deadline) -> Iterator[Tell]:
+    """A line for each better plan, and one that says what is being done.
+
+    Args:
+        title: what is searched.
+        end: knows when the command began.
+    """
+    best_j = math.inf
+    phase = ""
+    with spinner() as update:
+        update(title)
+
+        def tell(progress: SearchProgress) -> None:
+            nonlocal best_j, phase
+            known = "no plan yet"
+            if progress.energy_j < math.inf:
+                known = f"{progress.energy_j:.6g} J, gap {progress.gap:.3%}"
+            text = f"{progress.phase}: {known}, bound {progress.bound_j:.6g} J"
+            if progress.energy_j < best_j:
+                messages.print(f"{end.elapsed_s:7.1f} s  {escaped(text)}")
+            if progress.phase != phase or messages.is_terminal:
+                update(text)
+            best_j, phase = progress.energy_j, progress.phase
+
+        yield tell
 
 
 @contextmanager

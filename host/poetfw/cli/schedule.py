@@ -141,10 +141,9 @@ def schedule(
         return 0
     options = SolveOptions(solver=solver)
     code = 0
-    with output.spinner() as progress:
-        progress(f"{scheduler}: {task.name}, {len(task.nodes)} nodes")
+    with output.search_log(f"{scheduler}: {task.name}, {len(task.nodes)} nodes", end) as tell:
         try:
-            answer = solve(task, scheduler, options, work=Work(work_limit, end))
+            answer = solve(task, scheduler, options, work=Work(work_limit, end), tell=tell)
         except Interrupted as interrupted:
             answer, code = interrupted.schedule, 130
     if as_json:

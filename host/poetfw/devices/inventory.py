@@ -44,7 +44,6 @@ _PACKAGES = (
     ("cvxpy", "schedules"),
     ("highspy", "schedules (the solver HiGHS)"),
     ("onnx", "models from ONNX files"),
-    ("scikit-learn", "the built-in data set"),
 )
 
 

@@ -2,6 +2,7 @@
 """When to compute, recompute and page: the schedule that trains within the budget."""
 
 from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time
+from poetfw.schedule.found import SearchProgress, Tell
 from poetfw.schedule.paper_model import MODELS_AS, as_published
 from poetfw.schedule.problem import (
     BoundCovers,
@@ -45,6 +46,7 @@ __all__ = [
     "ScheduleProblem",
     "ScheduleSummary",
     "Scheduler",
+    "SearchProgress",
     "ShortestTime",
     "Simulation",
     "SolveOptions",
@@ -52,6 +54,7 @@ __all__ = [
     "Step",
     "StepKind",
     "Storage",
+    "Tell",
     "Transfer",
     "as_published",
     "checkpoint_all_schedule",

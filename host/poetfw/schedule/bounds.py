@@ -199,7 +199,7 @@ def shortest_time(
     found, proven = _best_in_stages(problem, Objective.TIME, quickest, options, work)
     if found is not None:
         known.append(found)
-    simulations = [accepts(problem, plan_transfers(problem, plan)) for plan in known]
+    simulations = [accepts(problem, plan_transfers(problem, plan, work.deadline)) for plan in known]
     times = [simulation.time_s for simulation in simulations if simulation]
     if not times:
         raise InfeasibleError(

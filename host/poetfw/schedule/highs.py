@@ -14,7 +14,7 @@ of them takes about as long each time, and at the latest where HiGHS itself look
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -27,6 +27,9 @@ from poetfw.interrupts import run_interruptibly
 from poetfw.limits import Work
 
 Vector = NDArray[np.float64]
+
+Watch = Callable[[Vector], None]
+"""Called with a solution's columns."""
 
 _WORK_PER_QUESTION = 5e-6
 """Units for each nonzero, each time that HiGHS asks in a mixed-integer program whether to go on."""
@@ -108,6 +111,7 @@ class Highs:
         self._iterations = 0
         self._asked_s: float | None = None
         self._work: Work | None = None
+        self._watch: Watch | None = None
         self._highs = highspy.Highs()
         for name, value in {**_SETTINGS, **settings}.items():
             if self._highs.setOptionValue(name, value) == highspy.HighsStatus.kError:
@@ -154,11 +158,12 @@ class Highs:
         multipliers = self._highs.getSolution().row_dual
         return np.array(multipliers) if len(multipliers) == rows else np.zeros(rows)
 
-    def run(self, work: Work) -> Answer:
+    def run(self, work: Work, watch: Watch | None = None) -> Answer:
         """Solve until nothing is left to do, or no work.
 
         Args:
             work: what may be done. What is done is counted there.
+            watch: called with each better solution of a mixed-integer program, in another thread.
 
         Raises:
             ToolError: HiGHS failed.
@@ -168,7 +173,7 @@ class Highs:
             return Answer(Outcome.UNKNOWN, None, -math.inf)
         if self._is_mixed:
             work.spend(_FIRST_WORK * self._nonzeros**2)
-        self._work = work
+        self._work, self._watch = work, watch
         try:
             run_interruptibly(self._run)
         finally:
@@ -183,7 +188,10 @@ class Highs:
         self._iterations, self._asked_s = 0, None
         highs.setOptionValue("time_limit", highs.getRunTime() + work.deadline.left_s)
         kinds = (
-            (highspy.cb.HighsCallbackType.kCallbackMipInterrupt,)
+            (
+                highspy.cb.HighsCallbackType.kCallbackMipInterrupt,
+                highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution,
+            )
             if self._is_mixed
             else (
                 highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt,
@@ -202,9 +210,15 @@ class Highs:
 
     def _ask(self, kind: int, message: str, out: Any, answer: Any, data: object) -> None:
         """Called by HiGHS: whether to go on."""
+        import highspy
+
         work = self._work
         if work is None:
             answer.user_interrupt = True
+            return
+        if kind == int(highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution):
+            if self._watch is not None:
+                self._watch(np.array(out.mip_solution))
             return
         if self._is_mixed:
             work.spend(self._nonzeros * _WORK_PER_QUESTION)

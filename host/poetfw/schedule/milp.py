@@ -20,7 +20,7 @@ import numpy as np
 from poetfw.errors import ToolError
 from poetfw.interrupts import run_interruptibly
 from poetfw.limits import Work
-from poetfw.schedule.highs import Answer, Highs, Model, Outcome, Vector, exceeds
+from poetfw.schedule.highs import Answer, Highs, Model, Outcome, Vector, Watch, exceeds
 
 Term = tuple[int, float]
 """A column and its coefficient."""
@@ -175,7 +175,11 @@ class SolverOptions:
 
 
 def solve_program(
-    program: Program, options: SolverOptions, work: Work, start: Vector | None = None
+    program: Program,
+    options: SolverOptions,
+    work: Work,
+    start: Vector | None = None,
+    watch: Watch | None = None,
 ) -> Solution:
     """Solve a program.
 
@@ -185,6 +189,8 @@ def solve_program(
         work: what may be done; counted there. Only HiGHS's work is known: for every other solver
             a second is taken for a unit.
         start: a known solution to start from, right in its integral columns, or None.
+        watch: called with each better solution while HiGHS goes on, maybe in another thread; the
+            last one is the answer's.
 
     Raises:
         ToolError: cvxpy does not find the solver, or it failed.
@@ -222,7 +228,7 @@ def solve_program(
         constraints.append(matrix @ x == np.array(program._equal.bounds))
     problem = cp.Problem(cp.Minimize(costs @ x), constraints)
     if options.solver == DEFAULT_SOLVER:
-        answer = _run_highs(problem, program, scale, options, work, start)
+        answer = _run_highs(problem, program, scale, options, work, start, watch)
     else:
         answer = _run_other(problem, x, options, work)
     bound = program.offset + max(program.least_cost, answer.bound / scale)
@@ -241,6 +247,7 @@ def _run_highs(
     options: SolverOptions,
     work: Work,
     start: Vector | None,
+    watch: Watch | None,
 ) -> Answer:
     """Solve what cvxpy has written for HiGHS."""
     import cvxpy as cp
@@ -269,7 +276,7 @@ def _run_highs(
     )
     if start is not None:
         highs.start_from(start)
-    return highs.run(work)
+    return highs.run(work, watch)
 
 
 def _run_other(problem: Any, x: Any, options: SolverOptions, work: Work) -> Answer:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from poetfw.errors import UnsuitableError
-from poetfw.limits import OutOfTime, Work
+from poetfw.limits import Deadline, Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
@@ -20,6 +21,7 @@ from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage
 from poetfw.schedule.fixing import without_what_costs_more
+from poetfw.schedule.found import Incumbent
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import DEFAULT_SOLVER, Program, SolverOptions, solve_program
@@ -37,7 +39,6 @@ _LARGE = 20_000  # recomputations that a program could choose from: then blocks 
 _WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
 _LEAST_WINDOW = 8
 _WINDOW_SHARE = 0.4  # of the work left; plans come from the window, global bounds from what follows
-_ROUNDING = 1e-6  # relative: solvers work in doubles, and within tolerances
 _UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must be explained
 
 
@@ -59,91 +60,12 @@ class SolveOptions(SolverOptions):
     least_share: float = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a search knows.
-
-    Attributes:
-        plan: the best plan, which the simulator accepts; None without one.
-        energy_j: its energy; infinite without one.
-        bound_j: no plan in stages takes less; infinite if there is none. Other plans may.
-        interrupted: whether the user ended the search.
-    """
-
-    plan: ExecutionPlan | None
-    energy_j: float
-    bound_j: float
-    interrupted: bool = False
-
-    @property
-    def gap(self) -> float:
-        """(energy_j - bound_j) / energy_j; negative if no plan in stages is as good; 1 without."""
-        if self.plan is None:
-            return 1.0
-        return (self.energy_j - self.bound_j) / self.energy_j if self.energy_j else 0.0
-
-    def with_bound(self, problem: ScheduleProblem, bound_j: float) -> Found:
-        """With what a program proves that may leave out plans that are worse than this one.
-
-        Raises:
-            RuntimeError: the program did not see this plan, though it is one in stages.
-        """
-        if bound_j > self.energy_j:
-            self._require_outside_stages(problem, bound_j)
-        return replace(self, bound_j=max(self.bound_j, min(bound_j, self.energy_j)))
-
-    def require_truth(self, problem: ScheduleProblem) -> Found:
-        """Itself, unless its plan refutes its bound.
-
-        Raises:
-            RuntimeError: the plan takes less than the bound, though it is one in stages.
-        """
-        if self.energy_j < self.bound_j:
-            self._require_outside_stages(problem, self.bound_j)
-        return self
-
-    def _require_outside_stages(self, problem: ScheduleProblem, bound_j: float) -> None:
-        if self.plan is None:
-            return
-        staged = plan_transfers(problem, Contraction.nothing(problem).contract(self.plan))
-        deadline_s = problem.deadline_s
-        if deadline_s is not None:
-            # The simulator lets plans take a little longer than programs do.
-            deadline_s *= 1 - _ROUNDING
-        simulation = accepts(replace(problem, deadline_s=deadline_s), staged)
-        if simulation is not None and simulation.energy_j * (1 + _ROUNDING) < bound_j:
-            raise RuntimeError(
-                f"a plan of {problem.name!r} in stages takes {simulation.energy_j:.9g} J, though a "
-                f"program proved that none takes less than {bound_j:.9g} J"
-            )
-
-    def or_better(self, problem: ScheduleProblem, plan: ExecutionPlan | None) -> Found:
-        """With this plan instead, if the simulator accepts it and it takes less energy."""
-        plan = None if plan is None else plan_transfers(problem, plan)
-        simulation = accepts(problem, plan) if plan is not None else None
-        if simulation is None or simulation.energy_j >= self.energy_j:
-            return self
-        return replace(self, plan=plan, energy_j=simulation.energy_j)
-
-
-def best_known(problem: ScheduleProblem, plans: Iterable[ExecutionPlan]) -> Found:
-    """The best of some plans. No plan takes less energy than computing each node once."""
-    found = Found(None, math.inf, math.fsum(node.energy_j for node in problem.nodes))
-    for plan in plans:
-        found = found.or_better(problem, plan)
-    return found
-
-
-def search_checkpoint_all(
-    problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found
-) -> Found:
+def search_checkpoint_all(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """The plan that keeps everything, if it fits: then nothing is better."""
-    return best_known(problem, [checkpoint_all(Indexed.of(problem))])
+    best.offer(checkpoint_all(Indexed.of(best.problem)))
 
 
-def search_compact(
-    problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found
-) -> Found:
+def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """The best plan that the compact formulation finds, and never a worse than its start.
 
     It starts from the best of the published methods. A first program, of the contracted problem
@@ -151,33 +73,27 @@ def search_compact(
     for a global bound, and of the problem itself. Each leaves out what cannot be part of a plan
     that is better than the best known.
     """
+    problem = best.problem
     graph = Indexed.of(problem)
-    found = known.or_better(problem, checkpoint_all(graph))
-    if found.gap <= 0:
-        return found
+    best.offer(checkpoint_all(graph))
+    if best.found.gap <= 0:
+        return
     if max(map(graph.working_set, range(graph.n))) > problem.ram_bytes:
-        return replace(found, bound_j=math.inf)
-    try:
-        with work.phase("published methods"):
-            found = found.or_better(problem, furthest_use(graph))
-            for plan in _published_plans(problem, work):
-                found = found.or_better(problem, plan)
-        units = work.left * _FIRST_PLAN_SHARE
-        for first in (small_plan, quick_plan):
-            if found.plan is None:
-                with work.part(units).phase("first plan") as part:
-                    found = found.or_better(problem, first(problem, options, part))
-        for search in (_search_nearby, _search_relaxation, _search_everything):
-            if not work.is_left() or found.gap <= options.gap:
-                break
-            found = search(problem, found, options, work)
-    except OutOfTime:
-        pass
-    except KeyboardInterrupt:
-        if found.plan is None:
-            raise
-        found = replace(found, interrupted=True)
-    return found.require_truth(problem)
+        best.prove(math.inf)
+        return
+    with best.phase("published methods", work):
+        best.offer(furthest_use(graph))
+        for plan in _published_plans(problem, work):
+            best.offer(plan)
+    units = work.left * _FIRST_PLAN_SHARE
+    for first in (small_plan, quick_plan):
+        if best.found.plan is None:
+            with best.phase("first plan", work.part(units)) as part:
+                best.offer(first(problem, options, part))
+    for search in (_search_nearby, _search_relaxation, _search_everything):
+        if not work.is_left() or best.found.gap <= options.gap:
+            break
+        search(best, options, work)
 
 
 def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[ExecutionPlan]:
@@ -207,62 +123,56 @@ class _Pass:
     """A program to solve, starting from the plan of the one before.
 
     Attributes:
-        name: of the phase.
         contraction: the problem and what stands for it.
         window: where it may compute again; None for anywhere.
         hints: cuts to begin with.
     """
 
-    name: str
     contraction: Contraction
     window: int | None = None
     hints: _Hints | None = None
 
 
-def _search_nearby(
-    problem: ScheduleProblem, found: Found, options: SolveOptions, work: Work
-) -> Found:
+def _search_nearby(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """Search the contracted problem for plans that compute again only within a window."""
+    problem, found = best.problem, best.found
     if options.window is None or not any(node.backward for node in problem.nodes):
-        return found
+        return
     better = without_what_costs_more(problem, found.energy_j)
     nearby = contract(better, Means.RESTRICTION, options.small_share)
     share = _WINDOW_SHARE if found.plan is not None else _WINDOW_SHARE * _UNFOUND_SHARE
     stages = len(nearby.contracted.nodes)
     window = min(options.window, max(_LEAST_WINDOW, _WINDOW_STAGES // stages))
-    attempt = _Pass("plans nearby", nearby, window)
-    with work.part(work.left * share).phase(attempt.name) as part:
-        return _improve(problem, found, options, part, attempt)
+    with best.phase("plans nearby", work.part(work.left * share)) as part:
+        _improve(best, options, part, _Pass(nearby, window))
 
 
-def _search_relaxation(
-    problem: ScheduleProblem, found: Found, options: SolveOptions, work: Work
-) -> Found:
+def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """Bound what any plan takes: by blocks, and where that is small enough by all stages."""
-    better = without_what_costs_more(problem, found.energy_j)
+    better = without_what_costs_more(best.problem, best.found.energy_j)
     relaxed = contract(better, Means.RELAXATION, options.least_share)
     graph = Indexed.of(relaxed.contracted)
     ranges = cost_blocks(graph)
-    attempt = _Pass("relaxation", relaxed)
+    attempt = _Pass(relaxed)
     if options.solver != DEFAULT_SOLVER or len(ranges) > _FEWER_BLOCKS * graph.n:
-        if relaxed.contracted == better:
-            return found
-        with work.phase(attempt.name):
-            return _improve(problem, found, options, work, attempt)
+        if relaxed.contracted != better:
+            with best.phase("relaxation", work):
+                _improve(best, options, work, attempt)
+        return
     blocks = formulate_blocks(graph, ranges, work.deadline)
     is_large = _is_large(graph)
-    with work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE)).phase("blocks") as part:
+    part = work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE))
+    with best.phase("blocks", part):
         cutting = part.part(part.left * (_CUTS_SHARE if is_large else 1.0))
-        bound_j, lineages = strengthen_blocks(blocks, found.energy_j, cutting)
+        bound_j, lineages = strengthen_blocks(blocks, best.found.energy_j, cutting)
         if is_large:
             bound_j = max(bound_j, solve_program(blocks.program, options, part).bound)
-    found = found.with_bound(problem, bound_j)
-    if is_large or found.gap <= options.gap:
-        return found
+        best.prove(bound_j)
+    if is_large or best.found.gap <= options.gap:
+        return
     attempt = replace(attempt, hints=_Hints(blocks, tuple(lineages)))
-    proof = replace(options, heuristics=False)
-    with work.part(work.left).phase(attempt.name) as part:
-        return _improve(problem, found, proof, part, attempt)
+    with best.phase("relaxation", work):
+        _improve(best, replace(options, heuristics=False), work, attempt)
 
 
 def _is_large(graph: Indexed) -> bool:
@@ -270,33 +180,27 @@ def _is_large(graph: Indexed) -> bool:
     return sum(last - i for i, last in enumerate(graph.last_recompute)) > _LARGE
 
 
-def _search_everything(
-    problem: ScheduleProblem, found: Found, options: SolveOptions, work: Work
-) -> Found:
+def _search_everything(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """Search the problem as it is, unless it is large."""
-    if _is_large(Indexed.of(problem)):
-        return found
-    better = without_what_costs_more(problem, found.energy_j)
-    attempt = _Pass("all plans", Contraction.nothing(better))
-    with work.part(work.left).phase(attempt.name) as part:
-        return _improve(problem, found, options, part, attempt)
+    if _is_large(Indexed.of(best.problem)):
+        return
+    better = without_what_costs_more(best.problem, best.found.energy_j)
+    with best.phase("all plans", work):
+        _improve(best, options, work, _Pass(Contraction.nothing(better)))
 
 
-def search_algorithm_1(
-    problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found
-) -> Found:
+def search_algorithm_1(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """The best plan that Algorithm 1 finds."""
-    found = known.or_better(problem, checkpoint_all(Indexed.of(problem)))
-    if found.gap <= 0:
-        return found
+    best.offer(checkpoint_all(Indexed.of(best.problem)))
+    if best.found.gap <= 0:
+        return
 
     def write(problem: ScheduleProblem, _: ExecutionPlan | None) -> _Written:
         formulation = formulate_algorithm_1(Indexed.of(problem), work.deadline)
         return _Written(formulation.program, formulation.stages)
 
-    attempt = _Pass("Algorithm 1", Contraction.nothing(problem))
-    with work.phase(attempt.name):
-        return _run(problem, found, options, work, attempt, write)
+    with best.phase("Algorithm 1", work):
+        _run(best, options, work, _Pass(Contraction.nothing(best.problem)), write)
 
 
 @dataclass(frozen=True)
@@ -313,9 +217,7 @@ _Write = Callable[[ScheduleProblem, ExecutionPlan | None], _Written]
 """Writes a problem as a program that starts from a plan of it."""
 
 
-def _improve(
-    problem: ScheduleProblem, found: Found, options: SolveOptions, work: Work, attempt: _Pass
-) -> Found:
+def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass) -> None:
     """Solve the compact formulation of a pass, starting from what is known."""
 
     def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
@@ -328,42 +230,38 @@ def _improve(
         if options.solver == DEFAULT_SOLVER:
             cuts = attempt.hints.cuts(Residency.of(graph, compact)) if attempt.hints else []
             cutting = work.part(work.left * _CUTS_SHARE)
-            bound_j = strengthen(graph, compact, found.energy_j, cutting, cuts)
+            bound_j = strengthen(graph, compact, best.found.energy_j, cutting, cuts)
         first = compact.start(graph, start) if start else None
         return _Written(compact.program, compact.stages, first, bound_j)
 
-    return _run(problem, found, options, work, attempt, write)
+    _run(best, options, work, attempt, write)
 
 
-def _run(
-    problem: ScheduleProblem,
-    found: Found,
-    options: SolveOptions,
-    work: Work,
-    attempt: _Pass,
-    write: _Write,
-) -> Found:
+def _run(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass, write: _Write) -> None:
     """Solve the program of a pass until the simulator accepts its plan for the problem.
 
     The plan may overrun the budget or the deadline, by what a relaxation leaves out or by a
     solver's tolerance; then the program is solved again with that much less of it.
     """
-    contraction = attempt.contraction
+    problem, contraction = best.problem, attempt.contraction
     tightened = contraction.contracted
     for _ in range(_TIGHTENINGS):
-        try:
-            written = write(tightened, _start(tightened, contraction, found))
-        except OutOfTime:
-            break
-        solution = solve_program(written.program, options, work, written.start)
-        if tightened is contraction.contracted and attempt.window is None:
-            found = found.with_bound(problem, max(solution.bound, written.bound_j))
+        written = write(tightened, _start(tightened, contraction, best.found.plan))
+        proves = tightened is contraction.contracted and attempt.window is None
+        if proves:
+            best.prove(written.bound_j)
+        graph = Indexed.of(tightened)
+        read = partial(_read, problem, contraction, graph, written, work.deadline)
+        watch = partial(_offer, best, read)
+        solution = solve_program(written.program, options, work, written.start, watch)
+        if proves:
+            best.prove(solution.bound)
         if solution.values is None:
             break
-        plan = contraction.expand(lower(Indexed.of(tightened), written.stages(solution.values)))
-        plan = plan_transfers(problem, plan)
+        plan = read(solution.values)
         if accepts(problem, plan):
-            return found.or_better(problem, plan)
+            best.offer(plan)
+            break
         overrun = unlimited(problem, plan)
         ram_bytes = tightened.ram_bytes - max(0, overrun.peak_bytes - problem.ram_bytes)
         deadline_s = tightened.deadline_s
@@ -372,14 +270,31 @@ def _run(
         tightened = replace(tightened, ram_bytes=ram_bytes, deadline_s=deadline_s)
         if not work.is_left():
             break
-    return found
+
+
+def _offer(best: Incumbent, read: Callable[[Vector], ExecutionPlan], values: Vector) -> None:
+    """Tell of a solution while the solver goes on."""
+    best.offer(read(values))
+
+
+def _read(
+    problem: ScheduleProblem,
+    contraction: Contraction,
+    graph: Indexed,
+    written: _Written,
+    deadline: Deadline,
+    values: Vector,
+) -> ExecutionPlan:
+    """The plan of the problem that a solution of a pass stands for."""
+    plan = contraction.expand(lower(graph, written.stages(values)))
+    return plan_transfers(problem, plan, deadline)
 
 
 def _start(
-    problem: ScheduleProblem, contraction: Contraction, found: Found
+    problem: ScheduleProblem, contraction: Contraction, known: ExecutionPlan | None
 ) -> ExecutionPlan | None:
     """The best known plan as one of a pass; without one, the plan that pages what is used last."""
-    known = contraction.contract(found.plan) if found.plan is not None else None
-    if known is not None and accepts(problem, known):
-        return known
+    start = contraction.contract(known) if known is not None else None
+    if start is not None and accepts(problem, start):
+        return start
     return furthest_use(Indexed.of(problem))

@@ -18,6 +18,7 @@ from poetfw.schedule.bounds import (
     shortest_time,
     unlimited,
 )
+from poetfw.schedule.found import Found, Incumbent, SearchProgress, Tell, best_known
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import (
     BoundCovers,
@@ -29,9 +30,7 @@ from poetfw.schedule.problem import (
     overhead_gap,
 )
 from poetfw.schedule.search import (
-    Found,
     SolveOptions,
-    best_known,
     search_algorithm_1,
     search_checkpoint_all,
     search_compact,
@@ -60,13 +59,13 @@ class Scheduler:
 
     Attributes:
         description: what it does, in a few words.
-        search: finds a plan, starting from what is known.
+        search: improves on what is known.
         restrict: takes away from a problem what this scheduler does not use.
         complete: whether its bound holds for every plan in stages of the problem it searches.
     """
 
     description: str
-    search: Callable[[ScheduleProblem, SolveOptions, Work, Found], Found]
+    search: Callable[[Incumbent, SolveOptions, Work], None]
     restrict: Callable[[ScheduleProblem], ScheduleProblem] = lambda problem: problem
     complete: bool = True
 
@@ -84,12 +83,9 @@ def without_recompute(problem: ScheduleProblem) -> ScheduleProblem:
 def _published(baseline: Baseline) -> Scheduler:
     """A baseline as a scheduler: it has a plan or says why not, and proves nothing."""
 
-    def search(problem: ScheduleProblem, options: SolveOptions, work: Work, known: Found) -> Found:
-        with work.phase("published methods"):
-            try:
-                return known.or_better(problem, baseline.plan(problem, work.deadline))
-            except OutOfTime:
-                return known
+    def search(best: Incumbent, options: SolveOptions, work: Work) -> None:
+        with best.phase("published methods", work):
+            best.offer(baseline.plan(best.problem, work.deadline))
 
     return Scheduler(baseline.description, search)
 
@@ -112,12 +108,17 @@ SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
 """Every scheduler by its name."""
 
 
+def _nobody(progress: SearchProgress) -> None:
+    """Not to be told."""
+
+
 def solve(
     problem: ScheduleProblem,
     scheduler: str = "poet",
     options: SolveOptions | None = None,
     known: Iterable[ExecutionPlan] = (),
     work: Work | None = None,
+    tell: Tell = _nobody,
 ) -> Schedule:
     """Find a schedule that meets the budget and the deadline.
 
@@ -131,6 +132,7 @@ def solve(
             never worse than the best of those that meet the budget and the deadline.
         work: what the search may do; None for as much as usual. The same problem, options, known
             plans and work give the same answer, unless the work's deadline passes.
+        tell: is told of each phase, better plan and better bound.
 
     Raises:
         ProblemError: the problem is malformed.
@@ -148,13 +150,24 @@ def solve(
     options, work = options or SolveOptions(), work or Work()
     method = SCHEDULERS[scheduler]
     restricted = method.restrict(problem)
-    found = method.search(restricted, options, work, best_known(restricted, known))
+    found = best_known(restricted, known, work.deadline)
+    best = Incumbent(restricted, found, tell, work.deadline)
+    interrupted = False
+    try:
+        method.search(best, options, work)
+    except OutOfTime:
+        pass  # what is known is the answer
+    except KeyboardInterrupt:
+        if best.found.plan is None:
+            raise
+        interrupted = True
+    found = best.found.require_truth(restricted)
     if found.plan is None:
-        with work.phase("explanation"):
+        with best.phase("explanation", work):
             raise _infeasible(restricted, scheduler, options, work)
     schedule = _schedule(problem, scheduler, restricted, found, options)
-    if found.interrupted:
-        raise Interrupted(schedule)
+    if interrupted:
+        raise Interrupted(replace(schedule, status=Status.INTERRUPTED))
     return schedule
 
 
@@ -177,9 +190,7 @@ def _schedule(
 ) -> Schedule:
     assert found.plan is not None
     simulation = simulate(problem, found.plan)
-    if found.interrupted:
-        status = Status.INTERRUPTED
-    elif found.gap <= options.gap + _GAP_TOLERANCE:
+    if found.gap <= options.gap + _GAP_TOLERANCE:
         status = Status.OPTIMAL
     else:
         status = Status.FEASIBLE

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import datasets
 
 from poetfw.errors import DataError
 from poetfw.importers import load_data
+from poetfw.importers.digits import load_digits
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.split import split
 from poetfw.models import MODELS, GraphBuilder, Model, build_model
@@ -261,3 +263,10 @@ def test_an_imported_model_trains_with_data_of_its_own_shape(tmp_path: Path):
     model_path.write_bytes(model.SerializeToString())
     path = save(tmp_path, x=X[:, :5], y=Y % 3)
     assert load_data(path, import_onnx(model_path, 4)).x_train.shape == (16, 5)
+
+
+def test_the_digits_are_those_of_scikit_learn():
+    images, labels = datasets.load_digits(return_X_y=True)
+    x, y = load_digits(MLP)
+    np.testing.assert_array_equal(x * 8, images)
+    np.testing.assert_array_equal(y, labels)

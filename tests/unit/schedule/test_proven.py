@@ -18,7 +18,7 @@ from poetfw.schedule import (
     simulate,
     solve,
 )
-from poetfw.schedule.search import Found, best_known
+from poetfw.schedule.found import Found, best_known
 
 IN_STAGES = plan("a b c /b d /a /c e /d")
 OTHER_ORDER = plan("x y /x z w /z v /y /w /v")

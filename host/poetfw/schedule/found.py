@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a search knows so far, and who is told of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from poetfw.limits import Deadline, Work
+from poetfw.schedule.bounds import accepts
+from poetfw.schedule.contract import Contraction
+from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+from poetfw.schedule.transfers import plan_transfers
+
+_ROUNDING = 1e-6  # relative: solvers work in doubles, and within tolerances
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search knows.
+
+    Attributes:
+        plan: the best plan, which the simulator accepts; None without one.
+        energy_j: its energy; infinite without one.
+        bound_j: no plan in stages takes less; infinite if there is none. Other plans may.
+    """
+
+    plan: ExecutionPlan | None
+    energy_j: float
+    bound_j: float
+
+    @property
+    def gap(self) -> float:
+        """(energy_j - bound_j) / energy_j; negative if no plan in stages is as good; 1 without."""
+        if self.plan is None:
+            return 1.0
+        return (self.energy_j - self.bound_j) / self.energy_j if self.energy_j else 0.0
+
+    def with_bound(self, problem: ScheduleProblem, bound_j: float) -> Found:
+        """With what a program proves that may leave out plans that are worse than this one.
+
+        Raises:
+            RuntimeError: the program did not see this plan, though it is one in stages.
+        """
+        if bound_j > self.energy_j:
+            self._require_outside_stages(problem, bound_j)
+        return replace(self, bound_j=max(self.bound_j, min(bound_j, self.energy_j)))
+
+    def require_truth(self, problem: ScheduleProblem) -> Found:
+        """Itself, unless its plan refutes its bound.
+
+        Raises:
+            RuntimeError: the plan takes less than the bound, though it is one in stages.
+        """
+        if self.energy_j < self.bound_j:
+            self._require_outside_stages(problem, self.bound_j)
+        return self
+
+    def _require_outside_stages(self, problem: ScheduleProblem, bound_j: float) -> None:
+        if self.plan is None:
+            return
+        staged = plan_transfers(problem, Contraction.nothing(problem).contract(self.plan))
+        deadline_s = problem.deadline_s
+        if deadline_s is not None:
+            # The simulator lets plans take a little longer than programs do.
+            deadline_s *= 1 - _ROUNDING
+        simulation = accepts(replace(problem, deadline_s=deadline_s), staged)
+        if simulation is not None and simulation.energy_j * (1 + _ROUNDING) < bound_j:
+            raise RuntimeError(
+                f"a plan of {problem.name!r} in stages takes {simulation.energy_j:.9g} J, though a "
+                f"program proved that none takes less than {bound_j:.9g} J"
+            )
+
+    def or_better(
+        self, problem: ScheduleProblem, plan: ExecutionPlan | None, deadline: Deadline | None = None
+    ) -> Found:
+        """With this plan instead, if the simulator accepts it and it takes less energy.
+
+        When the deadline has passed, its transfers stay where they are.
+        """
+        plan = None if plan is None else plan_transfers(problem, plan, deadline)
+        simulation = accepts(problem, plan) if plan is not None else None
+        if simulation is None or simulation.energy_j >= self.energy_j:
+            return self
+        return replace(self, plan=plan, energy_j=simulation.energy_j)
+
+
+def best_known(
+    problem: ScheduleProblem, plans: Iterable[ExecutionPlan], deadline: Deadline | None = None
+) -> Found:
+    """The best of some plans. No plan takes less energy than computing each node once."""
+    found = Found(None, math.inf, math.fsum(node.energy_j for node in problem.nodes))
+    for plan in plans:
+        found = found.or_better(problem, plan, deadline)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProgress:
+    """Where a search stands.
+
+    Attributes:
+        phase: what it does now.
+        energy_j: the best plan's energy; infinite without one.
+        bound_j: no plan in stages takes less.
+        gap: (energy_j - bound_j) / energy_j; 1 without a plan.
+    """
+
+    phase: str
+    energy_j: float
+    bound_j: float
+    gap: float
+
+
+Tell = Callable[[SearchProgress], None]
+"""Called when a phase begins, a better plan is found, or a bound rises; maybe in another thread."""
+
+
+class Incumbent:
+    """The best that a search knows of its problem, at every moment.
+
+    Args:
+        problem: what is searched.
+        found: what is known before.
+        tell: is told of each change.
+        deadline: when not to improve a plan any more; None for never.
+
+    Attributes:
+        problem: as given.
+        found: what is known now.
+    """
+
+    def __init__(
+        self,
+        problem: ScheduleProblem,
+        found: Found,
+        tell: Tell,
+        deadline: Deadline | None = None,
+    ) -> None:
+        self.found = found
+        self._deadline = deadline
+        self.problem = problem
+        self._tell = tell
+        self._phase = ""
+
+    @contextmanager
+    def phase(self, name: str, work: Work) -> Iterator[Work]:
+        """Log and tell what this block is about."""
+        self._phase = name
+        self._report()
+        with work.phase(name):
+            yield work
+
+    def offer(self, plan: ExecutionPlan | None) -> None:
+        """Take this plan instead, if the simulator accepts it and it takes less energy."""
+        self._update(self.found.or_better(self.problem, plan, self._deadline))
+
+    def prove(self, bound_j: float) -> None:
+        """No plan in stages that is better than this one takes less than that.
+
+        Raises:
+            RuntimeError: this plan refutes it.
+        """
+        self._update(self.found.with_bound(self.problem, bound_j))
+
+    def _update(self, found: Found) -> None:
+        changed, self.found = found != self.found, found
+        if changed:
+            self._report()
+
+    def _report(self) -> None:
+        found = self.found
+        self._tell(SearchProgress(self._phase, found.energy_j, found.bound_j, max(0.0, found.gap)))
