@@ -122,8 +122,10 @@ class Deadline:
     @property
     def left_s(self) -> float:
         """Seconds that are left to search, 0 or more."""
-        taken_s = self.elapsed_s - self._excluded_s + self._reserved_s
-        return max(0.0, self.time_limit_s - taken_s)
+        return max(0.0, self.time_limit_s - self._taken_s() - self._reserved_s)
+
+    def _taken_s(self) -> float:
+        return self.elapsed_s - self._excluded_s
 
     def has_passed(self, ahead_s: float = 0.0) -> bool:
         """Whether a search must end now; asked only by one that would go on otherwise.
@@ -144,14 +146,14 @@ class Deadline:
         finally:
             self._excluded_s += self.elapsed_s - began_s
 
-    def reserve(self) -> None:
-        """Keep time for what follows the searches.
+    def reserve(self, times: float) -> None:
+        """Keep time for what follows the searches, of what is left 90% at most.
 
-        It shall be as much as has gone by: on a busy computer both take longer. But at least half
-        of what is left is for the searches.
+        Args:
+            times: how much, as a multiple of what has gone by: on a busy computer both take longer.
         """
         if self.time_limit_s < math.inf:
-            self._reserved_s = min(self.elapsed_s, self.left_s / 2)
+            self._reserved_s = min(times * self._taken_s(), 0.9 * self.left_s)
 
     def during(self, items: Iterable[_T]) -> Iterator[_T]:
         """These items one by one, while there is time.

@@ -57,6 +57,10 @@ IMAGE = "storage.img"
 REPORT = "build.json"
 """The build report's name in a project."""
 
+_RENDERING = 2.0
+"""What follows the search takes about so many times as long as what comes before it: most of that
+is to load Python packages, and most of this to load matplotlib and to draw."""
+
 Progress = Callable[[str], None]
 """Called with what begins now."""
 
@@ -124,7 +128,7 @@ def plan_build(
     program = derive_program(settings, model, deadline)
     table = costs(program.training, board)
     unlimited = plan_unscheduled(program, board, costs, deadline)
-    deadline.reserve()
+    deadline.reserve(_RENDERING)
 
     budget = settings.ram_bytes
     if budget is None:

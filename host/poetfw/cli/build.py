@@ -97,7 +97,7 @@ from poetfw.training import LOSSES
     show_default=True,
     help="Decides initial weights and the order of samples.",
 )
-@limit_options(time="up to the compilation")
+@limit_options(time="for all but the compilers")
 @option(
     "--toolchain",
     type=click.Choice(("auto", "system", "stock")),

@@ -26,6 +26,9 @@ Term = tuple[int, float]
 """A column and its coefficient."""
 
 DEFAULT_SOLVER = "HIGHS"
+_LOADING = 1.5
+"""To load cvxpy takes about so many times as long as to load poetfw, and cannot be interrupted."""
+
 OBJECTIVE_SCALE = 100.0
 """The objective is scaled so that its constant part, or its largest coefficient, is this."""
 
@@ -200,8 +203,8 @@ def solve_program(
     nothing = Solution(Outcome.UNKNOWN, None, math.inf, program.offset + program.least_cost)
     if not work.is_left() or (any(program.integer) and exceeds(program.nonzeros, work)):
         return nothing
-    if "cvxpy" not in sys.modules and work.deadline.has_passed(work.deadline.start_s):
-        return nothing  # to load it takes about as long as poetfw did, and cannot be interrupted
+    if "cvxpy" not in sys.modules and work.deadline.has_passed(_LOADING * work.deadline.start_s):
+        return nothing
     import cvxpy as cp
 
     if options.solver not in cp.installed_solvers():

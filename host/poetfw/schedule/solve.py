@@ -41,6 +41,9 @@ from poetfw.schedule.validation import validate
 _GAP_TOLERANCE = 1e-7  # solvers work in doubles, and so does the simulator
 
 
+_RAISE_TIME_LIMIT = "raise the time limit: it ended the search"
+
+
 class Interrupted(KeyboardInterrupt):
     """The user interrupted a solve.
 
@@ -223,7 +226,7 @@ def _infeasible(
     if scheduler == "checkpoint-all":
         simulation = unlimited(problem, plan := checkpoint_all(Indexed.of(problem)))
         peak = simulation.peak_bytes
-        node, needs = plan[simulation.during_bytes.index(peak)].node, "it needs"
+        node, needs, exact = plan[simulation.during_bytes.index(peak)].node, "it needs", True
     else:
         peak, node, exact = minimum_budget(problem, options, work.part(work.left / 2))
         needs = "the smallest feasible budget is" if exact else "a budget known to be feasible is"
@@ -231,17 +234,17 @@ def _infeasible(
             return InfeasibleError(
                 f"{scheduler} found no schedule of {problem.name!r} within its limits, though one "
                 f"exists in {peak:,} bytes",
-                "raise the time limit: it ended the search"
-                if work.deadline.decided
-                else "raise the work limit",
+                _RAISE_TIME_LIMIT if work.deadline.decided else "raise the work limit",
                 minimum_budget_bytes=peak,
             )
     within = "" if problem.deadline_s is None else f" within {problem.deadline_s:g} s"
     message = (
-        f"{scheduler} has no schedule of {problem.name!r}{within} in {problem.ram_bytes:,} bytes: "
-        f"{needs} {peak:,} bytes, for node {node!r}"
+        f"{scheduler} {'has' if exact else 'found'} no schedule of {problem.name!r}{within} in "
+        f"{problem.ram_bytes:,} bytes: {needs} {peak:,} bytes, for node {node!r}"
     )
     advice = [f"give it {peak:,} bytes or more"]
+    if not exact and work.deadline.decided:
+        advice.append(_RAISE_TIME_LIMIT)
     if problem.deadline_s is not None and scheduler != "checkpoint-all":
         try:
             shortest = shortest_time(problem, options, work)
