@@ -94,6 +94,8 @@ def minimum_budget(
     plan = small_plan(problem, options, work.part(work.left / 2))
     found, exact = _best_in_stages(problem, Objective.PEAK, plan, options, work)
     if found is not None:
+        needed = replace(problem, ram_bytes=unlimited(problem, found).peak_bytes)
+        found = plan_transfers(needed, found, work.deadline)
         if _in_time(problem, unlimited(problem, found)):
             plan = found
         else:
