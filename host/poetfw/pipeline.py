@@ -54,7 +54,7 @@ IMAGE = "storage.img"
 REPORT = "build.json"
 """The build report's name in a project."""
 
-_RENDERING = 2.0
+_RENDERING = 2.5
 """What follows the search takes about so many times as long as what comes before it: most of that
 is to load Python packages, and most of this to load matplotlib and to draw."""
 

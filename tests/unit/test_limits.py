@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +19,15 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array
 
 import poetfw
+from poetfw import pipeline
+from poetfw.cli import main
 from poetfw.cli.main import cli
+from poetfw.importers import DataSet, load_data
 from poetfw.limits import Deadline, OutOfTime, Spent, Work
 from poetfw.memory import Buffer
 from poetfw.memory.ordering import OrderingProblem, OrderOp, order_ops
 from poetfw.memory.placement import place
+from poetfw.planning import BuildSettings
 from poetfw.schedule import SolveOptions, solve
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.examples import training_chain, with_ram_fraction
@@ -264,3 +270,63 @@ def test_a_build_says_what_each_phase_took(tmp_path: Path) -> None:
         assert "order of steps" in phases
         stage = json.loads((out / "schedule.json").read_text())
         assert not {"timing", "time_limited", "solve_time_s"} & set(stage)
+
+
+def test_a_command_counts_from_when_its_process_began(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "process_start_s", lambda: time.perf_counter() - 50.0)
+    monkeypatch.setattr(sys, "argv", ["poetfw", *SCHEDULE, "--time-limit", "45", "--json"])
+    assert main._run() == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["time_limited"] is True
+    assert document["timing"]["seconds"] >= 50.0
+
+
+def test_cvxpy_is_not_loaded_where_there_is_no_time_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "cvxpy", raising=False)
+    program = formulate(Indexed.of(with_ram_fraction(training_chain(2), 0.5))).program
+    deadline = Deadline(10.0, lambda: 6.0, began_s=2.0)  # loading took 4 seconds, and 6 are left
+    solution = solve_program(program, SolverOptions(), Work(1.0, deadline))
+    assert solution.outcome is Outcome.UNKNOWN
+    assert deadline.decided
+    assert "cvxpy" not in sys.modules
+
+
+def test_highs_ends_at_the_last_question_before_the_time_limit() -> None:
+    now_s = 0.0
+    highs = Highs(linear_model(), {})
+    highs._work = Work(1.0, Deadline(10.0, lambda: now_s))
+    out = SimpleNamespace(simplex_iteration_count=0, ipm_iteration_count=0)
+    ended = []
+    for moment_s in (1.0, 3.0, 7.0):  # the next question would come at 11
+        now_s = moment_s
+        answer = SimpleNamespace(user_interrupt=False)
+        highs._ask(0, "", out, answer, None)
+        ended.append(answer.user_interrupt)
+    assert ended == [False, False, True]
+    assert highs._work.deadline.decided
+
+
+def test_a_build_keeps_time_to_be_written_and_does_not_count_the_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+
+    def read(*arguments: Any) -> DataSet:
+        nonlocal now_s
+        now_s += 2.0
+        return load_data(*arguments)
+
+    def compile_all(*_: object) -> int:
+        nonlocal now_s
+        now_s += 1000.0
+        return 10**6
+
+    monkeypatch.setattr(pipeline, "load_data", read)
+    monkeypatch.setattr(pipeline, "arena_budget", compile_all)
+    monkeypatch.setattr(pipeline, "draw_pictures", lambda *_: {})
+    deadline = Deadline(20.0, lambda: now_s)
+    build = pipeline.plan_build(BuildSettings("linux", "mlp"), lambda _: None, deadline=deadline)
+    assert not build.time_limited
+    assert deadline.left_s == 20.0 - 2.0 - 2.5 * 2.0
