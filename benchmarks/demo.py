@@ -20,8 +20,8 @@ from ordering import buffers_of
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import place, resident_bytes
 from poetfw.memory.ordering import OrderingProblem, from_graph, order_ops
-from poetfw.pipeline import Build, plan_build
-from poetfw.planning import BuildSettings
+from poetfw.pipeline import plan_build
+from poetfw.planning import Build, BuildSettings
 from poetfw.report.arena import Arena, arena_picture
 from poetfw.report.drawing import render
 from poetfw.training import Program, make_program

@@ -59,14 +59,14 @@ class Task:
     batch: int = 1
     model_as: str = "device"
 
-    def problem(self) -> ScheduleProblem:
-        """Its schedule problem.
+    def problem(self, warn: Callable[[str], None] = lambda text: None) -> ScheduleProblem:
+        """Its schedule problem; `warn` is called with each of the model's warnings.
 
         Raises:
             PoetfwError: the board or the model is unknown or malformed.
         """
         settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
-        return MODELS_AS[self.model_as](load_schedule_problem(settings))
+        return MODELS_AS[self.model_as](load_schedule_problem(settings, warn))
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,14 @@ class Comparison:
         deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
         problem: its problem, with the deadline; budgets are set for each cell.
         everything: the schedule that keeps everything, to which others are compared.
+        warnings: the model's.
     """
 
     task: Task
     deadline_factor: float | None
     problem: ScheduleProblem
     everything: Schedule
+    warnings: tuple[str, ...] = ()
 
     @staticmethod
     def of(task: Task, deadline_factor: float | None = None) -> Comparison:
@@ -152,11 +154,12 @@ class Comparison:
         Raises:
             PoetfwError: the board or the model is unknown or malformed.
         """
-        problem = task.problem()
+        warnings: list[str] = []
+        problem = task.problem(warnings.append)
         everything = checkpoint_all_schedule(problem)
         deadline_s = None if deadline_factor is None else deadline_factor * everything.time_s
         problem = replace(problem, deadline_s=deadline_s)
-        return Comparison(task, deadline_factor, problem, everything)
+        return Comparison(task, deadline_factor, problem, everything, tuple(warnings))
 
     def cells(
         self,

@@ -10,10 +10,14 @@ answer says so. No other module decides by a clock when a search ends.
 from __future__ import annotations
 
 import math
+import os
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
 WORK_LIMIT = 60.0
 """Units of work that a search for a schedule may take, unless the user sets another limit."""
@@ -23,6 +27,33 @@ TIME_LIMIT_S = 3600.0
 
 Clock = Callable[[], float]
 """Seconds, from any moment on."""
+
+_T = TypeVar("_T")
+
+
+_SLOWEST_START_S = 60.0
+"""A process that seems to have begun earlier has not: some sandboxes count from elsewhere."""
+
+
+def process_start_s() -> float:
+    """When this process began, by `time.perf_counter`; now, where the system does not say."""
+    now_s = time.perf_counter()
+    if sys.platform != "linux":
+        return now_s
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return now_s
+    began_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # proc(5): field 22, starttime
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - began_s
+    return now_s - age_s if 0 <= age_s <= _SLOWEST_START_S else now_s
+
+
+class OutOfTime(Exception):
+    """The time limit has passed in a step that has nothing to show before its end.
+
+    Never the end of a search: whoever began the step goes on with what was known before it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +88,30 @@ class Deadline:
     """The one limit in seconds, for everything that a command does, and the log of its phases.
 
     Args:
-        time_limit_s: seconds from now.
+        time_limit_s: seconds that it may take.
         clock: what to read them from.
+        began_s: when it began, by that clock; None for now.
 
     Attributes:
         time_limit_s: as given.
+        start_s: seconds from the beginning until this was made: what the program took to load.
         decided: whether a search ended because the time had passed.
     """
 
-    def __init__(self, time_limit_s: float = math.inf, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self,
+        time_limit_s: float = math.inf,
+        clock: Clock = time.perf_counter,
+        began_s: float | None = None,
+    ) -> None:
         self.time_limit_s = time_limit_s
         self.decided = False
         self._clock = clock
-        self._began_s = clock()
+        now_s = clock()
+        self._began_s = now_s if began_s is None else began_s
+        self.start_s = now_s - self._began_s
+        self._excluded_s = 0.0
+        self._reserved_s = 0.0
         self._phases: dict[str, Spent] = {}
 
     @property
@@ -79,14 +121,50 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """Seconds that are left, 0 or more."""
-        return max(0.0, self.time_limit_s - self.elapsed_s)
+        """Seconds that are left to search, 0 or more."""
+        return max(0.0, self.time_limit_s - self._taken_s() - self._reserved_s)
 
-    def has_passed(self) -> bool:
-        """Whether a search must end now; asked only by one that would go on otherwise."""
-        passed = self.time_limit_s < math.inf and self.left_s == 0
+    def _taken_s(self) -> float:
+        return self.elapsed_s - self._excluded_s
+
+    def has_passed(self, ahead_s: float = 0.0) -> bool:
+        """Whether a search must end now; asked only by one that would go on otherwise.
+
+        Args:
+            ahead_s: for how many seconds it could not ask again.
+        """
+        passed = self.time_limit_s < math.inf and self.left_s <= ahead_s
         self.decided |= passed
         return passed
+
+    @contextmanager
+    def excluded(self) -> Iterator[None]:
+        """A block that the limit does not cover."""
+        began_s = self.elapsed_s
+        try:
+            yield
+        finally:
+            self._excluded_s += self.elapsed_s - began_s
+
+    def reserve(self, times: float) -> None:
+        """Keep time for what follows the searches, of what is left 90% at most.
+
+        Args:
+            times: how much, as a multiple of what has gone by: on a busy computer both take longer.
+        """
+        if self.time_limit_s < math.inf:
+            self._reserved_s = min(times * self._taken_s(), 0.9 * self.left_s)
+
+    def during(self, items: Iterable[_T]) -> Iterator[_T]:
+        """These items one by one, while there is time.
+
+        Raises:
+            OutOfTime: there is none.
+        """
+        for item in items:
+            if self.has_passed():
+                raise OutOfTime
+            yield item
 
     def timing(self) -> Timing:
         """What was spent so far."""
@@ -115,9 +193,9 @@ class Work:
         self.deadline = deadline or Deadline()
         self._whole: Work | None = None
 
-    def is_left(self) -> bool:
-        """Whether a search may go on."""
-        return self.left > 0 and not self.deadline.has_passed()
+    def is_left(self, ahead_s: float = 0.0) -> bool:
+        """Whether a search may go on that cannot ask again for so many seconds."""
+        return self.left > 0 and not self.deadline.has_passed(ahead_s)
 
     def spend(self, units: float) -> None:
         """Count work that was done."""

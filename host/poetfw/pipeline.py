@@ -16,40 +16,37 @@ decides what is solved within which budget. Running what was built is in `runnin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from poetfw.boards import Board, load_board
-from poetfw.costs import CostProvider, CostTable, analytic_costs
-from poetfw.devices import build_environments, choose_environment, elf_size, step_bytes
+from poetfw.boards import load_board
+from poetfw.costs import CostProvider, analytic_costs
+from poetfw.devices import build_environments, choose_environment, elf_size
 from poetfw.firmware import (
-    Project,
     RunRequest,
     assign_slots,
     render_project,
     write_image,
     write_project,
 )
-from poetfw.importers import DataSet, load_data
-from poetfw.limits import Deadline, Timing, Work
-from poetfw.models import Model
+from poetfw.importers import load_data
+from poetfw.limits import Deadline, Work
 from poetfw.output_file import replace_file
 from poetfw.planning import (
+    Build,
     BuildSettings,
-    Plan,
     arena_budget,
     check_kernels,
     derive_program,
-    frozen_parameters,
     held_out_batches,
     load_model,
     lower_plan,
     plan_unscheduled,
     plan_within,
+    report_build,
+    schedule_bytes,
 )
 from poetfw.report import BuildReport, draw_pictures, json_bytes, stage_files
-from poetfw.schedule import ScheduleSummary
-from poetfw.training import Program
 
 IMAGE = "storage.img"
 """The storage image's name in a project."""
@@ -57,43 +54,12 @@ IMAGE = "storage.img"
 REPORT = "build.json"
 """The build report's name in a project."""
 
+_RENDERING = 2.5
+"""What follows the search takes about so many times as long as what comes before it: most of that
+is to load Python packages, and most of this to load matplotlib and to draw."""
+
 Progress = Callable[[str], None]
 """Called with what begins now."""
-
-
-@dataclass(frozen=True)
-class Build:
-    """Everything a build decided.
-
-    Attributes:
-        board: the board.
-        model: the model with its initial weights.
-        data: what it is trained on.
-        program: its training and evaluation step.
-        costs: what the training step's ops cost.
-        budget_bytes: what the arena may occupy.
-        minimum_budget_bytes: the smallest budget for which a schedule is known.
-        checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
-        plan: the plan that the firmware follows.
-        plan_id: names the plan.
-        project: the rendered project, with its stage files and storage image.
-        time_limited: whether the time limit ended a search: another run may decide otherwise.
-        timing: what each search took.
-    """
-
-    board: Board
-    model: Model
-    data: DataSet
-    program: Program
-    costs: CostTable
-    budget_bytes: int
-    minimum_budget_bytes: int
-    checkpoint_all: Plan
-    plan: Plan
-    plan_id: str
-    project: Project = field(repr=False)
-    time_limited: bool
-    timing: Timing
 
 
 def plan_build(
@@ -124,11 +90,13 @@ def plan_build(
     program = derive_program(settings, model, deadline)
     table = costs(program.training, board)
     unlimited = plan_unscheduled(program, board, costs, deadline)
+    deadline.reserve(_RENDERING)
 
     budget = settings.ram_bytes
     if budget is None:
         progress("asking the compiler for the size of static data")
-        budget = arena_budget(program, board, unlimited)
+        with deadline.excluded():
+            budget = arena_budget(program, board, unlimited)
     progress("solving for the schedule")
     work = Work(settings.work_limit, deadline)
     plan, minimum = plan_within(program, board, costs, budget, settings, unlimited.evaluation, work)
@@ -179,33 +147,7 @@ def write_build(build: Build, folder: Path) -> BuildReport:
     Raises:
         OutputError: the folder is not poetfw's, or cannot be written.
     """
-    report = BuildReport(
-        board=build.board.name,
-        model=build.model.name,
-        batch=build.model.batch,
-        budget_bytes=build.budget_bytes,
-        minimum_budget_bytes=build.minimum_budget_bytes,
-        peak_bytes=build.plan.memory.peak_bytes,
-        checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
-        arena_bytes=build.plan.memory.arena_bytes,
-        flash_bytes=None,
-        ram_bytes=None,
-        schedule_bytes=None,
-        elf=None,
-        twin_elf=None,
-        out_dir=str(folder),
-        plan_id=build.plan_id,
-        train_samples=len(build.data.x_train),
-        held_out_samples=len(build.data.x_test),
-        classifies=build.model.classes is not None,
-        costs_are_analytic=build.costs.analytic,
-        layers=build.model.layers,
-        frozen=frozen_parameters(build.program, build.model),
-        warnings=build.model.warnings,
-        schedule=ScheduleSummary.of(build.plan.training),
-        time_limited=build.time_limited,
-        timing=build.timing,
-    )
+    report = report_build(build, folder)
     write_project(build.project.with_files({REPORT: json_bytes(report.to_json())}), folder)
     return report
 
@@ -234,15 +176,3 @@ def compile_build(
     )
     replace_file(folder / REPORT, json_bytes(report.to_json()))
     return report
-
-
-def schedule_bytes(build: Build) -> int:
-    """Bytes of flash that the schedule adds to the training step that keeps everything.
-
-    Raises:
-        ToolError: the compiler is missing or fails.
-    """
-    board, plan = build.board, build.checkpoint_all
-    slots = assign_slots(build.program, plan.training.plan)
-    unscheduled = render_project(lower_plan(build.program, board, plan, slots).view, board)
-    return step_bytes(build.project, board) - step_bytes(unscheduled, board)

@@ -95,8 +95,11 @@ class Grid:
             )
         )
 
-    def check(self) -> None:
+    def check(self) -> Mapping[str, tuple[str, ...]]:
         """Check that boards, models and schedulers exist, before hours are spent.
+
+        Returns:
+            The warnings of each model that has some.
 
         Raises:
             PoetfwError: one does not, or is malformed.
@@ -104,8 +107,11 @@ class Grid:
         check_schedulers(self.schedulers)
         for board in self.boards:
             load_board(board)
-            for model in self.models:
-                load_model(BuildSettings(board=board, model=model, batch=self.batch))
+        models = {
+            name: load_model(BuildSettings(board=self.boards[0], model=name, batch=self.batch))
+            for name in self.models
+        }
+        return {name: model.warnings for name, model in models.items() if model.warnings}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from poetfw.schedule import (
     solve,
 )
 from poetfw.schedule.examples import random_problem
+from poetfw.schedule.simulator import TIME_TOLERANCE
 from poetfw.schedule.solve import without_paging
 
 EXACT = SolveOptions(gap=0.0)
@@ -66,6 +67,22 @@ def test_minimum_budget_is_feasible_and_least(seed: int) -> None:
     with pytest.raises(InfeasibleError, match=f"{minimum.bytes:,} bytes") as caught:
         solve(replace(problem, ram_bytes=minimum.bytes - 1), "poet", EXACT)
     assert caught.value.minimum_budget_bytes == minimum.bytes
+
+
+@pytest.mark.parametrize("seed", range(2000, 2008))
+def test_minimum_budget_keeps_a_deadline_where_transfers_overlap(seed: int) -> None:
+    """Its program only knows that core and channel are each busy for no longer than that."""
+    problem = random_problem(seed, 7 + seed % 5)
+    assert problem.storage is not None
+    deadline_s = 1.1 * sum(node.time_s for node in problem.nodes)
+    storage = replace(problem.storage, overlap=True)
+    problem = replace(problem, storage=storage, deadline_s=deadline_s)
+    minimum = minimum_budget(problem)
+    schedule = solve(replace(problem, ram_bytes=minimum.bytes), "poet", EXACT)
+    assert schedule.time_s <= deadline_s * (1 + TIME_TOLERANCE)
+    if minimum.exact:
+        with pytest.raises(InfeasibleError):
+            solve(replace(problem, ram_bytes=minimum.bytes - 1), "poet", EXACT)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

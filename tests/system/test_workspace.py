@@ -18,8 +18,8 @@ from poetfw.firmware import Project, RunRequest, set_request, write_project
 from poetfw.ir import Graph, Op
 from poetfw.ops.base import Kernel
 from poetfw.ops.relu import Relu
-from poetfw.pipeline import Build, plan_build
-from poetfw.planning import BuildSettings
+from poetfw.pipeline import plan_build
+from poetfw.planning import Build, BuildSettings
 
 BYTES = 4000
 GREEDY = f"""

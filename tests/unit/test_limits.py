@@ -5,8 +5,13 @@ import ast
 import itertools
 import json
 import math
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +19,16 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array
 
 import poetfw
+from poetfw import pipeline
+from poetfw.cli import main
 from poetfw.cli.main import cli
-from poetfw.limits import Deadline, Spent, Work
+from poetfw.importers import DataSet, load_data
+from poetfw.limits import Deadline, OutOfTime, Spent, Work
 from poetfw.memory import Buffer
 from poetfw.memory.ordering import OrderingProblem, OrderOp, order_ops
 from poetfw.memory.placement import place
-from poetfw.schedule import SolveOptions, checkpoint_all_schedule, solve
+from poetfw.planning import BuildSettings
+from poetfw.schedule import SolveOptions, solve
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.examples import training_chain, with_ram_fraction
 from poetfw.schedule.highs import Highs, Model, Outcome
@@ -70,6 +79,47 @@ def test_a_part_is_spent_of_the_whole_and_logged() -> None:
     assert not deadline.decided
 
 
+def test_a_deadline_counts_from_the_beginning_without_what_is_excluded_or_reserved() -> None:
+    now_s = 12.0
+    deadline = Deadline(20.0, lambda: now_s, began_s=9.0)
+    assert (deadline.start_s, deadline.elapsed_s, deadline.left_s) == (3.0, 3.0, 17.0)
+    with deadline.excluded():
+        now_s += 5.0
+    assert (deadline.elapsed_s, deadline.left_s) == (8.0, 17.0)
+    assert not deadline.has_passed()
+    assert not deadline.decided
+    assert deadline.has_passed(17.0)
+    assert deadline.decided
+    deadline.reserve(2.0)
+    assert deadline.left_s == 11.0
+    now_s += 11.0
+    assert deadline.has_passed()
+    with pytest.raises(OutOfTime):
+        next(deadline.during([1]))
+
+
+def test_a_reserve_leaves_something_to_the_searches() -> None:
+    now_s = 0.0
+    deadline = Deadline(10.0, lambda: now_s)
+    now_s = 8.0
+    deadline.reserve(1.0)
+    assert deadline.left_s == pytest.approx(0.2)
+    endless = Deadline(math.inf, lambda: now_s)
+    endless.reserve(1.0)
+    assert list(endless.during("abc")) == ["a", "b", "c"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process began")
+def test_a_process_knows_when_it_began() -> None:
+    code = (
+        "import time; time.sleep(0.3); from poetfw.limits import process_start_s; "
+        "print(time.perf_counter() - process_start_s())"
+    )
+    before_s = time.perf_counter()
+    age = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert 0.3 <= float(age.stdout) <= time.perf_counter() - before_s + 0.02  # in ticks of 10 ms
+
+
 def test_the_clock_is_not_asked_where_work_decides() -> None:
     def stopped() -> float:
         pytest.fail("read")
@@ -101,16 +151,6 @@ def test_more_work_is_not_worse() -> None:
     gaps = [solve(problem, work=Work(units)).gap for units in (0.01, 0.1, 60.0)]
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[0] > gaps[-1]
-
-
-def test_a_search_for_a_schedule_ends_with_the_time() -> None:
-    problem = with_ram_fraction(training_chain(4), 0.5)
-    deadline = Deadline(20.0, ticking(1.0))
-    schedule = solve(problem, "poet", SolveOptions(gap=0.0), work=Work(60.0, deadline))
-    assert deadline.decided
-    assert deadline.elapsed_s <= 20.0 + 10.0  # each reading is a second; the log reads it too
-    assert schedule.status is Status.FEASIBLE
-    assert schedule.energy_j <= checkpoint_all_schedule(problem).energy_j * 2
 
 
 def test_what_is_known_at_once_needs_no_time() -> None:
@@ -230,3 +270,63 @@ def test_a_build_says_what_each_phase_took(tmp_path: Path) -> None:
         assert "order of steps" in phases
         stage = json.loads((out / "schedule.json").read_text())
         assert not {"timing", "time_limited", "solve_time_s"} & set(stage)
+
+
+def test_a_command_counts_from_when_its_process_began(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "process_start_s", lambda: time.perf_counter() - 50.0)
+    monkeypatch.setattr(sys, "argv", ["poetfw", *SCHEDULE, "--time-limit", "45", "--json"])
+    assert main._run() == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["time_limited"] is True
+    assert document["timing"]["seconds"] >= 50.0
+
+
+def test_cvxpy_is_not_loaded_where_there_is_no_time_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "cvxpy", raising=False)
+    program = formulate(Indexed.of(with_ram_fraction(training_chain(2), 0.5))).program
+    deadline = Deadline(10.0, lambda: 6.0, began_s=2.0)  # loading took 4 seconds, and 6 are left
+    solution = solve_program(program, SolverOptions(), Work(1.0, deadline))
+    assert solution.outcome is Outcome.UNKNOWN
+    assert deadline.decided
+    assert "cvxpy" not in sys.modules
+
+
+def test_highs_ends_at_the_last_question_before_the_time_limit() -> None:
+    now_s = 0.0
+    highs = Highs(linear_model(), {})
+    highs._work = Work(1.0, Deadline(10.0, lambda: now_s))
+    out = SimpleNamespace(simplex_iteration_count=0, ipm_iteration_count=0)
+    ended = []
+    for moment_s in (1.0, 3.0, 7.0):  # the next question would come at 11
+        now_s = moment_s
+        answer = SimpleNamespace(user_interrupt=False)
+        highs._ask(0, "", out, answer, None)
+        ended.append(answer.user_interrupt)
+    assert ended == [False, False, True]
+    assert highs._work.deadline.decided
+
+
+def test_a_build_keeps_time_to_be_written_and_does_not_count_the_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+
+    def read(*arguments: Any) -> DataSet:
+        nonlocal now_s
+        now_s += 2.0
+        return load_data(*arguments)
+
+    def compile_all(*_: object) -> int:
+        nonlocal now_s
+        now_s += 1000.0
+        return 10**6
+
+    monkeypatch.setattr(pipeline, "load_data", read)
+    monkeypatch.setattr(pipeline, "arena_budget", compile_all)
+    monkeypatch.setattr(pipeline, "draw_pictures", lambda *_: {})
+    deadline = Deadline(20.0, lambda: now_s)
+    build = pipeline.plan_build(BuildSettings("linux", "mlp"), lambda _: None, deadline=deadline)
+    assert not build.time_limited
+    assert deadline.left_s == 20.0 - 2.0 - 2.5 * 2.0

@@ -15,6 +15,7 @@ from poetfw.cli.options import (
     Bytes,
     Positive,
     board_option,
+    command_deadline,
     json_option,
     limit_options,
     option,
@@ -96,7 +97,7 @@ from poetfw.training import LOSSES
     show_default=True,
     help="Decides initial weights and the order of samples.",
 )
-@limit_options(time="up to the compilation")
+@limit_options(time="for all but the compilers")
 @option(
     "--toolchain",
     type=click.Choice(("auto", "system", "stock")),
@@ -116,7 +117,7 @@ def build(
     **options: Any,  # the fields of BuildSettings
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
-    end = Deadline(time_limit)
+    end = command_deadline(time_limit)
     settings = BuildSettings(time_limit_s=time_limit, **options)
     known = load_board(settings.board)
     folder = out_folder(out, known)

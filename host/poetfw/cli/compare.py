@@ -127,6 +127,8 @@ def compare(
     names = tuple(dict.fromkeys(schedulers or COMPARED))
     budgets = tuple(dict.fromkeys(fractions or FRACTIONS))
     comparison = Comparison.of(Task(board, model, batch, model_as), deadline_factor)
+    for warning in comparison.warnings:
+        output.warn(warning)
     options = SolveOptions(solver=solver)
     cells: list[Cell] = []
     interrupted = False
@@ -157,6 +159,7 @@ def compare(
                 "model": model,
                 "batch": batch,
                 "model_as": model_as,
+                "warnings": comparison.warnings,
                 "costs": "analytic",
                 "deadline_s": comparison.problem.deadline_s,
                 "interrupted": interrupted,

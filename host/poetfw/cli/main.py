@@ -19,6 +19,7 @@ from poetfw.cli import build, compare, doctor, listing, output, place, run, sche
 from poetfw.cli.options import variable
 from poetfw.config import FILE, read_config
 from poetfw.errors import ConfigError, PoetfwError
+from poetfw.limits import process_start_s
 
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70
@@ -92,7 +93,7 @@ def main() -> None:
 def _run() -> int:
     as_json = "--json" in sys.argv[1:]
     try:
-        result = cli.main(standalone_mode=False, prog_name="poetfw")
+        result = cli.main(standalone_mode=False, prog_name="poetfw", obj=process_start_s())
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code

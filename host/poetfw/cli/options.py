@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from poetfw.boards import Board
-from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
+from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
 from poetfw.output_file import check_output_file
 from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
 
@@ -159,6 +159,11 @@ def limit_options(
         )(command)
 
     return decorate
+
+
+def command_deadline(time_limit_s: float) -> Deadline:
+    """The time limit of the command that runs: from when its process began, if it has its own."""
+    return Deadline(time_limit_s, began_s=click.get_current_context().obj)
 
 
 def parse_names(

@@ -13,13 +13,14 @@ from poetfw.cli import output
 from poetfw.cli.options import (
     Bytes,
     OutputFile,
+    command_deadline,
     json_option,
     limit_options,
     option,
     split_at_commas,
 )
 from poetfw.errors import InfeasibleError, ProblemError
-from poetfw.limits import Deadline, Work
+from poetfw.limits import Work
 
 if TYPE_CHECKING:
     from poetfw.memory.banks import Bank
@@ -98,7 +99,7 @@ def place(
     from poetfw.memory.banks import bank_uses, place_in_banks
     from poetfw.memory.csv_file import read_buffers, result_document, write_placement
 
-    end = Deadline(time_limit)
+    end = command_deadline(time_limit)
     buffers = read_buffers(file, banks)
     with output.spinner() as progress:
         progress(f"placing {len(buffers):,} {'buffer' if len(buffers) == 1 else 'buffers'}")

@@ -15,6 +15,7 @@ from poetfw.cli.options import (
     Bytes,
     OutputFile,
     Positive,
+    command_deadline,
     json_option,
     limit_options,
     model_as_option,
@@ -109,7 +110,7 @@ def schedule(
         solve,
     )
 
-    end = Deadline(time_limit)
+    end = command_deadline(time_limit)
     if problem is None and (board is None or model is None):
         raise click.UsageError("give either --problem, or --board and --model")
     context = click.get_current_context()

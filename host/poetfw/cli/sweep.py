@@ -145,7 +145,10 @@ def sweep(
         work_limit=work_limit,
         time_limit_s=time_limit,
     )
-    grid.check()
+    warnings = grid.check()
+    for name, said in warnings.items():
+        for warning in said:
+            output.warn(f"{name}: {warning}")
     results = Results(out, grid)
     if plots is not None:
         try:
@@ -178,6 +181,7 @@ def sweep(
         output.print_json(
             {
                 "schema_version": 1,
+                "warnings": warnings,
                 "costs": "analytic",
                 "points": total,
                 "finished": done,

@@ -2,10 +2,10 @@
 """What a build decides before anything is rendered: model, problem, budget, plan and addresses."""
 
 from poetfw.planning.budget import arena_budget, plan_within, with_lower_peak
+from poetfw.planning.build import Build, report_build, schedule_bytes
 from poetfw.planning.choices import (
     check_kernels,
     derive_program,
-    frozen_parameters,
     load_model,
     order_program,
 )
@@ -22,12 +22,12 @@ from poetfw.planning.problem import load_schedule_problem, schedule_problem
 from poetfw.planning.settings import BuildSettings
 
 __all__ = [
+    "Build",
     "BuildSettings",
     "Plan",
     "arena_budget",
     "check_kernels",
     "derive_program",
-    "frozen_parameters",
     "held_out_batches",
     "load_model",
     "load_schedule_problem",
@@ -37,6 +37,8 @@ __all__ = [
     "plan_evaluation",
     "plan_unscheduled",
     "plan_within",
+    "report_build",
+    "schedule_bytes",
     "schedule_problem",
     "unscheduled_peak_bytes",
     "with_lower_peak",

@@ -86,6 +86,7 @@ def plan_within(
         available -= excess
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
+        *(["raise the time limit: it ended the search"] if deadline.decided else []),
         "raise --ram, or choose a smaller --batch",
     )
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from poetfw.limits import Deadline
 from poetfw.schedule.compact import Costs, Memory
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
@@ -47,9 +48,18 @@ class Algorithm1:
         )
 
 
-def formulate_algorithm_1(graph: Indexed) -> Algorithm1:
-    """Write Algorithm 1 down for a problem, minimising energy."""
+def formulate_algorithm_1(graph: Indexed, deadline: Deadline | None = None) -> Algorithm1:
+    """Write Algorithm 1 down for a problem, minimising energy.
+
+    Args:
+        graph: the problem.
+        deadline: when to give up; None for never.
+
+    Raises:
+        OutOfTime: the deadline has passed.
+    """
     n = graph.n
+    stages = (deadline or Deadline()).during
     program = Program()
     costs = Costs.energy(graph)
     memory = Memory.of(graph, graph.problem.ram_bytes)
@@ -66,10 +76,11 @@ def formulate_algorithm_1(graph: Indexed) -> Algorithm1:
         return i == t or (i < t and node.recompute and (before is None or t <= position[before]))
 
     def columns(allowed: NDArray[np.bool_], cost: tuple[float, ...]) -> Columns:
-        return np.array([[column(allowed[t, i], cost[i]) for i in range(n)] for t in range(n)])
+        rows = [[column(allowed[t, i], cost[i]) for i in range(n)] for t in stages(range(n))]
+        return np.array(rows)
 
     earlier = np.tri(n, k=-1, dtype=bool)
-    computable = np.array([[may_compute(t, i) for i in range(n)] for t in range(n)])
+    computable = np.array([[may_compute(t, i) for i in range(n)] for t in stages(range(n))])
     pageable = np.tri(n, dtype=bool) & np.array(graph.pageable)
     free_of_cost = (0.0,) * n
     recompute = columns(computable, costs.compute)
@@ -78,7 +89,7 @@ def formulate_algorithm_1(graph: Indexed) -> Algorithm1:
     page_in = columns(pageable, costs.page_in)
     page_out = columns(pageable, costs.page_out)
 
-    for t in range(n):
+    for t in stages(range(n)):
         program.equal([(recompute[t, t], 1)], 1)  # (1a) stage t computes node t
         for k in range(t + 1):
             for i in graph.inputs[k]:  # (1b) inputs are there

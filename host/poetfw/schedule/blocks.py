@@ -49,6 +49,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from poetfw.limits import Deadline
 from poetfw.schedule.compact import Costs, Key, Memory, limit_time
 from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, table
 from poetfw.schedule.cuts.lineage import Lineage
@@ -143,19 +144,26 @@ class Blocks:
         ]
 
 
-def formulate_blocks(graph: Indexed, blocks: Sequence[range]) -> Blocks:
+def formulate_blocks(
+    graph: Indexed, blocks: Sequence[range], deadline: Deadline | None = None
+) -> Blocks:
     """Write the relaxation down, minimising energy.
 
     Args:
         graph: the problem.
         blocks: the stages of each block; together all stages, in order.
+        deadline: when to give up; None for never.
+
+    Raises:
+        OutOfTime: the deadline has passed.
     """
-    return _Builder(graph, blocks).build()
+    return _Builder(graph, blocks, deadline or Deadline()).build()
 
 
 class _Builder:
-    def __init__(self, graph: Indexed, blocks: Sequence[range]) -> None:
+    def __init__(self, graph: Indexed, blocks: Sequence[range], deadline: Deadline) -> None:
         self.graph = graph
+        self.deadline = deadline
         self.memory = Memory.of(graph, graph.problem.ram_bytes)
         self.costs = Costs.energy(graph)
         self.program = Program(offset=math.fsum(self.costs.compute))
@@ -163,12 +171,13 @@ class _Builder:
         self.blocks_of = [b for b, stages in enumerate(blocks) for _ in stages]
 
     def build(self) -> Blocks:
-        for b, stages in enumerate(self.made.blocks):
+        blocks = tuple(enumerate(self.made.blocks))
+        for b, stages in self.deadline.during(blocks):
             self.make_recomputes(b, stages)
             self.make_page_ins(b, stages)
-        for b, stages in enumerate(self.made.blocks):
+        for b, stages in self.deadline.during(blocks):
             self.make_stays(b, stages)
-        for b, stages in enumerate(self.made.blocks):
+        for b, stages in self.deadline.during(blocks):
             self.require_residency(b, stages)
             self.limit_memory(b, stages)
         limit_time(

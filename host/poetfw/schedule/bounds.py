@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from poetfw.errors import InfeasibleError, PlanError
-from poetfw.limits import Work
+from poetfw.limits import OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.compact import Objective, formulate
@@ -92,15 +92,10 @@ def minimum_budget(
         return MinimumBudget(floor.ram_bytes, problem.nodes[largest].name, exact=True)
     options, work = options or SolverOptions(), work or Work()
     plan = small_plan(problem, options, work.part(work.left / 2))
-    exact = False
-    solution = None
-    if work.is_left():
-        compact = formulate(graph, Objective.PEAK)
-        start = compact.start(graph, Contraction.nothing(problem).contract(plan))
-        solution = solve_program(compact.program, options, work, start)
-        exact = solution.outcome is Outcome.OPTIMAL
-    if solution is not None and solution.values is not None:
-        found = lower(graph, compact.stages(solution.values))
+    found, exact = _best_in_stages(problem, Objective.PEAK, plan, options, work)
+    if found is not None:
+        needed = replace(problem, ram_bytes=unlimited(problem, found).peak_bytes)
+        found = plan_transfers(needed, found, work.deadline)
         if _in_time(problem, unlimited(problem, found)):
             plan = found
         else:
@@ -142,12 +137,41 @@ def _search_nearby(
         return None
     contraction = contract(problem, Means.RESTRICTION, SMALL_SHARE)
     graph = Indexed.of(contraction.contracted)
-    compact = formulate(graph, objective, window=_NEARBY, close_stages=True)
+    try:
+        compact = formulate(
+            graph, objective, window=_NEARBY, close_stages=True, deadline=work.deadline
+        )
+    except OutOfTime:
+        return None
     first = compact.start(graph, contraction.contract(start)) if start else None
     solution = solve_program(compact.program, options, work, first)
     if solution.values is None:
         return None
     return contraction.expand(lower(graph, compact.stages(solution.values)))
+
+
+def _best_in_stages(
+    problem: ScheduleProblem,
+    objective: Objective,
+    start: ExecutionPlan | None,
+    options: SolverOptions,
+    work: Work,
+) -> tuple[ExecutionPlan | None, bool]:
+    """The best plan in stages that was found, and whether it is proven that none is better."""
+    if not work.is_left():
+        return None, False
+    graph = Indexed.of(problem)
+    try:
+        compact = formulate(graph, objective, deadline=work.deadline)
+    except OutOfTime:
+        return None, False
+    whole = Contraction.nothing(problem)
+    first = compact.start(graph, whole.contract(start)) if start else None
+    solution = solve_program(compact.program, options, work, first)
+    proven = solution.outcome is Outcome.OPTIMAL
+    if solution.values is None:
+        return None, proven
+    return lower(graph, compact.stages(solution.values)), proven
 
 
 def shortest_time(
@@ -173,18 +197,11 @@ def shortest_time(
     options, work = options or SolverOptions(), work or Work()
     plans = (furthest_use(graph), quick_plan(problem, options, work.part(work.left / 2)))
     known = [plan for plan in plans if plan is not None and accepts(problem, plan)]
-    proven = False
-    if work.is_left():
-        compact = formulate(graph, Objective.TIME)
-        start = None
-        if known:
-            quickest = min(known, key=lambda plan: simulate(problem, plan).time_s)
-            start = compact.start(graph, Contraction.nothing(problem).contract(quickest))
-        solution = solve_program(compact.program, options, work, start)
-        proven = solution.outcome is Outcome.OPTIMAL
-        if solution.values is not None:
-            known.append(lower(graph, compact.stages(solution.values)))
-    simulations = [accepts(problem, plan_transfers(problem, plan)) for plan in known]
+    quickest = min(known, key=lambda plan: simulate(problem, plan).time_s, default=None)
+    found, proven = _best_in_stages(problem, Objective.TIME, quickest, options, work)
+    if found is not None:
+        known.append(found)
+    simulations = [accepts(problem, plan_transfers(problem, plan, work.deadline)) for plan in known]
     times = [simulation.time_s for simulation in simulations if simulation]
     if not times:
         raise InfeasibleError(

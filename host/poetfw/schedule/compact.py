@@ -42,6 +42,7 @@ from enum import Enum, auto
 
 import numpy as np
 
+from poetfw.limits import Deadline
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, Term
@@ -213,6 +214,7 @@ def formulate(
     timing: Timing = Timing.DEVICE,
     window: int | None = None,
     close_stages: bool = False,
+    deadline: Deadline | None = None,
 ) -> Compact:
     """Write the program down.
 
@@ -225,8 +227,13 @@ def formulate(
             for speed.
         close_stages: whether stages for which others can do it produce nothing: nearly as good,
             and faster; see `_closed_stages`.
+        deadline: when to give up; None for never.
+
+    Raises:
+        OutOfTime: the deadline has passed.
     """
-    return _Builder(graph, objective, timing, window, close_stages).build()
+    builder = _Builder(graph, objective, timing, window, close_stages, deadline or Deadline())
+    return builder.build()
 
 
 class _Builder:
@@ -237,9 +244,11 @@ class _Builder:
         timing: Timing,
         window: int | None,
         close_stages: bool,
+        deadline: Deadline,
     ) -> None:
         self.graph = graph
         self.timing = timing
+        self.deadline = deadline
         self.program = Program()
         self.memory = Memory.of(graph, graph.problem.ram_bytes)
         match objective:
@@ -272,14 +281,14 @@ class _Builder:
         self.make_recomputes()
         self.make_page_ins()
         self.make_stays()
-        for t in range(self.graph.n):
+        for t in self.deadline.during(range(self.graph.n)):
             self.limit_memory(t)
         columns = (self.recompute, self.page_in, self.page_out)
         limit_time(self.program, self.graph, *columns)
         return Compact(self.program, self.stay, *columns)
 
     def make_recomputes(self) -> None:
-        for i in range(self.graph.n):
+        for i in self.deadline.during(range(self.graph.n)):
             if not self.graph.size[i]:
                 continue
             for t in range(i + 1, self.graph.last_recompute[i] + 1):
@@ -304,7 +313,7 @@ class _Builder:
 
     def make_page_ins(self) -> None:
         """Page-ins in the stages that use them: earlier ones would only hold RAM for longer."""
-        for i in range(self.graph.n):
+        for i in self.deadline.during(range(self.graph.n)):
             if not self.graph.pageable[i]:
                 continue
             stages = [
@@ -335,7 +344,7 @@ class _Builder:
             self.program.at_most([(self.page_in[t, i], 1), *outs], 0)
 
     def make_stays(self) -> None:
-        for i in range(self.graph.n):
+        for i in self.deadline.during(range(self.graph.n)):
             if not self.graph.size[i]:
                 continue
             for t in range(i + 1, self.graph.last_use[i] + 1):

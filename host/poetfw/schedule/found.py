@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from poetfw.limits import Work
+from poetfw.limits import Deadline, Work
 from poetfw.schedule.bounds import accepts
 from poetfw.schedule.contract import Contraction
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
@@ -73,20 +73,27 @@ class Found:
                 f"program proved that none takes less than {bound_j:.9g} J"
             )
 
-    def or_better(self, problem: ScheduleProblem, plan: ExecutionPlan | None) -> Found:
-        """With this plan instead, if the simulator accepts it and it takes less energy."""
-        plan = None if plan is None else plan_transfers(problem, plan)
+    def or_better(
+        self, problem: ScheduleProblem, plan: ExecutionPlan | None, deadline: Deadline | None = None
+    ) -> Found:
+        """With this plan instead, if the simulator accepts it and it takes less energy.
+
+        When the deadline has passed, its transfers stay where they are.
+        """
+        plan = None if plan is None else plan_transfers(problem, plan, deadline)
         simulation = accepts(problem, plan) if plan is not None else None
         if simulation is None or simulation.energy_j >= self.energy_j:
             return self
         return replace(self, plan=plan, energy_j=simulation.energy_j)
 
 
-def best_known(problem: ScheduleProblem, plans: Iterable[ExecutionPlan]) -> Found:
+def best_known(
+    problem: ScheduleProblem, plans: Iterable[ExecutionPlan], deadline: Deadline | None = None
+) -> Found:
     """The best of some plans. No plan takes less energy than computing each node once."""
     found = Found(None, math.inf, math.fsum(node.energy_j for node in problem.nodes))
     for plan in plans:
-        found = found.or_better(problem, plan)
+        found = found.or_better(problem, plan, deadline)
     return found
 
 
@@ -118,14 +125,22 @@ class Incumbent:
         problem: what is searched.
         found: what is known before.
         tell: is told of each change.
+        deadline: when not to improve a plan any more; None for never.
 
     Attributes:
         problem: as given; a search may put its nodes in another order.
         found: what is known now.
     """
 
-    def __init__(self, problem: ScheduleProblem, found: Found, tell: Tell) -> None:
+    def __init__(
+        self,
+        problem: ScheduleProblem,
+        found: Found,
+        tell: Tell,
+        deadline: Deadline | None = None,
+    ) -> None:
         self.found = found
+        self._deadline = deadline
         self.problem = problem
         self._tell = tell
         self._phase = ""
@@ -140,7 +155,7 @@ class Incumbent:
 
     def offer(self, plan: ExecutionPlan | None) -> None:
         """Take this plan instead, if the simulator accepts it and it takes less energy."""
-        self._update(self.found.or_better(self.problem, plan))
+        self._update(self.found.or_better(self.problem, plan, self._deadline))
 
     def prove(self, bound_j: float) -> None:
         """No plan in stages that is better than this one takes less than that.

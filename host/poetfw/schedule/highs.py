@@ -6,6 +6,9 @@ Between two of them it does about as much as the program is large, so each count
 nonzeros. It does not ask while it solves the first relaxation of a mixed-integer program. What that
 takes grows with the square of the nonzeros, and where it is more than the work that is left, HiGHS
 is not begun.
+
+The time limit ends it as well: at the last question before it, since what HiGHS does between two
+of them takes about as long each time, and at the latest where HiGHS itself looks at the clock.
 """
 
 from __future__ import annotations
@@ -106,6 +109,7 @@ class Highs:
         self._is_mixed = bool(model.integer.any())
         self._nonzeros = int(model.matrix.nnz)
         self._iterations = 0
+        self._asked_s: float | None = None
         self._work: Work | None = None
         self._watch: Watch | None = None
         self._highs = highspy.Highs()
@@ -181,7 +185,7 @@ class Highs:
 
         work, highs = self._work, self._highs
         assert work is not None
-        self._iterations = 0
+        self._iterations, self._asked_s = 0, None
         highs.setOptionValue("time_limit", highs.getRunTime() + work.deadline.left_s)
         kinds = (
             (
@@ -222,7 +226,10 @@ class Highs:
             iterations = max(out.simplex_iteration_count, out.ipm_iteration_count)
             work.spend(max(0, iterations - self._iterations) * self._nonzeros * _WORK_PER_ITERATION)
             self._iterations = iterations
-        if not work.is_left():
+        now_s = work.deadline.elapsed_s
+        since_s = 0.0 if self._asked_s is None else now_s - self._asked_s
+        self._asked_s = now_s
+        if not work.is_left(since_s):
             answer.user_interrupt = True
 
     def _answer(self, work: Work) -> Answer:

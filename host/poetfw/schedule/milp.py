@@ -9,6 +9,7 @@ that is warm-started and that reports a bound when it is stopped early.
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ Term = tuple[int, float]
 """A column and its coefficient."""
 
 DEFAULT_SOLVER = "HIGHS"
+_LOADING = 1.5
+"""To load cvxpy takes about so many times as long as to load poetfw, and cannot be interrupted."""
+
 OBJECTIVE_SCALE = 100.0
 """The objective is scaled so that its constant part, or its largest coefficient, is this."""
 
@@ -196,8 +200,11 @@ def solve_program(
     """
     if not program.costs:
         return Solution(Outcome.OPTIMAL, np.zeros(0), program.offset, program.offset)
+    nothing = Solution(Outcome.UNKNOWN, None, math.inf, program.offset + program.least_cost)
     if not work.is_left() or (any(program.integer) and exceeds(program.nonzeros, work)):
-        return Solution(Outcome.UNKNOWN, None, math.inf, program.offset + program.least_cost)
+        return nothing
+    if "cvxpy" not in sys.modules and work.deadline.has_passed(_LOADING * work.deadline.start_s):
+        return nothing
     import cvxpy as cp
 
     if options.solver not in cp.installed_solvers():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from poetfw.errors import UnsuitableError
-from poetfw.limits import Work
+from poetfw.limits import Deadline, Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
@@ -139,11 +139,9 @@ def _try_published(best: Incumbent, work: Work) -> None:
 
 def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[ExecutionPlan]:
     """What the published methods find."""
-    for baseline in BASELINES.values():
-        if work.deadline.has_passed():
-            return
+    for baseline in work.deadline.during(BASELINES.values()):
         try:
-            yield baseline.plan(problem)
+            yield baseline.plan(problem, work.deadline)
         except UnsuitableError:
             continue
 
@@ -202,7 +200,7 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
             with best.phase("relaxation", work):
                 _improve(best, options, work, attempt)
         return
-    blocks = formulate_blocks(graph, ranges)
+    blocks = formulate_blocks(graph, ranges, work.deadline)
     is_large = _is_large(graph)
     part = work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE))
     with best.phase("blocks", part):
@@ -239,7 +237,7 @@ def search_algorithm_1(best: Incumbent, options: SolveOptions, work: Work) -> No
         return
 
     def write(problem: ScheduleProblem, _: ExecutionPlan | None) -> _Written:
-        formulation = formulate_algorithm_1(Indexed.of(problem))
+        formulation = formulate_algorithm_1(Indexed.of(problem), work.deadline)
         return _Written(formulation.program, formulation.stages)
 
     with best.phase("Algorithm 1", work):
@@ -265,7 +263,10 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
 
     def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
         graph = Indexed.of(problem)
-        compact = formulate(graph, window=attempt.window, close_stages=attempt.window is not None)
+        window, deadline = attempt.window, work.deadline
+        compact = formulate(
+            graph, window=window, close_stages=window is not None, deadline=deadline
+        )
         bound_j = -math.inf
         if options.solver == DEFAULT_SOLVER:
             cuts = attempt.hints.cuts(Residency.of(graph, compact)) if attempt.hints else []
@@ -290,7 +291,8 @@ def _run(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass, wri
         proves = tightened is contraction.contracted and attempt.window is None
         if proves:
             best.prove(written.bound_j)
-        read = partial(_read, problem, contraction, Indexed.of(tightened), written)
+        graph = Indexed.of(tightened)
+        read = partial(_read, problem, contraction, graph, written, work.deadline)
         watch = partial(_offer, best, read)
         solution = solve_program(written.program, options, work, written.start, watch)
         if proves:
@@ -321,11 +323,12 @@ def _read(
     contraction: Contraction,
     graph: Indexed,
     written: _Written,
+    deadline: Deadline,
     values: Vector,
 ) -> ExecutionPlan:
     """The plan of the problem that a solution of a pass stands for."""
     plan = contraction.expand(lower(graph, written.stages(values)))
-    return plan_transfers(problem, plan)
+    return plan_transfers(problem, plan, deadline)
 
 
 def _start(

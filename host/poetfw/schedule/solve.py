@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 from poetfw.errors import ConfigError, InfeasibleError
-from poetfw.limits import Work
+from poetfw.limits import OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.bounds import (
@@ -39,6 +39,9 @@ from poetfw.schedule.simulator import simulate
 from poetfw.schedule.validation import validate
 
 _GAP_TOLERANCE = 1e-7  # solvers work in doubles, and so does the simulator
+
+
+_RAISE_TIME_LIMIT = "raise the time limit: it ended the search"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -85,7 +88,7 @@ def _published(baseline: Baseline) -> Scheduler:
 
     def search(best: Incumbent, options: SolveOptions, work: Work) -> None:
         with best.phase("published methods", work):
-            best.offer(baseline.plan(best.problem))
+            best.offer(baseline.plan(best.problem, work.deadline))
 
     return Scheduler(baseline.description, search)
 
@@ -150,10 +153,13 @@ def solve(
     options, work = options or SolveOptions(), work or Work()
     method = SCHEDULERS[scheduler]
     restricted = method.restrict(problem)
-    best = Incumbent(restricted, best_known(restricted, known), tell)
+    found = best_known(restricted, known, work.deadline)
+    best = Incumbent(restricted, found, tell, work.deadline)
     interrupted = False
     try:
         method.search(best, options, work)
+    except OutOfTime:
+        pass  # what is known is the answer
     except KeyboardInterrupt:
         if best.found.plan is None:
             raise
@@ -221,7 +227,7 @@ def _infeasible(
     if scheduler == "checkpoint-all":
         simulation = unlimited(problem, plan := checkpoint_all(Indexed.of(problem)))
         peak = simulation.peak_bytes
-        node, needs = plan[simulation.during_bytes.index(peak)].node, "it needs"
+        node, needs, exact = plan[simulation.during_bytes.index(peak)].node, "it needs", True
     else:
         peak, node, exact = minimum_budget(problem, options, work.part(work.left / 2))
         needs = "the smallest feasible budget is" if exact else "a budget known to be feasible is"
@@ -229,17 +235,17 @@ def _infeasible(
             return InfeasibleError(
                 f"{scheduler} found no schedule of {problem.name!r} within its limits, though one "
                 f"exists in {peak:,} bytes",
-                "raise the time limit: it ended the search"
-                if work.deadline.decided
-                else "raise the work limit",
+                _RAISE_TIME_LIMIT if work.deadline.decided else "raise the work limit",
                 minimum_budget_bytes=peak,
             )
     within = "" if problem.deadline_s is None else f" within {problem.deadline_s:g} s"
     message = (
-        f"{scheduler} has no schedule of {problem.name!r}{within} in {problem.ram_bytes:,} bytes: "
-        f"{needs} {peak:,} bytes, for node {node!r}"
+        f"{scheduler} {'has' if exact else 'found'} no schedule of {problem.name!r}{within} in "
+        f"{problem.ram_bytes:,} bytes: {needs} {peak:,} bytes, for node {node!r}"
     )
     advice = [f"give it {peak:,} bytes or more"]
+    if not exact and work.deadline.decided:
+        advice.append(_RAISE_TIME_LIMIT)
     if problem.deadline_s is not None and scheduler != "checkpoint-all":
         try:
             shortest = shortest_time(problem, options, work)

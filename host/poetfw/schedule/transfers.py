@@ -14,18 +14,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from poetfw.errors import PlanError
+from poetfw.limits import Deadline
 from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, Step, StepKind
 from poetfw.schedule.simulator import simulate
 from poetfw.schedule.timeline import Clock
 
 
-def plan_transfers(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPlan:
+def plan_transfers(
+    problem: ScheduleProblem, plan: ExecutionPlan, deadline: Deadline | None = None
+) -> ExecutionPlan:
     """The same steps in an order in which the core waits less; the plan itself if there is none.
 
     Args:
         problem: says what transfers take and whether they overlap with computing. Its deadline is
             not looked at.
         plan: a plan; one that the simulator does not accept is left as it is.
+        deadline: when to end with what has been moved until then; None for never.
     """
     if problem.storage is None or not problem.storage.overlap:
         return plan
@@ -34,7 +38,8 @@ def plan_transfers(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPl
         before = simulate(problem, plan)
     except PlanError:
         return plan
-    planned = _Planner(problem, plan, before.during_bytes).hasten_page_ins()
+    planner = _Planner(problem, plan, before.during_bytes)
+    planned = planner.hasten_page_ins(deadline or Deadline())
     return planned if simulate(problem, planned).time_s < before.time_s else plan
 
 
@@ -49,14 +54,14 @@ class _Planner:
         self._steps = list(plan)
         self._during_bytes = list(during_bytes)  # with every tensor freed where the plan frees it
 
-    def hasten_page_ins(self) -> ExecutionPlan:
+    def hasten_page_ins(self, deadline: Deadline) -> ExecutionPlan:
         """The plan with page-ins as early as they do no harm."""
         best = self._with_frees(self._steps)
         for index, step in enumerate(self._steps):
             if step.kind is not StepKind.PAGE_IN:
                 continue
             to = self._earliest(index)
-            while to < index:
+            while to < index and not deadline.has_passed():
                 # Nothing may come between an op and the free of what it takes over.
                 to += to > 0 and self._takes_over(self._steps, to - 1)
                 moved = list(self._steps)

@@ -185,7 +185,7 @@ class _Builder:
         self._fresh_ops, self._fresh_tensors = FreshNames(), FreshNames()
         self._backward = False
         self._gradients: dict[str, str] = {}
-        self._gradient_of: Counter[str] = Counter()  # of how many tensors each is the gradient
+        self._gradient_of: Counter[str] = Counter()  # of how many tensors each was the gradient
         self._trained: set[str] = set()
         for tensor in model.persistent:
             self._tensors[tensor.name] = tensor
@@ -244,7 +244,6 @@ class _Builder:
         before = self._gradients.get(tensor)
         if before is not None:
             gradient = self.emit("add", f"{tensor}.gradient", (before, gradient))
-            self._gradient_of[before] -= 1
         self._gradients[tensor] = gradient
         self._gradient_of[gradient] += 1
 

@@ -23,8 +23,9 @@ from poetfw.costs import analytic_costs
 from poetfw.firmware import BLOCK_BYTES, statement_numbers
 from poetfw.ir import Role
 from poetfw.memory import Allocation, padded, resident_bytes
-from poetfw.pipeline import Build, plan_build
+from poetfw.pipeline import plan_build
 from poetfw.planning import (
+    Build,
     BuildSettings,
     derive_program,
     load_model,

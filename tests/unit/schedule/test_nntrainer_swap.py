@@ -23,14 +23,16 @@ from poetfw.schedule.baselines.nntrainer_swap import (
     Wait,
     swap_on_demand,
     swap_proactive,
-    swap_reduced,
     waits,
 )
+from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.examples import random_problem, training_chain, with_ram_fraction
 from poetfw.schedule.indexed import Indexed
 
 STORAGE = Storage(1, Transfer(100.0, 0.0, 1e-3), Transfer(100.0, 0.0, 1e-3), overlap=True)
+
+swap_reduced = BASELINES["swap-reduced"].plan
 
 
 def ladder(steps: int = 6, ram_bytes: int = 10_000) -> ScheduleProblem:

@@ -18,23 +18,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.offloading import Offloading
 from poetfw.schedule.baselines.passes import Gap
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
-def autoswap(problem: ScheduleProblem) -> ExecutionPlan:
+def autoswap(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
     """The plan that pages the tensors of highest priority.
 
     Raises:
         UnsuitableError: there is no storage, there are no two passes, or paging all is not enough.
+        OutOfTime: the deadline has passed.
     """
     offloading = Offloading.of(problem, "autoswap")
     scores = _Scores(offloading)
     choices = [
         paged
         for score in (scores.doa, scores.aoa, scores.wdoa, scores.swdoa)
-        if (paged := _take(offloading, score)) is not None
+        if (paged := _take(offloading, score, deadline)) is not None
     ]
     best = min(choices, key=offloading.step_time_s, default=None)
     return offloading.plan(best, "autoswap")
@@ -44,7 +46,7 @@ Score = Callable[[Gap, list[int]], float]
 """Priority of a tensor, given what is live with all that was chosen before."""
 
 
-def _take(offloading: Offloading, score: Score) -> frozenset[int] | None:
+def _take(offloading: Offloading, score: Score, deadline: Deadline) -> frozenset[int] | None:
     """Take tensors that wait at the peak, by priority, until the rest fits."""
     paged: set[int] = set()
     while not offloading.fits(paged):
@@ -55,7 +57,7 @@ def _take(offloading: Offloading, score: Score) -> frozenset[int] | None:
         ]
         if not waiting:
             return None
-        paged.add(max(waiting, key=lambda gap: score(gap, live)).tensor)
+        paged.add(max(deadline.during(waiting), key=lambda gap: score(gap, live)).tensor)
     return frozenset(paged)
 
 

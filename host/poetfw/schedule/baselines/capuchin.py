@@ -23,29 +23,32 @@ import math
 from dataclasses import dataclass, field
 
 from poetfw.errors import UnsuitableError
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.passes import Gap, bridge, forward_nodes, gaps, require, shortfall
 from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
 
 
-def capuchin(problem: ScheduleProblem) -> ExecutionPlan:
+def capuchin(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
     """The plan that gives up as much as the budget asks for.
 
     Raises:
         UnsuitableError: the problem has no two passes, or giving everything up is not enough.
+        OutOfTime: the deadline has passed.
     """
     graph = Indexed.of(problem)
     forward = forward_nodes(graph, "capuchin")
     policy = _Policy(graph, gaps(graph, forward))
-    while True:
+    for _ in deadline.during(itertools.count()):
         plan = bridge(graph, forward, recompute=policy.recomputed, page=policy.paged)
         simulation = unlimited(problem, plan)
         if simulation.peak_bytes <= problem.ram_bytes:
             return require(graph, plan, "capuchin")
         at = simulation.during_bytes.index(simulation.peak_bytes)
         if not policy.give_up(_first_computations(graph, plan[: at + 1])):
-            raise UnsuitableError("capuchin", shortfall(graph, simulation))
+            break
+    raise UnsuitableError("capuchin", shortfall(graph, simulation))
 
 
 def _first_computations(graph: Indexed, plan: ExecutionPlan) -> int:

@@ -8,6 +8,7 @@ a segment at any node the user allows; here it may at each articulation point of
 
 from __future__ import annotations
 
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.chain import Chain, chain_of
 from poetfw.schedule.baselines.chen_sqrt import keep_outputs
 from poetfw.schedule.baselines.passes import choose
@@ -18,18 +19,19 @@ _LONGEST_SWEEP = 200
 """How many divisions are tried; of more, every so manieth."""
 
 
-def chen_greedy(problem: ScheduleProblem) -> ExecutionPlan:
+def chen_greedy(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
     """The fastest plan within the budget that any b leads to.
 
     Raises:
         UnsuitableError: the problem cannot be grouped into a chain, or no b leads to a plan that
             fits.
+        OutOfTime: the deadline has passed.
     """
     chain = chain_of(Indexed.of(problem), "chen-greedy")
     divisions = sorted(_divisions(chain), key=lambda kept: (len(kept), kept))
     stride = -(-len(divisions) // _LONGEST_SWEEP)
-    plans = [keep_outputs(chain, kept) for kept in divisions[::stride]]
-    return choose(chain.graph, plans, "chen-greedy")
+    plans = [keep_outputs(chain, kept) for kept in deadline.during(divisions[::stride])]
+    return choose(chain.graph, plans, "chen-greedy", deadline)
 
 
 def _divisions(chain: Chain) -> set[tuple[int, ...]]:

@@ -18,6 +18,7 @@ computed any more, those still wanted are had back, and no tensor is evicted tha
 from __future__ import annotations
 
 from poetfw.errors import UnsuitableError
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.passes import require
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import plan_of
@@ -27,16 +28,17 @@ _THRASHING = 50
 """Computations per node after which the method counts as stuck."""
 
 
-def dtr(problem: ScheduleProblem) -> ExecutionPlan:
+def dtr(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
     """The plan that results from running the nodes in order within the budget.
 
     Raises:
         UnsuitableError: RAM ran out with nothing left to evict, the run recomputes without end, or
             the deadline is missed.
+        OutOfTime: the deadline has passed.
     """
     graph = Indexed.of(problem)
     runtime = _Runtime(graph)
-    for t in range(graph.n):
+    for t in deadline.during(range(graph.n)):
         runtime.run(t)
     plan = plan_of(graph, ((i, StepKind.COMPUTE, first) for i, first in runtime.computations))
     return require(graph, plan, "dtr")

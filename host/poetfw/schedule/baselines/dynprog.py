@@ -22,6 +22,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.offloading import Offloading
 from poetfw.schedule.baselines.passes import Gap
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
@@ -39,7 +40,7 @@ Floats = NDArray[np.float64]
 _COUNTS: Floats = np.arange(SLOTS + 1, dtype=np.float64)
 
 
-def dynprog(problem: ScheduleProblem) -> ExecutionPlan:
+def dynprog(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
     """The plan that pages what the dynamic program chooses.
 
     The program's best choices are run on the timeline of the simulator, which moves tensors as a
@@ -47,27 +48,31 @@ def dynprog(problem: ScheduleProblem) -> ExecutionPlan:
 
     Raises:
         UnsuitableError: there is no storage, there are no two passes, or no choice fits.
+        OutOfTime: the deadline has passed.
     """
     offloading = Offloading.of(problem, "dynprog")
-    choices = choose_paged(offloading)
+    choices = choose_paged(offloading, deadline)
     if not choices:
         return offloading.plan(offloading.first_that_fit(offloading.gaps), "dynprog")
-    plans = [offloading.plan(paged, "dynprog") for paged in choices]
+    plans = [offloading.plan(paged, "dynprog") for paged in deadline.during(choices)]
     timed = replace(problem, deadline_s=None)
     return min(plans, key=lambda plan: simulate(timed, plan).time_s)
 
 
-def choose_paged(offloading: Offloading) -> list[frozenset[int]]:
+def choose_paged(offloading: Offloading, deadline: Deadline) -> list[frozenset[int]]:
     """What to page: the choices of least estimated time, the best first; none if nothing fits.
 
     On graphs whose tensors are not wanted back in exactly the reverse order, the program errs on
     the memory of the backward pass; then it is run again with as much less.
+
+    Raises:
+        OutOfTime: the deadline has passed.
     """
     budget = offloading.graph.problem.ram_bytes
     if offloading.fits(frozenset()):
         return [frozenset()]
     reduced = budget
-    for _ in range(_TIGHTENINGS):
+    for _ in deadline.during(range(_TIGHTENINGS)):
         choices = list(islice(_Program(offloading, reduced).solve(), _CHOICES))
         if not choices:
             return []

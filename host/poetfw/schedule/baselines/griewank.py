@@ -18,6 +18,7 @@ from functools import cache
 from math import comb
 
 from poetfw.errors import UnsuitableError
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.chain import Chain, chain_of
 from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.baselines.passes import shortfall
@@ -26,16 +27,17 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
-def griewank(problem: ScheduleProblem) -> ExecutionPlan:
+def griewank(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
     """The plan with the most checkpoints that fits.
 
     Raises:
         UnsuitableError: the problem cannot be grouped into a chain, or no number of checkpoints
             fits.
+        OutOfTime: the deadline has passed.
     """
     chain = chain_of(Indexed.of(problem), "griewank")
     smallest = None
-    for checkpoints in range(len(chain.segments), 0, -1):
+    for checkpoints in deadline.during(range(len(chain.segments), 0, -1)):
         plan = revolve(chain, checkpoints)
         if accepts(problem, plan):
             return plan

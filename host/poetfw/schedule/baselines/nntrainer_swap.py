@@ -17,10 +17,11 @@ memory; here those that wait at the peak leave by what they take times how many 
 from __future__ import annotations
 
 from collections.abc import Set
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import NamedTuple
 
 from poetfw.errors import UnsuitableError
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.baselines.passes import require, shortfall
 from poetfw.schedule.bounds import unlimited
@@ -67,16 +68,17 @@ def swap_proactive(
     return require(graph, swap(graph, swapped, look_ahead), method)
 
 
-def swap_reduced(problem: ScheduleProblem) -> ExecutionPlan:
+def swap_reduced(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
     """The plan that swaps on demand, but no more than it takes to fit.
 
     Raises:
         UnsuitableError: there is no storage, or swapping everything is not enough.
+        OutOfTime: the deadline has passed.
     """
     graph = _graph(problem, "swap-reduced")
     left = set(waits(graph))
     swapped: set[Wait] = set()
-    while True:
+    for _ in deadline.during(count()):
         plan = swap(graph, swapped, 0)
         simulation = unlimited(problem, plan)
         if simulation.peak_bytes <= problem.ram_bytes:
@@ -85,10 +87,11 @@ def swap_reduced(problem: ScheduleProblem) -> ExecutionPlan:
         computed = sum(step.kind is StepKind.COMPUTE for step in plan[: at + 1])
         waiting = [wait for wait in left if wait.start < computed <= wait.end + 1]
         if not waiting:
-            raise UnsuitableError("swap-reduced", shortfall(graph, simulation))
+            break
         longest = max(waiting, key=lambda w: (graph.size[w.tensor] * (w.end - w.start), w))
         swapped.add(longest)
         left.remove(longest)
+    raise UnsuitableError("swap-reduced", shortfall(graph, simulation))
 
 
 def waits(graph: Indexed) -> tuple[Wait, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from poetfw.errors import UnsuitableError
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.bounds import accepts, unlimited
@@ -131,18 +132,23 @@ def shortfall(graph: Indexed, simulation: Simulation) -> str:
     )
 
 
-def choose(graph: Indexed, plans: list[ExecutionPlan], method: str) -> ExecutionPlan:
+def choose(
+    graph: Indexed, plans: list[ExecutionPlan], method: str, deadline: Deadline | None = None
+) -> ExecutionPlan:
     """The fastest of the plans that the simulator accepts, the first of equals.
 
     Raises:
         UnsuitableError: it accepts none.
+        OutOfTime: a deadline has passed.
     """
     best: tuple[float, ExecutionPlan] | None = None
-    for plan in plans:
+    during = (deadline or Deadline()).during
+    for plan in during(plans):
         simulation = accepts(graph.problem, plan)
         if simulation and (best is None or simulation.time_s < best[0]):
             best = simulation.time_s, plan
     if best is None:
-        smallest = min((unlimited(graph.problem, p) for p in plans), key=lambda s: s.peak_bytes)
+        needed = (unlimited(graph.problem, plan) for plan in during(plans))
+        smallest = min(needed, key=lambda simulation: simulation.peak_bytes)
         raise UnsuitableError(method, shortfall(graph, smallest))
     return best[1]

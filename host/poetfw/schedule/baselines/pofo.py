@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import UnsuitableError
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.chain import Chain, Segment, chain_of
 from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.baselines.passes import accepted, kept_bytes, last_forward_use, shortfall
@@ -49,25 +50,26 @@ Row = NDArray[np.float64]
 """A value per number of slots of RAM: index m is the value in m slots."""
 
 
-def pofo(problem: ScheduleProblem) -> ExecutionPlan:
+def pofo(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
     """The plan that takes least time if transfers overlap with compute.
 
     Raises:
         UnsuitableError: the problem cannot be grouped into a chain, or no choice fits.
+        OutOfTime: the deadline has passed.
     """
     chain = _shortened(chain_of(Indexed.of(problem), "pofo"))
     kept = kept_bytes(chain.graph)
     plans: set[ExecutionPlan] = set()
     for amount in _AMOUNTS:
-        program = _Program(chain, kept, int(problem.ram_bytes * amount))
-        for price in _PRICES if problem.storage else (None,):
+        program = _Program(chain, kept, int(problem.ram_bytes * amount), deadline)
+        for price in deadline.during(_PRICES if problem.storage else (None,)):
             plan = program.plan(price)
             if plan is None:
                 break
             plans.add(plan)
     if not plans:
         raise UnsuitableError("pofo", f"no choice fits in {problem.ram_bytes:,} bytes")
-    fitting = [found for plan in plans if (found := accepted(problem, plan))]
+    fitting = [found for plan in deadline.during(plans) if (found := accepted(problem, plan))]
     if not fitting:
         closest = min((unlimited(problem, plan) for plan in plans), key=lambda s: s.peak_bytes)
         raise UnsuitableError("pofo", shortfall(chain.graph, closest))
@@ -156,7 +158,9 @@ class _Table:
 class _Program:
     """The dynamic program in so many bytes of RAM."""
 
-    def __init__(self, chain: Chain, kept: tuple[int, ...], ram_bytes: int) -> None:
+    def __init__(
+        self, chain: Chain, kept: tuple[int, ...], ram_bytes: int, deadline: Deadline
+    ) -> None:
         self.chain = chain
         self.graph = chain.graph
         self.kept = kept
@@ -170,7 +174,7 @@ class _Program:
         self.needs = [self._needs(number, sources) for number in range(self.count)]
         self.again: dict[tuple[int, int], _Table] = {}
         self.once: dict[int, _Table] = {}
-        for length in range(self.count):
+        for length in deadline.during(range(self.count)):
             for i in range(self.count - length):
                 self.again[i, i + length] = self._solve_again(i, i + length)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from poetfw.limits import Deadline
 from poetfw.schedule.baselines.autoswap import autoswap
 from poetfw.schedule.baselines.capuchin import capuchin
 from poetfw.schedule.baselines.chen_greedy import chen_greedy
@@ -32,29 +33,53 @@ class Baseline:
 
     Attributes:
         description: what it does and whose it is, in a few words.
-        plan: finds a plan; raises `UnsuitableError` where the method has none.
+        method: finds a plan; see `plan`.
     """
 
     description: str
-    plan: Callable[[ScheduleProblem], ExecutionPlan]
+    method: Callable[[ScheduleProblem, Deadline], ExecutionPlan]
+
+    def plan(self, problem: ScheduleProblem, deadline: Deadline | None = None) -> ExecutionPlan:
+        """The method's plan.
+
+        Args:
+            problem: what to schedule.
+            deadline: when to give up; None for never.
+
+        Raises:
+            UnsuitableError: the method has none.
+            OutOfTime: the deadline has passed.
+        """
+        return self.method(problem, deadline or Deadline())
+
+
+def _at_once(
+    method: Callable[[ScheduleProblem], ExecutionPlan],
+) -> Callable[[ScheduleProblem, Deadline], ExecutionPlan]:
+    """A method that takes too little time to ask for it."""
+    return lambda problem, _: method(problem)
 
 
 BASELINES: Mapping[str, Baseline] = MappingProxyType(
     {
-        "chen-sqrt": Baseline("recompute √n segments (Chen et al. 2016)", chen_sqrt),
+        "chen-sqrt": Baseline("recompute √n segments (Chen et al. 2016)", _at_once(chen_sqrt)),
         "chen-greedy": Baseline("recompute segments of b bytes (Chen et al. 2016)", chen_greedy),
         "griewank": Baseline("binomial checkpointing (Griewank and Walther 2000)", griewank),
         "dtr": Baseline("evict and recompute at run time (Kirisame et al. 2021)", dtr),
         "capuchin": Baseline("page first, then recompute (Peng et al. 2020)", capuchin),
         "pofo": Baseline("offload and recompute on a chain (Beaumont et al. 2021)", pofo),
-        "greedy": Baseline("page the first tensors (Beaumont et al. 2020)", greedy),
+        "greedy": Baseline("page the first tensors (Beaumont et al. 2020)", _at_once(greedy)),
         "dynprog": Baseline("page what delays least (Beaumont et al. 2020)", dynprog),
-        "vdnn": Baseline("page what convolutions read (Rhu et al. 2016)", vdnn),
+        "vdnn": Baseline("page what convolutions read (Rhu et al. 2016)", _at_once(vdnn)),
         "autoswap": Baseline("page by priority (Zhang et al. 2019)", autoswap),
-        "swap-on-demand": Baseline("page between all uses (Moon et al. 2024)", swap_on_demand),
+        "swap-on-demand": Baseline(
+            "page between all uses (Moon et al. 2024)", _at_once(swap_on_demand)
+        ),
         "swap-reduced": Baseline("page between uses as needed (Moon et al. 2024)", swap_reduced),
-        "swap-proactive": Baseline("page in one op ahead (Moon et al. 2024)", swap_proactive),
-        "tflms": Baseline("page the longest edges (Le et al. 2018)", tflms),
+        "swap-proactive": Baseline(
+            "page in one op ahead (Moon et al. 2024)", _at_once(swap_proactive)
+        ),
+        "tflms": Baseline("page the longest edges (Le et al. 2018)", _at_once(tflms)),
     }
 )
 """Every published method that is no program of its own."""

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that a build decided, and what is reported of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from poetfw.boards import Board
+from poetfw.costs import CostTable
+from poetfw.devices import step_bytes
+from poetfw.firmware import Project, assign_slots, render_project
+from poetfw.importers import DataSet
+from poetfw.limits import Timing
+from poetfw.models import Model
+from poetfw.planning.choices import frozen_parameters
+from poetfw.planning.plans import Plan, lower_plan
+from poetfw.report import BuildReport
+from poetfw.schedule import ScheduleSummary
+from poetfw.training import Program
+
+
+@dataclass(frozen=True)
+class Build:
+    """Everything a build decided.
+
+    Attributes:
+        board: the board.
+        model: the model with its initial weights.
+        data: what it is trained on.
+        program: its training and evaluation step.
+        costs: what the training step's ops cost.
+        budget_bytes: what the arena may occupy.
+        minimum_budget_bytes: the smallest budget for which a schedule is known.
+        checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
+        plan: the plan that the firmware follows.
+        plan_id: names the plan.
+        project: the rendered project, with its stage files and storage image.
+        time_limited: whether the time limit ended a search: another run may decide otherwise.
+        timing: what each search took.
+    """
+
+    board: Board
+    model: Model
+    data: DataSet
+    program: Program
+    costs: CostTable
+    budget_bytes: int
+    minimum_budget_bytes: int
+    checkpoint_all: Plan
+    plan: Plan
+    plan_id: str
+    project: Project = field(repr=False)
+    time_limited: bool
+    timing: Timing
+
+
+def report_build(build: Build, folder: Path) -> BuildReport:
+    """The report of a build in this folder, before it is compiled."""
+    return BuildReport(
+        board=build.board.name,
+        model=build.model.name,
+        batch=build.model.batch,
+        budget_bytes=build.budget_bytes,
+        minimum_budget_bytes=build.minimum_budget_bytes,
+        peak_bytes=build.plan.memory.peak_bytes,
+        checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
+        arena_bytes=build.plan.memory.arena_bytes,
+        flash_bytes=None,
+        ram_bytes=None,
+        schedule_bytes=None,
+        elf=None,
+        twin_elf=None,
+        out_dir=str(folder),
+        plan_id=build.plan_id,
+        train_samples=len(build.data.x_train),
+        held_out_samples=len(build.data.x_test),
+        classifies=build.model.classes is not None,
+        costs_are_analytic=build.costs.analytic,
+        layers=build.model.layers,
+        frozen=frozen_parameters(build.program, build.model),
+        warnings=build.model.warnings,
+        schedule=ScheduleSummary.of(build.plan.training),
+        time_limited=build.time_limited,
+        timing=build.timing,
+    )
+
+
+def schedule_bytes(build: Build) -> int:
+    """Bytes of flash that the schedule adds to the training step that keeps everything.
+
+    Raises:
+        ToolError: the compiler is missing or fails.
+    """
+    board, plan = build.board, build.checkpoint_all
+    slots = assign_slots(build.program, plan.training.plan)
+    unscheduled = render_project(lower_plan(build.program, board, plan, slots).view, board)
+    return step_bytes(build.project, board) - step_bytes(unscheduled, board)

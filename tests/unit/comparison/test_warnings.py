@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is to be said of a model is said by the commands that compare schedulers, too."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
+
+from poetfw import sweep
+from poetfw.cli.main import cli
+from poetfw.importers.onnx import import_onnx
+
+QUICK = ("--batch", "2", "--fractions", "1", "--schedulers", "checkpoint-all")
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """A convolution without batch norm in a file of PyTorch's exporter."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, 4, 4))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 8))],
+        [numpy_helper.from_array(np.ones((2, 1, 3, 3), np.float32), "w")],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, producer_name="pytorch")
+    onnx.save(model, tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+def test_compare_warns(network: Path) -> None:
+    (warning,) = import_onnx(network, 2).warnings
+    command = ("compare", "--board", "linux", "--model", str(network), *QUICK)
+    table = CliRunner().invoke(cli, command)
+    assert table.exit_code == 0, table.output
+    assert f"warning: {warning}\n" in table.stderr
+    document = CliRunner().invoke(cli, [*command, "--json"])
+    assert json.loads(document.stdout)["warnings"] == [warning]
+    silent = CliRunner().invoke(cli, ["compare", "--board", "linux", *QUICK, "--json"])
+    assert json.loads(silent.stdout)["warnings"] == []
+    assert "warning" not in silent.stderr
+
+
+def test_sweep_warns_once_of_each_model(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "local_processes", ThreadPoolExecutor)
+    (warning,) = import_onnx(network, 2).warnings
+    grid = ("--boards", "linux,nrf52840", "--models", f"mlp,{network}")
+    command = ("sweep", *grid, *QUICK, "--out", str(tmp_path / "sweep.jsonl"))
+    table = CliRunner().invoke(cli, command)
+    assert table.exit_code == 0, table.output
+    assert table.stderr.count(f"warning: {network}: {warning}\n") == 1
+    document = CliRunner().invoke(cli, [*command, "--json"])
+    assert json.loads(document.stdout)["warnings"] == {str(network): [warning]}
