@@ -285,6 +285,29 @@ def test_revolve_plans_take_that_number(links: int, checkpoints: int) -> None:
     assert simulation.peak_bytes <= 100 * (checkpoints - 1 + 3) + 1
 
 
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize(("links", "slots"), [(19, 4), (19, 5), (35, 6)])
+def test_an_input_that_can_be_loaded_again_takes_no_checkpoint(
+    links: int, slots: int, again: bool
+) -> None:
+    problem = plain_chain([100] * links)
+    x = replace(problem.nodes[0], output_bytes=100, recompute=again)
+    problem = replace(problem, nodes=(x, *problem.nodes[1:]), ram_bytes=100 * slots)
+    computed = computations(BASELINES["griewank"].plan(problem))
+    loads = computed.pop("x")
+    # Two gradients and what the op reads besides; the input is one more, or is loaded again.
+    checkpoints = slots - 2 if again else slots - 3
+    assert sum(computed.values()) - 2 * links == fewest_steps(links, checkpoints) - (links - 1)
+    assert (loads > 1) is again
+
+
+def test_an_input_that_is_slow_to_load_is_kept() -> None:
+    problem = plain_chain([100] * 10)
+    x = replace(problem.nodes[0], output_bytes=100, time_s=100.0)
+    problem = replace(problem, nodes=(x, *problem.nodes[1:]), ram_bytes=600)
+    assert computations(BASELINES["griewank"].plan(problem))["x"] == 1
+
+
 def test_dtr_evicts_the_cheap_large_stale_tensor() -> None:
     # At conv5 one tensor must go: conv1 is dear, conv3 fresh, conv4 being read.
     problem = plain_chain([100] * 5, [900.0, 1.0, 4.0, 4.0, 1.0], storage=None)
