@@ -37,6 +37,7 @@ from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.examples import random_problem, training_chain, with_ram_fraction
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.transfers import plan_transfers
 from poetfw.training import make_program
 
 PAGING_ONLY = ("greedy", "dynprog", "vdnn", "autoswap", "tflms")
@@ -346,6 +347,44 @@ def test_pofo_recomputes_no_more_than_simpler_methods() -> None:
                 assert best.time_s <= other.time_s * 1.02  # it works in slots of RAM
                 compared += 1
     assert compared >= 6
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize(
+    "seeds", [range(4), pytest.param(range(4, 30), marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_pofo_is_hardly_ever_slower_than_any_other(seeds: range, overlap: bool) -> None:
+    ratios = []
+    for seed in seeds:
+        rng = random.Random(seed)
+        links, bandwidth = rng.randint(6, 24), rng.choice((250.0, 500.0, 1000.0, 2000.0))
+        channel = Transfer(bandwidth, 0.0, 1e-3)
+        sizes = [rng.randint(100, 1000) for _ in range(links)]
+        times_s = [rng.uniform(0.5, 1.5) for _ in sizes]
+        problem = plain_chain(sizes, times_s, Storage(1, channel, channel, overlap))
+        problem = with_ram_fraction(problem, rng.uniform(0.3, 0.9))
+        found = {name: planned_time_s(problem, name) for name in BASELINES if name not in SWAP}
+        pofo_s, other_s = found.pop("pofo"), min(found.values())
+        if other_s < math.inf:
+            ratios.append(pofo_s / other_s)
+    assert len(ratios) >= len(seeds) * 0.7
+    assert max(ratios) <= 1.03
+
+
+@pytest.mark.parametrize("fraction", [0.3, 0.5])
+def test_pofo_is_the_fastest_on_a_chain_of_links_that_are_alike(fraction: float) -> None:
+    problem = with_ram_fraction(plain_chain([1000] * 17), fraction)
+    times_s = {name: planned_time_s(problem, name) for name in BASELINES}
+    assert times_s["pofo"] == min(times_s.values()) < math.inf
+
+
+def planned_time_s(problem: ScheduleProblem, name: str) -> float:
+    """Seconds that a method's plan takes with its transfers moved; infinite without a plan."""
+    try:
+        plan = plan_transfers(problem, BASELINES[name].plan(problem))
+    except UnsuitableError:
+        return math.inf
+    return simulate(problem, plan).time_s
 
 
 # Paging -----------------------------------------------------------------------------------------
