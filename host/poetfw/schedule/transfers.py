@@ -47,9 +47,9 @@ def hasten_page_ins(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionP
         problem: says what transfers take and whether they overlap with computing.
         plan: a plan that the simulator accepts.
     """
-    if problem.storage is None or not problem.storage.overlap:
-        return plan
-    return _Planner(problem, plan, simulate(problem, plan).during_bytes).hasten_all()
+    overlap = problem.storage is not None and problem.storage.overlap
+    during_bytes = simulate(problem, plan).during_bytes
+    return _Planner(problem, plan, during_bytes).hasten_all() if overlap else plan
 
 
 class _Planner:
@@ -71,8 +71,7 @@ class _Planner:
                 continue
             to = self._earliest(index)
             while to < index:
-                # Nothing may come between an op and the free of what it takes over.
-                to += to > 0 and self._takes_over(self._steps, to - 1)
+                to = self._possible(to)
                 moved = list(self._steps)
                 moved.insert(to, moved.pop(index))
                 candidate = self._with_frees(moved)
@@ -87,12 +86,15 @@ class _Planner:
         """The plan with every page-in as early as RAM permits."""
         for index, step in enumerate(list(self._steps)):
             if step.kind is StepKind.PAGE_IN:
-                to = self._earliest(index)
-                to += to > 0 and self._takes_over(self._steps, to - 1)
+                to = self._possible(self._earliest(index))
                 if to < index:
                     self._steps.insert(to, self._steps.pop(index))
                     self._occupy(to, index)
         return self._with_frees(self._steps)[1]
+
+    def _possible(self, to: int) -> int:
+        """An index, or the next where it is between an op and the free of what it takes over."""
+        return to + (to > 0 and self._takes_over(self._steps, to - 1))
 
     def _earliest(self, index: int) -> int:
         """The first index that a page-in may be moved to: after others, and where RAM permits."""
