@@ -203,3 +203,18 @@ def test_hastened_page_ins_begin_where_there_is_room() -> None:
     hastened = hasten_page_ins(full, plan)
     assert hastened.index(into) > hastened.index(c)
     assert hasten_page_ins(chain(overlap=False), PAGED) is PAGED
+
+
+def test_hastened_page_ins_come_between_no_op_and_what_it_takes_over() -> None:
+    problem = chain(overlap=True, ram_bytes=240)
+    a, b, c, d = problem.nodes
+    c = replace(c, in_place="b", workspace_bytes=50)  # no room for a beside it
+    problem = replace(problem, nodes=(a, b, c, replace(d, output_bytes=0)))
+    over = (
+        *PAGED[:4],
+        *(Step(COMPUTE, "c"), Step(FREE, "b"), Step(IN, "a"), Step(COMPUTE, "d")),
+        *(Step(FREE, "c"), Step(FREE, "a")),
+    )
+    assert (
+        simulate(problem, hasten_page_ins(problem, over)).time_s == simulate(problem, over).time_s
+    )
