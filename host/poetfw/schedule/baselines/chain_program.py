@@ -29,13 +29,13 @@ from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.baselines.passes import last_forward_use, running_bytes
 from poetfw.schedule.problem import ExecutionPlan
 
-SLOTS = 300
+_SLOTS = 300
 """Units that the budget is divided into."""
 
 _UNITS = 64
 """Units that the channel's time is divided into, where it is not the core's."""
 
-Values = NDArray[np.float64]
+_Values = NDArray[np.float64]
 """Seconds per number of slots of RAM, and in the first way per number of units of the channel."""
 
 
@@ -54,7 +54,7 @@ class Point(NamedTuple):
     channel_s: float
 
 
-class Choice(NamedTuple):
+class _Choice(NamedTuple):
     """How to treat what begins at a segment.
 
     Attributes:
@@ -74,11 +74,11 @@ class _Table:
     """The least value of one state for each amount, and the choice that leads to it."""
 
     def __init__(self, *shape: int) -> None:
-        self.value: Values = np.full(shape, np.inf)
-        self._choices: list[Choice] = []
+        self.value: _Values = np.full(shape, np.inf)
+        self._choices: list[_Choice] = []
         self._chosen = np.zeros(shape, dtype=np.int16)
 
-    def offer(self, value: Values, least_slots: int, choice: Choice) -> None:
+    def offer(self, value: _Values, least_slots: int, choice: _Choice) -> None:
         """Take a choice where it costs less than those before, with at least so many slots."""
         better = value < self.value
         better[:least_slots] = False
@@ -86,7 +86,7 @@ class _Table:
         self._choices.append(choice)
         np.copyto(self.value, value, where=better)
 
-    def choice(self, *amount: int) -> Choice:
+    def choice(self, *amount: int) -> _Choice:
         """The best choice in so much."""
         return self._choices[int(self._chosen[amount])]
 
@@ -113,7 +113,7 @@ class _Step(NamedTuple):
 
     low: int
     high: int
-    choice: Choice | None
+    choice: _Choice | None
 
 
 class ChainProgram:
@@ -139,8 +139,8 @@ class ChainProgram:
         self._reloaded = frozenset(i for i in chain.sources if reload and not self._nodes[i].inputs)
         self._resident = self._bytes(*(chain.sources - self._reloaded))
         ram_bytes = chain.graph.problem.ram_bytes
-        self._slot_bytes = max(1.0, (ram_bytes - self._resident) / SLOTS)
-        self._slots = int(SLOTS * largest_share)
+        self._slot_bytes = max(1.0, (ram_bytes - self._resident) / _SLOTS)
+        self._slots = int(_SLOTS * largest_share)
         self._saved = [self._bytes(*segment.saved) for segment in chain.segments]
         self._output = [self._bytes(*_output(segment)) for segment in chain.segments]
         self._input = [0, *self._output]
@@ -157,7 +157,7 @@ class ChainProgram:
 
     def points(self, share: float) -> list[Point]:
         """The points in this share of the budget: of the channel's time, those that help."""
-        slots = min(self._slots, int(SLOTS * share))
+        slots = min(self._slots, int(_SLOTS * share))
         row = self._first[0, False].value[slots]
         better = row < np.minimum.accumulate([np.inf, *row])[:-1]
         once_s = math.fsum(node.time_s for node in self._nodes)
@@ -237,7 +237,7 @@ class ChainProgram:
         sizes = [self._graph.size[i] for i in tensors]
         return math.fsum(storage.page_out_time_s(s) + storage.page_in_time_s(s) for s in sizes)
 
-    def _moves_s(self, i: int, choice: Choice) -> float:
+    def _moves_s(self, i: int, choice: _Choice) -> float:
         """Seconds of the channel that a choice at segment i takes."""
         saved_s = self._save_s[i] if choice.page_saved else 0.0
         return saved_s + (self._send_s[choice.split - 1] if choice.page_output else 0.0)
@@ -245,7 +245,7 @@ class ChainProgram:
     def _to_units(self, moves_s: float) -> int:
         return math.ceil(moves_s / self._unit_s * (1 - 1e-9)) if moves_s else 0
 
-    def _keeps(self, i: int, choice: Choice) -> int:
+    def _keeps(self, i: int, choice: _Choice) -> int:
         """Slots that stay taken after a choice at segment i."""
         saved = self._saved[i] if choice.everything and not choice.page_saved else 0
         return self._to_slots(saved + (0 if choice.page_output else self._output[choice.split - 1]))
@@ -259,15 +259,15 @@ class ChainProgram:
         if i == j:
             needs = max(backward, self._forward[i] + gradient if self._saved[i] else 0)
             value = np.full(self._slots + 1, self._prepare_s[i])
-            table.offer(value, self._to_slots(needs), Choice(j + 1, True))
+            table.offer(value, self._to_slots(needs), _Choice(j + 1, True))
             return table
-        choice = Choice(i + 1, True)
+        choice = _Choice(i + 1, True)
         rest = _after(self._again[i + 1, j].value, self._keeps(i, choice))
         needs = max(backward, self._forward[i] + gradient)
         table.offer(self._compute_s[i] + rest, self._to_slots(needs), choice)
         advance_s, needs = 0.0, 0
         for k in range(i + 1, j + 1):
-            choice = Choice(k, False)
+            choice = _Choice(k, False)
             advance_s += self._compute_s[k - 1]
             read = self._input[k - 1] if k - 1 > i else 0
             needs = max(needs, self._advance[k - 1] + read + gradient)
@@ -287,23 +287,23 @@ class ChainProgram:
         needs = max(self._forward[i], self._backward[i]) + read
         if i == self._count - 1:
             value = np.zeros_like(table.value)
-            table.offer(value, self._to_slots(needs), Choice(self._count, True))
+            table.offer(value, self._to_slots(needs), _Choice(self._count, True))
             return table
         for page_saved in (True, False) if self._saved[i] else (False,):
             for page_output in (True, False):
-                choice = Choice(i + 1, True, page_saved, page_output)
+                choice = _Choice(i + 1, True, page_saved, page_output)
                 self._offer_first(table, i, choice, needs, 0.0)
         needs = 0
         for k in range(i + 1, self._count):
             needs = max(needs, self._advance[k - 1] + (self._input[k - 1] if k - 1 > i else read))
             again = _after(self._again[i, k - 1].value, self._to_slots(read))[:, np.newaxis]
             for page_output in (True, False):
-                choice = Choice(k, False, False, page_output)
+                choice = _Choice(k, False, False, page_output)
                 self._offer_first(table, i, choice, needs, again)
         return table
 
     def _offer_first(
-        self, table: _Table, i: int, choice: Choice, needs: int, again: Values | float
+        self, table: _Table, i: int, choice: _Choice, needs: int, again: _Values | float
     ) -> None:
         """Offer a choice at segment i, with what computing up to its split again takes."""
         moves_s = self._moves_s(i, choice)
@@ -350,7 +350,7 @@ def _output(segment: Segment) -> tuple[int, ...]:
     return () if segment.output is None else (segment.output,)
 
 
-def _after(value: Values, taken: int) -> Values:
+def _after(value: _Values, taken: int) -> _Values:
     """The value in what is left of each amount once so much is taken."""
     rest = np.full_like(value, np.inf)
     if taken < len(value):
@@ -374,7 +374,7 @@ class _Writer:
             else:
                 self._advance(low, high, choice)
 
-    def _advance(self, low: int, high: int, choice: Choice) -> None:
+    def _advance(self, low: int, high: int, choice: _Choice) -> None:
         for number in range(low, high + 1):
             segment = self._chain.segments[number]
             saved = segment.saved if choice.everything else ()
