@@ -18,7 +18,7 @@ from poetfw.schedule import (
     solve,
 )
 from poetfw.schedule.timeline import Clock
-from poetfw.schedule.transfers import plan_transfers
+from poetfw.schedule.transfers import hasten_page_ins, plan_transfers
 
 COMPUTE, IN, OUT, FREE = StepKind.COMPUTE, StepKind.PAGE_IN, StepKind.PAGE_OUT, StepKind.FREE
 SECOND = Transfer(bandwidth_bytes_per_s=100.0, latency_s=0.0, energy_j_per_byte=0.0)
@@ -187,3 +187,34 @@ def test_planned_transfers_are_legal_and_never_slower(seed: int, in_place: bool)
     assert sorted(planned) == sorted(plan)
     assert after.time_s <= before.time_s
     assert after.energy_j == pytest.approx(before.energy_j)
+    hastened = hasten_page_ins(problem, plan)
+    assert sorted(hastened) == sorted(plan)
+    simulate(problem, hastened)
+
+
+def test_hastened_page_ins_begin_where_there_is_room() -> None:
+    roomy, full = chain(overlap=True), chain(overlap=True, ram_bytes=200)
+    into, c = Step(IN, "a"), Step(COMPUTE, "c")
+    hastened = hasten_page_ins(roomy, PAGED)
+    assert hastened.index(into) < hastened.index(c)
+    nodes = (*full.nodes[:3], replace(full.nodes[3], output_bytes=0))
+    full = replace(full, nodes=nodes)
+    plan = tuple(step for step in PAGED if step != Step(FREE, "d"))
+    hastened = hasten_page_ins(full, plan)
+    assert hastened.index(into) > hastened.index(c)
+    assert hasten_page_ins(chain(overlap=False), PAGED) is PAGED
+
+
+def test_hastened_page_ins_come_between_no_op_and_what_it_takes_over() -> None:
+    problem = chain(overlap=True, ram_bytes=240)
+    a, b, c, d = problem.nodes
+    c = replace(c, in_place="b", workspace_bytes=50)  # no room for a beside it
+    problem = replace(problem, nodes=(a, b, c, replace(d, output_bytes=0)))
+    over = (
+        *PAGED[:4],
+        *(Step(COMPUTE, "c"), Step(FREE, "b"), Step(IN, "a"), Step(COMPUTE, "d")),
+        *(Step(FREE, "c"), Step(FREE, "a")),
+    )
+    assert (
+        simulate(problem, hasten_page_ins(problem, over)).time_s == simulate(problem, over).time_s
+    )

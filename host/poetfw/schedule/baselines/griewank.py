@@ -10,6 +10,10 @@ chain's input among them, a chain of l steps is reversed with the fewest steps f
 grouped chain, taken to be alike as in the paper; the checkpoints are the tensors that pass between
 them; what a segment saves for its own differentiation is computed when it is differentiated. As
 many checkpoints are used as fit.
+
+The paper keeps the input in memory. Where it can be loaded again, it need not be there except while
+its first segment runs: the same steps forward then take one checkpoint's memory less, and a load
+for each return to the input. Both ways are tried.
 """
 
 from __future__ import annotations
@@ -17,18 +21,17 @@ from __future__ import annotations
 from functools import cache
 from math import comb
 
-from poetfw.errors import UnsuitableError
 from poetfw.limits import Deadline
 from poetfw.schedule.baselines.chain import Chain, chain_of
 from poetfw.schedule.baselines.emitter import Emitter, emit
-from poetfw.schedule.baselines.passes import shortfall
-from poetfw.schedule.bounds import accepts, unlimited
+from poetfw.schedule.baselines.passes import choose
+from poetfw.schedule.bounds import accepts
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
 def griewank(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """The plan with the most checkpoints that fits.
+    """The fastest of two plans with as many checkpoints as fit: the input is kept, or loaded again.
 
     Raises:
         UnsuitableError: the problem cannot be grouped into a chain, or no number of checkpoints
@@ -36,16 +39,19 @@ def griewank(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
         OutOfTime: the deadline has passed.
     """
     chain = chain_of(Indexed.of(problem), "griewank")
-    smallest = None
+    plans = [_most_checkpoints(problem, chain, reload, deadline) for reload in (False, True)]
+    return choose(chain.graph, plans, "griewank", deadline)
+
+
+def _most_checkpoints(
+    problem: ScheduleProblem, chain: Chain, reload: bool, deadline: Deadline
+) -> ExecutionPlan:
+    """The plan with the most checkpoints that fits; with the fewest if none does."""
     for checkpoints in deadline.during(range(len(chain.segments), 0, -1)):
-        plan = revolve(chain, checkpoints)
+        plan = revolve(chain, checkpoints, reload)
         if accepts(problem, plan):
-            return plan
-        simulation = unlimited(problem, plan)
-        if smallest is None or simulation.peak_bytes < smallest.peak_bytes:
-            smallest = simulation
-    assert smallest is not None
-    raise UnsuitableError("griewank", shortfall(chain.graph, smallest))
+            break
+    return plan
 
 
 @cache
@@ -66,17 +72,27 @@ def _next_checkpoint(steps: int, checkpoints: int) -> int:
     )
 
 
-def revolve(chain: Chain, checkpoints: int) -> ExecutionPlan:
-    """The plan that reverses the chain with this many checkpoints, its input among them."""
-    return emit(chain.graph, lambda emitter: _Reversal(chain, emitter).reverse_all(checkpoints))
+def revolve(chain: Chain, checkpoints: int, reload: bool = False) -> ExecutionPlan:
+    """The plan that reverses the chain with this many checkpoints, its input among them.
+
+    Args:
+        chain: the grouped problem.
+        checkpoints: 1 or more.
+        reload: whether sources are loaded again whenever they are read, where they can be.
+    """
+    sources = chain.sources if reload else frozenset[int]()
+    return emit(
+        chain.graph, lambda emitter: _Reversal(chain, emitter, sources).reverse_all(checkpoints)
+    )
 
 
 class _Reversal:
     """Writes the steps of a reversal down."""
 
-    def __init__(self, chain: Chain, emitter: Emitter) -> None:
+    def __init__(self, chain: Chain, emitter: Emitter, reloaded: frozenset[int]) -> None:
         self.chain = chain
         self.emitter = emitter
+        self.reloaded = reloaded
 
     def reverse_all(self, checkpoints: int) -> None:
         # An explicit stack: long chains with few checkpoints nest deeply.
@@ -102,6 +118,7 @@ class _Reversal:
                     self.emitter.drop(i)
             if number > low and segment.input is not None:
                 self.emitter.drop(segment.input)
+            self.drop_sources()
 
     def forward(self, number: int) -> None:
         segment = self.chain.segments[number]
@@ -122,3 +139,8 @@ class _Reversal:
             self.emitter.drop(i)
         if segment.input is not None:
             self.emitter.drop(segment.input)
+        self.drop_sources()
+
+    def drop_sources(self) -> None:
+        for i in self.reloaded:
+            self.emitter.drop(i)

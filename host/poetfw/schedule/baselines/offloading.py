@@ -122,8 +122,11 @@ class Offloading:
         live = self.live_bytes(paged)
         ahead = self._waits_s(range(self.forward), starts, live, self.out_s)
         back = self._waits_s(range(self.graph.n - 1, self.forward - 1, -1), ends, live, self.in_s)
-        moved_s = math.fsum(self.out_s(i) + self.in_s(i) for i in paged)
-        return max(math.fsum(node.time_s for node in nodes) + ahead + back, moved_s)
+        return max(math.fsum(node.time_s for node in nodes) + ahead + back, self.moved_s(paged))
+
+    def moved_s(self, paged: Set[int]) -> float:
+        """Seconds of the channel that paging these tensors takes."""
+        return math.fsum(self.out_s(i) + self.in_s(i) for i in paged)
 
     def _waits_s(
         self,

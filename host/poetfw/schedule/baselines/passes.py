@@ -91,10 +91,17 @@ def bridge(
 
 def kept_bytes(graph: Indexed) -> tuple[int, ...]:
     """Per node, the bytes live while it runs if everything is kept until its last use."""
-    plan = checkpoint_all(graph)
+    return running_bytes(graph, checkpoint_all(graph))
+
+
+def running_bytes(graph: Indexed, plan: ExecutionPlan) -> tuple[int, ...]:
+    """Per node, the bytes live while a plan runs it for the first time."""
     during = unlimited(graph.problem, plan).during_bytes
-    runs = (b for b, step in zip(during, plan, strict=True) if step.kind is StepKind.COMPUTE)
-    return tuple(runs)
+    first: dict[str, int] = {}
+    for size, step in zip(during, plan, strict=True):
+        if step.kind is StepKind.COMPUTE:
+            first.setdefault(step.node, size)
+    return tuple(first[node.name] for node in graph.problem.nodes)
 
 
 def accepted(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPlan | None:
