@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -73,11 +73,11 @@ def search_checkpoint_all(best: Incumbent, options: SolveOptions, work: Work) ->
 def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """The best plan that the compact formulation finds, and never a worse than its start.
 
-    It starts from the best of the published methods, and from an order in which less is beyond the
-    budget. A first program, of the contracted problem
-    and restricted to a window, finds a good plan quickly; those that follow are of relaxations,
-    for a global bound, and of the problem itself. Each leaves out what cannot be part of a plan
-    that is better than the best known.
+    It starts from the best of the published methods. A first program, of the contracted problem
+    and restricted to a window, finds a good plan quickly, in the problem's order and in one where
+    less is beyond the budget. Those that follow are written for the better of the two: of
+    relaxations, for a bound, and of the problem itself. Each leaves out what cannot be part of a
+    plan that is better than the best known. At last the best plan may leave its order.
     """
     problem = best.problem
     graph = Indexed.of(problem)
@@ -88,46 +88,49 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         best.prove(math.inf)
         return
     _try_published(best, work)
+    orders = [problem]
     if options.other_orders:
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
             best.problem = in_better_order(problem, part)
         if best.problem != problem:
-            problem = best.problem
+            orders.append(best.problem)
             _try_published(best, work)
     units = work.left * _FIRST_PLAN_SHARE
     tightest: ExecutionPlan | None = None
     for first in (small_plan, quick_plan):
         if best.found.plan is None:
             with best.phase("first plan", work.part(units)) as part:
-                quick = first(problem, options, part)
+                quick = first(best.problem, options, part)
                 best.offer(quick)
                 tightest = tightest or quick
     in_order = work.part(work.left * (1 - _MOVES_SHARE))
-    for search in (_search_nearby, _search_relaxation, _search_everything):
+    _choose_order(best, orders, options, in_order)
+    for search in (_search_relaxation, _search_everything):
         if not in_order.is_left() or best.found.gap <= options.gap:
             break
         search(best, options, in_order)
-    if options.other_orders:
-        _search_orders(best, options, work, tightest)
-
-
-def _search_orders(
-    best: Incumbent, options: SolveOptions, work: Work, tightest: ExecutionPlan | None
-) -> None:
-    """Leave the order of the problem, where that can help.
-
-    Args:
-        best: what is known.
-        options: how to search.
-        work: what may be done.
-        tightest: a plan that takes little RAM, to start from where none is known that fits.
-    """
     start = best.found.plan or tightest
-    least_j = math.fsum(node.energy_j for node in best.problem.nodes)
-    if start is None or best.found.energy_j <= least_j * (1 + options.gap):
-        return
-    with best.phase("other orders", work):
-        search_orders(best, start, work)
+    once_j = math.fsum(node.energy_j for node in problem.nodes)
+    if options.other_orders and start and best.found.energy_j > once_j * (1 + options.gap):
+        with best.phase("other orders", work):
+            search_orders(best, start, work)
+
+
+def _choose_order(
+    best: Incumbent, orders: Sequence[ScheduleProblem], options: SolveOptions, work: Work
+) -> None:
+    """Search nearby in each order, and go on with the last one that was of use, or the last."""
+    share = _WINDOW_SHARE if best.found.plan is not None else _WINDOW_SHARE * _UNFOUND_SHARE
+    part = work.part(work.left * share)
+    chosen = None
+    for number, best.problem in enumerate(orders):
+        if not part.is_left() or best.found.gap <= options.gap:
+            break
+        known_j = best.found.energy_j
+        _search_nearby(best, options, part.part(part.left / (len(orders) - number)))
+        if best.found.energy_j < known_j:
+            chosen = best.problem
+    best.problem = chosen or orders[-1]
 
 
 def _try_published(best: Incumbent, work: Work) -> None:
@@ -181,11 +184,10 @@ def _search_nearby(best: Incumbent, options: SolveOptions, work: Work) -> None:
         return
     better = without_what_costs_more(problem, found.energy_j)
     nearby = contract(better, Means.RESTRICTION, options.small_share)
-    share = _WINDOW_SHARE if found.plan is not None else _WINDOW_SHARE * _UNFOUND_SHARE
     stages = len(nearby.contracted.nodes)
     window = min(options.window, max(_LEAST_WINDOW, _WINDOW_STAGES // stages))
-    with best.phase("plans nearby", work.part(work.left * share)) as part:
-        _improve(best, options, part, _Pass(nearby, window))
+    with best.phase("plans nearby", work):
+        _improve(best, options, work, _Pass(nearby, window))
 
 
 def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> None:
