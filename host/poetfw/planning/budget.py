@@ -116,17 +116,18 @@ def check_budget(
         InfeasibleError: none does; the message says what is in the way.
     """
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
-    needed, op, _ = minimum_budget(problem, work=work)
-    what = f"Op {op!r}"
+    needed, op, exact = minimum_budget(problem, work=work)
+    what, needs = f"Op {op!r}", "needs at least" if exact else "is known to fit only in"
     if evaluation.peak_bytes > needed:
         needed = evaluation.peak_bytes
         what = f"Op {_op_at_peak(program.evaluation, board, costs, evaluation)!r} of the evaluation"
+        needs = "needs at least"
     if resident + needed <= budget_bytes:
         return resident + needed
     parameters = sum(tensor.size_bytes for tensor in program.persistent)
     raise InfeasibleError(
-        f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} needs at "
-        f"least {resident + needed:,} bytes. {what} needs {needed:,} at once, beside the "
+        f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} {needs} "
+        f"{resident + needed:,} bytes. {what} needs {needed:,} at once, beside the "
         f"{resident:,} that are never free ({parameters:,} of parameters, optimizer state and "
         f"running statistics, which are not paged)",
         "choose a smaller --batch",

@@ -13,15 +13,16 @@ from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.compact import Objective, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
-from poetfw.schedule.highs import Outcome
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
+from poetfw.schedule.orders import in_better_order
 from poetfw.schedule.plan import lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.simulator import TIME_TOLERANCE, Simulation, simulate
 from poetfw.schedule.transfers import plan_transfers
 from poetfw.schedule.validation import validate
 
+_ORDER_SHARE = 0.1  # of the work
 _NEARBY = 5  # how far from what a stage differentiates a first plan computes again
 
 
@@ -31,7 +32,7 @@ class MinimumBudget(NamedTuple):
     Attributes:
         bytes: a budget for which a plan is known.
         node: the node whose computation needs it.
-        exact: whether no smaller budget is feasible.
+        exact: whether no smaller budget is feasible, in any order: it is what one node needs.
     """
 
     bytes: int
@@ -44,7 +45,7 @@ class ShortestTime(NamedTuple):
 
     Attributes:
         time_s: a time for which a plan is known.
-        exact: whether no plan takes less.
+        exact: whether no plan takes less: nothing is computed again or paged.
     """
 
     time_s: float
@@ -71,7 +72,7 @@ def minimum_budget(
     """The smallest `ram_bytes` with which the problem, deadline included, has a plan.
 
     It is the largest working set (inputs, output and workspace of one node) where paging gets
-    there; where tensors cannot be paged or the deadline forbids it, a program finds it.
+    there; where tensors cannot be paged or the deadline forbids it, it is what programs find.
 
     Args:
         problem: its `ram_bytes` does not matter.
@@ -91,19 +92,21 @@ def minimum_budget(
     if plan is not None and accepts(floor, plan):
         return MinimumBudget(floor.ram_bytes, problem.nodes[largest].name, exact=True)
     options, work = options or SolverOptions(), work or Work()
-    plan = small_plan(problem, options, work.part(work.left / 2))
-    found, exact = _best_in_stages(problem, Objective.PEAK, plan, options, work)
+    plans = [small_plan(problem, options, work.part(work.left / 4))]
+    ordered = in_better_order(floor, work.part(work.left * _ORDER_SHARE))
+    if ordered != floor:
+        plans.append(small_plan(ordered, options, work.part(work.left / 3)))
+    best = min(plans, key=lambda plan: unlimited(problem, plan).peak_bytes)
+    found = _best_in_stages(ordered, Objective.PEAK, best, options, work)
     if found is not None:
         needed = replace(problem, ram_bytes=unlimited(problem, found).peak_bytes)
-        found = plan_transfers(needed, found, work.deadline)
-        if _in_time(problem, unlimited(problem, found)):
-            plan = found
-        else:
-            exact = False
-    simulation = unlimited(problem, plan)
+        plans.append(plan_transfers(needed, found, work.deadline))
+    plans = [plan for plan in plans if _in_time(problem, unlimited(problem, plan))]
+    best = min(plans, key=lambda plan: unlimited(problem, plan).peak_bytes)
+    simulation = unlimited(problem, best)
     peak = simulation.peak_bytes
     return MinimumBudget(
-        peak, plan[simulation.during_bytes.index(peak)].node, exact or peak == floor.ram_bytes
+        peak, best[simulation.during_bytes.index(peak)].node, exact=peak == floor.ram_bytes
     )
 
 
@@ -156,22 +159,19 @@ def _best_in_stages(
     start: ExecutionPlan | None,
     options: SolverOptions,
     work: Work,
-) -> tuple[ExecutionPlan | None, bool]:
-    """The best plan in stages that was found, and whether it is proven that none is better."""
+) -> ExecutionPlan | None:
+    """The best plan in stages that was found."""
     if not work.is_left():
-        return None, False
+        return None
     graph = Indexed.of(problem)
     try:
         compact = formulate(graph, objective, deadline=work.deadline)
     except OutOfTime:
-        return None, False
+        return None
     whole = Contraction.nothing(problem)
     first = compact.start(graph, whole.contract(start)) if start else None
     solution = solve_program(compact.program, options, work, first)
-    proven = solution.outcome is Outcome.OPTIMAL
-    if solution.values is None:
-        return None, proven
-    return lower(graph, compact.stages(solution.values)), proven
+    return None if solution.values is None else lower(graph, compact.stages(solution.values))
 
 
 def shortest_time(
@@ -195,10 +195,15 @@ def shortest_time(
     if simulation:
         return ShortestTime(simulation.time_s, exact=True)
     options, work = options or SolverOptions(), work or Work()
-    plans = (furthest_use(graph), quick_plan(problem, options, work.part(work.left / 2)))
+    ordered = in_better_order(problem, work.part(work.left * _ORDER_SHARE))
+    plans = (
+        checkpoint_all(Indexed.of(ordered)),
+        furthest_use(graph),
+        quick_plan(problem, options, work.part(work.left / 2)),
+    )
     known = [plan for plan in plans if plan is not None and accepts(problem, plan)]
     quickest = min(known, key=lambda plan: simulate(problem, plan).time_s, default=None)
-    found, proven = _best_in_stages(problem, Objective.TIME, quickest, options, work)
+    found = _best_in_stages(ordered, Objective.TIME, quickest, options, work)
     if found is not None:
         known.append(found)
     simulations = [accepts(problem, plan_transfers(problem, plan, work.deadline)) for plan in known]
@@ -207,8 +212,8 @@ def shortest_time(
         raise InfeasibleError(
             f"no schedule of {problem.name!r} fits in {problem.ram_bytes:,} bytes"
         )
-    overlap = problem.storage is not None and problem.storage.overlap
-    return ShortestTime(min(times), proven and not overlap)
+    once_s = math.fsum(node.time_s for node in problem.nodes)
+    return ShortestTime(min(times), exact=min(times) <= once_s * (1 + TIME_TOLERANCE))
 
 
 def require_time_to_compute(problem: ScheduleProblem) -> None:

@@ -16,14 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from poetfw.limits import Work
 from poetfw.schedule.compact import Costs
-from poetfw.schedule.found import Incumbent
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import Production, plan_of, productions
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
 from poetfw.schedule.simulator import simulate
+
+if TYPE_CHECKING:
+    from poetfw.schedule.found import Incumbent
 
 _REACH = 16  # places that two productions are apart at most when they are moved past each other
 _MOVE_WORK = 1.5e-6  # units for each production of a plan that is tried

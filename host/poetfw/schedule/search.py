@@ -93,7 +93,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
             best.problem = in_better_order(problem, part)
         if best.problem != problem:
-            orders.append(best.problem)
+            orders.insert(0, best.problem)
             _try_published(best, work)
     units = work.left * _FIRST_PLAN_SHARE
     tightest: ExecutionPlan | None = None
@@ -119,18 +119,25 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
 def _choose_order(
     best: Incumbent, orders: Sequence[ScheduleProblem], options: SolveOptions, work: Work
 ) -> None:
-    """Search nearby in each order, and go on with the last one that was of use, or the last."""
+    """Search nearby in one order after the other, and go on with the one of the best plan.
+
+    Args:
+        best: what is known.
+        orders: the most promising first. What this one needs is not left for others.
+        options: how to search.
+        work: of which a part is for this.
+    """
     share = _WINDOW_SHARE if best.found.plan is not None else _WINDOW_SHARE * _UNFOUND_SHARE
     part = work.part(work.left * share)
-    chosen = None
-    for number, best.problem in enumerate(orders):
+    chosen = orders[0]
+    for best.problem in orders:
         if not part.is_left() or best.found.gap <= options.gap:
             break
         known_j = best.found.energy_j
-        _search_nearby(best, options, part.part(part.left / (len(orders) - number)))
+        _search_nearby(best, options, part)
         if best.found.energy_j < known_j:
             chosen = best.problem
-    best.problem = chosen or orders[-1]
+    best.problem = chosen
 
 
 def _try_published(best: Incumbent, work: Work) -> None:

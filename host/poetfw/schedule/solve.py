@@ -252,6 +252,9 @@ def _infeasible(
         except InfeasibleError:
             pass
         else:
-            message += f"; in this budget the shortest possible time is {shortest.time_s:g} s"
+            known = (
+                "the shortest possible time" if shortest.exact else "a time known to be possible"
+            )
+            message += f"; in this budget {known} is {shortest.time_s:g} s"
             advice.append(f"set the deadline to {shortest.time_s:g} s or more")
     return InfeasibleError(message, *advice, minimum_budget_bytes=peak)
