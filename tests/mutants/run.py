@@ -7,37 +7,50 @@ of the checkout, and the tests that should notice it are run there.
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
+import time
 import tomllib
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import click
+import pytest
+from hypothesis import Phase, settings
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 LISTS = Path(__file__).parent
 CHECKOUT = LISTS.parents[1]
 LARGEST_SURVIVING_SHARE = 0.03
-LONGEST_S = 300
-"""A mutation that makes a test run for longer than this has been noticed."""
+TIMES_AS_LONG, LONGEST_START_S = 5, 30
+"""A mutation that makes its tests run for so many times as long, and their start so long, has
+been noticed."""
+COUNTED = 25
+"""Where there is no bar to show how far it is, a line does, every so many mutations."""
 
-_PRELOADED = "pytest,hypothesis,numpy,onnx,cvxpy,torch"
+_PRELOADED = "pytest,hypothesis,numpy,onnx,cvxpy,torch,click,rich.progress"
 """Most of a test's time would go into importing these."""
 
-_PYTEST = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-seed=0")
+_PYTEST = (
+    *("-x", "-q", "--tb=no", "-m", "not slow"),
+    *("-p", "no:cacheprovider", "-p", "no:anyio", "-p", "no:xdist"),
+    *("--hypothesis-seed=0", "--hypothesis-profile=mutants"),
+)
 _PASSED, _FAILED = 0, 1
 
 
@@ -49,7 +62,7 @@ class Fate(StrEnum):
     STALE = "stale"
     """Its text is not in its file exactly once, or a test that it names is gone."""
     BROKEN = "broken"
-    """Its tests could not begin: any import, or the compiler, would notice it."""
+    """Its tests could not begin: any import, or the C compiler, would notice it."""
     MISJUDGED = "misjudged"
     """It is said to change nothing, but a test failed."""
 
@@ -94,11 +107,12 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutation, and which test failed or what else to know."""
+    """What became of a mutation, which test failed or what else to know, and how long it took."""
 
     mutant: Mutant
     fate: Fate
     note: str = ""
+    time_s: float = 0.0
 
     @property
     def acceptable(self) -> bool:
@@ -124,71 +138,132 @@ def load(lists: Path = LISTS) -> list[Mutant]:
     ]
 
 
+@dataclass
+class Seen:
+    """What is known of a run of tests.
+
+    Attributes:
+        times_s: seconds by test.
+        failed: the first test that failed, and why; empty if none did.
+        begun: whether that was the test's doing or its fixture's: not an import's or a compiler's.
+    """
+
+    times_s: dict[str, float] = field(default_factory=dict)
+    failed: str = ""
+    begun: bool = True
+
+
+class Watch:
+    """A plugin of pytest: runs the cheapest tests first, and keeps what it sees of them.
+
+    Args:
+        costs: seconds by test, in an earlier run.
+    """
+
+    def __init__(self, costs: Mapping[str, float]) -> None:
+        self._costs = costs
+        self.seen = Seen()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        # By module: its fixtures are made again where another's tests come between.
+        modules: defaultdict[Path, float] = defaultdict(float)
+        for item in items:
+            modules[item.path] += self._costs.get(item.nodeid, 0.0)
+
+        def cost(item: pytest.Item) -> tuple[float, Path, float]:
+            return modules[item.path], item.path, self._costs.get(item.nodeid, 0.0)
+
+        items.sort(key=cost)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        times_s = self.seen.times_s
+        times_s[report.nodeid] = times_s.get(report.nodeid, 0.0) + report.duration
+
+    def pytest_exception_interact(
+        self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]
+    ) -> None:
+        if self.seen.failed or call.excinfo is None:
+            return
+        error = call.excinfo.value
+        self.seen.failed = f"{node.nodeid}: {call.excinfo.exconly().splitlines()[0]}"
+        compiler = isinstance(error, subprocess.CalledProcessError) and "gcc" in error.cmd[0]
+        imported = isinstance(node, pytest.Collector) or isinstance(error, ImportError)
+        self.seen.begun = not (compiler or imported)
+
+
 class Copy:
     """A copy of the checkout in which mutations are made."""
 
-    def __init__(self, checkout: Path, folder: Path) -> None:
-        self._root = folder / "checkout"
+    def __init__(self, checkout: Path, folder: Path, costs: Mapping[str, float]) -> None:
+        self.root = folder / "checkout"
         self._temporary = folder / "temporary"
-        left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
-        shutil.copytree(checkout, self._root, ignore=left_out)
+        self._costs = costs
+        shutil.copytree(checkout, self.root, ignore=shutil.ignore_patterns(".*", "build", "dist"))
         # Tests may ask for the mode of a file, but not run what lies in this copy's `.venv`.
-        (self._root / ".venv").symlink_to(checkout / ".venv")
+        (self.root / ".venv").symlink_to(checkout / ".venv")
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Make the mistake, run the tests, take it back."""
-        reason = mutant.stale(self._root)
+        began_s = time.monotonic()
+        fate, note = self._fate(mutant)
+        return Verdict(mutant, fate, note, round(time.monotonic() - began_s, 2))
+
+    def _fate(self, mutant: Mutant) -> tuple[Fate, str]:
+        reason = mutant.stale(self.root)
         if reason is not None:
-            return Verdict(mutant, Fate.STALE, reason)
-        file = self._root / mutant.path
+            return Fate.STALE, reason
+        file = self.root / mutant.path
         right, times = file.read_text(), file.stat()
         # Compiled modules are taken as up to date by time in seconds and size.
         file.write_text(mutant.applied(right)[0])
         os.utime(file, (times.st_atime + 60, times.st_mtime + 60))
+        usual_s = sum(s for name, s in self._costs.items() if name.startswith(mutant.tests))
         try:
-            code, failed = self.run(mutant.tests, keep_compiled=False)
+            code, seen = self.run(mutant.tests, LONGEST_START_S + TIMES_AS_LONG * usual_s)
         finally:
             file.write_text(right)
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
         if code == _PASSED:
-            return Verdict(mutant, Fate.SURVIVED)
-        if code > _FAILED or failed.startswith("ERROR"):
-            return Verdict(mutant, Fate.BROKEN, failed or f"pytest ended with code {code}")
+            return Fate.SURVIVED, ""
+        if code > _FAILED or not seen.begun:
+            return Fate.BROKEN, seen.failed or f"pytest ended with code {code}"
         fate = Fate.KILLED if mutant.equivalent is None else Fate.MISJUDGED
-        return Verdict(mutant, fate, failed or "it crashes")
+        return fate, seen.failed or "it crashes"
 
-    def run(self, tests: Sequence[str], *, keep_compiled: bool) -> tuple[int, str]:
-        """Pytest's exit code for some tests, below 0 for a crash, and the first that failed."""
-        # What Hypothesis found in one run must not help the next.
-        shutil.rmtree(self._root / ".hypothesis", ignore_errors=True)
+    def run(self, tests: Sequence[str], longest_s: float | None = None) -> tuple[int, Seen]:
+        """Run tests: pytest's exit code, below 0 for a crash, and what was seen.
+
+        Without a limit of time, what Python compiles is kept for other runs.
+        """
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary.mkdir()
-        output = self._temporary / "output"
-        process = _CONTEXT.Process(
-            target=_pytest, args=(self._root, self._temporary, output, tests, keep_compiled)
-        )
+        seen = self._temporary / "seen.json"
+        arguments = (self.root, self._temporary, seen, tests, self._costs, longest_s is None)
+        process = _CONTEXT.Process(target=_pytest, args=arguments)
         process.start()
-        process.join(None if keep_compiled else LONGEST_S)
+        process.join(longest_s)
         if process.is_alive():
             os.killpg(process.pid or 0, signal.SIGKILL)
             process.join()
-            return _FAILED, "it takes too long"
+            return _FAILED, Seen(failed="it takes too long")
         assert process.exitcode is not None
-        lines = output.read_text(errors="replace").splitlines()
-        # A test that fails may leave behind what its fixture ends with an error about.
-        failed = (line for kind in ("FAILED ", "ERROR ") for line in lines if line.startswith(kind))
-        return process.exitcode, next(failed, "")
+        return process.exitcode, Seen(**json.loads(seen.read_text())) if seen.exists() else Seen()
 
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
 def _pytest(
-    root: Path, temporary: Path, output: Path, tests: Sequence[str], keep_compiled: bool
+    root: Path,
+    temporary: Path,
+    seen: Path,
+    tests: Sequence[str],
+    costs: Mapping[str, float],
+    keep_compiled: bool,
 ) -> None:
     """Run tests in a copy; this process ends with pytest's exit code."""
     os.setsid()
-    with output.open("wb") as file:
+    with (temporary / "output").open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     os.chdir(root)
@@ -198,9 +273,13 @@ def _pytest(
     if not keep_compiled:
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         sys.dont_write_bytecode = True
-    import pytest
-
-    code = pytest.main([*_PYTEST, *tests])
+    # What another run found may not help, nor a busy machine fail it; no example need be small.
+    phases = (Phase.explicit, Phase.generate)
+    settings.register_profile("mutants", phases=phases, database=None, deadline=None)
+    gc.freeze()  # pytest collects garbage again and again: not what was there before it
+    watch = Watch(costs)
+    code = pytest.main([*_PYTEST, *tests], plugins=[watch])
+    seen.write_text(json.dumps(asdict(watch.seen)))
     sys.stdout.flush()
     os._exit(code)
 
@@ -247,21 +326,25 @@ def main(only: str, jobs: int, as_json: bool, lists: Path, checkout: Path, prelo
     if not mutants:
         raise click.UsageError(f"no mutation has {only!r} in its name")
     with tempfile.TemporaryDirectory(prefix="poetfw-mutants-") as folder:
-        copies = [Copy(checkout, Path(folder) / str(n)) for n in range(jobs)]
-        tests = sorted({test for mutant in mutants for test in mutant.tests})
-        for copy in copies:
-            code, failed = copy.run(tests, keep_compiled=True)
-            if code != _PASSED:
-                console.print(f"without any mutation, pytest ends with code {code}: {failed}")
-                sys.exit(2)
+        first = Copy(checkout, Path(folder) / "0", {})
+        code, seen = first.run(sorted({test for mutant in mutants for test in mutant.tests}))
+        if code != _PASSED:
+            console.print(f"without any mutation, pytest ends with code {code}: {seen.failed}")
+            sys.exit(2)
+        console.print(f"{len(seen.times_s)} tests pass without any mutation")
+        copies = [Copy(first.root, Path(folder) / str(n), seen.times_s) for n in range(1, jobs + 1)]
         columns = (TextColumn("mutations"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=console) as progress:
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
             task = progress.add_task("", total=len(mutants))
 
             def report(verdict: Verdict) -> None:
                 progress.advance(task)
                 if not verdict.acceptable:
-                    progress.console.print(f"{verdict.fate}: {verdict.mutant} {verdict.note}")
+                    line = f"{verdict.fate}: {verdict.mutant} {verdict.note}"
+                    console.print(line, soft_wrap=True)
+                done = int(progress.tasks[task].completed)
+                if not console.is_terminal and (done % COUNTED == 0 or done == len(mutants)):
+                    console.print(f"{done} of {len(mutants)} mutations")
 
             verdicts = judge_all(mutants, copies, report)
     if as_json:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,10 +20,31 @@ def larger(a, b):
 
 def absolute(a):
     return -a if a < 0 else a
+
+
+PROGRAM = "int main(void) {}"
 """
 
 TESTS = """\
-from code_under_test import absolute, larger
+import subprocess
+
+import pytest
+
+from code_under_test import PROGRAM, absolute, larger
+
+
+@pytest.fixture
+def five():
+    assert absolute(-5) == 5
+
+
+@pytest.fixture
+def compiled():
+    subprocess.run(["gcc", "-fsyntax-only", "-xc", "-"], input=PROGRAM.encode(), check=True)
+
+
+def test_fixtures(five, compiled):
+    pass
 
 
 def test_larger():
@@ -70,24 +92,38 @@ EXPLAINED = "{ old = 'if a > b', new = 'if a >= b', equivalent = 'equals are equ
 STALE = "{ old = 'return', new = 'yield' },\n"
 MISJUDGED = "{ old = 'return -a', new = 'return a', equivalent = 'it is not' },\n"
 BROKEN = "{ old = 'def larger', new = 'def smaller' },\n"
+ONLY_FIXTURES = "tests = ['tests/test_code.py::test_fixtures']"
+FIXTURE_FAILS = f"{{ old = 'return -a', new = 'return +a', {ONLY_FIXTURES} }},\n"
+COMPILER_FAILS = f"{{ old = 'main(void)', new = 'main(', {ONLY_FIXTURES} }},\n"
 SPREAD = "{ old = 'def absolute(a): return -a if', new = 'def absolute(a): return a if' },\n"
 
 
 def test_it_tells_what_became_of_each_mutation(tmp_path: Path) -> None:
-    folder = lists(tmp_path, KILLED, SURVIVES, EXPLAINED, STALE, MISJUDGED, BROKEN, SPREAD)
+    listed = KILLED, SURVIVES, EXPLAINED, STALE, MISJUDGED, BROKEN, SPREAD
+    folder = lists(tmp_path, *listed, FIXTURE_FAILS, COMPILER_FAILS)
     before = (tmp_path / "checkout/host/code_under_test.py").read_bytes()
     code, stdout, stderr = apply(folder, "--json", "-j", "2")
     assert code == 1, stderr
     fates = [verdict["fate"] for verdict in json.loads(stdout)]
     assert fates == [
         "killed", "survived", "survived", "stale", "misjudged", "broken", "killed",
+        "killed", "broken",
     ]  # fmt: skip
     assert "test_larger" in json.loads(stdout)[0]["note"]
     assert "found 2 times" in json.loads(stdout)[3]["note"]
     assert (tmp_path / "checkout/host/code_under_test.py").read_bytes() == before
     for fate in ("survived: host/code_under_test.py: if a < 0", "stale:", "misjudged:", "broken:"):
         assert fate in stderr.replace("\n", " ")
+    assert stderr.endswith("9 of 9 mutations\n")
     assert "if a >= b" not in stderr.replace("\n", " ")
+
+
+def test_the_cheapest_tests_come_first_but_modules_stay_together() -> None:
+    costs = {"long.py::a": 0.1, "long.py::b": 9.0, "short.py::a": 2.0, "short.py::b": 1.0}
+    tests = [SimpleNamespace(nodeid=name, path=Path(name.partition("::")[0])) for name in costs]
+    run.Watch(costs).pytest_collection_modifyitems(tests)  # type: ignore[arg-type]
+    expected = ["short.py::b", "short.py::a", "long.py::a", "long.py::b"]
+    assert [test.nodeid for test in tests] == expected
 
 
 def test_all_killed_is_a_success(tmp_path: Path) -> None:

@@ -118,6 +118,14 @@ def test_a_line_that_was_cut_off_is_computed_again(tmp_path: Path, instant: list
         assert file.read_bytes() == whole
 
 
+def test_of_two_results_of_a_point_the_later_counts(tmp_path: Path) -> None:
+    results = Results(tmp_path / "sweep.jsonl", GRID)
+    later = cells_of(POINTS[0])[:1]
+    for cells in (cells_of(POINTS[0]), later):  # as two processes may record it
+        results.add(POINTS[0], cells)
+    assert Results(tmp_path / "sweep.jsonl", GRID).cells == {POINTS[0]: later}
+
+
 def test_a_header_that_was_cut_off_is_written_again(tmp_path: Path) -> None:
     file = tmp_path / "sweep.jsonl"
     Results(file, GRID)

@@ -405,6 +405,11 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
         ([node("Conv", "x,x")], {}, "'x' must be a constant"),
         ([node("Conv", ",w")], W, "not a valid ONNX model"),
         ([node("Conv", "x,w,b")], W | {"b": floats(3)}, "its bias 'b' has shape"),
+        (  # ONNX would add one number to all of a sample's outputs
+            [node("Flatten", "x", "f"), node("Gemm", "f,w,b")],
+            {"w": floats(192, 2), "b": floats(2, 1)},
+            r"its bias 'b' has shape \[2, 1\], but must have \[2\]",
+        ),
         ([node("MaxPool", "x", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)], {}, "ceil_mode"),
         ([node("MaxPool", "x", kernel_shape=[2])], {}, "kernel_shape is"),
         (

@@ -34,6 +34,7 @@ class Faults:
         ready_s: seconds of initialisation.
         read_s: seconds from a read to its data.
         busy_s: seconds of programming a block.
+        stop_s: seconds that it is busy after many blocks are stopped.
         tokens: by position in a read, what comes instead of the data; None: nothing ever.
         data_responses: by position in a write, what answers the data; 5 in its low bits accepts.
         programming_fails: accepted blocks are lost, which only the card's status tells.
@@ -48,6 +49,7 @@ class Faults:
     ready_s: float = 0.001
     read_s: float = 0.0001
     busy_s: float = 0.0001
+    stop_s: float = 0.00001
     tokens: dict[int, int | None] = field(default_factory=dict)
     data_responses: dict[int, int] = field(default_factory=dict)
     programming_fails: bool = False
@@ -227,7 +229,7 @@ class Card:
         yield from self._silence(extra)
         if number == 12:
             if not self._busy:
-                self._be_busy(16 / self._hz)
+                self._be_busy(self.faults.stop_s)
         elif response != 0:
             return None
         elif number in (17, 18):

@@ -22,6 +22,8 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         [TEMPLATES / "runtime/poet_memory.c"],
         [TEMPLATES / "runtime"],
         *("-shared", "-fPIC", "-ffreestanding"),
+        # This computer would load a word from any address.
+        *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
         *(f"-D{name}=poet_{name}" for name in names),
     )
     return ctypes.CDLL(str(library))

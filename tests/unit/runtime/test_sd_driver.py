@@ -281,6 +281,13 @@ def test_a_card_that_is_busy_for_ever(library: Path, count: int) -> None:
     assert driver.read(1, 1)[0] == TIMEOUT
 
 
+def test_a_card_that_never_stops_reading(library: Path) -> None:
+    driver = Driver(library, Card())
+    assert driver.open() == OK
+    driver.card.faults = Faults(stop_s=1e9)
+    assert driver.read(1, 2)[0] == TIMEOUT
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_shorted_line_is_an_error(sdhc: Driver, count: int) -> None:
     sdhc.card.faults = Faults(stuck=0x00)

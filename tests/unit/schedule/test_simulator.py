@@ -73,6 +73,7 @@ def test_a_page_stays_in_aux() -> None:
         ("nobody", "step 0 (compute of 'nobody'): there is no such node"),
         ("a b /a /b", "the plan never computes node 'c'"),
         ("a b c d e", "the plan ends with tensors in RAM that it must free: 'a', 'b', 'c', 'd'"),
+        ("a b c /b d /a /c e", "the plan ends with tensors in RAM that it must free: 'd'"),
     ],
 )
 def test_refuses(steps: str, message: str) -> None:
