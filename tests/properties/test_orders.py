@@ -5,19 +5,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from brute_force import Order, best_plan
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
-from poetfw.errors import InfeasibleError
+from poetfw.errors import InfeasibleError, UnsuitableError
 from poetfw.limits import Work
-from poetfw.schedule import BoundCovers, ScheduleProblem, SolveOptions, simulate, solve
+from poetfw.schedule import (
+    BoundCovers,
+    ExecutionPlan,
+    ScheduleProblem,
+    SolveOptions,
+    StepKind,
+    simulate,
+    solve,
+)
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
+from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.orders import in_better_order
+from poetfw.schedule.orders import Plans, in_better_order
+from poetfw.schedule.plan import Production, plan_of, productions
 from poetfw.schedule.validation import validate
 
 EXACT = SolveOptions(gap=0.0)
@@ -82,6 +93,80 @@ def test_the_order_has_less_beyond_the_budget(numbers: Sequence[int]) -> None:
             assert after < before or ordered == problem
             better += after < before
     assert better > len(numbers) / 5
+
+
+@pytest.mark.parametrize("numbers", [GRAPHS[:60]])
+def test_moves_lead_to_legal_plans_that_are_taken_for_what_they_are(
+    numbers: Sequence[int],
+) -> None:
+    """The simulator accepts them, but for the budget, and says the same of RAM, joules, seconds."""
+    checked = 0
+    for number in numbers:
+        problem = random_graph(number)
+        plans = Plans(problem)
+        with about(problem):
+            for plan in known_plans(problem):
+                order = productions(problem, plan)
+                for first in range(len(order) - 1):
+                    for last in range(first + 1, min(len(order), first + 4)):
+                        for moved in plans.swapped(order, first, last):
+                            assert sorted(moved) == sorted(order)
+                            if order.count(order[first]) == order.count(order[last]) == 1:
+                                assert moved.index(order[last]) < moved.index(order[first])
+                            assert_taken_for_what_it_is(problem, plans, moved)
+                            checked += 1
+    assert checked > 1_000
+
+
+def known_plans(problem: ScheduleProblem) -> list[ExecutionPlan]:
+    """Plans that compute again and page."""
+    plans = [checkpoint_all(Indexed.of(problem))]
+    for name in ("dtr", "swap-on-demand"):
+        with suppress(UnsuitableError):
+            plans.append(BASELINES[name].plan(replace(problem, deadline_s=None)))
+    return plans
+
+
+def assert_taken_for_what_it_is(
+    problem: ScheduleProblem, plans: Plans, order: tuple[Production, ...]
+) -> None:
+    """Compare with the simulator."""
+    tried = plans.tried(order)
+    plan = plan_of(plans.graph, order)
+    assert tried.order == productions(problem, plan)
+    simulation = unlimited(problem, plan)
+    ram_bytes, during = problem.ram_bytes, simulation.during_bytes
+    made = [
+        size
+        for (kind, _), size in zip(plan, during, strict=True)
+        if kind in (StepKind.COMPUTE, StepKind.PAGE_IN)
+    ]
+    assert tried.during_bytes == made
+    beyond, joules, seconds, load = tried.rank
+    late_s = max(0.0, seconds - (problem.deadline_s or math.inf))
+    assert beyond == pytest.approx(sum(max(0, size - ram_bytes) for size in made) + late_s)
+    assert joules == pytest.approx(simulation.energy_j)
+    assert seconds == pytest.approx(simulation.time_s)
+    assert load == sum(size**2 for size in made)
+
+
+@pytest.mark.parametrize("numbers", [GRAPHS[:40]])
+def test_what_may_stay_is_not_produced_again(numbers: Sequence[int]) -> None:
+    """Nothing is left that could be left out within the budget."""
+    shortened = 0
+    for number in numbers:
+        problem = replace(random_graph(number), deadline_s=None)
+        plans = Plans(problem)
+        for plan in known_plans(problem):
+            tried = plans.tried(productions(problem, plan))
+            short = plans.shortened(tried)
+            assert short.rank <= tried.rank
+            shortened += len(short.order) < len(tried.order)
+            for index, (_, _, first) in enumerate(short.order):
+                if not first:
+                    without = plans.tried(short.order[:index] + short.order[index + 1 :])
+                    assert without.rank >= short.rank
+    assert shortened
 
 
 def beyond(problem: ScheduleProblem) -> int:

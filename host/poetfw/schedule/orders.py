@@ -41,7 +41,7 @@ def in_better_order(problem: ScheduleProblem, work: Work) -> ScheduleProblem:
         problem: in any order.
         work: what may be done.
     """
-    plans = _Plans(problem)
+    plans = Plans(problem)
     start = plans.tried(tuple((i, StepKind.COMPUTE, True) for i in range(plans.graph.n)))
     *_, last = _descend(plans, start, work)
     if last.rank[0] >= start.rank[0]:
@@ -57,13 +57,13 @@ def search_orders(best: Incumbent, start: ExecutionPlan, work: Work) -> None:
         start: a legal plan of the problem, but for its limits: it may take too much RAM or time.
         work: what may be done.
     """
-    plans = _Plans(best.problem)
+    plans = Plans(best.problem)
     tried = plans.shortened(plans.tried(productions(best.problem, start)))
     for known in _descend(plans, tried, work):
         best.offer(plan_of(plans.graph, known.order))
 
 
-def _descend(plans: _Plans, known: _Tried, work: Work) -> Iterator[_Tried]:
+def _descend(plans: Plans, known: Tried, work: Work) -> Iterator[Tried]:
     """A plan, and one that moves have made better each time that all have been tried."""
     improved = True
     while improved:
@@ -76,14 +76,14 @@ def _descend(plans: _Plans, known: _Tried, work: Work) -> Iterator[_Tried]:
                     return
                 for order in plans.swapped(known.order, first, first + distance):
                     work.spend(len(order) * _MOVE_WORK)
-                    other = plans.shortened(plans.tried(order))
+                    other = plans.shortened(plans.tried(order), quickly=True)
                     if other.rank < known.rank:
-                        known, improved = other, True
+                        known, improved = plans.shortened(other), True
                         break
 
 
 @dataclass(frozen=True)
-class _Tried:
+class Tried:
     """A plan, whether it fits or not.
 
     Attributes:
@@ -99,7 +99,7 @@ class _Tried:
     rank: tuple[float, float, float, int]
 
 
-class _Plans:
+class Plans:
     """Tries plans of a problem: lists of productions, of which all else follows (`plan_of`)."""
 
     def __init__(self, problem: ScheduleProblem) -> None:
@@ -162,7 +162,7 @@ class _Plans:
                 left.append(item)
         return (*left, *moved)
 
-    def tried(self, order: _Order) -> _Tried:
+    def tried(self, order: _Order) -> Tried:
         """The plan with these productions, as far as anything reads them."""
         size, inputs = self.graph.size, self.graph.inputs
         kept: list[Production] = []
@@ -206,7 +206,7 @@ class _Plans:
         )
         late_s = max(0.0, seconds - (self._problem.deadline_s or math.inf))
         load = sum(used * used for used in during)
-        return _Tried(tuple(kept), freed, during, (beyond + late_s, joules, seconds, load))
+        return Tried(tuple(kept), freed, during, (beyond + late_s, joules, seconds, load))
 
     def _cost(self, costs: Costs, order: list[Production], paged: set[int]) -> float:
         made = [
@@ -215,20 +215,27 @@ class _Plans:
         ]
         return math.fsum([*made, *(costs.page_out[i] for i in paged)])
 
-    def shortened(self, known: _Tried) -> _Tried:
-        """Without productions of what may as well stay in RAM."""
-        for index in self._droppable(known):
+    def shortened(self, known: Tried, quickly: bool = False) -> Tried:
+        """Without productions that are better left out.
+
+        Args:
+            known: a plan.
+            quickly: whether to try only to leave out what there is RAM enough to keep. Beyond that
+                there is what need not stay any more for an op that is not computed again.
+        """
+        for index in self._droppable(known, quickly):
             other = self.tried(known.order[:index] + known.order[index + 1 :])
             if other.rank < known.rank:
-                return self.shortened(other)
+                return self.shortened(other, quickly)
         return known
 
-    def _droppable(self, known: _Tried) -> Iterator[int]:
-        """The indices of productions before which there is RAM enough for what they produce."""
+    def _droppable(self, known: Tried, quickly: bool) -> Iterator[int]:
+        """The indices of productions of what was in RAM before; see `shortened`."""
         ended: dict[int, int] = {}
         for index, ((i, _, first), gone) in enumerate(zip(known.order, known.freed, strict=True)):
             if not first:
                 between = known.during_bytes[ended[i] + 1 : index]
-                if max(between, default=0) + self.graph.size[i] <= self._problem.ram_bytes:
+                needed = max(between, default=0) + self.graph.size[i]
+                if not quickly or needed <= self._problem.ram_bytes:
                     yield index
             ended.update(dict.fromkeys(gone, index))

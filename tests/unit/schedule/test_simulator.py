@@ -88,6 +88,8 @@ def test_refuses_what_a_node_forbids() -> None:
     with pytest.raises(PlanError, match=r"step 5 .*may not be computed after 'c'$"):
         simulate(with_node("a", recompute_before="c"), plan(RECOMPUTE))
     simulate(with_node("a", recompute_before="d"), plan(RECOMPUTE))
+    with pytest.raises(PlanError, match=r"step 1 .*may not be computed after 'a'$"):
+        simulate(with_node("b", recompute_before="a"), plan("a b c d e /a /b /c /d"))
     with pytest.raises(PlanError, match=r"step 5 .*may not be computed after 'b'$"):
         simulate(with_node("a", recompute_before="b"), plan(RECOMPUTE))  # b is freed by then
     with pytest.raises(PlanError, match=r"step 1 .*may not be paged$"):
