@@ -17,6 +17,7 @@ from poetfw.limits import Work
 from poetfw.schedule import (
     BoundCovers,
     ExecutionPlan,
+    Node,
     ScheduleProblem,
     SolveOptions,
     StepKind,
@@ -116,6 +117,20 @@ def test_moves_lead_to_legal_plans_that_are_taken_for_what_they_are(
                             assert_taken_for_what_it_is(problem, plans, moved)
                             checked += 1
     assert checked > 1_000
+
+
+def test_what_must_follow_goes_with_what_is_delayed() -> None:
+    """The update of a parameter that an op reads comes after it, wherever that goes."""
+    nodes = (
+        Node("reader", (), 1.0, 1.0, 8, recompute_before="update"),
+        Node("update", (), 1.0, 1.0, 0, recompute=False),
+        Node("other", (), 1.0, 1.0, 8),
+    )
+    plans = Plans(ScheduleProblem("update", 64, None, None, nodes))
+    order = tuple((i, StepKind.COMPUTE, True) for i in range(3))
+    moved = [[i for i, _, _ in order] for order in plans.swapped(order, 0, 2)]
+    assert moved == [[2, 0, 1], [2, 0, 1]]
+    assert list(plans.swapped(order, 0, 1)) == []
 
 
 def known_plans(problem: ScheduleProblem) -> list[ExecutionPlan]:
