@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -13,6 +15,7 @@ from poetfw.limits import Work
 from poetfw.schedule import (
     BoundCovers,
     Interrupted,
+    SearchProgress,
     SolveOptions,
     Status,
     bounds,
@@ -155,6 +158,38 @@ def test_interrupted_it_keeps_the_best_known(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(KeyboardInterrupt) as bare:
         solve(chain(550, storage=None))
     assert not isinstance(bare.value, Interrupted)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_interrupted_it_keeps_what_the_solver_found_until_then() -> None:
+    """Plans are told of in HiGHS's thread, while it goes on."""
+    problem = with_ram_fraction(training_chain(4), 0.5)
+    main = threading.main_thread().ident
+    assert main is not None
+    known_j: list[float] = []
+
+    def tell(progress: SearchProgress) -> None:
+        solver = threading.current_thread() is not threading.main_thread()
+        if solver and progress.energy_j < min(known_j):
+            signal.pthread_kill(main, signal.SIGINT)
+        known_j.append(progress.energy_j)
+
+    with pytest.raises(Interrupted) as caught:
+        solve(problem, tell=tell)
+    assert caught.value.schedule.energy_j == min(known_j)
+    assert simulate(problem, caught.value.schedule.plan).energy_j == min(known_j)
+    assert known_j.count(min(known_j)) == 1
+
+
+def test_each_better_plan_and_bound_is_told() -> None:
+    told: list[SearchProgress] = []
+    schedule = solve(with_ram_fraction(training_chain(2), 0.5), tell=told.append)
+    assert told[0].phase == "published methods"
+    assert {"order", "plans nearby", "other orders"} <= {progress.phase for progress in told}
+    energies = [progress.energy_j for progress in told]
+    assert energies == sorted(energies, reverse=True)
+    assert energies[-1] == schedule.energy_j
+    assert told[-1].gap == schedule.gap
 
 
 def test_out_of_nodes_it_says_how_far_it_is() -> None:
