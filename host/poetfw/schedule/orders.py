@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
 _REACH = 16  # places that two productions are apart at most when they are moved past each other
-_MOVE_WORK = 1.5e-6  # units for each production of a plan that is tried
+_MOVE_WORK = 3e-6  # units for each production of a plan that is tried
 
 _Order = tuple[Production, ...]
 

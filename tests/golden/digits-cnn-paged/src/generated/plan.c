@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c: the arena and the tables of digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 72f87eaf). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 67d7f893). Do not edit: change the plan and build again.
  */
 #include "poet.h"
 
@@ -36,12 +36,13 @@ const struct poet_slot poet_slots[POET_SLOTS] = {
     [SLOT_T0000] = {57u, 1024u}, /* page: x */
     [SLOT_T0001] = {60u, 8192u}, /* page: conv1 */
     [SLOT_T0004] = {77u, 8192u}, /* page: relu1 */
-    [SLOT_T0005] = {94u, 8192u}, /* page: conv2 */
-    [CAPTURE_P0010] = {111u, 40u}, /* capture: logits.bias */
-    [CAPTURE_P0007] = {112u, 128u}, /* capture: bn3.affine */
-    [CAPTURE_P0004] = {113u, 64u}, /* capture: bn2.affine */
-    [CAPTURE_P0003] = {114u, 2304u}, /* capture: conv2.weight */
-    [CAPTURE_P0001] = {119u, 64u}, /* capture: bn1.affine */
+    [SLOT_T0009] = {94u, 2048u}, /* page: pool2 */
+    [SLOT_T0010] = {99u, 4096u}, /* page: conv3 */
+    [CAPTURE_P0010] = {108u, 40u}, /* capture: logits.bias */
+    [CAPTURE_P0007] = {109u, 128u}, /* capture: bn3.affine */
+    [CAPTURE_P0004] = {110u, 64u}, /* capture: bn2.affine */
+    [CAPTURE_P0003] = {111u, 2304u}, /* capture: conv2.weight */
+    [CAPTURE_P0001] = {116u, 64u}, /* capture: bn1.affine */
 };
 
 /* slot, offset in the arena */

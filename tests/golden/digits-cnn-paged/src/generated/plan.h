@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h: the plan of digits-cnn on nrf52840, batch 4: sizes, addresses and slots.
- * Written by poetfw 0.1.0 (plan 72f87eaf). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 67d7f893). Do not edit: change the plan and build again.
  */
 #ifndef POET_PLAN_H
 #define POET_PLAN_H
@@ -9,7 +9,7 @@
 
 #include "storage.h"
 
-#define POET_PLAN_ID 0x72f87eafu /* names this plan; the storage image must agree */
+#define POET_PLAN_ID 0x67d7f893u /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"
 #define POET_RAM_BYTES 262144u
 #define POET_FLASH_BYTES 1048576u
@@ -74,13 +74,14 @@ extern uint8_t poet_arena[POET_ARENA_BYTES];
 #define SLOT_T0000 21u /* page: x */
 #define SLOT_T0001 22u /* page: conv1 */
 #define SLOT_T0004 23u /* page: relu1 */
-#define SLOT_T0005 24u /* page: conv2 */
-#define CAPTURE_P0010 25u /* capture: logits.bias */
-#define CAPTURE_P0007 26u /* capture: bn3.affine */
-#define CAPTURE_P0004 27u /* capture: bn2.affine */
-#define CAPTURE_P0003 28u /* capture: conv2.weight */
-#define CAPTURE_P0001 29u /* capture: bn1.affine */
-#define POET_SLOTS 30u
+#define SLOT_T0009 24u /* page: pool2 */
+#define SLOT_T0010 25u /* page: conv3 */
+#define CAPTURE_P0010 26u /* capture: logits.bias */
+#define CAPTURE_P0007 27u /* capture: bn3.affine */
+#define CAPTURE_P0004 28u /* capture: bn2.affine */
+#define CAPTURE_P0003 29u /* capture: conv2.weight */
+#define CAPTURE_P0001 30u /* capture: bn1.affine */
+#define POET_SLOTS 31u
 extern const struct poet_slot poet_slots[POET_SLOTS];
 
 /* What is loaded at boot and saved at the end of training. */
