@@ -104,7 +104,7 @@ def test_moves_lead_to_legal_plans_that_are_taken_for_what_they_are(
     checked = 0
     for number in numbers:
         problem = random_graph(number)
-        plans = Plans(problem)
+        plans = Plans(problem, Work())
         with about(problem):
             for plan in known_plans(problem):
                 order = productions(problem, plan)
@@ -126,7 +126,7 @@ def test_what_must_follow_goes_with_what_is_delayed() -> None:
         Node("update", (), 1.0, 1.0, 0, recompute=False),
         Node("other", (), 1.0, 1.0, 8),
     )
-    plans = Plans(ScheduleProblem("update", 64, None, None, nodes))
+    plans = Plans(ScheduleProblem("update", 64, None, None, nodes), Work())
     order = tuple((i, StepKind.COMPUTE, True) for i in range(3))
     moved = [[i for i, _, _ in order] for order in plans.swapped(order, 0, 2)]
     assert moved == [[2, 0, 1], [2, 0, 1]]
@@ -171,7 +171,7 @@ def test_what_may_stay_is_not_produced_again(numbers: Sequence[int]) -> None:
     shortened = 0
     for number in numbers:
         problem = replace(random_graph(number), deadline_s=None)
-        plans = Plans(problem)
+        plans = Plans(problem, Work())
         for plan in known_plans(problem):
             tried = plans.tried(productions(problem, plan))
             short = plans.shortened(tried)

@@ -41,7 +41,7 @@ def in_better_order(problem: ScheduleProblem, work: Work) -> ScheduleProblem:
         problem: in any order.
         work: what may be done.
     """
-    plans = Plans(problem)
+    plans = Plans(problem, work)
     start = plans.tried(tuple((i, StepKind.COMPUTE, True) for i in range(plans.graph.n)))
     *_, last = _descend(plans, start, work)
     if last.rank[0] >= start.rank[0]:
@@ -57,7 +57,7 @@ def search_orders(best: Incumbent, start: ExecutionPlan, work: Work) -> None:
         start: a legal plan of the problem, but for its limits: it may take too much RAM or time.
         work: what may be done.
     """
-    plans = Plans(best.problem)
+    plans = Plans(best.problem, work)
     tried = plans.shortened(plans.tried(productions(best.problem, start)))
     for known in _descend(plans, tried, work):
         best.offer(plan_of(plans.graph, known.order))
@@ -75,7 +75,6 @@ def _descend(plans: Plans, known: Tried, work: Work) -> Iterator[Tried]:
                     yield known
                     return
                 for order in plans.swapped(known.order, first, first + distance):
-                    work.spend(len(order) * _MOVE_WORK)
                     other = plans.shortened(plans.tried(order), quickly=True)
                     if other.rank < known.rank:
                         known, improved = plans.shortened(other), True
@@ -102,9 +101,10 @@ class Tried:
 class Plans:
     """Tries plans of a problem: lists of productions, of which all else follows (`plan_of`)."""
 
-    def __init__(self, problem: ScheduleProblem) -> None:
+    def __init__(self, problem: ScheduleProblem, work: Work) -> None:
         self.graph = Indexed.of(problem)
         self._problem = problem
+        self._work = work
         self._joules, self._seconds = Costs.energy(self.graph), Costs.time(self.graph)
         self._overlap = problem.storage is not None and problem.storage.overlap
         bit = {node.name: 1 << i for i, node in enumerate(problem.nodes)}
@@ -164,6 +164,7 @@ class Plans:
 
     def tried(self, order: _Order) -> Tried:
         """The plan with these productions, as far as anything reads them."""
+        self._work.spend(len(order) * _MOVE_WORK)
         size, inputs = self.graph.size, self.graph.inputs
         kept: list[Production] = []
         freed: list[list[int]] = []
@@ -223,10 +224,16 @@ class Plans:
             quickly: whether to try only to leave out what there is RAM enough to keep. Beyond that
                 there is what need not stay any more for an op that is not computed again.
         """
-        for index in self._droppable(known, quickly):
-            other = self.tried(known.order[:index] + known.order[index + 1 :])
-            if other.rank < known.rank:
-                return self.shortened(other, quickly)
+        improved = True
+        while improved:
+            improved = False
+            for index in self._droppable(known, quickly):
+                if not self._work.is_left():
+                    return known
+                other = self.tried(known.order[:index] + known.order[index + 1 :])
+                if other.rank < known.rank:
+                    known, improved = other, True
+                    break
         return known
 
     def _droppable(self, known: Tried, quickly: bool) -> Iterator[int]:
