@@ -42,8 +42,8 @@ import_module("cvxpy")  # what it calls when it is loaded is not the searches'
 SOON = 0.1
 """How much may follow when the time has passed, as a share of what the whole takes …"""
 
-SOON_S = 30_000.0
-"""… or so many calls, a few milliseconds, where that is more."""
+SOON_S = 100_000.0
+"""… or so many calls, some hundredths of a second, where that is more."""
 
 
 class Calls:
