@@ -38,8 +38,6 @@ _CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _ORDER_SHARE = 0.1  # of the work
-_FIRST_SHARE = 0.7  # of what there is to search nearby in two orders
-_MUCH_BETTER = 5e-3  # relative: an order whose plan is that much better is worth a weaker bound
 _MOVES_SHARE = 0.05  # of the work left
 _WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
 _LEAST_WINDOW = 8
@@ -91,14 +89,11 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         best.prove(math.inf)
         return
     _try_published(best, work)
-    promising = False
     if options.other_orders and not _is_large(graph):
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
             best.problem = in_better_order(problem, part)
         if best.problem != problem:
-            known_j = best.found.energy_j
             _try_published(best, work)
-            promising = best.found.energy_j < known_j
     units = work.left * _FIRST_PLAN_SHARE
     tightest: ExecutionPlan | None = None
     for first in (small_plan, quick_plan):
@@ -108,7 +103,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
                 best.offer(quick)
                 tightest = tightest or quick
     in_order = work.part(work.left * (1 - _MOVES_SHARE))
-    _choose_order(best, problem, promising, options, in_order)
+    _choose_order(best, problem, options, in_order)
     for search in (_search_relaxation, _search_everything):
         if not in_order.is_left() or best.found.gap <= options.gap:
             break
@@ -121,32 +116,27 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
 
 
 def _choose_order(
-    best: Incumbent, given: ScheduleProblem, promising: bool, options: SolveOptions, work: Work
+    best: Incumbent, given: ScheduleProblem, options: SolveOptions, work: Work
 ) -> None:
-    """Search nearby in the order given and in the other one, and choose which to go on with.
-
-    A bound is better in the order given, where small gains are at stake. Only if the other order is
-    much better, or was promising and the one given found nothing more, it is chosen.
+    """Search nearby in the other order, then in the one given; go on with that of the best plan.
 
     Args:
         best: what is known. Its problem is in the other order, if there is one.
-        given: the problem in the order given.
-        promising: whether the other order led the published methods to a better plan.
+        given: the problem in the order given. It gets what the other one does not need.
         options: how to search.
         work: of which a part is for this.
     """
     share = _LARGE_WINDOW_SHARE if _is_large(Indexed.of(given)) else _WINDOW_SHARE
-    share *= 1 if best.found.plan is not None else _UNFOUND_SHARE
-    part, other = work.part(work.left * share), best.problem
-    first, second = (other, given) if promising else (given, other)
-    best.problem = first
-    _search_nearby(best, options, part.part(part.left * (1 if first == second else _FIRST_SHARE)))
-    if first != second and part.is_left() and best.found.gap > options.gap:
-        worth = 0.0 if promising else _MUCH_BETTER
-        known_j, best.problem = best.found.energy_j, second
+    part = work.part(work.left * share * (1 if best.found.plan is not None else _UNFOUND_SHARE))
+    chosen = best.problem
+    for best.problem in dict.fromkeys((chosen, given)):
+        if not part.is_left() or best.found.gap <= options.gap:
+            break
+        known_j = best.found.energy_j
         _search_nearby(best, options, part)
-        if best.found.energy_j >= known_j * (1 - worth):
-            best.problem = first
+        if best.found.energy_j < known_j:
+            chosen = best.problem
+    best.problem = chosen
 
 
 def _try_published(best: Incumbent, work: Work) -> None:
