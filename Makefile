@@ -19,7 +19,7 @@ demo: setup ## Train digits-cnn inside an emulated nRF52840
 	$(BIN)/poetfw build --board nrf52840
 	$(BIN)/poetfw run --board nrf52840
 
-test: lint ## Run every check that fits in a quarter of an hour
+test: lint ## Run every check that fits in ten minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
 
 test-all: lint ## Run every check
