@@ -97,7 +97,7 @@ def minimum_budget(
     if ordered != floor:
         plans.append(small_plan(ordered, options, work.part(work.left / 3)))
     best = min(plans, key=lambda plan: unlimited(problem, plan).peak_bytes)
-    found = _best_in_stages(ordered, Objective.PEAK, best, options, work)
+    found = _best_in_stages(Contraction.nothing(ordered), Objective.PEAK, best, options, work)
     if found is not None:
         needed = replace(problem, ram_bytes=unlimited(problem, found).peak_bytes)
         plans.append(plan_transfers(needed, found, work.deadline))
@@ -136,13 +136,27 @@ def _search_nearby(
     work: Work,
 ) -> ExecutionPlan | None:
     """The best plan found of the contracted problem's that compute again only within the window."""
-    if not any(node.backward for node in problem.nodes) or not work.is_left():
+    if not any(node.backward for node in problem.nodes):
         return None
     contraction = contract(problem, Means.RESTRICTION, SMALL_SHARE)
-    graph = Indexed.of(contraction.contracted)
+    return _best_in_stages(contraction, objective, start, options, work, _NEARBY)
+
+
+def _best_in_stages(
+    contraction: Contraction,
+    objective: Objective,
+    start: ExecutionPlan | None,
+    options: SolverOptions,
+    work: Work,
+    window: int | None = None,
+) -> ExecutionPlan | None:
+    """The best plan found that is one in stages of a contracted problem, within a window."""
+    if not work.is_left():
+        return None
+    graph, near = Indexed.of(contraction.contracted), window is not None
     try:
         compact = formulate(
-            graph, objective, window=_NEARBY, close_stages=True, deadline=work.deadline
+            graph, objective, window=window, close_stages=near, deadline=work.deadline
         )
     except OutOfTime:
         return None
@@ -151,27 +165,6 @@ def _search_nearby(
     if solution.values is None:
         return None
     return contraction.expand(lower(graph, compact.stages(solution.values)))
-
-
-def _best_in_stages(
-    problem: ScheduleProblem,
-    objective: Objective,
-    start: ExecutionPlan | None,
-    options: SolverOptions,
-    work: Work,
-) -> ExecutionPlan | None:
-    """The best plan in stages that was found."""
-    if not work.is_left():
-        return None
-    graph = Indexed.of(problem)
-    try:
-        compact = formulate(graph, objective, deadline=work.deadline)
-    except OutOfTime:
-        return None
-    whole = Contraction.nothing(problem)
-    first = compact.start(graph, whole.contract(start)) if start else None
-    solution = solve_program(compact.program, options, work, first)
-    return None if solution.values is None else lower(graph, compact.stages(solution.values))
 
 
 def shortest_time(
@@ -203,7 +196,7 @@ def shortest_time(
     )
     known = [plan for plan in plans if plan is not None and accepts(problem, plan)]
     quickest = min(known, key=lambda plan: simulate(problem, plan).time_s, default=None)
-    found = _best_in_stages(ordered, Objective.TIME, quickest, options, work)
+    found = _best_in_stages(Contraction.nothing(ordered), Objective.TIME, quickest, options, work)
     if found is not None:
         known.append(found)
     simulations = [accepts(problem, plan_transfers(problem, plan, work.deadline)) for plan in known]
