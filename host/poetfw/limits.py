@@ -25,6 +25,9 @@ WORK_LIMIT = 60.0
 TIME_LIMIT_S = 3600.0
 """Seconds that a command may take: far more than its work takes on a computer that is not busy."""
 
+RAISE_TIME_LIMIT = "raise the time limit: it ended the search"
+"""What to do where `Deadline.decided`."""
+
 Clock = Callable[[], float]
 """Seconds, from any moment on."""
 

@@ -11,7 +11,7 @@ from poetfw.devices import static_ram_bytes
 from poetfw.errors import InfeasibleError
 from poetfw.firmware import BLOCK_BYTES, assign_slots, render_project
 from poetfw.ir import Graph
-from poetfw.limits import Deadline, Work
+from poetfw.limits import RAISE_TIME_LIMIT, Deadline, Work
 from poetfw.memory import resident_bytes
 from poetfw.memory.ordering import reorder_plan
 from poetfw.planning.choices import ORDERING_WORK
@@ -86,7 +86,7 @@ def plan_within(
         available -= excess
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
-        *(["raise the time limit: it ended the search"] if deadline.decided else []),
+        *([RAISE_TIME_LIMIT] if deadline.decided else []),
         "raise --ram, or choose a smaller --batch",
     )
 

@@ -114,53 +114,42 @@ class Plans:
     def swapped(self, order: _Order, first: int, last: int) -> Iterator[_Order]:
         """With the last of a range before its first one, in two ways, if that is allowed."""
         before, between, after = order[:first], order[first : last + 1], order[last + 1 :]
-        hastened = self._hastened(between)
-        if hastened is not None:
-            yield before + hastened + after
-            if last - first > 1:
-                yield before + self._delayed(between) + after
+        moved, left = self._with_last(between, self._before, self._read)
+        if not left or left[-1] is not order[first]:
+            return  # the first must precede the last
+        yield (*before, *reversed(moved), *reversed(left), *after)
+        if last - first > 1:
+            moved, left = self._with_last(between[::-1], self._read, self._before)
+            yield (*before, *left, *moved, *after)
 
-    def _hastened(self, order: _Order) -> _Order | None:
-        """The last one moved to the front, after what must precede it; None if the first must."""
+    @staticmethod
+    def _with_last(
+        order: _Order, late: list[int], early: list[int]
+    ) -> tuple[list[Production], list[Production]]:
+        """What moves with the last one, and what is left, both from the last on.
+
+        Backwards in time, computing node i goes with first computations of `late[i]`, and the first
+        computation of a node with computations whose `early` has it. Forwards it is the other way
+        round. Productions of one node stay in their order.
+        """
         moved: list[Production] = []
         left: list[Production] = []
-        nodes = firsts = read = 0
+        nodes = firsts = needed = 0
         for item in reversed(order):
             i, kind, first = item
             again = kind is StepKind.COMPUTE
             if (
                 not moved
-                or 1 << i & (nodes | (read if first else 0))
-                or (again and self._before[i] & firsts)
+                or 1 << i & (nodes | (needed if first else 0))
+                or (again and late[i] & firsts)
             ):
                 moved.append(item)
                 nodes |= 1 << i
                 firsts |= 1 << i if first else 0
-                read |= self._read[i] if again else 0
+                needed |= early[i] if again else 0
             else:
                 left.append(item)
-        return (*reversed(moved), *reversed(left)) if left and left[-1] is order[0] else None
-
-    def _delayed(self, order: _Order) -> _Order:
-        """The first one moved to the back, before what must follow it; the last need not."""
-        moved: list[Production] = []
-        left: list[Production] = []
-        nodes = firsts = updates = 0
-        for item in order:
-            i, kind, first = item
-            again = kind is StepKind.COMPUTE
-            if (
-                not moved
-                or 1 << i & (nodes | (updates if first else 0))
-                or (again and self._read[i] & firsts)
-            ):
-                moved.append(item)
-                nodes |= 1 << i
-                firsts |= 1 << i if first else 0
-                updates |= self._before[i] if again else 0
-            else:
-                left.append(item)
-        return (*left, *moved)
+        return moved, left
 
     def tried(self, order: _Order) -> Tried:
         """The plan with these productions, as far as anything reads them."""

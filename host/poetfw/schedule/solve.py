@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 from poetfw.errors import ConfigError, InfeasibleError
-from poetfw.limits import OutOfTime, Work
+from poetfw.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.bounds import (
@@ -39,9 +39,6 @@ from poetfw.schedule.simulator import simulate
 from poetfw.schedule.validation import validate
 
 _GAP_TOLERANCE = 1e-7  # solvers work in doubles, and so does the simulator
-
-
-_RAISE_TIME_LIMIT = "raise the time limit: it ended the search"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -235,7 +232,7 @@ def _infeasible(
             return InfeasibleError(
                 f"{scheduler} found no schedule of {problem.name!r} within its limits, though one "
                 f"exists in {peak:,} bytes",
-                _RAISE_TIME_LIMIT if work.deadline.decided else "raise the work limit",
+                RAISE_TIME_LIMIT if work.deadline.decided else "raise the work limit",
                 minimum_budget_bytes=peak,
             )
     within = "" if problem.deadline_s is None else f" within {problem.deadline_s:g} s"
@@ -245,7 +242,7 @@ def _infeasible(
     )
     advice = [f"give it {peak:,} bytes or more"]
     if not exact and work.deadline.decided:
-        advice.append(_RAISE_TIME_LIMIT)
+        advice.append(RAISE_TIME_LIMIT)
     if problem.deadline_s is not None and scheduler != "checkpoint-all":
         try:
             shortest = shortest_time(problem, options, work)
