@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from poetfw.errors import UnsuitableError
+from poetfw.schedule.baselines.emitter import Emitter
 from poetfw.schedule.baselines.passes import forward_nodes, last_forward_use
 from poetfw.schedule.indexed import Indexed
 
@@ -119,3 +120,33 @@ def _cuts(graph: Indexed, forward: int, sources: frozenset[int]) -> list[tuple[i
             if not cuts or cuts[-1][1] != tensor:
                 cuts.append((p + 1, tensor))
     return cuts
+
+
+class ChainWriter:
+    """Writes down what methods for chains do alike.
+
+    Args:
+        chain: the grouped problem.
+        emitter: what to write to.
+        reloaded: sources that do not stay in RAM from segment to segment.
+    """
+
+    def __init__(self, chain: Chain, emitter: Emitter, reloaded: frozenset[int]) -> None:
+        self.chain = chain
+        self.emitter = emitter
+        self.reloaded = reloaded
+
+    def reverse(self, segment: Segment) -> None:
+        """Run a segment's backward nodes; nothing of it is needed after that, nor its input."""
+        for i in segment.backward:
+            self.emitter.compute(i)
+        for i in self.chain.own(segment):
+            self.emitter.drop(i)
+        if segment.input is not None:
+            self.emitter.drop(segment.input)
+        self.drop_sources()
+
+    def drop_sources(self) -> None:
+        """Give up what is loaded again."""
+        for i in self.reloaded:
+            self.emitter.drop(i)

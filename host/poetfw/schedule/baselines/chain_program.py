@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.limits import Deadline
-from poetfw.schedule.baselines.chain import Chain, Segment
+from poetfw.schedule.baselines.chain import Chain, ChainWriter, Segment
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.chen_sqrt import keep_outputs
 from poetfw.schedule.baselines.emitter import Emitter, emit
@@ -365,25 +365,23 @@ def _after(value: _Values, taken: int) -> _Values:
     return rest
 
 
-class _Writer:
+class _Writer(ChainWriter):
     """Writes the chosen steps down."""
 
     def __init__(self, chain: Chain, emitter: Emitter, reloaded: frozenset[int]) -> None:
-        self._chain = chain
-        self._emitter = emitter
-        self._reloaded = reloaded
+        super().__init__(chain, emitter, reloaded)
         self._leaving: dict[int, list[int]] = {}
 
     def write(self, steps: list[_Step]) -> None:
         for low, high, choice in steps:
             if choice is None:
-                self._reverse(self._chain.segments[low])
+                self.reverse(self.chain.segments[low])
             else:
                 self._advance(low, high, choice)
 
     def _advance(self, low: int, high: int, choice: _Choice) -> None:
         for number in range(low, high + 1):
-            segment = self._chain.segments[number]
+            segment = self.chain.segments[number]
             saved = segment.saved if choice.everything else ()
             output = _output(segment)
             paged = (
@@ -391,35 +389,22 @@ class _Writer:
                 *(output if choice.page_output and number == high else ()),
             )
             for i in paged:
-                last = last_forward_use(self._chain.graph, self._chain.forward, i)
+                last = last_forward_use(self.chain.graph, self.chain.forward, i)
                 self._leaving.setdefault(last, []).append(i)
             self._forward(segment, choice.everything)
-            for i in self._chain.own(segment):
+            for i in self.chain.own(segment):
                 if i not in (*saved, *output):
-                    self._emitter.drop(i)
+                    self.emitter.drop(i)
             if number > low and segment.input is not None:
-                self._emitter.drop(segment.input)
-            self._drop_sources()
+                self.emitter.drop(segment.input)
+            self.drop_sources()
 
     def _forward(self, segment: Segment, everything: bool) -> None:
-        if not self._emitter.computed(segment.forward[0]):
+        if not self.emitter.computed(segment.forward[0]):
             for i in segment.forward:
-                self._emitter.compute(i)
+                self.emitter.compute(i)
                 for gone in self._leaving.get(i, ()):
-                    self._emitter.page(gone)
+                    self.emitter.page(gone)
         else:
             for i in segment.saved if everything else _output(segment):
-                self._emitter.ensure(i)
-
-    def _reverse(self, segment: Segment) -> None:
-        for i in segment.backward:
-            self._emitter.compute(i)
-        for i in self._chain.own(segment):
-            self._emitter.drop(i)
-        if segment.input is not None:
-            self._emitter.drop(segment.input)
-        self._drop_sources()
-
-    def _drop_sources(self) -> None:
-        for i in self._reloaded:
-            self._emitter.drop(i)
+                self.emitter.ensure(i)

@@ -22,8 +22,8 @@ from functools import cache
 from math import comb
 
 from poetfw.limits import Deadline
-from poetfw.schedule.baselines.chain import Chain, chain_of
-from poetfw.schedule.baselines.emitter import Emitter, emit
+from poetfw.schedule.baselines.chain import Chain, ChainWriter, chain_of
+from poetfw.schedule.baselines.emitter import emit
 from poetfw.schedule.baselines.passes import choose
 from poetfw.schedule.bounds import accepts
 from poetfw.schedule.indexed import Indexed
@@ -86,13 +86,8 @@ def revolve(chain: Chain, checkpoints: int, reload: bool = False) -> ExecutionPl
     )
 
 
-class _Reversal:
+class _Reversal(ChainWriter):
     """Writes the steps of a reversal down."""
-
-    def __init__(self, chain: Chain, emitter: Emitter, reloaded: frozenset[int]) -> None:
-        self.chain = chain
-        self.emitter = emitter
-        self.reloaded = reloaded
 
     def reverse_all(self, checkpoints: int) -> None:
         # An explicit stack: long chains with few checkpoints nest deeply.
@@ -133,14 +128,4 @@ class _Reversal:
         segment = self.chain.segments[number]
         if not self.emitter.computed(segment.forward[0]):
             self.forward(number)
-        for i in segment.backward:
-            self.emitter.compute(i)
-        for i in self.chain.own(segment):
-            self.emitter.drop(i)
-        if segment.input is not None:
-            self.emitter.drop(segment.input)
-        self.drop_sources()
-
-    def drop_sources(self) -> None:
-        for i in self.reloaded:
-            self.emitter.drop(i)
+        self.reverse(segment)
