@@ -13,8 +13,8 @@
 /* What a tick is: "cycles", "instructions" or "ns". */
 extern const char poet_hal_tick_unit[];
 
-/* Makes everything below usable. Called once, first. */
-void poet_hal_init(void);
+/* Makes everything below usable, the console even where it fails. Called once, first. */
+int poet_hal_init(void);
 
 /* Sends `bytes` characters to the console. Returns when they are sent or safely queued. */
 void poet_hal_console_write(const char *text, uint32_t bytes);
@@ -24,6 +24,9 @@ uint64_t poet_hal_ticks(void);
 
 /* Makes the block storage ready. Called once, before the first transfer. */
 int poet_hal_storage_open(void);
+
+/* How many whole blocks the open storage has. */
+int poet_hal_storage_blocks(uint32_t *blocks);
 
 /* Starts to move `count` (1 or more) consecutive blocks of POET_BLOCK_BYTES between storage and RAM.
  * The RAM belongs to the transfer until poet_hal_storage_wait; only one transfer may be under way. A

@@ -107,9 +107,9 @@ static void print_done(uint64_t ticks)
 
 _Noreturn void poet_run(void)
 {
-    const char *at;
+    const char *at = "start";
     uint64_t ticks = 0u;
-    poet_hal_init();
+    int status = poet_hal_init();
     poet_paint_arena();
     poet_paint_stack();
     poet_print("@boot plan=");
@@ -118,7 +118,9 @@ _Noreturn void poet_run(void)
     poet_print(poet_hal_reset_cause());
     poet_print("\n");
 
-    const int status = run(&at, &ticks);
+    if (status == POET_OK) {
+        status = run(&at, &ticks);
+    }
     if (status < POET_OK) {
         poet_print("@error status=");
         poet_print_signed(status);

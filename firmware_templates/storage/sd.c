@@ -20,6 +20,7 @@
 enum command {
     GO_IDLE_STATE = 0,
     SEND_IF_COND = 8,
+    SEND_CSD = 9,
     STOP_TRANSMISSION = 12,
     SEND_STATUS = 13,
     SET_BLOCKLEN = 16,
@@ -52,6 +53,10 @@ enum token {
 #define OPERATING_3V 0x100u  /* SEND_IF_COND: 2.7-3.6 V */
 #define CHECK_PATTERN 0xaau
 #define HIGH_CAPACITY (1u << 30) /* in the OCR and in SD_SEND_OP_COND's argument */
+
+#define CSD_BYTES 16u
+#define CSD_STANDARD_CAPACITY 0u
+#define CSD_HIGH_CAPACITY 1u
 
 static int block_addressed;
 
@@ -118,10 +123,12 @@ static int wait_ready(void)
     return POET_SD_ERROR_TIMEOUT;
 }
 
-static void deselect(void)
+/* Deselects the card; returns how what was done with it ended. */
+static int leave(int status)
 {
     poet_hal_spi_select(0);
     (void)receive(); /* the card lets go of the bus one byte later */
+    return poet_hal_spi_ok() ? status : POET_SD_ERROR_BUS;
 }
 
 static uint8_t application_command(enum command number, uint32_t argument)
@@ -182,8 +189,7 @@ int poet_sd_open(void)
         (void)receive(); /* 74 clocks or more, not selected, wake the card up */
     }
     poet_hal_spi_select(1);
-    const int status = initialise();
-    deselect();
+    const int status = leave(initialise());
     if (status == POET_SD_OK) {
         poet_hal_spi_clock(TRANSFER_HZ);
     }
@@ -205,7 +211,7 @@ static int begin(enum command number, uint32_t block, uint32_t count)
     return command(number, address) == R1_READY ? POET_SD_OK : POET_SD_ERROR_COMMAND;
 }
 
-static int read_data(uint8_t *ram)
+static int read_data(uint8_t *ram, uint32_t bytes)
 {
     uint8_t token = TOKEN_NONE;
     for (uint32_t i = 0u; i < READ_BYTES && token == TOKEN_NONE; i++) {
@@ -214,9 +220,36 @@ static int read_data(uint8_t *ram)
     if (token != TOKEN_START) {
         return token == TOKEN_NONE ? POET_SD_ERROR_TIMEOUT : POET_SD_ERROR_READ;
     }
-    poet_hal_spi_transfer(NULL, ram, POET_SD_BLOCK_BYTES);
+    poet_hal_spi_transfer(NULL, ram, bytes);
     (void)receive(); /* CRC-16: off in SPI mode, and slots carry a CRC of their own */
     (void)receive();
+    return POET_SD_OK;
+}
+
+/* Reads the card's size from its CSD register (section 5.3). */
+static int read_size(uint32_t *blocks)
+{
+    uint8_t csd[CSD_BYTES];
+    if (command(SEND_CSD, 0u) != R1_READY) {
+        return POET_SD_ERROR_COMMAND;
+    }
+    const int status = read_data(csd, sizeof csd);
+    if (status != POET_SD_OK) {
+        return status;
+    }
+    const uint32_t structure = (uint32_t)csd[0] >> 6;
+    if (structure == CSD_HIGH_CAPACITY) {
+        const uint32_t c_size = (csd[7] & 0x3fu) << 16 | (uint32_t)csd[8] << 8 | csd[9];
+        *blocks = (c_size + 1u) << 10;
+        return POET_SD_OK;
+    }
+    const uint32_t block_log2 = csd[5] & 0xfu; /* 9 to 11: 512 to 2,048 bytes */
+    if (structure != CSD_STANDARD_CAPACITY || block_log2 < 9u || block_log2 > 11u) {
+        return POET_SD_ERROR_SIZE;
+    }
+    const uint32_t c_size = (csd[6] & 3u) << 10 | (uint32_t)csd[7] << 2 | (uint32_t)csd[8] >> 6;
+    const uint32_t c_size_mult = (csd[9] & 3u) << 1 | (uint32_t)csd[10] >> 7;
+    *blocks = (c_size + 1u) << (c_size_mult + 2u + block_log2 - 9u);
     return POET_SD_OK;
 }
 
@@ -246,7 +279,7 @@ static int read_selected(uint32_t block, uint8_t *ram, uint32_t count)
         return status;
     }
     for (uint32_t i = 0u; i < count && status == POET_SD_OK; i++) {
-        status = read_data(ram + i * POET_SD_BLOCK_BYTES);
+        status = read_data(ram + i * POET_SD_BLOCK_BYTES, POET_SD_BLOCK_BYTES);
     }
     if (count > 1u) {
         /* Its response is not looked at: a card may report here that it has read ahead past its
@@ -283,18 +316,21 @@ static int write_selected(uint32_t block, const uint8_t *ram, uint32_t count)
     return status;
 }
 
+int poet_sd_blocks(uint32_t *blocks)
+{
+    poet_hal_spi_select(1);
+    const int status = wait_ready();
+    return leave(status == POET_SD_OK ? read_size(blocks) : status);
+}
+
 int poet_sd_read(uint32_t block, uint8_t *ram, uint32_t count)
 {
     poet_hal_spi_select(1);
-    const int status = read_selected(block, ram, count);
-    deselect();
-    return status;
+    return leave(read_selected(block, ram, count));
 }
 
 int poet_sd_write(uint32_t block, const uint8_t *ram, uint32_t count)
 {
     poet_hal_spi_select(1);
-    const int status = write_selected(block, ram, count);
-    deselect();
-    return status;
+    return leave(write_selected(block, ram, count));
 }

@@ -21,11 +21,16 @@ enum poet_sd_status {
     POET_SD_ERROR_READ = -21,      /* the card reported an error in place of data */
     POET_SD_ERROR_WRITE = -22,     /* the card did not accept data */
     POET_SD_ERROR_RANGE = -23,     /* beyond what the card's addressing can express */
+    POET_SD_ERROR_SIZE = -24,      /* the card does not state its size in a known way */
+    POET_SD_ERROR_BUS = -25,       /* the bus's controller did not end a transfer */
 };
 
 /* Resets and initialises the card at up to 400 kHz, then raises the clock to 8 MHz. Call it again to
  * recover from an error or a changed card. */
 int poet_sd_open(void);
+
+/* Asks the open card how many blocks it has. */
+int poet_sd_blocks(uint32_t *blocks);
 
 /* Moves `count` (1 or more) blocks. After an error what reached RAM or the card is unknown. */
 int poet_sd_read(uint32_t block, uint8_t *ram, uint32_t count);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* Sets up the bus, with the card not selected. */
+/* Sets up the bus, with the card not selected; it is as new. */
 void poet_hal_spi_init(void);
 
 /* Clock from now on: the fastest the bus has that is not above `hz`. */
@@ -16,7 +16,11 @@ void poet_hal_spi_clock(uint32_t hz);
 void poet_hal_spi_select(int selected);
 
 /* Exchanges `bytes` bytes (1 or more). A null `tx` sends 0xff; a null `rx` drops what is received. Both
- * must be in RAM. Returns when the last bit is through. */
+ * must be in RAM. Returns when the last bit is through; if that does not come in time, the bus is no
+ * longer ok, and until it is set up again transfers only receive 0xff. */
 void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes);
+
+/* Whether every transfer since the bus was set up has ended. */
+int poet_hal_spi_ok(void);
 
 #endif

@@ -10,6 +10,20 @@
 #define VERSION 1u
 #define CRC_OFFSET 64u
 
+#define TABLE_OFFSET 446u
+#define TABLE_ENTRIES 4u
+#define ENTRY_BYTES 16u
+#define TYPE_OFFSET 4u
+#define FIRST_BLOCK_OFFSET 8u
+#define BLOCKS_OFFSET 12u
+#define TYPE_UNUSED 0x00u
+#define TYPE_DATA 0xdau
+
+struct partition {
+    uint32_t first_block;
+    uint32_t blocks;
+};
+
 static struct poet_traffic traffic;
 
 static uint32_t blocks_for(uint32_t bytes)
@@ -48,11 +62,43 @@ static int slots_fit(uint32_t first_block, uint32_t blocks)
     return 1;
 }
 
+static int find_partition(const uint8_t *table, struct partition *partition)
+{
+    const uint8_t *found = NULL;
+    if (table[510] != 0x55u || table[511] != 0xaau) {
+        return POET_ERROR_NO_PARTITION;
+    }
+    for (uint32_t i = 0u; i < TABLE_ENTRIES; i++) {
+        const uint8_t *const entry = table + TABLE_OFFSET + i * ENTRY_BYTES;
+        if (entry[TYPE_OFFSET] == TYPE_UNUSED) {
+            continue;
+        }
+        if (entry[TYPE_OFFSET] != TYPE_DATA || found != NULL) {
+            return POET_ERROR_FOREIGN;
+        }
+        found = entry;
+    }
+    if (found == NULL) {
+        return POET_ERROR_NO_PARTITION;
+    }
+    partition->first_block = poet_get_u32(found + FIRST_BLOCK_OFFSET);
+    partition->blocks = poet_get_u32(found + BLOCKS_OFFSET);
+    uint32_t end;
+    POET_TRY(poet_hal_storage_blocks(&end));
+    if (partition->first_block == 0u || partition->first_block >= end) {
+        return POET_ERROR_PARTITION_START;
+    }
+    return partition->blocks <= end - partition->first_block ? POET_OK : POET_ERROR_PARTITION_END;
+}
+
 int poet_storage_open(struct poet_image *image)
 {
     const uint8_t *const block = poet_arena + POET_PAGE_BUFFER;
+    struct partition partition;
     POET_TRY(poet_hal_storage_open());
     POET_TRY(poet_storage_read_blocks(0u, poet_arena + POET_PAGE_BUFFER, 1u));
+    POET_TRY(find_partition(block, &partition));
+    POET_TRY(poet_storage_read_blocks(partition.first_block, poet_arena + POET_PAGE_BUFFER, 1u));
     if (memcmp(block, "POETIMG1", 8u) != 0 || poet_get_u32(block + 8) != VERSION ||
         poet_get_u32(block + CRC_OFFSET) != poet_crc32(0u, block, CRC_OFFSET) ||
         poet_get_u32(block + 16) != POET_BLOCK_BYTES) {
@@ -68,11 +114,17 @@ int poet_storage_open(struct poet_image *image)
     image->evaluation = get_samples(block + 48);
     image->slots_first_block = poet_get_u32(block + 60);
     const uint32_t blocks = poet_get_u32(block + 20);
+    if (blocks > partition.blocks) {
+        return POET_ERROR_PARTITION_SIZE;
+    }
     if (image->training.count < POET_BATCH || image->evaluation.count % POET_BATCH != 0u ||
         !samples_fit(&image->training, blocks) || !samples_fit(&image->evaluation, blocks) ||
         !slots_fit(image->slots_first_block, blocks)) {
         return POET_ERROR_IMAGE;
     }
+    image->training.first_block += partition.first_block;
+    image->evaluation.first_block += partition.first_block;
+    image->slots_first_block += partition.first_block;
     return POET_OK;
 }
 

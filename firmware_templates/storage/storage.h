@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The storage image: numbered blocks, of which block 0 says what the others hold.
+/* The storage image: numbered blocks, of which block 0 says what the others hold. It lies in a partition
+ * of type 0xda, "non-file-system data", the only one in the storage's own first block, a
+ * master boot record (MBR), and its blocks are counted from the partition's first.
  *
  * Little endian. Block 0, the superblock:
  *     0  char magic[8] = "POETIMG1"      8  u32 version = 1           12  u32 plan id
@@ -22,7 +24,7 @@ enum poet_image_flags {
     POET_IMAGE_EVALUATE = 2, /* evaluate after training */
 };
 
-/* What the superblock says. */
+/* What the superblock says, with blocks counted from the storage's first. */
 struct poet_image {
     uint32_t flags;
     uint32_t steps;
@@ -38,7 +40,8 @@ struct poet_traffic {
     uint64_t written_bytes;
 };
 
-/* Opens the storage and reads the superblock through the page buffer.
+/* Opens the storage, finds the partition, and reads the superblock, through the page buffer.
+ * POET_ERROR_NO_PARTITION, _FOREIGN, _PARTITION_START, _PARTITION_END, _PARTITION_SIZE: see status.h.
  * POET_ERROR_IMAGE: it is damaged, or describes data that cannot be trained on or does not fit.
  * POET_ERROR_PLAN: it was made for another plan. */
 int poet_storage_open(struct poet_image *image);

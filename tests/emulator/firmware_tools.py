@@ -135,6 +135,17 @@ def sample_data(samples: int = 18) -> tuple[np.ndarray, np.ndarray]:
     return x, (3 * x.mean(axis=1)).astype("<f4")
 
 
+PARTITION_BLOCK = 3
+"""Where the sample image's partition begins: not where the host's own images do."""
+SUPERBLOCK = PARTITION_BLOCK * BLOCK
+
+
+def partition_table(*partitions: tuple[int, int, int]) -> bytes:
+    """A master boot record of partitions: type, first block, blocks."""
+    entries = [struct.pack("<B3xB3xII", 0, *partition) for partition in partitions]
+    return (bytes(446) + b"".join(entries)).ljust(BLOCK - 2, b"\0") + b"\x55\xaa"
+
+
 def sample_image(
     *,
     steps: int = 20,
@@ -160,10 +171,12 @@ def sample_image(
         first_slot,
     )
     block = (header + struct.pack("<I", zlib.crc32(header))).ljust(BLOCK, b"\0")
-    return bytearray(block + records + slots)
+    partition = block + records + slots
+    table = partition_table((0xDA, PARTITION_BLOCK, len(partition) // BLOCK))
+    return bytearray(table.ljust(PARTITION_BLOCK * BLOCK, b"\0") + partition)
 
 
 def slot_offset(image: bytes | bytearray, name: str) -> int:
     """Where a slot of the sample project begins in its image."""
-    (first_slot,) = struct.unpack_from("<I", image, 60)
-    return (first_slot + SLOT_BLOCKS[name][0]) * BLOCK
+    (first_slot,) = struct.unpack_from("<I", image, SUPERBLOCK + 60)
+    return (PARTITION_BLOCK + first_slot + SLOT_BLOCKS[name][0]) * BLOCK

@@ -8,6 +8,7 @@
 #include "hal.h"
 #include "registers.h"
 #include "semihosting.h"
+#include "status.h"
 
 #define TIMER_CTRL REGISTER(0x40000000u)
 #define TIMER_CTRL_ENABLE 1u
@@ -32,7 +33,7 @@ static struct {
     uint32_t last;
 } timer;
 
-void poet_hal_init(void)
+int poet_hal_init(void)
 {
     poet_guard_memory();
     UART_BAUDDIV = UART_BAUDDIV_MINIMUM;
@@ -41,6 +42,7 @@ void poet_hal_init(void)
     TIMER_VALUE = UINT32_MAX;
     TIMER_CTRL = TIMER_CTRL_ENABLE;
     timer.last = TIMER_VALUE;
+    return POET_OK;
 }
 
 void poet_hal_console_write(const char *text, uint32_t bytes)

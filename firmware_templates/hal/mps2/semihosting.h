@@ -10,6 +10,7 @@ enum poet_semihosting {
     POET_SYS_WRITE = 0x05,
     POET_SYS_READ = 0x06,
     POET_SYS_SEEK = 0x0a,
+    POET_SYS_FLEN = 0x0c,
     POET_SYS_EXIT_EXTENDED = 0x20,
 };
 

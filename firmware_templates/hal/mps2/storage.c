@@ -20,6 +20,17 @@ int poet_hal_storage_open(void)
     return file == CLOSED ? POET_ERROR_STORAGE : POET_OK;
 }
 
+int poet_hal_storage_blocks(uint32_t *blocks)
+{
+    const uint32_t arguments[1] = {(uint32_t)file};
+    const int32_t bytes = poet_semihosting(POET_SYS_FLEN, arguments);
+    if (bytes < 0) {
+        return POET_ERROR_STORAGE;
+    }
+    *blocks = (uint32_t)bytes / POET_BLOCK_BYTES;
+    return POET_OK;
+}
+
 /* Both services answer with the number of bytes they did not move. */
 static int transfer(enum poet_semihosting service, uint32_t block, uint32_t ram, uint32_t count)
 {

@@ -1,53 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nRF52840: clock, console, cycle counter, reset cause. Registers are those of the nRF52840 Product
- * Specification 1.7 and, for the core, of the ARMv7-M Architecture Reference Manual. */
+/* nRF52840: debug access, supply, reset pin, clock, console, cycle counter, reset cause. Registers are those
+ * of the nRF52840 Product Specification 1.7 and, for the core, of the ARMv7-M Architecture Reference Manual. */
 #include "gpio.h"
 #include "hal.h"
 #include "hal_pins.h"
+#include "plan.h"
 #include "poet_memory.h"
+#include "status.h"
+#include "wait.h"
 
 /* CLOCK, section 5.4 */
-#define CLOCK_TASKS_HFCLKSTART REGISTER(0x40000000u)
-#define CLOCK_EVENTS_HFCLKSTARTED REGISTER(0x40000100u)
+#define CLOCK_TASKS_HFCLKSTART 0x40000000u
+#define CLOCK_EVENTS_HFCLKSTARTED 0x40000100u
 
 /* POWER, section 5.3 */
-#define POWER_RESETREAS REGISTER(0x40000400u)
+#define POWER_RESETREAS 0x40000400u
+#define POWER_DCDCEN 0x40000578u
+#define POWER_DCDCEN_ENABLED 1u
+
+/* Debug access, section 4.8, and the chip's build code in FICR as Nordic's start-up code reads it: from F, which
+ * it counts as 5, access needs the software's consent after each reset. */
+#define APPROTECT_DISABLE 0x40000558u
+#define APPROTECT_DISABLE_SW_DISABLE 0x5au
+#define FICR_BUILD_CODE 0x10000134u
+#define BUILD_CODE_F 5u
+
+/* UICR, section 4.5 */
+#define UICR_PSELRESET(i) (0x10001200u + 4u * (i))
+#define PSELRESET_COUNT 2u
+#define PSELRESET_FIELDS 0x8000003fu /* connection, port and pin */
 
 /* NVMC, section 4.3 */
-#define NVMC_ICACHECNF REGISTER(0x4001e540u)
+#define NVMC_READY 0x4001e400u
+#define NVMC_CONFIG 0x4001e504u
+#define NVMC_CONFIG_READ 0u
+#define NVMC_CONFIG_WRITE 1u
+#define NVMC_ICACHECNF 0x4001e540u
 #define NVMC_ICACHECNF_ENABLE 1u
 
 /* UARTE0, section 6.34 */
-#define UARTE_TASKS_STARTTX REGISTER(0x40002008u)
-#define UARTE_TASKS_STOPTX REGISTER(0x4000200cu)
-#define UARTE_EVENTS_ENDTX REGISTER(0x40002120u)
-#define UARTE_EVENTS_TXSTOPPED REGISTER(0x40002158u)
-#define UARTE_ENABLE REGISTER(0x40002500u)
+#define UARTE_TASKS_STARTTX 0x40002008u
+#define UARTE_TASKS_STOPTX 0x4000200cu
+#define UARTE_EVENTS_ENDTX 0x40002120u
+#define UARTE_EVENTS_TXSTOPPED 0x40002158u
+#define UARTE_ENABLE 0x40002500u
+#define UARTE_ENABLE_DISABLED 0u
 #define UARTE_ENABLE_ENABLED 8u
-#define UARTE_PSEL_RTS REGISTER(0x40002508u)
-#define UARTE_PSEL_TXD REGISTER(0x4000250cu)
-#define UARTE_PSEL_CTS REGISTER(0x40002510u)
-#define UARTE_PSEL_RXD REGISTER(0x40002514u)
-#define UARTE_BAUDRATE REGISTER(0x40002524u)
+#define UARTE_PSEL_RTS 0x40002508u
+#define UARTE_PSEL_TXD 0x4000250cu
+#define UARTE_PSEL_CTS 0x40002510u
+#define UARTE_PSEL_RXD 0x40002514u
+#define UARTE_BAUDRATE 0x40002524u
 #define UARTE_BAUDRATE_115200 0x01d60000u
-#define UARTE_TXD_PTR REGISTER(0x40002544u)
-#define UARTE_TXD_MAXCNT REGISTER(0x40002548u)
-#define UARTE_CONFIG REGISTER(0x4000256cu)
+#define UARTE_TXD_PTR 0x40002544u
+#define UARTE_TXD_MAXCNT 0x40002548u
+#define UARTE_CONFIG 0x4000256cu
 #define UARTE_CONFIG_8N1 0u
 
-/* DWT, SysTick and debug control */
-#define DEMCR REGISTER(0xe000edfcu)
+/* Reset, DWT, SysTick and debug control */
+#define AIRCR 0xe000ed0cu
+#define AIRCR_SYSRESETREQ 0x05fa0004u
+#define DEMCR 0xe000edfcu
 #define DEMCR_TRCENA (1u << 24)
-#define DWT_CTRL REGISTER(0xe0001000u)
+#define DWT_CTRL 0xe0001000u
 #define DWT_CTRL_CYCCNTENA 1u
-#define DWT_CYCCNT REGISTER(0xe0001004u)
-#define SYST_CSR REGISTER(0xe000e010u)
+#define DWT_CYCCNT 0xe0001004u
+#define SYST_CSR 0xe000e010u
 #define SYST_CSR_ENABLE 1u
 #define SYST_CSR_TICKINT 2u
 #define SYST_CSR_CORE_CLOCK 4u
-#define SYST_RVR REGISTER(0xe000e014u)
+#define SYST_RVR 0xe000e014u
 #define SYST_RVR_MAXIMUM 0x00ffffffu
-#define SYST_CVR REGISTER(0xe000e018u)
+#define SYST_CVR 0xe000e018u
 
 const char poet_hal_tick_unit[] = "cycles";
 
@@ -60,80 +84,152 @@ static uint32_t reset_reason;
 
 void poet_systick(void);
 
-static void start_clock(void)
+/* UICR's own protection stays in force: access is open only where both let it be. */
+static void allow_debugging(void)
+{
+    if (poet_read(FICR_BUILD_CODE) >= BUILD_CODE_F) {
+        poet_write(APPROTECT_DISABLE, APPROTECT_DISABLE_SW_DISABLE);
+    }
+}
+
+static void start_supply(void)
+{
+    if (POET_DCDC_INDUCTOR) {
+        poet_write(POWER_DCDCEN, POWER_DCDCEN_ENABLED);
+    }
+}
+
+static uint32_t reset_pin(uint32_t i)
+{
+    return poet_read(UICR_PSELRESET(i)) & PSELRESET_FIELDS;
+}
+
+static int reset_pin_is_set(void)
+{
+    const uint32_t pin = POET_PIN_RESET & PSELRESET_FIELDS;
+    return reset_pin(0u) == pin && reset_pin(1u) == pin;
+}
+
+/* Once in the life of a chip: the setting is in flash, where only what is erased can be written, and in force
+ * from the next reset on. Another pin is left as it is. */
+static int set_reset_pin(void)
+{
+    const uint32_t pin = POET_PIN_RESET & PSELRESET_FIELDS;
+    if (reset_pin_is_set()) {
+        return POET_OK;
+    }
+    for (uint32_t i = 0u; i < PSELRESET_COUNT; i++) {
+        if (reset_pin(i) != pin && reset_pin(i) != PSELRESET_FIELDS) {
+            return POET_OK;
+        }
+    }
+    poet_write(NVMC_CONFIG, NVMC_CONFIG_WRITE);
+    int ready = poet_wait(NVMC_READY, POET_POLLS);
+    for (uint32_t i = 0u; i < PSELRESET_COUNT && ready; i++) {
+        if (reset_pin(i) != pin) {
+            poet_write(UICR_PSELRESET(i), POET_PIN_RESET);
+            ready = poet_wait(NVMC_READY, POET_POLLS);
+        }
+    }
+    poet_write(NVMC_CONFIG, NVMC_CONFIG_READ);
+    if (!ready || !reset_pin_is_set()) {
+        return POET_NRF52840_ERROR_RESET_PIN;
+    }
+    poet_barrier();
+    poet_write(AIRCR, AIRCR_SYSRESETREQ);
+    poet_barrier();
+    return POET_NRF52840_ERROR_RESET;
+}
+
+static int start_clock(void)
 {
     /* The crystal: baud rates need it, and the internal oscillator is 1.5% off. */
-    CLOCK_EVENTS_HFCLKSTARTED = 0u;
-    CLOCK_TASKS_HFCLKSTART = 1u;
-    while (CLOCK_EVENTS_HFCLKSTARTED == 0u) {
-    }
-    NVMC_ICACHECNF = NVMC_ICACHECNF_ENABLE;
+    poet_write(CLOCK_EVENTS_HFCLKSTARTED, 0u);
+    poet_write(CLOCK_TASKS_HFCLKSTART, 1u);
+    poet_write(NVMC_ICACHECNF, NVMC_ICACHECNF_ENABLE);
+    return poet_wait(CLOCK_EVENTS_HFCLKSTARTED, POET_POLLS) ? POET_OK : POET_NRF52840_ERROR_CRYSTAL;
 }
 
 static void start_console(void)
 {
     poet_gpio_output_high(POET_PIN_CONSOLE_TX, 0u);
-    UARTE_PSEL_TXD = POET_PIN_CONSOLE_TX;
-    UARTE_PSEL_RXD = PSEL_DISCONNECTED;
-    UARTE_PSEL_RTS = PSEL_DISCONNECTED;
-    UARTE_PSEL_CTS = PSEL_DISCONNECTED;
-    UARTE_BAUDRATE = UARTE_BAUDRATE_115200;
-    UARTE_CONFIG = UARTE_CONFIG_8N1;
-    UARTE_ENABLE = UARTE_ENABLE_ENABLED;
+    poet_write(UARTE_PSEL_TXD, POET_PIN_CONSOLE_TX);
+    poet_write(UARTE_PSEL_RXD, PSEL_DISCONNECTED);
+    poet_write(UARTE_PSEL_RTS, PSEL_DISCONNECTED);
+    poet_write(UARTE_PSEL_CTS, PSEL_DISCONNECTED);
+    poet_write(UARTE_BAUDRATE, UARTE_BAUDRATE_115200);
+    poet_write(UARTE_CONFIG, UARTE_CONFIG_8N1);
+    poet_write(UARTE_ENABLE, UARTE_ENABLE_ENABLED);
 }
 
 static void start_cycle_counter(void)
 {
-    DEMCR |= DEMCR_TRCENA;
-    DWT_CYCCNT = 0u;
-    DWT_CTRL |= DWT_CTRL_CYCCNTENA;
-    SYST_RVR = SYST_RVR_MAXIMUM;
-    SYST_CVR = 0u;
-    SYST_CSR = SYST_CSR_ENABLE | SYST_CSR_TICKINT | SYST_CSR_CORE_CLOCK;
+    poet_write(DEMCR, poet_read(DEMCR) | DEMCR_TRCENA);
+    poet_write(DWT_CYCCNT, 0u);
+    poet_write(DWT_CTRL, poet_read(DWT_CTRL) | DWT_CTRL_CYCCNTENA);
+    poet_write(SYST_RVR, SYST_RVR_MAXIMUM);
+    poet_write(SYST_CVR, 0u);
+    poet_write(SYST_CSR, SYST_CSR_ENABLE | SYST_CSR_TICKINT | SYST_CSR_CORE_CLOCK);
 }
 
-void poet_hal_init(void)
+int poet_hal_init(void)
 {
-    reset_reason = POWER_RESETREAS;
-    POWER_RESETREAS = reset_reason; /* bits stay set over resets until they are written as 1 */
-    start_clock();
+    allow_debugging();
+    reset_reason = poet_read(POWER_RESETREAS);
+    poet_write(POWER_RESETREAS, reset_reason); /* bits stay set over resets until they are written as 1 */
+    start_supply();
+    const int reset_pin_status = set_reset_pin();
+    const int clock_status = start_clock();
     start_console();
     start_cycle_counter();
+    return clock_status != POET_OK ? clock_status : reset_pin_status;
+}
+
+/* Waits for the transmitter; one that does not come to its end is given up, so that the training goes on. */
+static void await_console(uint32_t event)
+{
+    if (!poet_wait(event, POET_POLLS)) {
+        poet_write(UARTE_ENABLE, UARTE_ENABLE_DISABLED);
+    }
+}
+
+static int console_is_on(void)
+{
+    return poet_read(UARTE_ENABLE) == UARTE_ENABLE_ENABLED;
 }
 
 void poet_hal_console_write(const char *text, uint32_t bytes)
 {
     uint8_t line[64]; /* EasyDMA cannot read flash, where most texts are */
-    while (bytes > 0u) {
+    while (bytes > 0u && console_is_on()) {
         const uint32_t part = bytes < sizeof line ? bytes : (uint32_t)sizeof line;
         memcpy(line, text, part);
-        UARTE_TXD_PTR = (uint32_t)line;
-        UARTE_TXD_MAXCNT = part;
-        UARTE_EVENTS_ENDTX = 0u;
-        __asm__ volatile("dsb" ::: "memory");
-        UARTE_TASKS_STARTTX = 1u;
-        while (UARTE_EVENTS_ENDTX == 0u) {
-        }
+        poet_write(UARTE_TXD_PTR, poet_dma_address(line));
+        poet_write(UARTE_TXD_MAXCNT, part);
+        poet_write(UARTE_EVENTS_ENDTX, 0u);
+        poet_barrier();
+        poet_write(UARTE_TASKS_STARTTX, 1u);
+        await_console(UARTE_EVENTS_ENDTX);
         text += part;
         bytes -= part;
     }
-    /* Stopped, the transmitter lets the crystal and DMA rest. */
-    UARTE_EVENTS_TXSTOPPED = 0u;
-    UARTE_TASKS_STOPTX = 1u;
-    while (UARTE_EVENTS_TXSTOPPED == 0u) {
+    if (console_is_on()) {
+        /* Stopped, the transmitter lets the crystal and DMA rest. */
+        poet_write(UARTE_EVENTS_TXSTOPPED, 0u);
+        poet_write(UARTE_TASKS_STOPTX, 1u);
+        await_console(UARTE_EVENTS_TXSTOPPED);
     }
 }
 
 /* The cycle counter wraps every 67 s; SysTick, every 0.26 s, calls this often enough to see each wrap. */
 uint64_t poet_hal_ticks(void)
 {
-    uint32_t primask;
-    __asm__ volatile("mrs %0, primask\n\tcpsid i" : "=r"(primask)::"memory");
-    const uint32_t now = DWT_CYCCNT;
+    const uint32_t primask = poet_interrupts_off();
+    const uint32_t now = poet_read(DWT_CYCCNT);
     counter.elapsed += now - counter.last;
     counter.last = now;
     const uint64_t elapsed = counter.elapsed;
-    __asm__ volatile("msr primask, %0" ::"r"(primask) : "memory");
+    poet_interrupts_restore(primask);
     return elapsed;
 }
 
@@ -145,7 +241,7 @@ void poet_systick(void)
 /* Stops the processor's clock, and with it the cycle counter. */
 void poet_hal_idle(void)
 {
-    __asm__ volatile("wfe");
+    poet_wait_for_event();
 }
 
 const char *poet_hal_reset_cause(void)
@@ -169,7 +265,7 @@ const char *poet_hal_reset_cause(void)
 _Noreturn void poet_hal_exit(int code)
 {
     (void)code;
-    SYST_CSR = 0u;
+    poet_write(SYST_CSR, 0u);
     for (;;) {
         poet_hal_idle();
     }

@@ -4,14 +4,14 @@
 #ifndef POET_GPIO_H
 #define POET_GPIO_H
 
-#include "registers.h"
+#include "core.h"
 
 #include <stdint.h>
 
 #define GPIO_PORT(pin) (0x50000000u + 0x300u * ((pin) / 32u))
-#define GPIO_OUTSET(pin) REGISTER(GPIO_PORT(pin) + 0x508u)
-#define GPIO_OUTCLR(pin) REGISTER(GPIO_PORT(pin) + 0x50cu)
-#define GPIO_PIN_CNF(pin) REGISTER(GPIO_PORT(pin) + 0x700u + 4u * ((pin) % 32u))
+#define GPIO_OUTSET(pin) (GPIO_PORT(pin) + 0x508u)
+#define GPIO_OUTCLR(pin) (GPIO_PORT(pin) + 0x50cu)
+#define GPIO_PIN_CNF(pin) (GPIO_PORT(pin) + 0x700u + 4u * ((pin) % 32u))
 #define GPIO_CNF_OUTPUT 1u
 #define GPIO_CNF_INPUT_PULLUP (3u << 2)
 #define GPIO_CNF_HIGH_DRIVE (3u << 8)
@@ -21,9 +21,9 @@
 static inline void poet_gpio_write(uint32_t pin, int high)
 {
     if (high) {
-        GPIO_OUTSET(pin) = 1u << pin % 32u;
+        poet_write(GPIO_OUTSET(pin), 1u << pin % 32u);
     } else {
-        GPIO_OUTCLR(pin) = 1u << pin % 32u;
+        poet_write(GPIO_OUTCLR(pin), 1u << pin % 32u);
     }
 }
 
@@ -31,7 +31,7 @@ static inline void poet_gpio_write(uint32_t pin, int high)
 static inline void poet_gpio_output_high(uint32_t pin, uint32_t drive)
 {
     poet_gpio_write(pin, 1);
-    GPIO_PIN_CNF(pin) = GPIO_CNF_OUTPUT | drive;
+    poet_write(GPIO_PIN_CNF(pin), GPIO_CNF_OUTPUT | drive);
 }
 
 #endif

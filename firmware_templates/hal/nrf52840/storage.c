@@ -13,6 +13,11 @@ int poet_hal_storage_open(void)
     return poet_sd_open();
 }
 
+int poet_hal_storage_blocks(uint32_t *blocks)
+{
+    return poet_sd_blocks(blocks);
+}
+
 int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
 {
     last_status = poet_sd_read(block, ram, count);

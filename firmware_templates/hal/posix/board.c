@@ -28,9 +28,10 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void poet_hal_init(void)
+int poet_hal_init(void)
 {
     start_ns = now_ns();
+    return POET_OK;
 }
 
 void poet_hal_console_write(const char *text, uint32_t bytes)
@@ -54,6 +55,17 @@ int poet_hal_storage_open(void)
 {
     file = open(file_name, O_RDWR);
     return file < 0 ? POET_ERROR_STORAGE : POET_OK;
+}
+
+int poet_hal_storage_blocks(uint32_t *blocks)
+{
+    const off_t bytes = lseek(file, 0, SEEK_END); /* of a block device, too */
+    if (bytes < 0) {
+        return POET_ERROR_STORAGE;
+    }
+    const off_t whole = bytes / (off_t)POET_BLOCK_BYTES;
+    *blocks = whole < UINT32_MAX ? (uint32_t)whole : UINT32_MAX;
+    return POET_OK;
 }
 
 int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)

@@ -71,10 +71,12 @@ class FirmwareSupport:
     Attributes:
         hal: the HAL family that drives it.
         platformio_env: the PlatformIO environment that builds for it.
+        dcdc_inductor: whether the board has the inductor of the chip's DC/DC converter.
     """
 
     hal: str
     platformio_env: str
+    dcdc_inductor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,7 @@ class _Storage(_Table):
 class _Firmware(_Table):
     hal: _Identifier
     platformio_env: _Identifier
+    dcdc_inductor: bool = False
 
 
 class _Twin(_Table):

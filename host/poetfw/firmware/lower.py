@@ -139,6 +139,7 @@ def _settings(
         Define("POET_RAM_BYTES", size(board.ram_bytes)),
         Define("POET_FLASH_BYTES", size(board.flash_bytes)),
         Define("POET_STACK_BYTES", size(board.stack_bytes)),
+        Define("POET_DCDC_INDUCTOR", str(int(board.require_firmware().dcdc_inductor)), "the board has one"),
         Define("POET_ARENA_BYTES", size(memory.arena_bytes)),
         Define("POET_ARENA_ALIGNMENT", size(ALIGNMENT)),
         Define("POET_BLOCK_BYTES", size(BLOCK_BYTES), "one storage block"),

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The storage image: initial weights, data set and the run's request, as blocks."""
+"""The storage image: initial weights, data set and the run's request, as blocks.
+
+They lie in the only partition of a master boot record (MBR), so that no computer takes the card for
+an empty one and offers to format it.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,14 @@ from poetfw.training import Program
 LARGEST_SAMPLES_BYTES = 1 << 28
 """The samples in a storage image may have so many bytes, padding to whole blocks included."""
 
+PARTITION_BLOCK = 8
+"""Where the partition begins: at a multiple of 4 KiB, as partitioning tools want it."""
+
+_TABLE = struct.Struct("<446xB3sB3sII48x2s")
+_TABLE_ENTRIES = slice(446, BLOCK_BYTES)  # the bytes before are for code that a computer boots
+_NON_FS_DATA = 0xDA
+_BEYOND_CYLINDERS = b"\xfe\xff\xff"
+_SIGNATURE = b"\x55\xaa"
 _SUPERBLOCK = struct.Struct("<8s14I")
 _MAGIC = b"POETIMG1"
 _VERSION = 1
@@ -73,13 +85,13 @@ class _Region:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What the first block of an image says.
+    """What the first block of an image's partition says.
 
     Attributes:
         plan_id: names the plan; the firmware refuses an image of another one.
         request: what a run shall do.
-        training, held_out: where the samples are.
-        blocks: of the whole image; the slots take those behind the samples.
+        training, held_out: where the samples are, from the partition's first block on.
+        blocks: of the whole partition; the slots take those behind the samples.
     """
 
     plan_id: int
@@ -92,7 +104,14 @@ class _Header:
     def slots_block(self) -> int:
         return self.held_out.end
 
+    @property
+    def table(self) -> bytes:
+        """The file's first block: the partition table."""
+        ends = _BEYOND_CYLINDERS
+        return _TABLE.pack(0, ends, _NON_FS_DATA, ends, PARTITION_BLOCK, self.blocks, _SIGNATURE)
+
     def pack(self) -> bytes:
+        """The partition's first block."""
         request, training, held_out = self.request, self.training, self.held_out
         packed = _SUPERBLOCK.pack(
             *(_MAGIC, _VERSION, self.plan_id, BLOCK_BYTES, self.blocks),
@@ -158,8 +177,11 @@ def write_image(
             "give fewer samples",
         )
     blocks = evaluation.end + slot_region_blocks(slots)
-    image = bytearray(blocks * BLOCK_BYTES)
-    image[:BLOCK_BYTES] = _Header(int(plan_id, 16), request, train, evaluation, blocks).pack()
+    header = _Header(int(plan_id, 16), request, train, evaluation, blocks)
+    content = bytearray((PARTITION_BLOCK + blocks) * BLOCK_BYTES)
+    content[:BLOCK_BYTES] = header.table
+    image = memoryview(content)[PARTITION_BLOCK * BLOCK_BYTES :]
+    image[:BLOCK_BYTES] = header.pack()
     for region, samples in ((train, training), (evaluation, held_out)):
         _write_records(image, region, program, samples)
     by_name = {tensor.name: tensor for tensor in program.persistent}
@@ -168,18 +190,18 @@ def write_image(
             payload = _payload(by_name[slot.tensor], weights.get(slot.tensor))
             start = (evaluation.end + slot.first_block) * BLOCK_BYTES
             image[start : start + slot.blocks * BLOCK_BYTES] = _slot_bytes(slot, payload)
-    return bytes(image)
+    return bytes(content)
 
 
 def image_blocks(image: Path) -> int:
-    """How many blocks an image in a file has.
+    """How many blocks an image in a file has, those before its partition included.
 
     Raises:
         DeviceError: the file is no storage image.
     """
     try:
         with image.open("rb") as file:
-            return _read_header(image, file).blocks
+            return PARTITION_BLOCK + _read_header(image, file).blocks
     except OSError as error:
         raise _unreadable(image, error) from error
 
@@ -207,7 +229,7 @@ def set_request(image: Path, request: RunRequest) -> None:
     try:
         with image.open("r+b") as file:
             header = _read_header(image, file)
-            file.seek(0)
+            file.seek(PARTITION_BLOCK * BLOCK_BYTES)
             file.write(replace(header, request=request).pack())
     except OSError as error:
         raise _unreadable(image, error) from error
@@ -283,20 +305,27 @@ def read_samples(image: Path, program: Program) -> Samples:
 
 
 def _read(image: Path) -> tuple[_Header, bytes]:
+    """What an image's header says, and its partition."""
     try:
         with image.open("rb") as file:
             header = _read_header(image, file)
-            file.seek(0)
+            file.seek(PARTITION_BLOCK * BLOCK_BYTES)
             return header, file.read(header.blocks * BLOCK_BYTES)
     except OSError as error:
         raise _unreadable(image, error) from error
 
 
 def _read_header(image: Path, file: BinaryIO) -> _Header:
+    table = file.read(BLOCK_BYTES)
+    file.seek(PARTITION_BLOCK * BLOCK_BYTES)
     header = _Header.unpack(file.read(BLOCK_BYTES))
-    if header is None or header.blocks * BLOCK_BYTES > os.fstat(file.fileno()).st_size:
+    if (
+        header is None
+        or table[_TABLE_ENTRIES] != header.table[_TABLE_ENTRIES]
+        or (PARTITION_BLOCK + header.blocks) * BLOCK_BYTES > os.fstat(file.fileno()).st_size
+    ):
         raise DeviceError(
-            f"{image} is no storage image of poetfw, or its first block is corrupt", *_REBUILD
+            f"{image} is no storage image of poetfw, or its first blocks are corrupt", *_REBUILD
         )
     return header
 
@@ -316,7 +345,7 @@ def _record_blocks(program: Program) -> int:
 
 
 def _write_records(
-    image: bytearray, region: _Region, program: Program, samples: tuple[Array, Array]
+    image: memoryview, region: _Region, program: Program, samples: tuple[Array, Array]
 ) -> None:
     """Put samples into their region, one row of whole blocks each. Nothing large is copied."""
     size = region.samples * region.record_blocks * BLOCK_BYTES

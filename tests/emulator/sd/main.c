@@ -99,6 +99,11 @@ void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
     }
 }
 
+int poet_hal_spi_ok(void)
+{
+    return 1;
+}
+
 static uint8_t pattern(uint32_t block, uint32_t i)
 {
     return (uint8_t)((block * POET_SD_BLOCK_BYTES + i) * 2654435761u >> 13);
@@ -142,6 +147,9 @@ static void expect(const char *step, int status, int expected)
 _Noreturn void poet_run(void)
 {
     expect("open", poet_sd_open(), POET_SD_OK);
+    uint32_t blocks = 0u;
+    expect("size", poet_sd_blocks(&blocks), POET_SD_OK);
+    expect("blocks", blocks == LAST_BLOCK + 1u ? 0 : 1, 0);
     expect("write-one", write(3u, 1u), POET_SD_OK);
     expect("write-many", write(100u, BLOCKS), POET_SD_OK);
     expect("write-last", write(LAST_BLOCK, 1u), POET_SD_OK);

@@ -13,6 +13,7 @@ uint8_t test_device[BLOCKS * POET_BLOCK_BYTES];
 char test_console[CONSOLE_BYTES];
 uint32_t test_blocks_until_power_fails;
 uint32_t test_transfers_until_one_fails;
+uint32_t test_device_blocks; /* that it says it has; none: it does not say */
 
 static uint32_t console_used;
 static int last_status;
@@ -25,6 +26,7 @@ void test_device_reset(void)
     console_used = 0u;
     test_blocks_until_power_fails = UINT32_MAX;
     test_transfers_until_one_fails = UINT32_MAX;
+    test_device_blocks = BLOCKS;
 }
 
 void poet_hal_console_write(const char *text, uint32_t bytes)
@@ -37,6 +39,12 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
 int poet_hal_storage_open(void)
 {
     return POET_OK;
+}
+
+int poet_hal_storage_blocks(uint32_t *blocks)
+{
+    *blocks = test_device_blocks;
+    return test_device_blocks != 0u ? POET_OK : POET_ERROR_STORAGE;
 }
 
 static int is_on_device(uint32_t block, uint32_t count)

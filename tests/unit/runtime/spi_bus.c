@@ -7,15 +7,22 @@
 uint8_t (*test_spi_exchange)(uint8_t byte);
 void (*test_spi_select)(int selected);
 void (*test_spi_clock)(uint32_t hz);
+int test_spi_ok;
 
 void poet_hal_spi_init(void)
 {
+    test_spi_ok = 1;
     test_spi_select(0);
 }
 
 void poet_hal_spi_clock(uint32_t hz)
 {
     test_spi_clock(hz);
+}
+
+int poet_hal_spi_ok(void)
+{
+    return test_spi_ok;
 }
 
 void poet_hal_spi_select(int selected)

@@ -16,10 +16,13 @@ from hypothesis import strategies as st
 
 from emulator.firmware_tools import (
     BLOCK,
+    PARTITION_BLOCK,
     SAMPLE_BATCH,
     SAMPLE_FEATURES,
     SAMPLE_RECORD_BLOCKS,
     SLOT_BLOCKS,
+    SUPERBLOCK,
+    partition_table,
     sample_data,
     sample_image,
     slot_bytes,
@@ -74,7 +77,9 @@ def _open(runtime: ctypes.CDLL, content: bytes | bytearray) -> tuple[int, Image]
 
 
 def _refresh_crc(content: bytearray) -> None:
-    struct.pack_into("<I", content, 64, zlib.crc32(content[:64]))
+    struct.pack_into(
+        "<I", content, SUPERBLOCK + 64, zlib.crc32(content[SUPERBLOCK : SUPERBLOCK + 64])
+    )
 
 
 @given(st.binary(max_size=2000), st.integers(0, 2000))
@@ -92,15 +97,15 @@ def test_superblock_is_read(runtime: ctypes.CDLL) -> None:
     status, image = _open(runtime, content)
     assert status == OK
     assert (image.steps, image.seed, image.flags) == (11, 0xFFFFFFFF, 2)
-    assert (image.training.first_block, image.training.count) == (1, 10)
-    assert (image.evaluation.first_block, image.evaluation.count) == (21, 8)
-    assert image.slots_first_block == 37
+    assert (image.training.first_block, image.training.count) == (PARTITION_BLOCK + 1, 10)
+    assert (image.evaluation.first_block, image.evaluation.count) == (PARTITION_BLOCK + 21, 8)
+    assert image.slots_first_block == PARTITION_BLOCK + 37
 
 
 def test_every_damaged_byte_of_the_superblock_is_noticed(runtime: ctypes.CDLL) -> None:
     for offset in range(68):
         content = sample_image()
-        content[offset] ^= 1
+        content[SUPERBLOCK + offset] ^= 1
         assert _open(runtime, content)[0] == ERROR_IMAGE, offset
 
 
@@ -127,13 +132,13 @@ def test_images_that_cannot_be_trained_on_are_refused(
     runtime: ctypes.CDLL, offset: int, value: int, status: int
 ) -> None:
     content = sample_image()
-    struct.pack_into("<I", content, offset, value)
+    struct.pack_into("<I", content, SUPERBLOCK + offset, value)
     _refresh_crc(content)
     assert _open(runtime, content)[0] == status
 
 
 BLOCKS = 45
-"""Of the sample image, slots included."""
+"""Of the sample image's partition, slots included."""
 
 
 @pytest.mark.parametrize(("offset", "records"), [(36, 10), (48, 8)], ids=["training", "evaluation"])
@@ -143,15 +148,15 @@ def test_records_may_end_where_the_image_does(
     last = BLOCKS - records * SAMPLE_RECORD_BLOCKS
     for first, status in ((last, OK), (last + 1, ERROR_IMAGE)):
         content = sample_image()
-        assert len(content) == BLOCKS * BLOCK
-        struct.pack_into("<I", content, offset, first)
+        assert len(content) == (PARTITION_BLOCK + BLOCKS) * BLOCK
+        struct.pack_into("<I", content, SUPERBLOCK + offset, first)
         _refresh_crc(content)
         assert _open(runtime, content)[0] == status, first
 
 
 def test_without_held_out_samples_it_does_not_matter_where_they_are(runtime: ctypes.CDLL) -> None:
     content = sample_image()
-    struct.pack_into("<3I", content, 48, 0xFFFFFFFF, 0, 0)
+    struct.pack_into("<3I", content, SUPERBLOCK + 48, 0xFFFFFFFF, 0, 0)
     _refresh_crc(content)
     assert _open(runtime, content)[0] == OK
 
@@ -169,7 +174,7 @@ def test_the_checksum_is_not_all_that_is_looked_at(
     runtime: ctypes.CDLL, offset: int, content: bytes
 ) -> None:
     image = sample_image()
-    image[offset : offset + len(content)] = content
+    image[SUPERBLOCK + offset : SUPERBLOCK + offset + len(content)] = content
     _refresh_crc(image)
     assert _open(runtime, image)[0] == ERROR_IMAGE
 

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core's bus and instructions as functions: what a family's drivers do to the chip, they do through these. */
+#ifndef POET_CORE_H
+#define POET_CORE_H
+
+#include "registers.h"
+
+#include <stdint.h>
+
+static inline uint32_t poet_read(uint32_t address)
+{
+    return REGISTER(address);
+}
+
+static inline void poet_write(uint32_t address, uint32_t value)
+{
+    REGISTER(address) = value;
+}
+
+/* RAM as a DMA controller is told of it. */
+static inline uint32_t poet_dma_address(const void *ram)
+{
+    return (uint32_t)ram;
+}
+
+/* What was written is there before what follows begins. */
+static inline void poet_barrier(void)
+{
+    __asm__ volatile("dsb" ::: "memory");
+}
+
+/* Lets no interrupt come; returns what poet_interrupts_restore wants. */
+static inline uint32_t poet_interrupts_off(void)
+{
+    uint32_t primask;
+    __asm__ volatile("mrs %0, primask\n\tcpsid i" : "=r"(primask)::"memory");
+    return primask;
+}
+
+static inline void poet_interrupts_restore(uint32_t primask)
+{
+    __asm__ volatile("msr primask, %0" ::"r"(primask) : "memory");
+}
+
+static inline void poet_wait_for_event(void)
+{
+    __asm__ volatile("wfe");
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for a peripheral, never for ever. */
+#ifndef POET_WAIT_H
+#define POET_WAIT_H
+
+#include "core.h"
+
+#include <stdint.h>
+
+/* This family's own statuses; storage/sd.h has -16 to -31. */
+enum poet_nrf52840_status {
+    POET_NRF52840_ERROR_CRYSTAL = -32,   /* the crystal oscillator does not start */
+    POET_NRF52840_ERROR_RESET_PIN = -33, /* the setting of the reset pin cannot be written */
+    POET_NRF52840_ERROR_RESET = -34,     /* the chip does not reset itself when told to */
+};
+
+/* A poll takes 4 cycles or more, so these are 60 ms or more. The crystal starts within 2 ms, 64 characters
+ * are through in 6, and a word of flash is written in 0.05. */
+#ifndef POET_POLLS
+#define POET_POLLS 1000000u
+#endif
+
+/* Whether a register became other than 0 within so many polls. */
+static inline int poet_wait(uint32_t address, uint32_t polls)
+{
+    while (poet_read(address) == 0u) {
+        if (polls-- == 0u) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+#endif
