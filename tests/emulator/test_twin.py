@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 from emulator.firmware_tools import (
+    PARTITION_BLOCK,
     SLOT_BLOCKS,
+    SUPERBLOCK,
     compile_sample,
     needs_qemu,
+    partition_table,
     run_program,
     run_twin,
     sample_image,
@@ -83,7 +86,7 @@ def test_storage_traffic_is_counted(twin: Path, tmp_path: Path) -> None:
     _, lines, _ = _run(twin, tmp_path, sample_image(steps=STEPS, flags=0))
     done = _values(lines[-1])
     per_step = 4 * 2 + 4 * 1 + 5 + 1  # x: 2 blocks a sample; y: 1; both pages read back
-    assert int(done["read"]) == 512 * (2 + STEPS * per_step)
+    assert int(done["read"]) == 512 * (3 + STEPS * per_step)  # table, superblock, weight
     assert int(done["written"]) == 512 * (STEPS * (5 + 1) + 1)
 
 
@@ -166,7 +169,7 @@ def _other_plan() -> bytearray:
 
 def _damaged_superblock() -> bytearray:
     image = sample_image()
-    image[28] ^= 1
+    image[SUPERBLOCK + 28] ^= 1
     return image
 
 
@@ -184,10 +187,30 @@ def _missing_weight() -> bytearray:
 
 
 def _superblock_alone() -> bytearray:
+    return sample_image()[: SUPERBLOCK + 512]
+
+
+def _slots_cut_off() -> bytearray:
+    return sample_image()[:-512]
+
+
+def _table_alone() -> bytearray:
     return sample_image()[:512]
 
 
-def _cut_in_the_superblock() -> bytearray:
+def _no_table() -> bytearray:
+    return sample_image()[SUPERBLOCK:]
+
+
+def _anothers_table() -> bytearray:
+    return bytearray(partition_table((0x0C, 8, 100))) + sample_image()[512:]
+
+
+def _small_partition() -> bytearray:
+    return bytearray(partition_table((0xDA, PARTITION_BLOCK, 44))) + sample_image()[512:]
+
+
+def _cut_in_the_table() -> bytearray:
     return sample_image()[:100]
 
 
@@ -202,8 +225,13 @@ def _less_than_a_batch() -> bytearray:
         (_damaged_superblock, "@error status=-1 at=image"),
         (_damaged_weight, "@error status=-6 at=load"),
         (_missing_weight, "@error status=-5 at=load"),
-        (_superblock_alone, "@error status=-3 at=load"),
-        (_cut_in_the_superblock, "@error status=-3 at=image"),
+        (_no_table, "@error status=-7 at=image"),
+        (_anothers_table, "@error status=-8 at=image"),
+        (_table_alone, "@error status=-9 at=image"),
+        (_superblock_alone, "@error status=-10 at=image"),
+        (_slots_cut_off, "@error status=-10 at=image"),
+        (_small_partition, "@error status=-11 at=image"),
+        (_cut_in_the_table, "@error status=-3 at=image"),
         (_less_than_a_batch, "@error status=-1 at=image"),
     ],
 )

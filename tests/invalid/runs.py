@@ -19,14 +19,19 @@ STEPS = ("@step 1 loss=3f800000 ticks=1", "@step 2 loss=3f800000 ticks=1")
 EVALUATIONS = tuple(f"@eval {batch} metric=40000000" for batch in range(1, 46))
 
 
-def first_block(*at: tuple[int, int]) -> Callable[[bytes], bytes]:
-    """The storage image with other numbers in its first block, and a CRC to match."""
+SUPERBLOCK = 8 * 512
+"""Where it is in a storage image: at the beginning of the partition."""
+
+
+def superblock(*at: tuple[int, int]) -> Callable[[bytes], bytes]:
+    """The storage image with other numbers in its superblock, and a CRC to match."""
 
     def change(image: bytes) -> bytes:
-        block = bytearray(image[:64])
+        block = bytearray(image[SUPERBLOCK:][:64])
         for offset, value in at:
             struct.pack_into("<I", block, offset, value)
-        return bytes(block) + struct.pack("<I", zlib.crc32(block)) + image[68:]
+        crc = struct.pack("<I", zlib.crc32(block))
+        return image[:SUPERBLOCK] + bytes(block) + crc + image[SUPERBLOCK + 68 :]
 
     return change
 
@@ -381,34 +386,46 @@ CASES = (
         changed("storage.img", lambda b: b[:-512]),
     ),
     run(
-        "image's first block is damaged",
+        "image's superblock is damaged",
         4,
         ("storage.img is no storage image of poetfw",),
-        changed("storage.img", lambda b: b[:40] + b"\xff" + b[41:]),
+        changed("storage.img", lambda b: b[: SUPERBLOCK + 40] + b"\xff" + b[SUPERBLOCK + 41 :]),
+    ),
+    run(
+        "image with another's partition table",
+        4,
+        ("storage.img is no storage image of poetfw",),
+        changed("storage.img", lambda b: b[:450] + b"\x0c" + b[451:]),
+    ),
+    run(
+        "image without a partition table",
+        4,
+        ("storage.img is no storage image of poetfw",),
+        changed("storage.img", lambda b: b[SUPERBLOCK:]),
     ),
     run(
         "image of another plan",
         4,
         ("the firmware stopped with an error",),
-        changed("storage.img", first_block((12, 7))),
+        changed("storage.img", superblock((12, 7))),
     ),
     run(
         "image with samples beyond its end",
         4,
         ("is no storage image of poetfw",),
-        changed("storage.img", first_block((40, 2**31))),
+        changed("storage.img", superblock((40, 2**31))),
     ),
     run(
         "image with slots beyond its end",
         4,
         ("is no storage image of poetfw",),
-        changed("storage.img", first_block((60, 2**31))),
+        changed("storage.img", superblock((60, 2**31))),
     ),
     run(
         "image with larger blocks",
         4,
         ("is no storage image of poetfw",),
-        changed("storage.img", first_block((16, 4096))),
+        changed("storage.img", superblock((16, 4096))),
     ),
     run(
         "weights in the image are damaged",

@@ -141,7 +141,7 @@ def test_corrupt_storage_image_is_refused(tmp_path: Path) -> None:
     succeed("build", "--board", "nrf52840", cwd=tmp_path)
     image = tmp_path / "build/nrf52840/storage.img"
     content = bytearray(image.read_bytes())
-    content[20] ^= 1
+    content[8 * 512 + 20] ^= 1
     image.write_bytes(content)
     result = poetfw("run", "--board", "nrf52840", cwd=tmp_path)
     assert result.code == 4

@@ -102,6 +102,15 @@ def test_transfers_overlap_where_a_thread_can_wait_for_them():
     }
 
 
+def test_only_a_board_that_says_so_has_an_inductor(tmp_path: Path):
+    assert load_board("nrf52840").require_firmware().dcdc_inductor is True
+    assert load_board("linux").require_firmware().dcdc_inductor is False
+    path = tmp_path / "bad.toml"
+    path.write_text(NRF52840.read_text().replace("dcdc_inductor = true", "dcdc_inductor = 1"))
+    with pytest.raises(BoardError, match="firmware.dcdc_inductor: input should be a valid boolean"):
+        load_board(path)
+
+
 def test_linux_is_its_own_twin():
     assert load_board("linux").twin is None
 
@@ -163,7 +172,7 @@ def test_no_such_board(name: str):
         (', source = "PS, Memory" }', " }", "memory.flash_bytes.source is missing"),
         ('source = "PS, Memory"', 'source = ""', "memory.flash_bytes.source"),
         (
-            '[firmware]\nhal = "nrf52840"\nplatformio_env = "nrf52840"\n',
+            '[firmware]\nhal = "nrf52840"\nplatformio_env = "nrf52840"\ndcdc_inductor = true\n',
             "",
             "the file: a board with a twin needs a firmware table",
         ),

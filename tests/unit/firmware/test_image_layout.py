@@ -27,6 +27,8 @@ from poetfw.ops import Array
 from poetfw.training import Program, Sgd, make_program
 
 BLOCK = 512
+START = 8 * BLOCK
+"""Of the partition."""
 TRAINING, HELD_OUT = 9, 8
 REQUEST = RunRequest(steps=7, seed=3, capture=True, evaluate=False)
 HEADER = (
@@ -60,7 +62,7 @@ def _image(features: int) -> tuple[bytes, tuple[Slot, ...]]:
 
 
 def _header(content: bytes) -> dict[str, int]:
-    return dict(zip(HEADER, struct.unpack_from("<15I", content, 8), strict=True))
+    return dict(zip(HEADER, struct.unpack_from("<15I", content, START + 8), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +73,8 @@ def test_an_image_is_laid_out_as_documented(features: int, record_blocks: int) -
     """A sample takes 4 bytes a feature and 4 for its label; 127 features fill a block exactly."""
     content, slots = _image(features)
     header = _header(content)
+    assert not any(content[BLOCK:START])
+    content = content[START:]
     assert content[:8] == b"POETIMG1"
     assert header.pop("crc") == zlib.crc32(content[:64])
     held_out = 1 + TRAINING * record_blocks
@@ -116,6 +120,14 @@ def test_an_image_is_laid_out_as_documented(features: int, record_blocks: int) -
     assert at * BLOCK == len(content)
 
 
+def test_the_partition_table_byte_by_byte() -> None:
+    """One partition, not to boot from, its cylinders out of range, and the signature."""
+    content, _ = _image(127)
+    blocks = len(content) // BLOCK - 8
+    entry = bytes.fromhex("00 feffff da feffff") + struct.pack("<II", 8, blocks)
+    assert content[:BLOCK] == bytes(446) + entry + bytes(48) + b"\x55\xaa"
+
+
 @pytest.mark.parametrize("features", [126, 127, 128])
 def test_an_image_is_read_as_it_was_written(tmp_path: Path, features: int) -> None:
     program, _ = _program(features)
@@ -132,8 +144,9 @@ def test_an_image_is_read_as_it_was_written(tmp_path: Path, features: int) -> No
 
 def _with(content: bytes, **changes: int) -> bytes:
     header = _header(content) | changes
-    packed = content[:8] + struct.pack("<14I", *(header[name] for name in HEADER[:-1]))
-    return packed + struct.pack("<I", zlib.crc32(packed)) + content[68:]
+    packed = content[START:][:8] + struct.pack("<14I", *(header[name] for name in HEADER[:-1]))
+    table = content[:458] + struct.pack("<I", header["blocks"]) + content[462:START]
+    return table + packed + struct.pack("<I", zlib.crc32(packed)) + content[START + 68 :]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +186,7 @@ def test_slots_beyond_the_end_are_another_builds(tmp_path: Path) -> None:
     program, _ = _program(127)
     tensors = {tensor.name: tensor for tensor in program.persistent}
     path = tmp_path / "image"
-    path.write_bytes(_with(content, blocks=len(content) // BLOCK - 1))
+    path.write_bytes(_with(content, blocks=_header(content)["blocks"] - 1))
     with pytest.raises(DeviceError, match="of another build"):
         read_slots(path, slots, tensors)
 
@@ -194,7 +207,7 @@ def test_a_slot_is_read_only_if_all_of_it_is_right(tmp_path: Path, byte: int, ba
     program, _ = _program(127)
     tensors = {tensor.name: tensor for tensor in program.persistent}
     (slot,) = (s for s in slots if s.tensor == "w" and s.purpose is SlotPurpose.PERSISTENT)
-    start = (_header(content)["slots"] + slot.first_block) * BLOCK
+    start = START + (_header(content)["slots"] + slot.first_block) * BLOCK
     damaged = bytearray(content)
     damaged[start + (byte if byte >= 0 else slot.blocks * BLOCK + byte)] ^= 1
     path = tmp_path / "image"

@@ -21,6 +21,8 @@ from poetfw.models import build_model
 from poetfw.training import Program, make_program
 
 BATCH = 4
+START = 8 * 512
+"""Of the partition."""
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +66,13 @@ def test_request_can_be_changed_in_place(image: Path) -> None:
     assert read_request(image) == RunRequest(steps=7, seed=3)
     set_request(image, RunRequest(steps=2, seed=9, capture=True, evaluate=False))
     assert read_request(image) == RunRequest(steps=2, seed=9, capture=True, evaluate=False)
-    assert image.read_bytes()[512:] == before[512:]
+    after = image.read_bytes()
+    assert after[:START] == before[:START]
+    assert after[START + 512 :] == before[START + 512 :]
 
 
-@pytest.mark.parametrize("position", [0, 9, 13, 30, 66])
-def test_damaged_first_block_is_refused(image: Path, position: int) -> None:
+@pytest.mark.parametrize("position", [*range(446, 512), *(START + i for i in (0, 9, 13, 30, 66))])
+def test_damaged_first_blocks_are_refused(image: Path, position: int) -> None:
     content = bytearray(image.read_bytes())
     content[position] ^= 0x10
     image.write_bytes(content)

@@ -35,6 +35,7 @@ class Faults:
         read_s: seconds from a read to its data.
         busy_s: seconds of programming a block.
         stop_s: seconds that it is busy after many blocks are stopped.
+        csd: what the card says of itself, instead of the right 16 bytes.
         tokens: by position in a read, what comes instead of the data; None: nothing ever.
         data_responses: by position in a write, what answers the data; 5 in its low bits accepts.
         programming_fails: accepted blocks are lost, which only the card's status tells.
@@ -53,6 +54,7 @@ class Faults:
     tokens: dict[int, int | None] = field(default_factory=dict)
     data_responses: dict[int, int] = field(default_factory=dict)
     programming_fails: bool = False
+    csd: bytes | None = None
 
 
 def crc7(data: Iterable[int]) -> int:
@@ -62,6 +64,11 @@ def crc7(data: Iterable[int]) -> int:
         if value >> bit & 1:
             value ^= 0b1000_1001 << (bit - 7)
     return value
+
+
+def csd_register(fields: dict[int, int]) -> bytes:
+    """The register CSD, with values at the bits that the specification gives their lowest of."""
+    return sum(value << bit for bit, value in fields.items()).to_bytes(16)
 
 
 class Card:
@@ -108,6 +115,13 @@ class Card:
         self._failed = False
         self._past_the_end = False
         self._start()
+
+    @property
+    def csd(self) -> bytes:
+        """How large it is: structure, and C_SIZE; for SDSC also READ_BL_LEN and C_SIZE_MULT."""
+        if self.high_capacity:
+            return csd_register({126: 1, 48: self.blocks // 1024 - 1})
+        return csd_register({80: 10, 62: self.blocks // 1024 - 1, 47: 7})  # units of 2^10 * 2^9 B
 
     def block(self, number: int) -> bytes:
         """What a block holds."""
@@ -232,6 +246,9 @@ class Card:
                 self._be_busy(self.faults.stop_s)
         elif response != 0:
             return None
+        elif number == 9:
+            register = self.csd if self.faults.csd is None else self.faults.csd
+            return (yield from self._read(0, many=False, register=register))
         elif number in (17, 18):
             return (yield from self._read(self._block(argument), many=number == 18))
         elif number in (24, 25):
@@ -275,6 +292,8 @@ class Card:
                 return idle, (0x80FF8000 | HIGH_CAPACITY * self.high_capacity).to_bytes(4)
         self._require(self._ready, f"command {number} before initialisation has ended")
         match number:
+            case 9:
+                return 0, b""
             case 12:
                 return PARAMETER_ERROR * self._past_the_end, b""
             case 13:
@@ -295,7 +314,10 @@ class Card:
     def _block(self, argument: int) -> int:
         return argument if self.high_capacity else argument // BLOCK
 
-    def _read(self, first: int, many: bool) -> Generator[int, int, bytes | None]:
+    def _read(
+        self, first: int, many: bool, register: bytes | None = None
+    ) -> Generator[int, int, bytes | None]:
+        """Send blocks, or a register."""
         self._past_the_end, self._many = False, many
         for position in range(self.blocks if many else 1):
             ready_s = self.time_s + self.faults.read_s
@@ -308,7 +330,7 @@ class Card:
             sent = b"" if token is None else bytes([token])
             if token == 0xFE:
                 content = (self.block(first + position) * 2)[: self._block_bytes]
-                sent += content + b"\x00\x00"
+                sent += (content if register is None else register) + b"\x00\x00"
             self._moving = token == 0xFE
             for value in sent:
                 if (byte := (yield value)) != 0xFF:

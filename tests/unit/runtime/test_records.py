@@ -19,6 +19,7 @@ from emulator.firmware_tools import (
     SAMPLE_PLAN_ID,
     TEMPLATES,
     compile_c,
+    partition_table,
 )
 from unit.runtime.conftest import BLOCK_DEVICE
 
@@ -57,7 +58,8 @@ def _image(records: np.ndarray, record_blocks: int) -> bytes:
         *(1, len(records), record_blocks, end, len(records) - 1, record_blocks, last),
     )
     content = records.tobytes() + records[:-1].tobytes()
-    return (header + struct.pack("<I", zlib.crc32(header))).ljust(BLOCK, b"\0") + content
+    partition = (header + struct.pack("<I", zlib.crc32(header))).ljust(BLOCK, b"\0") + content
+    return partition_table((0xDA, 1, last + SLOTS // BLOCK)) + partition
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_samples_are_read_from_where_they_are(tmp_path: Path, x_bytes: int, y_by
         assert runtime.poet_storage_open(header) == status, claimed
     content = _image(records, blocks)
     memoryview(device).cast("B")[: len(content)] = content
-    held_out = (ctypes.c_uint32 * 3)(1 + SAMPLES * blocks, SAMPLES - 1, blocks)
+    held_out = (ctypes.c_uint32 * 3)(2 + SAMPLES * blocks, SAMPLES - 1, blocks)
     for batch in range((SAMPLES - 1) // SAMPLE_BATCH):
         runtime.poet_data_select_evaluation(held_out, ctypes.c_uint32(batch))
         rows = records[batch * SAMPLE_BATCH : (batch + 1) * SAMPLE_BATCH]

@@ -14,6 +14,7 @@ from emulator.firmware_tools import (
     BLOCK,
     SAMPLE_BATCH,
     SLOT_BLOCKS,
+    SUPERBLOCK,
     compile_sample,
     run_program,
     sample_data,
@@ -72,7 +73,7 @@ def test_a_run_does_what_it_was_asked_to(native: Path, tmp_path: Path, flags: in
     assert shown == pytest.approx(metrics if flags & EVALUATE else [], rel=1e-4)
 
     # x: 2 blocks of a sample; y: 1; both pages out and in; the weight; the gradient, once.
-    read = 2 + STEPS * (SAMPLE_BATCH * 3 + 6) + len(shown) * SAMPLE_BATCH * 3
+    read = 3 + STEPS * (SAMPLE_BATCH * 3 + 6) + len(shown) * SAMPLE_BATCH * 3
     written = STEPS * 6 + 1 + (flags & CAPTURE)
     done = _values(lines[-1])
     assert (int(done["read"]), int(done["written"])) == (read * BLOCK, written * BLOCK)
@@ -91,10 +92,11 @@ def test_a_run_does_what_it_was_asked_to(native: Path, tmp_path: Path, flags: in
 @pytest.mark.parametrize(
     ("cut", "damage", "said"),
     [
-        (None, (28, 1), "@error status=-1 at=image"),
+        (None, (SUPERBLOCK + 28, 1), "@error status=-1 at=image"),
         (100, None, "@error status=-3 at=image"),
         (None, ("weight", 1), "@error status=-6 at=load"),
-        (512, None, "@error status=-3 at=load"),
+        (SUPERBLOCK, None, "@error status=-9 at=image"),
+        (SUPERBLOCK + 512, None, "@error status=-10 at=image"),
     ],
 )
 def test_a_run_says_where_it_failed(

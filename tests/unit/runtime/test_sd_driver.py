@@ -10,11 +10,24 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sd_card import ADDRESS_ERROR, BLOCK, IDLE, ILLEGAL, PARAMETER_ERROR, Card, Faults, crc7
+from sd_card import (
+    ADDRESS_ERROR,
+    BLOCK,
+    IDLE,
+    ILLEGAL,
+    PARAMETER_ERROR,
+    Card,
+    Faults,
+    crc7,
+    csd_register,
+)
 
 from emulator.firmware_tools import TEMPLATES, compile_c
 
-OK, NO_CARD, VOLTAGE, NOT_READY, COMMAND, TIMEOUT, READ, WRITE, RANGE = (0, *range(-16, -24, -1))
+OK, NO_CARD, VOLTAGE, NOT_READY, COMMAND, TIMEOUT, READ, WRITE, RANGE, SIZE, BUS = (
+    0,
+    *range(-16, -26, -1),
+)
 LONGEST_S = 4.0
 """Of any call, in clocks: it tries for a second at most, a few times what cards need."""
 
@@ -41,6 +54,7 @@ class Driver:
     def __init__(self, library: Path, card: Card) -> None:
         self._library = ctypes.CDLL(str(library))
         self.card = card
+        self.bus_ok = ctypes.c_int.in_dll(self._library, "test_spi_ok")
         self._callbacks = {
             "test_spi_exchange": ctypes.CFUNCTYPE(ctypes.c_uint8, ctypes.c_uint8)(card.exchange),
             "test_spi_select": ctypes.CFUNCTYPE(None, ctypes.c_int)(
@@ -51,6 +65,10 @@ class Driver:
 
     def open(self) -> int:
         return self._call("poet_sd_open")
+
+    def blocks(self) -> tuple[int, int]:
+        count = ctypes.c_uint32()
+        return self._call("poet_sd_blocks", ctypes.byref(count)), count.value
 
     def write(self, block: int, data: bytes) -> int:
         return self._call("poet_sd_write", ctypes.c_uint32(block), data, len(data) // BLOCK)
@@ -100,6 +118,68 @@ def pattern(seed: int, count: int) -> bytes:
 
 def blocks(card: Card, first: int, count: int) -> bytes:
     return b"".join(card.block(first + i) for i in range(count))
+
+
+def test_a_card_says_how_many_blocks_it_has(driver: Driver) -> None:
+    assert driver.blocks() == (OK, driver.card.blocks)
+
+
+# Sizes as the specification works them out: C_SIZE and C_SIZE_MULT with READ_BL_LEN (section 5.3.2), and
+# C_SIZE alone (section 5.3.3). The largest SDSC and SDXC cards are among them.
+@pytest.mark.parametrize(
+    ("register", "blocks"),
+    [
+        (csd_register({80: 9, 62: 0, 47: 0}), 4),
+        (csd_register({80: 9, 62: 0xFFF, 47: 7}), 4096 * 512),
+        (csd_register({80: 10, 62: 0xFFF, 47: 7}), 4096 * 512 * 2),
+        (csd_register({80: 11, 62: 0xFFF, 47: 7}), 4096 * 512 * 4),
+        (csd_register({80: 9, 62: 0b1010_0101_1001, 47: 0b101}), 0b1010_0101_1010 << 7),
+        (csd_register({80: 9, 62: 1, 47: 1, 50: 0xFFF, 16: 0x7FFFFFFF, 84: 0xFFF}), 2 << 3),
+        (csd_register({126: 1, 48: 0}), 1024),
+        (csd_register({126: 1, 48: 0x3FFEFF}), 0x3FFF00 * 1024),
+        (csd_register({126: 1, 48: 0x15_5AA5, 70: 0x3FFFFFF, 0: 0xFFFF_FFFF}), 0x15_5AA6 * 1024),
+    ],
+)
+def test_a_cards_size_is_worked_out_as_specified(
+    sdhc: Driver, register: bytes, blocks: int
+) -> None:
+    sdhc.card.faults = Faults(csd=register)
+    assert sdhc.blocks() == (OK, blocks)
+
+
+@pytest.mark.parametrize(
+    ("faults", "status"),
+    [
+        (Faults(csd=csd_register({126: 2, 48: 9})), SIZE),
+        (Faults(csd=csd_register({126: 3, 48: 9})), SIZE),
+        (Faults(csd=csd_register({80: 8, 62: 9, 47: 7})), SIZE),
+        (Faults(csd=csd_register({80: 12, 62: 9, 47: 7})), SIZE),
+        (Faults(responses={9: ILLEGAL}), COMMAND),
+        (Faults(responses={9: None}), COMMAND),
+        (Faults(tokens={0: 0x01}), READ),
+        (Faults(tokens={0: None}), TIMEOUT),
+        (Faults(stuck=0x00), TIMEOUT),
+    ],
+)
+def test_a_card_that_does_not_say_its_size(sdhc: Driver, faults: Faults, status: int) -> None:
+    sdhc.card.faults = faults
+    assert sdhc.blocks() == (status, 0)
+
+
+def test_a_bus_that_fails_is_told_from_the_card(library: Path) -> None:
+    """Whatever the card seems to say on it; setting up the bus again heals it."""
+    driver = Driver(library, Card())
+    for call in (
+        lambda: driver.blocks()[0],
+        lambda: driver.read(1, 1)[0],
+        lambda: driver.read(1, 2)[0],
+        lambda: driver.write(1, pattern(1, 1)),
+        lambda: driver.write(1, pattern(1, 2)),
+    ):
+        assert driver.open() == OK
+        assert call() == OK
+        driver.bus_ok.value = 0
+        assert call() == BUS
 
 
 def test_crc7_is_the_specifications() -> None:

@@ -31,6 +31,7 @@ from emulator.firmware_tools import (
 from poetfw.firmware.sample_order import permute, sample_order
 
 OK, ERROR_IMAGE, ERROR_PLAN, ERROR_STORAGE, ERROR_ARGUMENT, ERROR_SLOT, ERROR_CRC = range(0, -7, -1)
+NO_PARTITION, FOREIGN, PARTITION_START, PARTITION_END, PARTITION_SIZE = range(-7, -12, -1)
 SLOT_NUMBERS = {name: number for number, name in enumerate(("weight", "means", "gradient", "x"))}
 X_BYTES = SAMPLE_BATCH * SAMPLE_FEATURES * 4
 
@@ -137,8 +138,94 @@ def test_images_that_cannot_be_trained_on_are_refused(
     assert _open(runtime, content)[0] == status
 
 
-BLOCKS = 45
-"""Of the sample image's partition, slots included."""
+def _with_table(table: bytes) -> bytearray:
+    content = sample_image()
+    content[:BLOCK] = table
+    return content
+
+
+FAT, DATA, PROTECTIVE = 0x0C, 0xDA, 0xEE  # 0xEE: the table is a GPT
+DEVICE_BLOCKS, BLOCKS = 256, 45
+"""Of the device, and of the sample image's partition, slots included."""
+OURS = (DATA, PARTITION_BLOCK, BLOCKS)
+NONE = (0, 0, 0)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_the_partition_may_be_any_entry_of_the_table(runtime: ctypes.CDLL, place: int) -> None:
+    table = partition_table(*[NONE] * place, OURS)
+    assert _open(runtime, _with_table(table))[0] == OK
+
+
+def test_what_a_computer_boots_does_not_matter(runtime: ctypes.CDLL) -> None:
+    """Windows writes a number of its own there; and no entry but its type says that it is used."""
+    entry = bytes([0x80, 1, 2, 3, 0, 4, 5, 6]) + b"\xff" * 8
+    table = b"\xfa" * 446 + partition_table(OURS)[446:462] + entry * 3 + b"\x55\xaa"
+    assert _open(runtime, _with_table(table))[0] == OK
+
+
+@pytest.mark.parametrize(
+    ("table", "status"),
+    [
+        (bytes(BLOCK), NO_PARTITION),
+        (sample_image()[SUPERBLOCK:][:BLOCK], NO_PARTITION),  # as if there were no table at all
+        (partition_table(OURS)[:510] + b"\x55\x00", NO_PARTITION),
+        (partition_table(OURS)[:510] + b"\x00\xaa", NO_PARTITION),
+        (partition_table(OURS)[:256].ljust(BLOCK, b"\0"), NO_PARTITION),  # cut off
+        (partition_table(), NO_PARTITION),
+        (partition_table((FAT, PARTITION_BLOCK, BLOCKS)), FOREIGN),
+        (partition_table((PROTECTIVE, 1, 2**32 - 1)), FOREIGN),
+        (partition_table(OURS, (FAT, 100, 100)), FOREIGN),
+        (partition_table((FAT, 100, 100), OURS), FOREIGN),
+        (partition_table(OURS, NONE, NONE, (FAT, 100, 100)), FOREIGN),
+        (partition_table(OURS, OURS), FOREIGN),
+        (partition_table((DATA, 0, BLOCKS)), PARTITION_START),
+        (partition_table((DATA, DEVICE_BLOCKS, BLOCKS)), PARTITION_START),
+        (partition_table((DATA, 2**32 - 1, BLOCKS)), PARTITION_START),
+        (partition_table((DATA, DEVICE_BLOCKS - 1, 1)), ERROR_IMAGE),  # there, but empty
+        (partition_table((DATA, PARTITION_BLOCK, DEVICE_BLOCKS - PARTITION_BLOCK)), OK),
+        (partition_table((DATA, PARTITION_BLOCK, DEVICE_BLOCKS - PARTITION_BLOCK + 1)),
+         PARTITION_END),
+        (partition_table((DATA, PARTITION_BLOCK, 2**32 - 1)), PARTITION_END),
+        (partition_table((DATA, PARTITION_BLOCK, BLOCKS - 1)), PARTITION_SIZE),
+        (partition_table((DATA, PARTITION_BLOCK, 0)), PARTITION_SIZE),
+    ],
+)  # fmt: skip
+def test_a_partition_table_is_ours_or_refused(
+    runtime: ctypes.CDLL, table: bytes, status: int
+) -> None:
+    assert _open(runtime, _with_table(table))[0] == status
+
+
+def test_a_partition_may_not_end_beyond_the_device(runtime: ctypes.CDLL) -> None:
+    blocks = ctypes.c_uint32.in_dll(runtime, "test_device_blocks")
+    end = PARTITION_BLOCK + BLOCKS
+    for blocks.value, status in (
+        (0, ERROR_STORAGE),
+        (1, PARTITION_START),
+        (PARTITION_BLOCK, PARTITION_START),
+        (PARTITION_BLOCK + 1, PARTITION_END),
+        (end - 1, PARTITION_END),
+        (end, OK),
+        (2**32 - 1, OK),
+    ):
+        assert _open(runtime, sample_image())[0] == status, blocks.value
+
+
+def test_nothing_is_read_beyond_the_table_of_another(runtime: ctypes.CDLL) -> None:
+    runtime.poet_storage_traffic.restype = Traffic
+    assert _open(runtime, _with_table(partition_table((FAT, 8, 100))))[0] == FOREIGN
+    before = runtime.poet_storage_traffic()
+    assert _open(runtime, _with_table(partition_table((FAT, 8, 100))))[0] == FOREIGN
+    after = runtime.poet_storage_traffic()
+    assert (after.read - before.read, after.written) == (BLOCK, before.written)
+
+
+@pytest.mark.parametrize("transfer", [0, 1])
+def test_table_and_superblock_must_be_readable(runtime: ctypes.CDLL, transfer: int) -> None:
+    countdown = ctypes.c_uint32.in_dll(runtime, "test_transfers_until_one_fails")
+    countdown.value = transfer
+    assert _open(runtime, sample_image())[0] == ERROR_STORAGE
 
 
 @pytest.mark.parametrize(("offset", "records"), [(36, 10), (48, 8)], ids=["training", "evaluation"])
