@@ -132,7 +132,7 @@ static int set_reset_pin(void)
         }
     }
     poet_write(NVMC_CONFIG, NVMC_CONFIG_READ);
-    if (!ready || !reset_pin_is_set()) {
+    if (!poet_wait(NVMC_READY, POET_POLLS) || !ready || !reset_pin_is_set()) {
         return POET_NRF52840_ERROR_RESET_PIN;
     }
     poet_barrier();

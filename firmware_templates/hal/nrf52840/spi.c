@@ -29,9 +29,6 @@
 #define SPIM_ORC 0x400235c0u
 #define SPIM_MAXCNT_MAXIMUM 0xffffu
 
-/* A byte takes 4,096 cycles at 125 kHz, the slowest, and a poll 4 or more. */
-#define POLLS_PER_BYTE 4096u
-
 void poet_hal_spi_init(void)
 {
     poet_write(SPIM_ENABLE, SPIM_ENABLE_DISABLED);
@@ -86,7 +83,7 @@ static void transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
     poet_write(SPIM_EVENTS_END, 0u);
     poet_barrier();
     poet_write(SPIM_TASKS_START, 1u);
-    if (!poet_wait(SPIM_EVENTS_END, bytes * POLLS_PER_BYTE)) {
+    if (!poet_wait(SPIM_EVENTS_END, bytes * POET_POLLS_PER_BYTE)) {
         poet_write(SPIM_TASKS_STOP, 1u); /* it may not write to RAM later on */
         poet_write(SPIM_ENABLE, SPIM_ENABLE_DISABLED);
     }

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nRF52840's drivers, compiled for this computer, on a chip whose every register is checked."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import pytest
+from nrf52840_chip import (
+    CLOCK_PIN,
+    CONSOLE_PIN,
+    ERASED,
+    HIGH_DRIVE,
+    INPUT_PULLUP,
+    MISO_PIN,
+    MOSI_PIN,
+    OUT_OF_REACH,
+    OUTPUT,
+    RESET_PIN,
+    SELECT_PIN,
+    Chip,
+)
+from sd_card import BLOCK, Card
+
+from emulator.firmware_tools import (
+    SAMPLE,
+    TEMPLATES,
+    compile_c,
+    compile_sample,
+    run_program,
+    sample_image,
+    slot_offset,
+)
+
+CORE = Path(__file__).parent / "chip"
+CRYSTAL, RESET_PIN_STATUS, RESET_STATUS, BUS = -32, -33, -34, -25
+POLLS = 1000
+STEPS = 2
+
+
+def _compile(folder: Path, *flags: str) -> Path:
+    templates = [TEMPLATES / d for d in ("storage", "runtime", "hal/nrf52840")]
+    folders = [*templates, SAMPLE / "src/generated"]
+    sources = [file for folder in folders for file in sorted(folder.glob("*.c"))]
+    sources = [file for file in sources if file.name != "poet_memory.c"]
+    return compile_c(
+        folder / "nrf52840.so",
+        [CORE / "core.c", *sources],
+        [CORE, *folders, TEMPLATES / "hal"],
+        *("-shared", "-fPIC", *flags),
+    )
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _compile(tmp_path_factory.mktemp("chip"))
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with waits that end early: a million polls take seconds here."""
+    polls = f"-DPOET_POLLS={POLLS}u", "-DPOET_POLLS_PER_BYTE=40u"
+    return _compile(tmp_path_factory.mktemp("impatient"), *polls)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What the sample project comes to."""
+
+    lines: list[str]
+    weight: bytes
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The same run as a program of this computer."""
+    folder = tmp_path_factory.mktemp("native")
+    native = compile_sample(folder / "native", "posix")
+    image = folder / "storage.img"
+    image.write_bytes(sample_image(steps=STEPS))
+    code, lines = run_program([str(native), str(image)], folder)
+    assert code == 0
+    content = image.read_bytes()
+    return Trained(lines, content[slot_offset(content, "weight") :][:4])
+
+
+class Board:
+    """The drivers on a chip, with variables of their own."""
+
+    def __init__(self, library: Path, chip: Chip) -> None:
+        with NamedTemporaryFile(suffix=".so") as copy:
+            copy.write(library.read_bytes())
+            copy.flush()
+            self.library = ctypes.CDLL(copy.name)
+        self.chip = chip
+        self._kept = chip.install(self.library)
+
+    def start(self) -> int:
+        return self.call("poet_hal_init")
+
+    def call(self, name: str, *arguments: object) -> int:
+        status: int = self.library[name](*arguments)
+        assert self.chip.misuse == []
+        return status
+
+    def run(self) -> list[str]:
+        """Run the sample project on a card with its image; the console's lines."""
+        image = bytes(sample_image(steps=STEPS))
+        blocks = range(len(image) // BLOCK)
+        self.chip.card.content = {i: image[i * BLOCK :][:BLOCK] for i in blocks}
+        self.call("test_run")
+        return self.chip.console.decode().splitlines()
+
+    @property
+    def weight(self) -> bytes:
+        """What was trained, on the card."""
+        return self.chip.card.block(slot_offset(sample_image(), "weight") // BLOCK)[:4]
+
+
+def erased() -> dict[str, int]:
+    return {f"UICR.PSELRESET[{i}]": ERASED for i in (0, 1)}
+
+
+# Start-up --------------------------------------------------------------------------------------
+
+
+def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
+    board = Board(library, Chip())
+    assert board.start() == 0
+    assert board.chip.writes == [
+        ("APPROTECT.DISABLE", 0x5A),
+        ("POWER.RESETREAS", 0),
+        ("POWER.DCDCEN", 1),
+        ("CLOCK.EVENTS_HFCLKSTARTED", 0),
+        ("CLOCK.TASKS_HFCLKSTART", 1),
+        ("NVMC.ICACHECNF", 1),
+        ("P0.OUTSET", 1 << CONSOLE_PIN),
+        (f"PIN_CNF[{CONSOLE_PIN}]", OUTPUT),
+        ("UARTE.PSEL.TXD", CONSOLE_PIN),
+        ("UARTE.PSEL.RXD", 0xFFFFFFFF),
+        ("UARTE.PSEL.RTS", 0xFFFFFFFF),
+        ("UARTE.PSEL.CTS", 0xFFFFFFFF),
+        ("UARTE.BAUDRATE", 0x01D60000),
+        ("UARTE.CONFIG", 0),
+        ("UARTE.ENABLE", 8),
+        ("DEMCR", 1 << 24),
+        ("DWT.CYCCNT", 0),
+        ("DWT.CTRL", 1),
+        ("SYST.RVR", 0xFFFFFF),
+        ("SYST.CVR", 0),
+        ("SYST.CSR", 7),
+    ]
+
+
+@pytest.mark.parametrize(("build_code", "written"), [(4, []), (5, [0x5A]), (ERASED, [0x5A])])
+def test_debug_access_is_allowed_where_it_needs_to_be(
+    library: Path, build_code: int, written: list[int]
+) -> None:
+    """The register is there from build code F (silicon revision 3) on."""
+    board = Board(library, Chip(build_code=build_code))
+    assert board.start() == 0
+    assert board.chip.values("APPROTECT.DISABLE") == written
+
+
+def test_the_converter_stays_off_without_its_inductor(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    library = _compile(tmp_path_factory.mktemp("chip"), "-DPOET_DCDC_INDUCTOR=0")
+    board = Board(library, Chip(inductor=False))
+    assert board.start() == 0
+    assert board.chip.values("POWER.DCDCEN") == []
+
+
+def test_reset_reasons_are_read_and_cleared(library: Path) -> None:
+    chip = Chip()
+    chip.registers["POWER.RESETREAS"] = 1 << 2
+    board = Board(library, chip)
+    assert board.start() == 0
+    assert chip.registers["POWER.RESETREAS"] == 0
+    board.library.poet_hal_reset_cause.restype = ctypes.c_char_p
+    assert board.library.poet_hal_reset_cause() == b"software"
+
+
+# The reset pin ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "written"),
+    [(ERASED, ERASED, [0, 1]), (RESET_PIN, ERASED, [1]), (ERASED, RESET_PIN, [0])],
+)
+def test_the_reset_pin_is_set_once_and_then_in_force(
+    library: Path, first: int, second: int, written: list[int]
+) -> None:
+    """Also where power failed between the two words."""
+    chip = Chip(registers={"UICR.PSELRESET[0]": first, "UICR.PSELRESET[1]": second})
+    board = Board(library, chip)
+    assert board.start() == RESET_STATUS  # this chip goes on all the same
+    assert chip.reset
+    flash = [(name, v) for name, v in chip.writes if name.startswith(("UICR", "NVMC.CONFIG"))]
+    assert flash == [
+        ("NVMC.CONFIG", 1),
+        *((f"UICR.PSELRESET[{i}]", RESET_PIN) for i in written),
+        ("NVMC.CONFIG", 0),
+    ]
+    again = Chip(registers={n: v for n, v in chip.registers.items() if n.startswith("UICR")})
+    assert Board(library, again).start() == 0
+    assert not again.reset
+    assert again.values("NVMC.CONFIG") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(21, 21), (RESET_PIN, 21), (21, ERASED), (ERASED, 21), (50, RESET_PIN)]
+)
+def test_another_reset_pin_is_left_as_it_is(library: Path, first: int, second: int) -> None:
+    chip = Chip(registers={"UICR.PSELRESET[0]": first, "UICR.PSELRESET[1]": second})
+    assert Board(library, chip).start() == 0
+    assert not chip.reset
+    assert chip.values("NVMC.CONFIG") == []
+
+
+def test_bits_without_meaning_do_not_make_another_pin(library: Path) -> None:
+    chip = Chip(registers={f"UICR.PSELRESET[{i}]": 0x7FFFFFC0 | RESET_PIN for i in (0, 1)})
+    assert Board(library, chip).start() == 0
+    assert chip.values("NVMC.CONFIG") == []
+
+
+def test_flash_that_does_not_take_the_pin_does_not_reset_for_ever(library: Path) -> None:
+    chip = Chip(registers=erased(), writable=False)
+    assert Board(library, chip).start() == RESET_PIN_STATUS
+    assert not chip.reset
+    assert chip.registers["NVMC.CONFIG"] == 0
+
+
+def test_flash_that_stays_busy_is_given_up(impatient: Path) -> None:
+    """Nothing is written to it then."""
+    chip = Chip(registers=erased(), polls={"NVMC.READY": OUT_OF_REACH})
+    assert Board(impatient, chip).start() == RESET_PIN_STATUS
+    assert not chip.reset
+    assert chip.values("UICR.PSELRESET[0]") == []
+
+
+# Waits -----------------------------------------------------------------------------------------
+
+
+def test_a_crystal_that_does_not_start_is_reported(impatient: Path) -> None:
+    chip = Chip(polls={"CLOCK.EVENTS_HFCLKSTARTED": OUT_OF_REACH})
+    board = Board(impatient, chip)
+    assert board.run() == [
+        "@boot plan=5a3b1e00 board=sample reset=power-on",
+        f"@error status={CRYSTAL} at=start",
+    ]
+    waited = OUT_OF_REACH - chip.pending["CLOCK.EVENTS_HFCLKSTARTED"]
+    assert waited == POLLS + 1
+    assert chip.card.commands == []
+
+
+@pytest.mark.parametrize("event", ["ENDTX", "TXSTOPPED"])
+def test_a_console_that_hangs_does_not_keep_the_board_from_training(
+    impatient: Path, here: Trained, event: str
+) -> None:
+    chip = Chip(polls={f"UARTE.EVENTS_{event}": OUT_OF_REACH})
+    board = Board(impatient, chip)
+    assert len(board.run()) <= 1
+    assert chip.values("UARTE.ENABLE") == [8, 0]
+    assert OUT_OF_REACH - chip.pending[f"UARTE.EVENTS_{event}"] == POLLS + 1  # once, not per text
+    assert board.weight == here.weight
+
+
+@pytest.mark.parametrize("bytes_before", [0, 200, 300, 20_000])
+def test_a_bus_that_hangs_is_reported(impatient: Path, bytes_before: int) -> None:
+    chip = Chip()
+    hang(chip, bytes_before)
+    board = Board(impatient, chip)
+    lines = board.run()
+    assert lines[-1].startswith(f"@error status={BUS} at=")
+    assert chip.values("SPIM.TASKS_STOP") == [1]
+    assert chip.values("SPIM.ENABLE")[-1] == 0
+
+
+def hang(chip: Chip, bytes_before: int) -> None:
+    """Let the SPIM stop for ever after so many bytes."""
+    exchange = chip.card.exchange
+
+    def counted(byte: int) -> int:
+        if chip.card._bytes >= bytes_before:
+            chip.polls["SPIM.EVENTS_END"] = OUT_OF_REACH
+        return exchange(byte)
+
+    chip.card.exchange = counted  # type: ignore[method-assign]
+    if bytes_before == 0:
+        chip.polls["SPIM.EVENTS_END"] = OUT_OF_REACH
+
+
+def test_the_slowest_transfer_is_waited_for(library: Path) -> None:
+    """At 125 kHz and 64 MHz a byte takes 4,096 cycles; a poll takes 4 or more of them."""
+    for count in (1, 16):
+        chip = Chip(polls={"SPIM.EVENTS_END": 1024 * count})
+        board = Board(library, chip)
+        board.call("poet_hal_spi_init")
+        board.call("poet_hal_spi_clock", 400_000)
+        board.call("poet_hal_spi_transfer", None, bytes(count), count)
+        assert board.call("poet_hal_spi_ok") == 1
+        chip.polls["SPIM.EVENTS_END"] = OUT_OF_REACH
+        board.call("poet_hal_spi_transfer", None, bytes(count), count)
+        assert board.call("poet_hal_spi_ok") == 0
+        assert OUT_OF_REACH - chip.pending["SPIM.EVENTS_END"] == 4096 * count + 1
+
+
+def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
+    board = Board(impatient, Chip(polls={"SPIM.EVENTS_END": OUT_OF_REACH}))
+    board.call("poet_hal_spi_init")
+    board.call("poet_hal_spi_clock", 400_000)
+    for _ in range(2):
+        ram = ctypes.create_string_buffer(b"\x11" * 8)
+        board.call("poet_hal_spi_transfer", None, ram, 4)
+        assert ram.raw[:8] == b"\xff" * 4 + b"\x11" * 4
+        board.call("poet_hal_spi_transfer", b"abc", None, 3)
+    assert board.chip.values("SPIM.TASKS_START") == [1]
+    board.call("poet_hal_spi_init")
+    assert board.call("poet_hal_spi_ok") == 1
+
+
+@pytest.mark.parametrize("name", ["CLOCK.EVENTS_HFCLKSTARTED", "UARTE.EVENTS_ENDTX"])
+def test_waits_are_long_enough(library: Path, name: str) -> None:
+    """2 ms for the crystal, 6 ms for a text: at 64 MHz and 4 cycles a poll, 100,000 polls at most."""
+    board = Board(library, Chip(polls={name: 100_000}))
+    assert board.start() == 0
+    board.call("poet_hal_console_write", b"x" * 64, 64)
+    assert board.chip.console == b"x" * 64
+
+
+# All of it -------------------------------------------------------------------------------------
+
+def without_ticks(line: str) -> str:
+    return " ".join(word for word in line.split() if not word.startswith(("ticks=", "tick_unit=")))
+
+
+@pytest.mark.parametrize("high_capacity", [False, True], ids=["SDSC", "SDHC"])
+def test_the_board_trains_as_this_computer_does(
+    library: Path, here: Trained, high_capacity: bool
+) -> None:
+    board = Board(library, Chip(card=Card(high_capacity=high_capacity)))
+    lines = board.run()
+    assert [*map(without_ticks, lines)] == [*map(without_ticks, here.lines)]
+    assert "tick_unit=cycles" in lines[-1]
+    assert board.weight == here.weight
+    assert board.chip.card.misuse == []
+
+
+def test_pins_of_the_card(library: Path) -> None:
+    board = Board(library, Chip())
+    board.run()
+    value = board.chip.registers
+    assert value[f"PIN_CNF[{SELECT_PIN}]"] == OUTPUT
+    assert value[f"PIN_CNF[{MOSI_PIN}]"] == value[f"PIN_CNF[{CLOCK_PIN}]"] == OUTPUT | HIGH_DRIVE
+    assert value[f"PIN_CNF[{MISO_PIN}]"] == INPUT_PULLUP
+    names = ("SCK", "MOSI", "MISO")
+    assert [value[f"SPIM.PSEL.{n}"] for n in names] == [CLOCK_PIN, MOSI_PIN, MISO_PIN]
+    assert board.chip.values("SPIM.FREQUENCY") == [0x04000000, 0x80000000]  # 250 kHz, 8 MHz
+    assert value["SPIM.ORC"] == 0xFF
+    assert value["SPIM.CONFIG"] == 0
