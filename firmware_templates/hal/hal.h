@@ -3,7 +3,7 @@
  * that initialises memory and calls poet_run().
  *
  * Functions that return int return POET_OK, a negative enum poet_status, or a negative status of the
- * family's own, -16 or less.
+ * family's own, -16 or less; no two families use the same one, so that a console can be understood.
  */
 #ifndef POET_HAL_H
 #define POET_HAL_H

@@ -5,14 +5,14 @@
 
 enum poet_status {
     POET_OK = 0,
-    POET_ERROR_IMAGE = -1,    /* the storage holds no image, or a damaged one */
-    POET_ERROR_PLAN = -2,     /* the image was made for another plan */
-    POET_ERROR_STORAGE = -3,  /* the storage did not do what it was told */
-    POET_ERROR_ARGUMENT = -4, /* no such slot, or not of that size */
-    POET_ERROR_SLOT = -5,     /* a slot has no valid trailer: nothing was written there */
-    POET_ERROR_CRC = -6,      /* a slot's payload is not what its trailer says was written */
+    POET_ERROR_IMAGE = -1,           /* the storage holds no image, or a damaged one */
+    POET_ERROR_PLAN = -2,            /* the image was made for another plan */
+    POET_ERROR_STORAGE = -3,         /* the storage did not do what it was told */
+    POET_ERROR_ARGUMENT = -4,        /* no such slot, or not of that size */
+    POET_ERROR_SLOT = -5,            /* a slot has no valid trailer: nothing was written there */
+    POET_ERROR_CRC = -6,             /* a slot's payload is not what its trailer says was written */
     POET_ERROR_NO_PARTITION = -7,    /* the storage has no partition table, or an empty one */
-    POET_ERROR_FOREIGN = -8,         /* its partitions are not one of type 0xda alone */
+    POET_ERROR_FOREIGN = -8,         /* the partition table is another's: not one partition alone, of type 0xda */
     POET_ERROR_PARTITION_START = -9, /* the partition begins beyond the storage's end, or at block 0 */
     POET_ERROR_PARTITION_END = -10,  /* the partition ends beyond the storage's end */
     POET_ERROR_PARTITION_SIZE = -11, /* the partition is smaller than the image in it */

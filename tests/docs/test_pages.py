@@ -45,6 +45,7 @@ NOT_RUN = {
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
     "pio run -e nrf52840 -t upload": "it needs a board and PlatformIO's registry",
     "pio run -e nrf52840-system -t upload": "it needs a board; typed below without one",
+    "pio run -e nrf52840-system -t erase": "it needs a board; typed below without one",
 }
 """Commands that no test can type, and why."""
 
@@ -225,26 +226,30 @@ def test_the_keys_of_a_report_are_those_on_the_page() -> None:
 
 
 @needs_twin
-def test_an_upload_erases_the_chip_as_the_page_says(tmp_path: Path) -> None:
+def test_the_whole_chip_is_erased_only_if_asked_to_as_the_page_says(tmp_path: Path) -> None:
     """With a program in nrfjprog's place that writes down what it is to do."""
     succeed("build", "--board", "nrf52840", "--model", "mlp", "--batch", "4", cwd=tmp_path)
     project = tmp_path / "build/nrf52840"
     nrfjprog = tmp_path / "bin/nrfjprog"
     nrfjprog.parent.mkdir()
-    nrfjprog.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/told"\n')
+    nrfjprog.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/told"\n')
     nrfjprog.chmod(0o755)
-    (upload,) = (c.text for c in commands("docs/hardware.md") if "nrf52840-system" in c.text)
-    subprocess.run(
-        [sys.executable, "-m", "platformio", *upload.split()[1:]],
-        cwd=project,
-        env={**os.environ, "PATH": f"{nrfjprog.parent}:{os.environ['PATH']}"},
-        check=True,
+    typed = [c.text for c in commands("docs/hardware.md") if "nrf52840-system" in c.text]
+    assert [command.split()[-1] for command in typed] == ["upload", "erase"]
+    for command in typed:
+        subprocess.run(
+            [sys.executable, "-m", "platformio", *command.split()[1:]],
+            cwd=project,
+            env={**os.environ, "PATH": f"{nrfjprog.parent}:{os.environ['PATH']}"},
+            check=True,
+        )
+    upload, erase = (tmp_path / "told").read_text().splitlines()
+    assert re.fullmatch(
+        r"-f nrf52 --program \S+firmware.hex --sectorerase --verify --reset", upload
     )
-    told = (tmp_path / "told").read_text()
-    assert "--chiperase" in told
-    assert told.rstrip().endswith("firmware.hex")
-    assert "erases the whole chip" in read("docs/hardware.md")
-    assert "whole chip" in (project / "platformio.ini").read_text()
+    assert erase == "-f nrf52 --recover"
+    assert f"erases the whole chip** (`nrfjprog {erase.split()[-1]}`)" in read("docs/hardware.md")
+    assert "-t erase` erases the whole chip" in (project / "platformio.ini").read_text()
 
 
 def options_of(command: click.Command) -> set[str]:

@@ -222,7 +222,7 @@ CASES = (
     run(
         "firmware that reports an error",
         4,
-        ("the firmware stopped with an error: status=-4 at=load",),
+        ("the firmware stopped with an error: status=-4 at=load: no such slot",),
         transcript("@error status=-4 at=load"),
     ),
     run(

@@ -13,6 +13,7 @@ from pathlib import Path
 from poetfw.boards import Board
 from poetfw.devices.console import Event, parse_line
 from poetfw.devices.process import TimedOut, last_lines, started
+from poetfw.devices.statuses import STATUSES
 from poetfw.errors import DeviceError, ToolError
 
 SILENCE_S = 120.0
@@ -178,7 +179,9 @@ class _Transcript:
                 if end.word == "error"
                 else "the processor faulted"
             )
-            raise DeviceError(f"{what}: {values} (exit code {code})", *_REBUILD)
+            meaning = STATUSES.get(end.values.get("status", ""))
+            said = f"{values}: {meaning}" if meaning else values
+            raise DeviceError(f"{what}: {said} (exit code {code})", *_REBUILD)
         if code != 0 or end is None:
             raise DeviceError(
                 f"the firmware ended with exit code {code} before its report was complete",

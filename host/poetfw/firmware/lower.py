@@ -133,13 +133,14 @@ def _settings(
     def size(value: int) -> str:
         return f"{value}u"
 
+    inductor = str(int(board.require_firmware().dcdc_inductor))
     return (
         Define("POET_PLAN_ID", f"0x{plan_id}u", "names this plan; the storage image must agree"),
         Define("POET_BOARD", string_literal(board.name)),
         Define("POET_RAM_BYTES", size(board.ram_bytes)),
         Define("POET_FLASH_BYTES", size(board.flash_bytes)),
         Define("POET_STACK_BYTES", size(board.stack_bytes)),
-        Define("POET_DCDC_INDUCTOR", str(int(board.require_firmware().dcdc_inductor)), "the board has one"),
+        Define("POET_DCDC_INDUCTOR", inductor, "1 if the board has that of the chip's converter"),
         Define("POET_ARENA_BYTES", size(memory.arena_bytes)),
         Define("POET_ARENA_ALIGNMENT", size(ALIGNMENT)),
         Define("POET_BLOCK_BYTES", size(BLOCK_BYTES), "one storage block"),

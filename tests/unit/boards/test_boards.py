@@ -107,7 +107,7 @@ def test_only_a_board_that_says_so_has_an_inductor(tmp_path: Path):
     assert load_board("linux").require_firmware().dcdc_inductor is False
     path = tmp_path / "bad.toml"
     path.write_text(NRF52840.read_text().replace("dcdc_inductor = true", "dcdc_inductor = 1"))
-    with pytest.raises(BoardError, match="firmware.dcdc_inductor: input should be a valid boolean"):
+    with pytest.raises(BoardError, match="dcdc_inductor: input should be a valid boolean"):
         load_board(path)
 
 

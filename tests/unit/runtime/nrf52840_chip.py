@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The registers of an nRF52840 that the firmware may use, on a DK: it notes every misuse.
 
-Written from the nRF52840 Product Specification 1.7 and the ARMv7-M Architecture Reference Manual, not from the
-drivers. A register that is not here may neither be read nor written.
+Written from the nRF52840 Product Specification 1.7 and the ARMv7-M Architecture Reference Manual,
+not from the drivers. A register that is not here may neither be read nor written.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ class Chip:
         block, _, register = name.partition(".")
         self.writes.append((name, value))
         self._require(name not in READ_ONLY, f"{name} is written")
-        if register.startswith("PSEL") or register in ("CONFIG", "BAUDRATE") and block in ENABLED:
+        if block in ENABLED and (register.startswith("PSEL") or register in ("CONFIG", "BAUDRATE")):
             enabled = self.registers.get(f"{block}.ENABLE", 0)
-            self._require(block == "UICR" or not enabled, f"{name} is changed while it is enabled")
+            self._require(not enabled, f"{name} is changed while {block} is enabled")
         act: dict[str, Callable[[int], None]] = {
             "POWER.RESETREAS": self._clear_reset_reasons,
             "CLOCK.TASKS_HFCLKSTART": lambda _: self._begin("CLOCK.EVENTS_HFCLKSTARTED"),

@@ -325,7 +325,7 @@ def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
 
 @pytest.mark.parametrize("name", ["CLOCK.EVENTS_HFCLKSTARTED", "UARTE.EVENTS_ENDTX"])
 def test_waits_are_long_enough(library: Path, name: str) -> None:
-    """2 ms for the crystal, 6 ms for a text: at 64 MHz and 4 cycles a poll, 100,000 polls at most."""
+    """2 ms for the crystal, 6 for a text; at 64 MHz and 4 cycles a poll, 100,000 polls."""
     board = Board(library, Chip(polls={name: 100_000}))
     assert board.start() == 0
     board.call("poet_hal_console_write", b"x" * 64, 64)
@@ -333,6 +333,7 @@ def test_waits_are_long_enough(library: Path, name: str) -> None:
 
 
 # All of it -------------------------------------------------------------------------------------
+
 
 def without_ticks(line: str) -> str:
     return " ".join(word for word in line.split() if not word.startswith(("ticks=", "tick_unit=")))

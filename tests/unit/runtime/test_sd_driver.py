@@ -124,8 +124,8 @@ def test_a_card_says_how_many_blocks_it_has(driver: Driver) -> None:
     assert driver.blocks() == (OK, driver.card.blocks)
 
 
-# Sizes as the specification works them out: C_SIZE and C_SIZE_MULT with READ_BL_LEN (section 5.3.2), and
-# C_SIZE alone (section 5.3.3). The largest SDSC and SDXC cards are among them.
+# Sizes as the specification works them out: C_SIZE and C_SIZE_MULT with READ_BL_LEN (section
+# 5.3.2), and C_SIZE alone (section 5.3.3). The largest SDSC and SDXC cards are among them.
 @pytest.mark.parametrize(
     ("register", "blocks"),
     [

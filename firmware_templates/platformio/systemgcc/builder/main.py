@@ -51,12 +51,14 @@ if bare_metal:
     image = "$BUILD_DIR/${PROGNAME}"
     outputs += [env.ElfToBin(image, elf), env.ElfToHex(image, elf)]
 if board.get("upload.protocol", "") == "nrfjprog":
-    program = "nrfjprog -f nrf52 --chiperase --reset --program $SOURCE"
+    # Erases the pages that the firmware takes: what else is on the chip stays, UICR included.
+    program = "nrfjprog -f nrf52 --program $SOURCE --sectorerase --verify --reset"
     env.AddPlatformTarget(
-        "upload",
-        outputs[-1],
-        env.VerboseAction(program, "Erasing the chip, uploading $SOURCE"),
-        "Upload",
+        "upload", outputs[-1], env.VerboseAction(program, "Uploading $SOURCE"), "Upload"
+    )
+    erase = "nrfjprog -f nrf52 --recover"
+    env.AddPlatformTarget(
+        "erase", None, env.VerboseAction(erase, "Erasing the whole chip"), "Erase Flash"
     )
 
 env.AddPlatformTarget(
