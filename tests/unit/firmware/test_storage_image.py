@@ -11,6 +11,7 @@ from poetfw.firmware import (
     RunRequest,
     SlotPurpose,
     assign_slots,
+    image_blocks,
     read_request,
     read_samples,
     read_slots,
@@ -69,6 +70,14 @@ def test_request_can_be_changed_in_place(image: Path) -> None:
     after = image.read_bytes()
     assert after[:START] == before[:START]
     assert after[START + 512 :] == before[START + 512 :]
+
+
+def test_what_a_computer_wrote_before_the_partition_does_not_matter(image: Path) -> None:
+    """Windows writes a number of its own into the table's block."""
+    content = image.read_bytes()
+    image.write_bytes(b"\xff" * 446 + content[446:512] + b"\xff" * (START - 512) + content[START:])
+    assert read_request(image) == RunRequest(steps=7, seed=3)
+    assert image_blocks(image) == len(content) // 512
 
 
 @pytest.mark.parametrize("position", [*range(446, 512), *(START + i for i in (0, 9, 13, 30, 66))])
