@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,47 +12,56 @@ import pytest
 from emulator.firmware_tools import (
     BLOCK,
     CORTEX_M4F,
+    PARTITION_BLOCK,
     SAMPLE,
     TEMPLATES,
     compile_c,
+    compile_sample,
     linker_script,
     needs_qemu,
+    partition_table,
     qemu,
     run_program,
+    run_twin,
+    sample_image,
 )
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 
-SD_TEST = Path(__file__).parent / "sd" / "main.c"
+SD = Path(__file__).parent / "sd"
 
 
-def _build(folder: Path, last_block: int) -> Path:
+def _compile(out: Path, sources: list[Path], *flags: str) -> Path:
+    """For lm3s6965evb, whose SD card hangs on the SPI bus."""
     script = linker_script(
-        "nrf52840", folder / "sd.ld", ram_bytes=65536, flash_bytes=262144, stack_bytes=2048
+        "nrf52840", out.with_suffix(".ld"), ram_bytes=65536, flash_bytes=262144, stack_bytes=2048
     )
+    folders = ("hal", "hal/cortex_m", "hal/mps2", "runtime", "storage")
     return compile_c(
-        folder / "sd.elf",
-        [
-            SD_TEST,
-            TEMPLATES / "storage/sd.c",
-            TEMPLATES / "runtime/console.c",
-            TEMPLATES / "runtime/poet_memory.c",
-            TEMPLATES / "hal/cortex_m/startup.c",
-        ],
-        [
-            SAMPLE / "src/generated",
-            TEMPLATES / "hal",
-            TEMPLATES / "hal/cortex_m",
-            TEMPLATES / "hal/mps2",
-            TEMPLATES / "runtime",
-            TEMPLATES / "storage",
-        ],
+        out,
+        [SD / "board.c", TEMPLATES / "hal/cortex_m/startup.c", *sources],
+        [SAMPLE / "src/generated", *(TEMPLATES / folder for folder in folders)],
         *CORTEX_M4F,
         *("-ffreestanding", "-nostdlib", "-Wl,--gc-sections", f"-T{script}"),
-        f"-DLAST_BLOCK={last_block}u",
+        *flags,
         "-lgcc",
         compiler="arm-none-eabi-gcc",
     )
+
+
+def _build(folder: Path, last_block: int) -> Path:
+    runtime = [TEMPLATES / "runtime" / name for name in ("console.c", "poet_memory.c")]
+    sources = [SD / "main.c", TEMPLATES / "storage/sd.c", *runtime]
+    return _compile(folder / "sd.elf", sources, f"-DLAST_BLOCK={last_block}u")
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample project, with block storage as on the nRF52840."""
+    folders = (TEMPLATES / "storage", TEMPLATES / "runtime", SAMPLE / "src/generated")
+    sources = [file for folder in folders for file in sorted(folder.glob("*.c"))]
+    folder = tmp_path_factory.mktemp("sample")
+    return _compile(folder / "sample.elf", [*sources, TEMPLATES / "hal/nrf52840/storage.c"])
 
 
 def _pattern(block: int, count: int) -> bytes:
@@ -90,3 +100,47 @@ def test_blocks_reach_the_card_and_come_back(tmp_path: Path, card_bytes: int) ->
 def test_no_card_is_an_error_and_not_a_hang(tmp_path: Path) -> None:
     code, lines = _run(_build(tmp_path, 131071))
     assert (code, lines) == (1, ["@sd failed step=open status=-16"])
+
+
+def _card(folder: Path, content: bytes | bytearray) -> Path:
+    card = folder / "card.img"
+    with card.open("wb") as file:
+        file.write(content)
+        file.truncate(1 << 20)  # QEMU wants a power of two
+    return card
+
+
+def test_a_training_runs_on_the_card_as_on_the_twin(sample: Path, tmp_path: Path) -> None:
+    card = _card(tmp_path, sample_image(steps=3))
+    code, lines = _run(sample, "-drive", f"if=sd,format=raw,file={card}")
+    assert code == 0, lines
+    twin = compile_sample(tmp_path / "twin.elf", "mps2")
+    (tmp_path / "storage.img").write_bytes(sample_image(steps=3))
+    code, twin_lines = run_twin(twin, tmp_path)
+    assert code == 0
+    values = [[re.sub(r" ticks=\d+", "", line) for line in run[:-1]] for run in (lines, twin_lines)]
+    assert values[0] == values[1]
+    content = (tmp_path / "storage.img").read_bytes()
+    assert card.read_bytes() == content.ljust(1 << 20, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("table", "status"),
+    [
+        (bytes(BLOCK), -7),
+        (partition_table((0x0C, PARTITION_BLOCK, 45)), -8),
+        (partition_table((0xDA, 2048, 45)), -9),
+        (partition_table((0xDA, PARTITION_BLOCK, 2048 - PARTITION_BLOCK + 1)), -10),
+        (partition_table((0xDA, PARTITION_BLOCK, 44)), -11),
+    ],
+)
+def test_a_card_that_is_anothers_is_refused(
+    sample: Path, tmp_path: Path, table: bytes, status: int
+) -> None:
+    content = sample_image()
+    content[:BLOCK] = table
+    card = _card(tmp_path, content)
+    before = card.read_bytes()
+    code, lines = _run(sample, "-drive", f"if=sd,format=raw,file={card}")
+    assert (code, lines[-1]) == (1, f"@error status={status} at=image")
+    assert card.read_bytes() == before

@@ -189,7 +189,12 @@ def test_reset_reasons_are_read_and_cleared(library: Path) -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "written"),
-    [(ERASED, ERASED, [0, 1]), (RESET_PIN, ERASED, [1]), (ERASED, RESET_PIN, [0])],
+    [
+        (ERASED, ERASED, [0, 1]),
+        (RESET_PIN, ERASED, [1]),
+        (ERASED, RESET_PIN, [0]),
+        (0x7FFFFFC0 | RESET_PIN, ERASED, [1]),  # bits without meaning
+    ],
 )
 def test_the_reset_pin_is_set_once_and_then_in_force(
     library: Path, first: int, second: int, written: list[int]
@@ -212,7 +217,8 @@ def test_the_reset_pin_is_set_once_and_then_in_force(
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [(21, 21), (RESET_PIN, 21), (21, ERASED), (ERASED, 21), (50, RESET_PIN)]
+    ("first", "second"),
+    [(21, 21), (RESET_PIN, 21), (21, ERASED), (ERASED, 21), (32 + RESET_PIN, ERASED)],
 )
 def test_another_reset_pin_is_left_as_it_is(library: Path, first: int, second: int) -> None:
     chip = Chip(registers={"UICR.PSELRESET[0]": first, "UICR.PSELRESET[1]": second})
