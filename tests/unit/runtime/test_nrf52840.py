@@ -315,6 +315,13 @@ def test_the_slowest_transfer_is_waited_for(library: Path) -> None:
         assert OUT_OF_REACH - chip.pending["SPIM.EVENTS_END"] == 4096 * count + 1
 
 
+def test_the_bus_can_be_set_up_again_while_it_is_on(library: Path) -> None:
+    board = Board(library, Chip())
+    for _ in range(2):
+        board.call("poet_hal_spi_init")
+        assert board.call("poet_hal_spi_ok") == 1
+
+
 def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
     board = Board(impatient, Chip(polls={"SPIM.EVENTS_END": OUT_OF_REACH}))
     board.call("poet_hal_spi_init")
