@@ -134,7 +134,10 @@ def test_a_card_says_how_many_blocks_it_has(driver: Driver) -> None:
         (csd_register({80: 10, 62: 0xFFF, 47: 7}), 4096 * 512 * 2),
         (csd_register({80: 11, 62: 0xFFF, 47: 7}), 4096 * 512 * 4),
         (csd_register({80: 9, 62: 0b1010_0101_1001, 47: 0b101}), 0b1010_0101_1010 << 7),
-        (csd_register({80: 9, 62: 1, 47: 1, 50: 0xFFF, 16: 0x7FFFFFFF, 84: 0xFFF}), 2 << 3),
+        (
+            csd_register({80: 9, 62: 1, 47: 1, 50: 0xFFF, 16: 0x7FFFFFFF, 74: 0x3F, 84: 0xFFF}),
+            2 << 3,
+        ),
         (csd_register({126: 1, 48: 0}), 1024),
         (csd_register({126: 1, 48: 0x3FFEFF}), 0x3FFF00 * 1024),
         (csd_register({126: 1, 48: 0x15_5AA5, 70: 0x3FFFFFF, 0: 0xFFFF_FFFF}), 0x15_5AA6 * 1024),
@@ -150,8 +153,8 @@ def test_a_cards_size_is_worked_out_as_specified(
 @pytest.mark.parametrize(
     ("faults", "status"),
     [
-        (Faults(csd=csd_register({126: 2, 48: 9})), SIZE),
-        (Faults(csd=csd_register({126: 3, 48: 9})), SIZE),
+        (Faults(csd=csd_register({126: 2, 80: 9, 62: 9})), SIZE),
+        (Faults(csd=csd_register({126: 3, 80: 9, 62: 9})), SIZE),
         (Faults(csd=csd_register({80: 8, 62: 9, 47: 7})), SIZE),
         (Faults(csd=csd_register({80: 12, 62: 9, 47: 7})), SIZE),
         (Faults(responses={9: ILLEGAL}), COMMAND),
