@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* Sets up the bus, with the card not selected; it is as new. */
+/* Sets up the bus, or sets it up anew, with the card not selected. */
 void poet_hal_spi_init(void);
 
 /* Clock from now on: the fastest the bus has that is not above `hz`. */
