@@ -199,8 +199,9 @@ class RunReport:
 
     Attributes:
         board: name of the board.
-        emulated: whether it ran on the board's twin; its instructions are then counts of the
-            emulator, neither cycles nor seconds of the board.
+        emulator: name of the twin that it ran on.
+        emulated: whether that is another processor than this computer's; its instructions are then
+            counts of the emulator, neither cycles nor seconds of the board.
         steps: training steps.
         loss: the batch's mean loss at each step.
         accuracy: share of held-out samples classified correctly; None without classes.
@@ -214,6 +215,7 @@ class RunReport:
     """
 
     board: str
+    emulator: str
     emulated: bool
     steps: int
     loss: tuple[float, ...]

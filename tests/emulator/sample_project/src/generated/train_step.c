@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defects that tests build in on purpose:
+/* Accesses and defects that tests build in on purpose:
+ *   SAMPLE_LAST_BYTE       writes the last byte of the board's RAM
+ *   SAMPLE_LAST_BYTE_OF_FLASH  reads that of its flash
  *   SAMPLE_OVERRUN         writes one byte past the end of the board's RAM
  *   SAMPLE_OVERFLOW        uses more stack than there is
  *   SAMPLE_WRITE_TO_FLASH  writes to a constant
+ *   SAMPLE_BEYOND_FLASH    reads the first byte past the end of the board's flash
  *   SAMPLE_HANG            never ends
  */
 #include "poet.h"
@@ -25,6 +28,12 @@ int poet_train_step(void)
 #ifdef SAMPLE_OVERRUN
     *(volatile uint8_t *)(0x20000000u + POET_RAM_BYTES) = 1u;
 #endif
+#ifdef SAMPLE_LAST_BYTE
+    *(volatile uint8_t *)(0x20000000u + POET_RAM_BYTES - 1u) = 1u;
+#endif
+#ifdef SAMPLE_LAST_BYTE_OF_FLASH
+    (void)*(volatile uint8_t *)(POET_FLASH_BYTES - 1u);
+#endif
 #ifdef SAMPLE_OVERFLOW
     volatile uint32_t zero = 0u;
     if (descend(&zero) == 42) {
@@ -33,6 +42,9 @@ int poet_train_step(void)
 #endif
 #ifdef SAMPLE_WRITE_TO_FLASH
     *(volatile uint32_t *)(uintptr_t)poet_slots = 1u;
+#endif
+#ifdef SAMPLE_BEYOND_FLASH
+    (void)*(volatile uint8_t *)POET_FLASH_BYTES;
 #endif
 #ifdef SAMPLE_HANG
     for (volatile int hang = 1; hang;) {
