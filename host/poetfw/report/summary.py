@@ -39,7 +39,7 @@ class BuildReport:
         schedule_bytes: code and constants that the schedule adds to the training step that keeps
             everything; None before it is compiled.
         elf: path of the board's ELF; None before it is compiled.
-        twin_elf: path of the twin's ELF; None where there is no twin.
+        twin_elf: path of the first twin's ELF; None where that is the board's own, or nothing.
         out_dir: the project's folder.
         plan_id: names the plan; firmware and storage image must agree on it.
         train_samples: samples to train with.
