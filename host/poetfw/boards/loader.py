@@ -269,6 +269,8 @@ def _complaints(error: ValidationError) -> Iterator[str]:
             yield f"{place} is missing"
         elif detail["type"] == "extra_forbidden":
             yield f"{place} is not a key of a board file"
+        elif detail["type"] == "list_type" and isinstance(detail["input"], dict):
+            yield f"{place} must be a list of tables, each written [[{place}]]"
         elif detail["type"] == "model_type":
             yield f'{place} must be a table such as {{ value = 1, source = "data sheet" }}'
         else:

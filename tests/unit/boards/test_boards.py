@@ -330,7 +330,7 @@ def test_no_such_board(name: str):
             'reserved_flash_bytes = { value = 8192, source = "a bootloader" }',
             r"memory: reserved_flash_bytes \(8192\) leave nothing of flash_bytes \(8192\)",
         ),
-        ("[[twin]]", "[twin]", "twin: .*valid list"),
+        ("[[twin]]", "[twin]", r"twin must be a list of tables, each written \[\[twin\]\]"),
         ('name = "qemu"', 'name = "-h"', "twin.0.name: .*not '-h'"),
         ('name = "qemu"\n', "", "twin.0.name is missing"),
         ('emulator = "qemu-system-arm"', 'emulator = "sh -c"', "twin.0.emulator: .*not 'sh -c'"),

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accesses and defects that tests build in on purpose:
- *   SAMPLE_LAST_BYTE       writes the last byte of the board's RAM
- *   SAMPLE_LAST_BYTE_OF_FLASH  reads that of its flash
+ *   SAMPLE_LAST_BYTES      writes the last byte of the board's RAM, and reads that of its flash
  *   SAMPLE_OVERRUN         writes one byte past the end of the board's RAM
  *   SAMPLE_OVERFLOW        uses more stack than there is
  *   SAMPLE_WRITE_TO_FLASH  writes to a constant
@@ -25,14 +24,12 @@ static int descend(volatile uint32_t *above)
 
 int poet_train_step(void)
 {
+#ifdef SAMPLE_LAST_BYTES
+    *(volatile uint8_t *)(0x20000000u + POET_RAM_BYTES - 1u) = 1u;
+    (void)*(volatile uint8_t *)(POET_FLASH_BYTES - 1u);
+#endif
 #ifdef SAMPLE_OVERRUN
     *(volatile uint8_t *)(0x20000000u + POET_RAM_BYTES) = 1u;
-#endif
-#ifdef SAMPLE_LAST_BYTE
-    *(volatile uint8_t *)(0x20000000u + POET_RAM_BYTES - 1u) = 1u;
-#endif
-#ifdef SAMPLE_LAST_BYTE_OF_FLASH
-    (void)*(volatile uint8_t *)(POET_FLASH_BYTES - 1u);
 #endif
 #ifdef SAMPLE_OVERFLOW
     volatile uint32_t zero = 0u;
