@@ -303,7 +303,7 @@ def _board(file: _BoardFile, path: Path) -> Board:
 def _firmware(file: _BoardFile) -> FirmwareSupport | None:
     if file.firmware is None or file.toolchain is None:
         return None
-    return FirmwareSupport(file.firmware.hal, file.firmware.platformio_env, file.toolchain.made())
+    return FirmwareSupport(**file.firmware.model_dump(), toolchain=file.toolchain.made())
 
 
 def _twins(tables: list[_Twin], board_hal: str) -> tuple[Twin, ...]:
