@@ -3,7 +3,7 @@
 
 from poetfw.devices.console import Event
 from poetfw.devices.elf import ElfSize, elf_size
-from poetfw.devices.emulators import Emulator, emulator_of
+from poetfw.devices.emulators import emulator_of
 from poetfw.devices.platformio import build_environments, choose_environment
 from poetfw.devices.runner import RunLog, run_firmware
 from poetfw.devices.static_ram import static_ram_bytes
@@ -11,7 +11,6 @@ from poetfw.devices.step_size import step_bytes
 
 __all__ = [
     "ElfSize",
-    "Emulator",
     "Event",
     "RunLog",
     "build_environments",
