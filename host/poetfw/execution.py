@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from poetfw.boards import Board, load_board
-from poetfw.devices import Event, RunLog, emulator_command, run_firmware
+from poetfw.boards import Board, Machine, Twin, load_board
+from poetfw.devices import Event, RunLog, emulator_of, run_firmware
 from poetfw.errors import OutputError
-from poetfw.firmware import RunRequest, SlotPurpose, refuse_links, set_request
+from poetfw.firmware import IMAGE, RunRequest, SlotPurpose, refuse_links, set_request
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX
 from poetfw.ir import Tensor
 from poetfw.ops import Array
-from poetfw.pipeline import IMAGE, REPORT
+from poetfw.pipeline import REPORT
 from poetfw.report import BuildReport, Stages, read_stages
 
 OnEvent = Callable[[Event], None]
@@ -28,12 +29,14 @@ class BuiltProject:
     Attributes:
         folder: where it is.
         board: its board, as it was when the project was built.
+        twin: the one that runs it.
         report: what the build came to.
         stages: the values it was made from.
     """
 
     folder: Path
     board: Board
+    twin: Twin
     report: BuildReport
     stages: Stages
 
@@ -43,9 +46,34 @@ class BuiltProject:
         return self.folder / IMAGE
 
     @property
+    def environment(self) -> str:
+        """The PlatformIO environment that built the board's own ELF.
+
+        Raises:
+            OutputError: the report names none of the board's.
+        """
+        elf = Path(self.report.elf or "")
+        own = self.board.platformio_env
+        if elf.parent.name not in (own, own + SYSTEM_SUFFIX):
+            raise OutputError(
+                f"{self.folder / REPORT}: elf is not the board's: {str(elf)!r:.200}",
+                "run `poetfw build` again",
+            )
+        return elf.parent.name
+
+    def environment_of(self, machine: Machine) -> str:
+        """The PlatformIO environment whose ELF runs on a machine.
+
+        Raises:
+            OutputError: it runs the board's own, and the report does not name that.
+        """
+        return machine.platformio_env or self.environment
+
+    @property
     def runnable(self) -> Path:
-        """The ELF that runs here."""
-        return self.folder / ".pio" / "build" / environment_of(self.board) / "firmware.elf"
+        """The ELF that runs on the twin."""
+        environment = self.environment_of(self.twin.machine)
+        return self.folder / ".pio" / "build" / environment / "firmware.elf"
 
     @property
     def evaluations(self) -> int:
@@ -60,14 +88,18 @@ class BuiltProject:
         return {tensor.name: tensor for tensor in (*program.training.tensors, program.metric)}
 
 
-def open_project(folder: Path, board: str | None = None) -> BuiltProject:
+def open_project(
+    folder: Path, board: str | None = None, emulator: str | None = None
+) -> BuiltProject:
     """The project in a folder.
 
     Args:
         folder: where it is.
         board: name of the board it must be for; None for any.
+        emulator: which of the board's twins shall run it; None for the first.
 
     Raises:
+        BoardError: the board has no such twin.
         OutputError: there is none, it was not compiled, its firmware is gone, it is for another
             board, or holds a link.
     """
@@ -78,7 +110,9 @@ def open_project(folder: Path, board: str | None = None) -> BuiltProject:
             f"{folder} holds a build for {report.board}, not for {board}",
             f"use --board {report.board}, or name another folder with --out",
         )
-    project = BuiltProject(folder, load_board(folder / "board.toml"), report, read_stages(folder))
+    built_for = load_board(folder / "board.toml")
+    twin = built_for.twin(emulator)
+    project = BuiltProject(folder, built_for, twin, report, read_stages(folder))
     if report.elf is None:
         raise OutputError(
             f"{folder} was generated but not compiled",
@@ -91,13 +125,8 @@ def open_project(folder: Path, board: str | None = None) -> BuiltProject:
     return project
 
 
-def environment_of(board: Board) -> str:
-    """The PlatformIO environment whose ELF runs here: the twin's, or this computer's."""
-    return board.twin.platformio_env if board.twin is not None else board.platformio_env
-
-
 def execute(
-    board: Board,
+    machine: Machine,
     elf: Path,
     image: Path,
     folder: Path,
@@ -106,11 +135,12 @@ def execute(
     timeout_s: float,
     on_event: OnEvent = lambda event: None,
     prepare: Callable[[Path], None] = lambda copy: None,
+    room_bytes: int = 0,
 ) -> RunLog:
     """Run an ELF on a fresh copy of a storage image, which keeps what the run writes.
 
     Args:
-        board: what runs it: this computer or the board's twin.
+        machine: what runs it.
         elf: the firmware.
         image: the storage image; it stays as it is.
         folder: where the copy goes.
@@ -119,22 +149,27 @@ def execute(
         timeout_s: seconds the run may take.
         on_event: called for each line of the protocol as it comes.
         prepare: called with the copy before the run.
+        room_bytes: bytes behind the copy that the firmware may write too.
 
     Raises:
+        BoardError: poetfw knows no such machine.
         DeviceError: the firmware hangs, faults or reports an error.
         OutputError: the copy cannot be written.
         ToolError: the emulator is missing.
     """
-    command = emulator_command(board, elf)
+    emulator = emulator_of(machine)
+    emulator.require()
     copy = folder / IMAGE
     try:
         folder.mkdir(exist_ok=True)
         copy.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
         shutil.copyfile(image, copy)
         prepare(copy)
+        emulator.prepare(machine, copy, room_bytes)
     except OSError as error:
         raise OutputError(f"{copy} cannot be written: {error.strerror or error}") from error
     set_request(copy, request)
+    command = emulator.command(machine, elf)
     log = run_firmware(
         command, folder, timeout_s, on_event, steps=request.steps, evaluations=evaluations
     )

@@ -21,11 +21,13 @@ from pathlib import Path
 
 from poetfw.boards import load_board
 from poetfw.costs import CostProvider, analytic_costs
-from poetfw.devices import build_environments, choose_environment, elf_size
+from poetfw.devices import build_environments, choose_environment, elf_size, emulator_of
 from poetfw.firmware import (
+    IMAGE,
     RunRequest,
     assign_slots,
     render_project,
+    twin_environments,
     write_image,
     write_project,
 )
@@ -47,9 +49,6 @@ from poetfw.planning import (
     schedule_bytes,
 )
 from poetfw.report import BuildReport, draw_pictures, json_bytes, stage_files
-
-IMAGE = "storage.img"
-"""The storage image's name in a project."""
 
 REPORT = "build.json"
 """The build report's name in a project."""
@@ -84,6 +83,9 @@ def plan_build(
     progress("reading board, model and data")
     board = load_board(settings.board)
     board.require_firmware()
+    for twin in board.twins:
+        emulator_of(twin.machine)
+        emulator_of(twin.reference)
     model = load_model(settings)
     check_kernels(model)
     data = load_data(settings.data, model)
@@ -155,15 +157,15 @@ def write_build(build: Build, folder: Path) -> BuildReport:
 def compile_build(
     build: Build, report: BuildReport, folder: Path, toolchain: str = "auto"
 ) -> BuildReport:
-    """Compile a written project for the board and its twin; report what came out.
+    """Compile a written project for the board and its twins; report what came out.
 
     Raises:
         ToolError: the compiler or PlatformIO is missing or fails.
     """
     board = build.board
-    twin = board.twin.platformio_env if board.twin is not None else None
     itself = choose_environment(board, toolchain)
-    elfs = build_environments(folder, [itself, *([twin] if twin else [])])
+    elfs = build_environments(folder, list(dict.fromkeys([itself, *twin_environments(board)])))
+    twin = board.twins[0].machine.platformio_env if board.twins else None
     elf = elfs[itself]
     size = elf_size(elf)
     report = replace(

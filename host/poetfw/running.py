@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running what was built: on the twin or on this computer, and comparing with the references."""
+"""Running what was built on a twin of its board, and comparing with the references."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from poetfw.devices import RunLog
+from poetfw.devices import RunLog, emulator_of
 from poetfw.errors import ConfigError, DeviceError
 from poetfw.execution import BuiltProject, OnEvent, execute
-from poetfw.firmware import RunRequest, read_request, read_slots
+from poetfw.firmware import IMAGE, RunRequest, read_request, read_slots
 from poetfw.firmware.project import RUN_DIR
-from poetfw.pipeline import IMAGE, Progress
+from poetfw.pipeline import Progress
 from poetfw.report import RunReport, Verification
 from poetfw.verification import Run, verify
 
@@ -62,7 +62,7 @@ def run_project(
     folder = project.folder / RUN_DIR
     progress("training")
     log = execute(
-        project.board,
+        project.twin.machine,
         project.runnable,
         project.image,
         folder,
@@ -98,7 +98,8 @@ def _report(
         error = sum(log.metrics) / len(log.metrics)
     return RunReport(
         board=project.board.name,
-        emulated=project.board.twin is not None,
+        emulator=project.twin.name,
+        emulated=emulator_of(project.twin.machine).emulates,
         steps=request.steps,
         loss=log.losses,
         accuracy=accuracy,

@@ -29,6 +29,7 @@ from poetfw.errors import DeviceError
 from poetfw.execution import BuiltProject, SlotValues, execute
 from poetfw.firmware import (
     BLOCK_BYTES,
+    IMAGE,
     RunRequest,
     SlotPurpose,
     TracedOp,
@@ -52,14 +53,10 @@ from poetfw.firmware.trace import Key
 from poetfw.ir import Role
 from poetfw.op_check import OpChecker
 from poetfw.ops import Array
-from poetfw.pipeline import IMAGE, Progress
+from poetfw.pipeline import Progress
 from poetfw.planning import lower_plan, plan_unscheduled
 from poetfw.report import OpChecks, Verification
 from poetfw.training import Reference
-
-REFERENCE_RAM_BYTES = 4 * 1024 * 1024
-"""RAM of the machine for runs that need more of it than the board has: the one that keeps
-everything, and the traced one, which has variables of its own."""
 
 LOSS_BOUND = 1e-5
 """Relative error of a loss, against float64, that rounding alone does not reach."""
@@ -191,7 +188,7 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
     Returns what it reported, and the persistent tensors it left.
     """
     project, program = run.project, run.project.stages.program
-    board, environment = roomy_machine(project.board)
+    board, environment = with_reference_ram(project)
     plan = plan_unscheduled(program, board, analytic_costs)
     slots = assign_slots(program, plan.training.plan)
     lowering = lower_plan(program, board, plan, slots)
@@ -215,7 +212,7 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
     write_project(rendered, folder)
     elf = build_environments(folder, [environment])[environment]
     log = execute(
-        board,
+        project.twin.reference,
         elf,
         folder / IMAGE,
         folder / RUN_DIR,
@@ -227,11 +224,15 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
     return log, _persistent(values)
 
 
-def roomy_machine(board: Board) -> tuple[Board, str]:
-    """The machine with RAM to spare that stands for a board, and its PlatformIO environment."""
-    if board.twin is None:
-        return board, board.platformio_env
-    return replace(board, ram_bytes=REFERENCE_RAM_BYTES), board.twin.reference_env
+def with_reference_ram(project: BuiltProject) -> tuple[Board, str]:
+    """A project's board with the RAM of its twin's reference, and the environment for that.
+
+    That machine is for runs that need more RAM than the board has: the one that keeps everything,
+    and the traced one, which has variables of its own.
+    """
+    reference = project.twin.reference
+    ram_bytes = reference.ram_bytes or project.board.ram_bytes
+    return replace(project.board, ram_bytes=ram_bytes), project.environment_of(reference)
 
 
 # The ops ---------------------------------------------------------------------------------------
@@ -259,7 +260,7 @@ class Trace:
         last = wanted.steps[1]
         image = self._folder / IMAGE
         log = execute(
-            roomy_machine(run.project.board)[0],
+            run.project.twin.reference,
             self._elf,
             run.project.image,
             self._folder,
@@ -267,6 +268,7 @@ class Trace:
             0,
             run.timeout_s,
             prepare=lambda copy: append_request(copy, wanted),
+            room_bytes=self.table.recorded_blocks(wanted) * BLOCK_BYTES,
         )
         self.same_bits &= log.losses == run.log.losses[:last]
         if last == run.request.steps:
@@ -297,7 +299,7 @@ class Trace:
 def traced(run: Run) -> Iterator[Trace]:
     """Build the traced copy of a project; what it recorded is deleted at the end."""
     project, stages = run.project, run.project.stages
-    board, environment = roomy_machine(project.board)
+    board, environment = with_reference_ram(project)
     table = TraceTable.of(stages.program.training, stages.training, stages.memory)
     block = image_blocks(project.image)
     folder = project.folder / RUN_DIR / "traced"

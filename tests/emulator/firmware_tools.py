@@ -13,6 +13,7 @@ import jinja2
 import numpy as np
 import pytest
 
+from poetfw.boards import load_board
 from poetfw.resources import firmware_templates_dir
 
 SAMPLE = Path(__file__).parent / "sample_project"
@@ -24,7 +25,8 @@ SAMPLE_FEATURES = 150
 SAMPLE_RECORD_BLOCKS = 2
 SLOT_BLOCKS = {"weight": (0, 1), "means": (1, 1), "gradient": (2, 1), "x": (3, 5)}
 
-CORTEX_M4F = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+CORTEX_M4F = load_board("nrf52840").toolchain.machine_flags
+CORTEX_M0PLUS = ("-mcpu=cortex-m0plus", "-mthumb", "-mfloat-abi=soft")
 C_FLAGS = (
     *("-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror"),
     *("-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing", "-ffunction-sections"),
@@ -50,12 +52,18 @@ def linker_script(name: str, out: Path, **sizes: int) -> Path:
     template = jinja2.Template(
         (TEMPLATES / "ld" / f"{name}.ld.j2").read_text(), undefined=jinja2.StrictUndefined
     )
-    out.write_text(template.render(**sizes))
+    out.write_text(template.render(flash_start="0x00000000", **sizes))
     return out
 
 
 def compile_sample(
-    out: Path, hal: str, *flags: str, ram_bytes: int = 262144, stack_bytes: int = 4096
+    out: Path,
+    hal: str,
+    *flags: str,
+    ram_bytes: int = 262144,
+    flash_bytes: int = 1 << 20,
+    stack_bytes: int = 4096,
+    machine: tuple[str, ...] = CORTEX_M4F,
 ) -> Path:
     """Compile the sample project for a board family: mps2, nrf52840 or posix."""
     bare_metal = hal != "posix"
@@ -77,16 +85,16 @@ def compile_sample(
         hal,
         out.with_suffix(".ld"),
         ram_bytes=ram_bytes,
-        flash_bytes=1 << 20,
+        flash_bytes=flash_bytes,
         stack_bytes=stack_bytes,
     )
     return compile_c(
         out,
         sources,
         includes,
-        *CORTEX_M4F,
+        *machine,
         *("-ffreestanding", "-nostdlib", "-Wl,--gc-sections", f"-T{script}"),
-        f"-DPOET_RAM_BYTES={ram_bytes}u",
+        *(f"-DPOET_RAM_BYTES={ram_bytes}u", f"-DPOET_FLASH_BYTES={flash_bytes}u"),
         *flags,
         "-lgcc",
         compiler="arm-none-eabi-gcc",

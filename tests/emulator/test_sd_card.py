@@ -25,6 +25,9 @@ from emulator.firmware_tools import (
     run_twin,
     sample_image,
 )
+from poetfw.boards import Machine
+from poetfw.devices import emulator_of
+from poetfw.firmware import IMAGE
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 
@@ -95,6 +98,28 @@ def test_blocks_reach_the_card_and_come_back(tmp_path: Path, card_bytes: int) ->
         assert file.read(BLOCK) == bytes(BLOCK)
         file.seek(116 * BLOCK)
         assert file.read(BLOCK) == bytes(BLOCK)
+
+
+def test_a_storage_image_becomes_a_card(tmp_path: Path) -> None:
+    machine = Machine(
+        emulator="qemu-system-arm",
+        machine="lm3s6965evb",
+        cpu="cortex-m4",
+        options=("semihosting", "sd-card"),
+        hal="none",
+        platformio_env=None,
+        ram_bytes=None,
+    )
+    emulator = emulator_of(machine)
+    image = tmp_path / IMAGE
+    image.write_bytes(bytes(200 * BLOCK) + _pattern(200, 16) + bytes(BLOCK))
+    emulator.prepare(machine, image, 600_000)
+    last_block = (1 << 20) // BLOCK - 1
+    elf = _build(tmp_path, last_block)
+
+    assert run_program(emulator.command(machine, elf), tmp_path) == (0, ["@sd ok"])
+    written = image.read_bytes()
+    assert written[last_block * BLOCK :] == _pattern(last_block, 1)
 
 
 def test_no_card_is_an_error_and_not_a_hang(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from emulator.firmware_tools import (
+    CORTEX_M0PLUS,
     PARTITION_BLOCK,
     SLOT_BLOCKS,
     SUPERBLOCK,
@@ -153,14 +154,75 @@ def test_ram_of_four_megabytes_is_there_and_no_more(tmp_path: Path) -> None:
     assert _run(elf, tmp_path, sample_image())[0] == 99
 
 
-def test_ram_that_is_no_power_of_two_is_guarded_exactly(tmp_path: Path) -> None:
-    ram_bytes = 192 << 10
-    elf = compile_sample(tmp_path / "fits.elf", "mps2", ram_bytes=ram_bytes)
-    assert _run(elf, tmp_path, sample_image())[0] == 0
-    elf = compile_sample(tmp_path / "overrun.elf", "mps2", "-DSAMPLE_OVERRUN", ram_bytes=ram_bytes)
+@pytest.mark.parametrize(
+    "ram_bytes",
+    [
+        11_232,  # its last region begins in the middle of what regions are multiples of
+        *(
+            pytest.param(size, marks=pytest.mark.slow)
+            for size in (192 << 10, 255 << 10, 1023 << 10, (3 << 20) + (341 << 10))
+        ),
+    ],
+)
+def test_ram_of_any_size_is_guarded_exactly(tmp_path: Path, ram_bytes: int) -> None:
+    accesses = ("-DSAMPLE_LAST_BYTES", "-DSAMPLE_OVERRUN")
+    elf = compile_sample(tmp_path / "overrun.elf", "mps2", *accesses, ram_bytes=ram_bytes)
     code, lines, _ = _run(elf, tmp_path, sample_image())
     assert code == 99
     assert int(_values(lines[-1])["address"], 16) == 0x20000000 + ram_bytes
+
+
+@pytest.mark.parametrize(
+    "flash_bytes",
+    [84 << 10, *(pytest.param(size, marks=pytest.mark.slow) for size in (1 << 20, 332 << 10))],
+)
+def test_flash_of_any_size_is_guarded_exactly(tmp_path: Path, flash_bytes: int) -> None:
+    accesses = ("-DSAMPLE_LAST_BYTES", "-DSAMPLE_BEYOND_FLASH")
+    elf = compile_sample(tmp_path / "beyond.elf", "mps2", *accesses, flash_bytes=flash_bytes)
+    code, lines, _ = _run(elf, tmp_path, sample_image())
+    assert code == 99
+    assert int(_values(lines[-1])["address"], 16) == flash_bytes
+
+
+@pytest.mark.parametrize(
+    ("ram_bytes", "flash_bytes"),
+    [
+        (12_321, 20_001),
+        pytest.param(262_100, 1_000_001, marks=pytest.mark.slow),
+        pytest.param(12_289, 65_537, marks=pytest.mark.slow),
+    ],
+)
+def test_memory_of_an_odd_size_is_all_there(
+    tmp_path: Path, ram_bytes: int, flash_bytes: int
+) -> None:
+    """Its guard rounds up, to what the linker script leaves empty."""
+    sizes = {"ram_bytes": ram_bytes, "flash_bytes": flash_bytes}
+    elf = compile_sample(tmp_path / "odd.elf", "mps2", "-DSAMPLE_LAST_BYTES", **sizes)
+    assert _run(elf, tmp_path, sample_image())[0] == 0
+
+
+def test_a_core_without_fpu_trains_to_the_same_bits(twin: Path, tmp_path: Path) -> None:
+    """Code for the smallest core, which this machine's processor runs as well."""
+    _, with_fpu, storage = _run(twin, tmp_path, sample_image())
+    elf = compile_sample(tmp_path / "soft.elf", "mps2", machine=CORTEX_M0PLUS)
+    code, lines, storage_soft = _run(elf, tmp_path, sample_image())
+    assert code == 0, lines
+    assert storage_soft == storage
+    losses = [[line.split()[2] for line in run if "loss=" in line] for run in (lines, with_fpu)]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == STEPS
+
+
+@pytest.mark.parametrize(
+    "defect", ["SAMPLE_OVERFLOW", pytest.param("SAMPLE_OVERRUN", marks=pytest.mark.slow)]
+)
+def test_a_core_without_fault_status_says_where_it_was(tmp_path: Path, defect: str) -> None:
+    elf = compile_sample(tmp_path / "soft.elf", "mps2", f"-D{defect}", machine=CORTEX_M0PLUS)
+    code, lines, _ = _run(elf, tmp_path, sample_image())
+    assert code == 99
+    fault = _values(lines[-1])
+    assert (fault["cfsr"], fault["address"]) == ("00000000", "00000000")
+    assert (fault["pc"] == "00000000") == (defect == "SAMPLE_OVERFLOW")
 
 
 def _other_plan() -> bytearray:

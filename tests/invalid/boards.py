@@ -152,10 +152,48 @@ CASES = (
         BUILD,
         1,
         ("names the PlatformIO environment 'toaster'",),
-        board_file(
-            "[storage]",
-            '[twin]\nemulator = "qemu"\nmachine = "none"\nhal = "posix"\n'
-            'platformio_env = "toaster"\nreference_env = "linux"\n\n[storage]',
-        ),
+        board_file('name = "native"', 'name = "native"\nplatformio_env = "toaster"'),
+    ),
+    Case(
+        "twin in an unknown emulator",
+        BUILD,
+        1,
+        ("poetfw knows no emulator 'toaster'", "use one of: ", "native"),
+        board_file('emulator = "native"', 'emulator = "toaster"'),
+    ),
+    Case(
+        "twin asks for what its emulator has not",
+        BUILD,
+        1,
+        ("the emulator 'native' has no option 'semihosting'", "use one of: none at all"),
+        board_file('emulator = "native"', 'emulator = "native"\noptions = ["semihosting"]'),
+    ),
+    Case(
+        "twin with an argument of its own",
+        BUILD,
+        1,
+        ("mine.toml: twin.0.options.0:", "not '-monitor'"),
+        board_file('emulator = "native"', 'emulator = "native"\noptions = ["-monitor"]'),
+    ),
+    Case(
+        "compiler flag that is not allowed",
+        BUILD,
+        1,
+        ("mine.toml: toolchain: flags must be one of -pthread, not '-fplugin=./evil.so'",),
+        board_file('compiler = "gcc"', 'compiler = "gcc"\nflags = ["-fplugin=./evil.so"]'),
+    ),
+    Case(
+        "compiler that is not allowed",
+        BUILD,
+        1,
+        ("mine.toml: toolchain: compiler must be one of ", "not './evil'"),
+        board_file('compiler = "gcc"', 'compiler = "./evil"'),
+    ),
+    Case(
+        "firmware without toolchain",
+        BUILD,
+        1,
+        ("mine.toml: the file: the tables firmware and toolchain need each other",),
+        board_file('[toolchain]\ncompiler = "gcc"\n', ""),
     ),
 )

@@ -124,6 +124,26 @@ CASES = (
         "run --board nrf52840 --out build/linux",
     ),
     run(
+        "emulator that the board has not",
+        1,
+        ("board 'linux' has no emulator called 'renode'", "use one of: native"),
+        lambda folder: None,
+        f"{RUN} --emulator renode",
+    ),
+    run(
+        "emulator without a name",
+        1,
+        ("board 'linux' has no emulator called ''", "use one of: native"),
+        lambda folder: None,
+        f"{RUN} --emulator ''",
+    ),
+    run(
+        "ELF of another folder",
+        1,
+        ("build.json: elf is not the board's: '../../../bin/firmware.elf'",),
+        changed("build.json", put("elf", value="../../../bin/firmware.elf")),
+    ),
+    run(
         "not compiled",
         1,
         ("build/linux was generated but not compiled",),

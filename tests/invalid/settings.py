@@ -21,7 +21,6 @@ CASES = (
     Case("unknown loss", f"{GENERATE} --loss hinge", 2, ("'hinge' is not one of", "mse")),
     Case("choice of one optimizer", f"{GENERATE} --optimizer sgd", 2, ("No such option",)),
     Case("unknown toolchain", f"{GENERATE} --toolchain iar", 2, ("'iar' is not one of", "stock")),
-    Case("choice of one emulator", "run --board linux --emulator qemu", 2, ("No such option",)),
     Case("batch of 0", f"{GENERATE} --batch 0", 2, ("0 is not in the range x>=1",)),
     Case("batch is no number", f"{GENERATE} --batch many", 2, ("'many' is not a valid integer",)),
     Case("negative RAM", "build --board linux --ram -5", 2, ("-5 is not in the range x>=1",)),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reset, vectors and faults: the same on every Cortex-M with an FPU. */
+/* Reset, vectors and faults: the same on every Cortex-M. */
 #include "console.h"
 #include "hal.h"
 #include "poet.h"
@@ -8,9 +8,7 @@
 #define CPACR REGISTER(0xe000ed88u)
 #define CPACR_FPU (0xfu << 20)
 #define CFSR REGISTER(0xe000ed28u)
-#define CFSR_MSTKERR (1u << 4)
 #define CFSR_MMARVALID (1u << 7)
-#define CFSR_STKERR (1u << 12)
 #define CFSR_BFARVALID (1u << 15)
 #define MMFAR REGISTER(0xe000ed34u)
 #define BFAR REGISTER(0xe000ed38u)
@@ -62,8 +60,10 @@ __attribute__((section(".vectors"), used)) static const struct vectors VECTORS =
 
 void poet_reset(void)
 {
+#ifdef __ARM_FP
     CPACR |= CPACR_FPU;
     __asm__ volatile("dsb\n\tisb" ::: "memory");
+#endif
     const uint32_t *source = poet_data_source;
     for (uint32_t *word = poet_data_lower; word < poet_data_upper; word++) {
         *word = *source++;
@@ -86,22 +86,33 @@ __attribute__((naked)) void poet_fault_entry(void)
     __asm__ volatile("mov r0, sp\n\t"
                      "ldr r1, =poet_stack_upper\n\t"
                      "mov sp, r1\n\t"
-                     "b poet_fault\n\t"
+                     "ldr r1, =poet_fault\n\t"
+                     "bx r1\n\t"
                      ".ltorg");
 }
 
+/* What the processor saves: r0-r3, r12, lr, pc, xpsr. */
+#define FRAME_WORDS 8
+#define FRAME_PC 6
+
 __attribute__((used)) void poet_fault(const uint32_t *frame)
 {
-    const uint32_t cfsr = CFSR;
+    uint32_t cfsr = 0u;
     uint32_t address = 0u;
     uint32_t pc = 0u;
+#if __ARM_ARCH_ISA_THUMB >= 2 /* the smaller cores do not say what happened */
+    cfsr = CFSR;
     if ((cfsr & CFSR_MMARVALID) != 0u) {
         address = MMFAR;
     } else if ((cfsr & CFSR_BFARVALID) != 0u) {
         address = BFAR;
     }
-    if ((cfsr & (CFSR_MSTKERR | CFSR_STKERR)) == 0u) {
-        pc = frame[6]; /* r0-r3, r12, lr, pc, xpsr */
+#endif
+    /* A stack that is used up has no room for the frame either, and a fault in here would be the end. */
+    const uint32_t *stack_lower = (const uint32_t *)(const void *)poet_stack_lower;
+    const uint32_t *stack_upper = (const uint32_t *)(const void *)poet_stack_upper;
+    if (frame >= stack_lower && frame + FRAME_WORDS <= stack_upper) {
+        pc = frame[FRAME_PC];
     }
     poet_print("@fault cfsr=");
     poet_print_hex(cfsr);

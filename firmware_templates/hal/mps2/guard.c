@@ -24,31 +24,58 @@
 #define PERIPHERAL_ADDRESS 0x40000000u
 #define PERIPHERAL_BYTES 0x20000000u
 
-/* A region is a power of two of bytes in eight subregions, of which the last ones can be left out. */
-#define REGION_LOG2(bytes) (32u - (uint32_t)__builtin_clz((uint32_t)(bytes) - 1u))
-#define SUBREGION_BYTES(bytes) (1u << (REGION_LOG2(bytes) - 3u))
-#define SUBREGIONS(bytes) ((uint32_t)(bytes) / SUBREGION_BYTES(bytes))
+/* The processor has eight regions. */
+#define RAM_REGIONS 4u
+#define FLASH_REGIONS 3u
 
-#define IS_GUARDABLE(bytes) ((bytes) >= 256u && (bytes) % SUBREGION_BYTES(bytes) == 0u)
-_Static_assert(IS_GUARDABLE(POET_RAM_BYTES), "RAM must be eighths of a power of two of bytes");
-_Static_assert(IS_GUARDABLE(POET_FLASH_BYTES), "flash must be eighths of a power of two of bytes");
+#define SUBREGIONS 8u
+#define SUBREGIONS_LOG2 3u
+#define SMALLEST_LOG2 8u /* of regions that have subregions */
+
 _Static_assert(POET_RAM_BYTES <= 4u << 20, "the emulated machine has 4 MB of RAM");
 _Static_assert(POET_FLASH_BYTES <= 4u << 20, "the emulated machine has 4 MB of code memory");
 
-static void set_region(uint32_t number, uint32_t address, uint32_t bytes, uint32_t attributes)
+static uint32_t ceil_log2(uint32_t bytes)
 {
-    const uint32_t disabled = 0xff00u & 0xffu << (8u + SUBREGIONS(bytes));
-    MPU_RBAR = address | MPU_RBAR_VALID | number;
-    MPU_RASR = attributes | disabled | (REGION_LOG2(bytes) - 1u) << 1 | MPU_RASR_ENABLE;
+    uint32_t log2 = SMALLEST_LOG2;
+    while (1u << log2 < bytes) {
+        log2++;
+    }
+    return log2;
+}
+
+/* Makes [address, address + bytes) accessible. A region is a power of two of bytes, and begins at a
+ * multiple of it; each of its eighths can be left out. So a region covers the whole eighths, and the next
+ * one, which is smaller, what is left; the last one rounds up. */
+static void cover(uint32_t region, uint32_t regions, uint32_t address, uint32_t bytes,
+                  uint32_t attributes)
+{
+    const uint32_t upper = address + bytes;
+    const uint32_t end = region + regions;
+    for (; region < end && address < upper; region++) {
+        const uint32_t log2 = ceil_log2(upper - address);
+        const uint32_t unit_log2 = log2 - SUBREGIONS_LOG2;
+        const uint32_t base = address >> log2 << log2;
+        const uint32_t first = (address - base) >> unit_log2;
+        uint32_t count = (upper - address) >> unit_log2;
+        if (region + 1u == end || log2 == SMALLEST_LOG2) {
+            count = (upper - address + (1u << unit_log2) - 1u) >> unit_log2;
+        }
+        const uint32_t left_out = ~(((1u << count) - 1u) << first) & ((1u << SUBREGIONS) - 1u);
+        MPU_RBAR = base | MPU_RBAR_VALID | region;
+        MPU_RASR = attributes | left_out << 8 | (log2 - 1u) << 1 | MPU_RASR_ENABLE;
+        address += count << unit_log2;
+    }
 }
 
 void poet_guard_memory(void)
 {
-    set_region(0u, FLASH_ADDRESS, POET_FLASH_BYTES, MPU_RASR_READ_ONLY | MPU_RASR_NORMAL);
-    set_region(1u, RAM_ADDRESS, POET_RAM_BYTES,
-               MPU_RASR_READ_WRITE | MPU_RASR_EXECUTE_NEVER | MPU_RASR_NORMAL);
-    set_region(2u, PERIPHERAL_ADDRESS, PERIPHERAL_BYTES,
-               MPU_RASR_READ_WRITE | MPU_RASR_EXECUTE_NEVER | MPU_RASR_DEVICE);
+    cover(0u, RAM_REGIONS, RAM_ADDRESS, POET_RAM_BYTES,
+          MPU_RASR_READ_WRITE | MPU_RASR_EXECUTE_NEVER | MPU_RASR_NORMAL);
+    cover(RAM_REGIONS, FLASH_REGIONS, FLASH_ADDRESS, POET_FLASH_BYTES,
+          MPU_RASR_READ_ONLY | MPU_RASR_NORMAL);
+    cover(RAM_REGIONS + FLASH_REGIONS, 1u, PERIPHERAL_ADDRESS, PERIPHERAL_BYTES,
+          MPU_RASR_READ_WRITE | MPU_RASR_EXECUTE_NEVER | MPU_RASR_DEVICE);
     /* Without the background region and without HFNMIENA: nothing else is accessible, except that
      * the fault handler, which runs as HardFault, sees all memory. */
     MPU_CTRL = MPU_CTRL_ENABLE;

@@ -5,7 +5,7 @@ from platformio.public import PlatformBase
 
 
 class SystemgccPlatform(PlatformBase):
-    """Embedded, so that PlatformIO asks for a board; the board names its toolchain's prefix."""
+    """Embedded, so that PlatformIO asks for a board."""
 
     def is_embedded(self):
         """Whether environments must name a board."""

@@ -6,17 +6,21 @@ from poetfw.boards.board import (
     BoardStorage,
     Compute,
     FirmwareSupport,
+    Machine,
     Power,
     Twin,
 )
 from poetfw.boards.loader import list_boards, load_board
+from poetfw.boards.toolchain import Toolchain
 
 __all__ = [
     "Board",
     "BoardStorage",
     "Compute",
     "FirmwareSupport",
+    "Machine",
     "Power",
+    "Toolchain",
     "Twin",
     "list_boards",
     "load_board",

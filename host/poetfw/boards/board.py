@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from poetfw.boards.toolchain import Toolchain
 from poetfw.errors import BoardError
 from poetfw.transfer import Transfer
 
@@ -48,7 +49,7 @@ class BoardStorage:
     """The auxiliary storage (AUX) of a board.
 
     Attributes:
-        kind: `sd-spi` or `file`.
+        kind: what it is, for people: `sd-spi`, `file`.
         block_bytes: bytes of the smallest transfer.
         page_in: from storage to RAM.
         page_out: from RAM to storage.
@@ -71,31 +72,53 @@ class FirmwareSupport:
     Attributes:
         hal: the HAL family that drives it.
         platformio_env: the PlatformIO environment that builds for it.
+        toolchain: the compiler, and what it must be told of the processor.
         dcdc_inductor: whether the board has the inductor of the chip's DC/DC converter.
     """
 
     hal: str
     platformio_env: str
+    toolchain: Toolchain
     dcdc_inductor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
-    """The emulated machine on which a board's firmware is tested.
+class Machine:
+    """What runs firmware in a board's place.
 
     Attributes:
-        emulator: `qemu`.
-        machine: the emulator's name for the machine.
+        emulator: name of the emulator that it is a machine of.
+        machine: the emulator's name for it; None where the emulator has only one.
+        cpu: the emulator's name for the processor; None for the machine's own.
+        options: what else the emulator is asked for, in poetfw's words.
         hal: the HAL family that drives it.
-        platformio_env: the PlatformIO environment that builds for it, limited to the board's RAM.
-        reference_env: the same machine with RAM enough to train without a schedule.
+        platformio_env: the PlatformIO environment that builds for it; None where it runs the very
+            program that runs on the board.
+        ram_bytes: RAM that firmware may use there; None for as much as the board has.
     """
 
     emulator: str
-    machine: str
+    machine: str | None
+    cpu: str | None
+    options: tuple[str, ...]
     hal: str
-    platformio_env: str
-    reference_env: str
+    platformio_env: str | None
+    ram_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The machine on which a board's firmware is tested.
+
+    Attributes:
+        name: what `--emulator` calls it.
+        machine: itself, limited to what the board has.
+        reference: the one with RAM enough to train without a schedule, for comparison.
+    """
+
+    name: str
+    machine: Machine
+    reference: Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +132,14 @@ class Board:
         clock_hz: the core's clock.
         ram_bytes: all RAM.
         flash_bytes: all flash for programs.
+        reserved_flash_bytes: flash from its start that a bootloader or the like keeps for itself.
         reserved_ram_bytes: RAM that a bootloader or the like keeps for itself.
         stack_bytes: RAM set aside for the stack.
         firmware: how firmware is built for it; None where it can only be scheduled for.
         compute: how fast it works.
         power: what it draws.
         storage: what tensors are paged to, or None.
-        twin: the emulated machine that stands for it, or None where the board is this computer.
+        twins: the machines on which its firmware is tested, the one to take first.
         sources: where each figure comes from, by its key path, such as `power.active_w`.
         path: the file it was read from.
     """
@@ -126,13 +150,14 @@ class Board:
     clock_hz: int
     ram_bytes: int
     flash_bytes: int
+    reserved_flash_bytes: int
     reserved_ram_bytes: int
     stack_bytes: int
     firmware: FirmwareSupport | None
     compute: Compute
     power: Power
     storage: BoardStorage | None
-    twin: Twin | None
+    twins: tuple[Twin, ...]
     path: Path
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -161,3 +186,31 @@ class Board:
     def platformio_env(self) -> str:
         """The PlatformIO environment for it; raises `BoardError` without firmware support."""
         return self.require_firmware().platformio_env
+
+    @property
+    def toolchain(self) -> Toolchain:
+        """The compiler for it; raises `BoardError` without firmware support."""
+        return self.require_firmware().toolchain
+
+    def twin(self, name: str | None = None) -> Twin:
+        """One of its twins.
+
+        Args:
+            name: which one; None for the first.
+
+        Raises:
+            BoardError: it has none, or none of that name.
+        """
+        self.require_firmware()
+        if not self.twins:
+            raise BoardError(
+                f"board {self.name!r} has no twin: nothing on this computer runs its firmware",
+                "add a [[twin]] table to its file",
+            )
+        for twin in self.twins:
+            if name in (None, twin.name):
+                return twin
+        raise BoardError(
+            f"board {self.name!r} has no emulator called {name!r:.60}",
+            "use one of: " + ", ".join(twin.name for twin in self.twins),
+        )

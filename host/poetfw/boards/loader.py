@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -15,9 +16,11 @@ from poetfw.boards.board import (
     BoardStorage,
     Compute,
     FirmwareSupport,
+    Machine,
     Power,
     Twin,
 )
+from poetfw.boards.toolchain import Toolchain, make_toolchain
 from poetfw.errors import BoardError, listed
 from poetfw.reading import read_bytes
 from poetfw.resources import boards_dir
@@ -61,6 +64,7 @@ class _Cpu(_Table):
 class _Memory(_Table):
     ram_bytes: _Figure[_Bytes]
     flash_bytes: _Figure[_Bytes]
+    reserved_flash_bytes: _Figure[_BytesOrZero] | None = None
     reserved_ram_bytes: _Figure[_BytesOrZero]
     stack_bytes: _Figure[_Bytes]
 
@@ -72,7 +76,16 @@ class _Memory(_Table):
                 f"reserved_ram_bytes and stack_bytes together ({taken}) leave nothing of "
                 f"ram_bytes ({self.ram_bytes.value})"
             )
+        if self.reserved_flash >= self.flash_bytes.value:
+            raise ValueError(
+                f"reserved_flash_bytes ({self.reserved_flash}) leave nothing of "
+                f"flash_bytes ({self.flash_bytes.value})"
+            )
         return self
+
+    @property
+    def reserved_flash(self) -> int:
+        return 0 if self.reserved_flash_bytes is None else self.reserved_flash_bytes.value
 
 
 class _Compute(_Table):
@@ -94,7 +107,7 @@ class _Transfer(_Table):
 
 
 class _Storage(_Table):
-    kind: Literal["sd-spi", "file"]
+    kind: _Identifier
     overlap: bool = False
     block_bytes: _Figure[_BlockBytes]
     standby_power_w: _Figure[_WattsOrZero]
@@ -108,12 +121,51 @@ class _Firmware(_Table):
     dcdc_inductor: bool = False
 
 
-class _Twin(_Table):
-    emulator: Literal["qemu"]
-    machine: _Identifier
-    hal: _Identifier
+class _Toolchain(_Table):
+    compiler: str
+    core: str | None = None
+    float_abi: str | None = None
+    fpu: str | None = None
+    flags: list[str] = []
+
+    @model_validator(mode="after")
+    def _is_allowed(self) -> _Toolchain:
+        self.made()
+        return self
+
+    def made(self) -> Toolchain:
+        return make_toolchain(**dict(self))
+
+
+class _Reference(_Table):
+    ram_bytes: _Figure[_Bytes]
     platformio_env: _Identifier
-    reference_env: _Identifier
+    emulator: _Identifier | None = None
+    machine: _Identifier | None = None
+    cpu: _Identifier | None = None
+    options: list[_Identifier] = []
+    hal: _Identifier | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> _Reference:
+        given = self.model_fields_set & {"machine", "cpu", "options", "hal"}
+        if given and self.emulator is None:
+            raise ValueError(
+                f"emulator is missing: with {', '.join(sorted(given))} this is another machine "
+                "than the twin's, and must be described in whole"
+            )
+        return self
+
+
+class _Twin(_Table):
+    name: _Identifier
+    emulator: _Identifier
+    machine: _Identifier | None = None
+    cpu: _Identifier | None = None
+    options: list[_Identifier] = []
+    hal: _Identifier | None = None
+    platformio_env: _Identifier | None = None
+    reference: _Reference | None = None
 
 
 class _BoardFile(_Table):
@@ -125,13 +177,19 @@ class _BoardFile(_Table):
     compute: _Compute
     power: _Power
     firmware: _Firmware | None = None
+    toolchain: _Toolchain | None = None
     storage: _Storage | None = None
-    twin: _Twin | None = None
+    twin: list[_Twin] = []
 
     @model_validator(mode="after")
-    def _twin_has_firmware(self) -> _BoardFile:
-        if self.twin is not None and self.firmware is None:
+    def _firmware_is_whole(self) -> _BoardFile:
+        if self.twin and self.firmware is None:
             raise ValueError("a board with a twin needs a firmware table")
+        if (self.firmware is None) != (self.toolchain is None):
+            raise ValueError("the tables firmware and toolchain need each other")
+        names = [twin.name for twin in self.twin]
+        if len(set(names)) != len(names):
+            raise ValueError("two twins have the same name")
         return self
 
     @model_validator(mode="after")
@@ -212,6 +270,8 @@ def _complaints(error: ValidationError) -> Iterator[str]:
             yield f"{place} is missing"
         elif detail["type"] == "extra_forbidden":
             yield f"{place} is not a key of a board file"
+        elif detail["type"] == "list_type" and isinstance(detail["input"], dict):
+            yield f"{place} must be a list of tables, each written [[{place}]]"
         elif detail["type"] == "model_type":
             yield f'{place} must be a table such as {{ value = 1, source = "data sheet" }}'
         else:
@@ -228,15 +288,53 @@ def _board(file: _BoardFile, path: Path) -> Board:
         clock_hz=file.cpu.clock_hz.value,
         ram_bytes=file.memory.ram_bytes.value,
         flash_bytes=file.memory.flash_bytes.value,
+        reserved_flash_bytes=file.memory.reserved_flash,
         reserved_ram_bytes=file.memory.reserved_ram_bytes.value,
         stack_bytes=file.memory.stack_bytes.value,
-        firmware=None if file.firmware is None else FirmwareSupport(**file.firmware.model_dump()),
+        firmware=_firmware(file),
         compute=Compute(**_values(file.compute)),
         power=Power(**_values(file.power)),
         storage=None if file.storage is None else _storage(file.storage),
-        twin=None if file.twin is None else Twin(**file.twin.model_dump()),
+        twins=() if file.firmware is None else _twins(file.twin, file.firmware.hal),
         path=path,
         sources=dict(_sources(file, "")),
+    )
+
+
+def _firmware(file: _BoardFile) -> FirmwareSupport | None:
+    if file.firmware is None or file.toolchain is None:
+        return None
+    return FirmwareSupport(**file.firmware.model_dump(), toolchain=file.toolchain.made())
+
+
+def _twins(tables: list[_Twin], board_hal: str) -> tuple[Twin, ...]:
+    return tuple(
+        Twin(table.name, machine, _reference(table.reference, machine, board_hal))
+        for table in tables
+        for machine in [_machine(table, board_hal)]
+    )
+
+
+def _reference(table: _Reference | None, twin: Machine, board_hal: str) -> Machine:
+    if table is None:
+        return twin
+    return replace(
+        twin if table.emulator is None else _machine(table, board_hal),
+        platformio_env=table.platformio_env,
+        ram_bytes=table.ram_bytes.value,
+    )
+
+
+def _machine(table: _Twin | _Reference, board_hal: str) -> Machine:
+    assert table.emulator is not None
+    return Machine(
+        emulator=table.emulator,
+        machine=table.machine,
+        cpu=table.cpu,
+        options=tuple(table.options),
+        hal=table.hal or board_hal,
+        platformio_env=table.platformio_env,
+        ram_bytes=None,
     )
 
 
@@ -261,3 +359,7 @@ def _sources(table: _Table, prefix: str) -> Iterator[tuple[str, str]]:
             yield prefix + key, value.source
         elif isinstance(value, _Table):
             yield from _sources(value, f"{prefix}{key}.")
+        elif isinstance(value, list):
+            for entry in value:
+                if isinstance(entry, _Twin):
+                    yield from _sources(entry, f"{prefix}{key}.{entry.name}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from poetfw.boards import Board, list_boards, load_board
+from poetfw.boards import Twin, list_boards, load_board
 from poetfw.cli import output
 from poetfw.cli.options import json_option
 from poetfw.models import MODELS, build_model
@@ -31,7 +31,15 @@ def boards(as_json: bool) -> None:
                         "ram_bytes": board.ram_bytes,
                         "flash_bytes": board.flash_bytes,
                         "storage": board.storage.kind if board.storage else None,
-                        "twin": board.twin.machine if board.twin else None,
+                        "twins": [
+                            {
+                                "name": twin.name,
+                                "emulator": twin.machine.emulator,
+                                "machine": twin.machine.machine,
+                                "cpu": twin.machine.cpu,
+                            }
+                            for twin in board.twins
+                        ],
                         "firmware": board.firmware is not None,
                     }
                     for board in known
@@ -46,19 +54,18 @@ def boards(as_json: bool) -> None:
             output.size(board.ram_bytes),
             output.size(board.flash_bytes),
             board.storage.kind if board.storage else "none",
-            _twin(board),
+            ", ".join(map(_twin, board.twins)) or "none",
             "yes" if board.firmware else "not yet",
         )
         for board in known
     ]
-    columns = ("board", "core", "RAM", "flash", "storage", "twin", "firmware")
+    columns = ("board", "core", "RAM", "flash", "storage", "twins", "firmware")
     output.results.print(output.table("Boards", columns, rows))
 
 
-def _twin(board: Board) -> str:
-    if board.twin is not None:
-        return board.twin.machine
-    return "none needed" if board.firmware else "none"
+def _twin(twin: Twin) -> str:
+    machine = twin.machine.machine
+    return twin.name if machine is None else f"{twin.name} ({machine})"
 
 
 @click.command(epilog="Example:  poetfw models --batch 8")

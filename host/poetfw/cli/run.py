@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw run`: train on the twin, or on this computer."""
+"""`poetfw run`: train on a twin."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from poetfw.verification import verdict
 @board_option
 @option("--steps", type=click.IntRange(1), help="Training steps.  [default: the model's epochs]")
 @option("--epochs", type=click.IntRange(1), help="Passes over the training samples.")
+@option("--emulator", metavar="NAME", help="Which of the board's twins.  [default: its first]")
 @option(
     "--verify",
     is_flag=True,
@@ -40,17 +41,20 @@ def run(
     board: str,
     steps: int | None,
     epochs: int | None,
+    emulator: str | None,
     verify: bool,
     timeout: float,
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Run the firmware that `poetfw build` made, on the board's emulated twin.
+    """Run the firmware that `poetfw build` made, on a twin of its board.
+
+    `poetfw boards` shows which twins there are.
 
     With --verify, the command ends with exit code 4 if the run is not what it should be.
     """
     known = load_board(board)
-    project = open_project(out_folder(out, known), known.name)
+    project = open_project(out_folder(out, known), known.name, emulator)
     settings = RunSettings(steps, epochs, verify, timeout)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:
@@ -75,7 +79,7 @@ def run(
 
 
 def _print(report: RunReport) -> None:
-    where = "its emulated twin" if report.emulated else "this computer"
+    where = f"its emulated twin ({report.emulator})" if report.emulated else "this computer"
     rows = [
         ("steps", f"{report.steps:,}"),
         ("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"),

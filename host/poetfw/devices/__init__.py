@@ -3,8 +3,9 @@
 
 from poetfw.devices.console import Event
 from poetfw.devices.elf import ElfSize, elf_size
+from poetfw.devices.emulators import emulator_of
 from poetfw.devices.platformio import build_environments, choose_environment
-from poetfw.devices.runner import RunLog, emulator_command, run_firmware
+from poetfw.devices.runner import RunLog, run_firmware
 from poetfw.devices.static_ram import static_ram_bytes
 from poetfw.devices.step_size import step_bytes
 
@@ -15,7 +16,7 @@ __all__ = [
     "build_environments",
     "choose_environment",
     "elf_size",
-    "emulator_command",
+    "emulator_of",
     "run_firmware",
     "static_ram_bytes",
     "step_bytes",

@@ -6,9 +6,12 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from poetfw.boards import list_boards
+from poetfw.devices.emulators import emulator_of
 from poetfw.devices.process import run_tool
 from poetfw.errors import ToolError
 
@@ -32,12 +35,6 @@ class Finding:
     fix: str | None
 
 
-_PROGRAMS = (
-    ("arm-none-eabi-gcc", "firmware for Cortex-M boards", "gcc-arm-none-eabi"),
-    ("qemu-system-arm", "running firmware on a board's twin", "qemu-system-arm"),
-    ("gcc", "--board linux", "gcc libc6-dev"),
-)
-
 _PACKAGES = (
     ("platformio", "building firmware"),
     ("scons", "building firmware without PlatformIO's registry"),
@@ -50,10 +47,27 @@ _PACKAGES = (
 def take_inventory() -> tuple[Finding, ...]:
     """Everything poetfw uses, found or not."""
     return (
-        *(_program(*program) for program in _PROGRAMS),
+        *(_program(*program) for program in _programs()),
         *(_package(*package) for package in _PACKAGES),
         _serial_ports(),
     )
+
+
+def _programs() -> Iterator[tuple[str, str, str]]:
+    """Compilers and emulators of the boards: name, what it is needed for, Debian's packages."""
+    needed: dict[tuple[str, str], list[str]] = {}
+    for board in list_boards():
+        if board.firmware is not None:
+            toolchain = board.firmware.toolchain
+            key = toolchain.compiler, toolchain.packages
+            needed.setdefault(key, []).append(f"firmware for {board.name}")
+        for twin in board.twins:
+            for emulator in map(emulator_of, dict.fromkeys((twin.machine, twin.reference))):
+                if emulator.package is not None:
+                    uses = needed.setdefault((emulator.name, emulator.package), [])
+                    uses.append(f"the twin of {board.name}")
+    for (name, packages), uses in needed.items():
+        yield name, ", ".join(dict.fromkeys(uses)), packages
 
 
 def _program(name: str, needed_for: str, debian: str) -> Finding:

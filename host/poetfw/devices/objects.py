@@ -4,21 +4,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from poetfw.boards import Board
 from poetfw.devices.elf import ElfSize, elf_size
-from poetfw.devices.platformio import compiler_of, require_compiler
+from poetfw.devices.platformio import require_compiler
 from poetfw.devices.process import run_tool
 from poetfw.firmware import Project
 
 _COMPILE_TIMEOUT_S = 60.0
-_MACHINE_FLAGS: Mapping[str, tuple[str, ...]] = {
-    "Cortex-M4F": ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
-}
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,8 @@ class Sources:
         Raises:
             ToolError: the board's compiler is missing.
         """
-        compiler = compiler_of(board)
-        require_compiler(compiler)
+        toolchain = board.toolchain
+        require_compiler(toolchain)
         with tempfile.TemporaryDirectory(prefix="poetfw-", ignore_cleanup_errors=True) as temporary:
             folder = Path(temporary)
             for path, content in project.files.items():
@@ -45,7 +42,7 @@ class Sources:
                     (folder / path).parent.mkdir(parents=True, exist_ok=True)
                     (folder / path).write_bytes(content)
             includes = [f"-I{p}" for p in sorted({str(Path(p).parent) for p in project.files})]
-            yield Sources(folder, (compiler, *_MACHINE_FLAGS.get(board.core, ()), *includes))
+            yield Sources(folder, (toolchain.compiler, *toolchain.machine_flags, *includes))
 
     def compiled_size(self, path: str, *flags: str) -> ElfSize:
         """What the object of one source occupies.

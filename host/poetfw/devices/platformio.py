@@ -12,34 +12,27 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from poetfw.boards import Board
+from poetfw.boards import Board, Toolchain
 from poetfw.devices.process import run_tool
 from poetfw.errors import ToolError
 from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, known_environments
 
 BUILD_TIMEOUT_S = 600.0
-ARM_COMPILER = "arm-none-eabi-gcc"
-NATIVE_COMPILER = "gcc"
 
 _REGISTRY = "api.registry.platformio.org"
 _REGISTRY_TIMEOUT_S = 3.0
 
-_INSTALL = {
-    ARM_COMPILER: "sudo apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi",
-    NATIVE_COMPILER: "sudo apt-get install gcc libc6-dev",
-}
 
-
-def require_compiler(compiler: str) -> None:
+def require_compiler(toolchain: Toolchain) -> None:
     """Check that a compiler is installed.
 
     Raises:
         ToolError: it is not; the message holds the line that installs it.
     """
-    if shutil.which(compiler) is None:
+    if shutil.which(toolchain.compiler) is None:
         raise ToolError(
-            f"the compiler {compiler} is not installed",
-            f"on Debian or Ubuntu: {_INSTALL.get(compiler, 'install it')}",
+            f"the compiler {toolchain.compiler} is not installed",
+            f"on Debian or Ubuntu: sudo apt-get install {toolchain.packages}",
             "or stop before compiling: --generate-only with --ram BYTES",
         )
 
@@ -57,21 +50,16 @@ def choose_environment(board: Board, toolchain: str = "auto") -> str:
         ToolError: the compiler is not installed, and the stock platform cannot be had either.
     """
     system = board.platformio_env + SYSTEM_SUFFIX
-    compiler = compiler_of(board)
+    compiler = board.toolchain.compiler
     if system not in known_environments():
-        require_compiler(compiler)
+        require_compiler(board.toolchain)
         return board.platformio_env
     if toolchain == "stock" or (
         toolchain == "auto" and shutil.which(compiler) is None and _registry_answers()
     ):
         return board.platformio_env
-    require_compiler(compiler)
+    require_compiler(board.toolchain)
     return system
-
-
-def compiler_of(board: Board) -> str:
-    """The compiler that this computer needs to build for a board and its twin."""
-    return ARM_COMPILER if board.core.startswith("Cortex-M") else NATIVE_COMPILER
 
 
 def _registry_answers() -> bool:

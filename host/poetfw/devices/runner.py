@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a firmware: on a board's twin in an emulator, or natively on this computer."""
+"""Running a firmware, and taking note of what it says."""
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from poetfw.boards import Board
 from poetfw.devices.console import Event, parse_line
 from poetfw.devices.process import TimedOut, last_lines, started
 from poetfw.devices.statuses import STATUSES
-from poetfw.errors import DeviceError, ToolError
+from poetfw.errors import DeviceError
 
 SILENCE_S = 120.0
 """A device that says nothing for so long hangs: one training step takes seconds."""
@@ -47,33 +45,6 @@ class RunLog:
     storage_bytes_written: int
 
 
-def emulator_command(board: Board, elf: Path) -> list[str]:
-    """The command that runs an ELF: the twin's emulator, or the ELF itself on this computer.
-
-    Raises:
-        ToolError: the emulator is not installed.
-    """
-    if board.twin is None:
-        return [str(elf.resolve())]
-    program = "qemu-system-arm"
-    if shutil.which(program) is None:
-        raise ToolError(
-            f"{program} is not installed: the twin of {board.name} cannot run",
-            "on Debian or Ubuntu: sudo apt-get install qemu-system-arm",
-            "or use --board linux, which needs no emulator",
-        )
-    return [
-        program,
-        *("-M", board.twin.machine),
-        *("-icount", "shift=0"),
-        *("-display", "none"),
-        *("-monitor", "none"),
-        *("-serial", "stdio"),
-        *("-semihosting-config", "enable=on,target=native"),
-        *("-kernel", str(elf.resolve())),
-    ]
-
-
 def run_firmware(
     command: list[str],
     folder: Path,
@@ -86,7 +57,7 @@ def run_firmware(
     """Run a firmware to its end in the folder that holds its storage image.
 
     Args:
-        command: what `emulator_command` made.
+        command: what runs it, from an `Emulator`.
         folder: the working folder; the firmware opens `storage.img` in it.
         timeout_s: seconds the run may take.
         on_event: called for each line of the protocol as it comes.

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from poetfw.boards import Board
 from poetfw.devices.objects import Sources
-from poetfw.firmware import Project
+from poetfw.firmware import Project, hal_families
 from poetfw.interrupts import uninterrupted
 
 _ARENA_SOURCE = "src/generated/plan.c"
@@ -18,14 +18,17 @@ def static_ram_bytes(project: Project, board: Board) -> int:
     """Bytes of static data of a firmware, without its arena.
 
     Compiles every source of the project but the arena's and adds up what the objects ask for; of
-    the board and its twin, the one that needs more counts.
+    the board and its twins, the one that needs most counts.
 
     Raises:
         ToolError: the compiler is missing or fails.
     """
     paths = [p for p in project.files if p.endswith(".c") and p != _ARENA_SOURCE]
-    families = [board.hal, *([board.twin.hal] if board.twin else [])]
-    shared = [p for p in paths if not p.startswith(tuple(f"src/hal/{f}/" for f in families))]
+    families = dict.fromkeys([board.hal, *(twin.machine.hal for twin in board.twins)])
+    of_one = tuple(
+        f"src/hal/{family}/" for family in hal_families(board) - {board.toolchain.shared_hal}
+    )
+    shared = [p for p in paths if not p.startswith(of_one)]
     with Sources.of(project, board) as sources:
 
         def compiled_bytes(path: str) -> int:

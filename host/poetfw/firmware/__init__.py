@@ -3,11 +3,14 @@
 
 from poetfw.firmware.lower import Lowering, lower, statement_numbers
 from poetfw.firmware.project import (
+    IMAGE,
     Project,
     check_output_folder,
+    hal_families,
     read_sources,
     refuse_links,
     render_project,
+    twin_environments,
     write_project,
 )
 from poetfw.firmware.sample_order import sample_order
@@ -33,6 +36,7 @@ from poetfw.firmware.trace import (
 
 __all__ = [
     "BLOCK_BYTES",
+    "IMAGE",
     "Lowering",
     "Project",
     "RunRequest",
@@ -45,6 +49,7 @@ __all__ = [
     "append_request",
     "assign_slots",
     "check_output_folder",
+    "hal_families",
     "image_blocks",
     "lower",
     "read_request",
@@ -58,6 +63,7 @@ __all__ = [
     "set_request",
     "statement_numbers",
     "traced_project",
+    "twin_environments",
     "write_image",
     "write_project",
 ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import configparser
 from collections.abc import Sequence
 
+from poetfw.boards import Toolchain
 from poetfw.resources import platformio_ini
 
 SYSTEM_SUFFIX = "-system"
@@ -15,7 +16,7 @@ SANITIZE_SUFFIX = "-sanitize"
 """Ends the name of the environment that builds for this computer with sanitizers."""
 
 _LICENCE = "; SPDX-License-Identifier: Apache-2.0"
-_SHARED = ("platformio", "poetfw", "env")
+_SHARED = ("platformio", "toolchain", "poetfw", "env")
 
 
 def known_environments() -> frozenset[str]:
@@ -25,12 +26,15 @@ def known_environments() -> frozenset[str]:
     )
 
 
-def select_environments(names: Sequence[str], defaults: Sequence[str]) -> bytes:
+def select_environments(
+    names: Sequence[str], defaults: Sequence[str], toolchain: Toolchain
+) -> bytes:
     """A platformio.ini of the named environments and what they extend.
 
     Args:
         names: the environments.
         defaults: those that a plain `pio run` builds.
+        toolchain: what they build with.
     """
     everything = _read()
     wanted = [*_SHARED]
@@ -43,6 +47,13 @@ def select_environments(names: Sequence[str], defaults: Sequence[str]) -> bytes:
     texts["platformio"] = [
         f"default_envs = {', '.join(defaults)}" if line.startswith("default_envs") else line
         for line in texts["platformio"]
+    ]
+    texts["toolchain"] = [
+        *(line for line in texts["toolchain"] if line.startswith(";")),
+        "[toolchain]",
+        f"prefix = {toolchain.prefix}".rstrip(),
+        f"machine_flags = {' '.join(toolchain.machine_flags)}".rstrip(),
+        f"hosted = {'yes' if toolchain.hosted else 'no'}",
     ]
     sections = ("\n".join(texts[section]) for section in wanted)
     return ("\n\n".join([_LICENCE, *sections]) + "\n").encode()

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import jinja2
 
-from poetfw.boards import Board
+from poetfw.boards import Board, Machine
 from poetfw.errors import BoardError, OutputError, listed
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
@@ -34,6 +34,9 @@ MANIFEST = "poetfw.json"
 
 BUILD_DIR = ".pio"
 """Where PlatformIO keeps objects and its packages; survives when a project is written again."""
+
+IMAGE = "storage.img"
+"""The storage image's name, in a project and where firmware runs."""
 
 RUN_DIR = "run"
 """Where runs leave their storage image; survives as well."""
@@ -84,7 +87,7 @@ def render_project(view: ProjectView, board: Board) -> Project:
         files[target] = text.encode()
     for file in _kernel_files(templates / "kernels", view.kernels):
         files[f"src/kernels/{file.name}"] = file.read_bytes()
-    families = _hal_families(board)
+    families = hal_families(board)
     for folder in ("runtime", "storage", "hal"):
         for file in sorted((templates / folder).rglob("*.[ch]")):
             path = file.relative_to(templates)
@@ -96,7 +99,7 @@ def render_project(view: ProjectView, board: Board) -> Project:
             path = file.relative_to(templates / "platformio")
             files[f"platforms/{path.as_posix()}"] = file.read_bytes()
     files["platformio.ini"] = select_environments(
-        _environments(board), _default_environments(board)
+        _environments(board), _default_environments(board), board.toolchain
     )
     return Project(files)
 
@@ -116,7 +119,7 @@ def template_environment() -> jinja2.Environment:
 def render_linker_scripts(board: Board) -> dict[str, bytes]:
     """The linker scripts of a board and its twin, by their path in a project."""
     files = {}
-    for family in _hal_families(board):
+    for family in sorted(hal_families(board)):
         script = firmware_templates_dir() / "ld" / f"{family}.ld.j2"
         if script.is_file():
             text = (
@@ -124,7 +127,8 @@ def render_linker_scripts(board: Board) -> dict[str, bytes]:
                 .get_template(f"ld/{script.name}")
                 .render(
                     ram_bytes=board.ram_bytes - board.reserved_ram_bytes,
-                    flash_bytes=board.flash_bytes,
+                    flash_start=f"0x{board.reserved_flash_bytes:08x}",
+                    flash_bytes=board.flash_bytes - board.reserved_flash_bytes,
                     stack_bytes=board.stack_bytes,
                 )
             )
@@ -165,31 +169,43 @@ def _kernel_files(folder: Path, kernels: Sequence[str]) -> tuple[Path, ...]:
     return tuple(sorted(files))
 
 
-def _hal_families(board: Board) -> tuple[str, ...]:
-    """The folders of hal/ that a board and its twin need."""
-    shared = ("cortex_m",) if board.core.startswith("Cortex-M") else ()
-    families = (*shared, board.hal, *((board.twin.hal,) if board.twin else ()))
+def hal_families(board: Board) -> frozenset[str]:
+    """The folders of hal/ that a board and the machines that stand for it need.
+
+    Raises:
+        BoardError: one of them does not exist.
+    """
+    families = {board.hal, *(machine.hal for machine in _machines(board))}
+    if board.toolchain.shared_hal is not None:
+        families.add(board.toolchain.shared_hal)
     known = sorted(
         path.name for path in (firmware_templates_dir() / "hal").iterdir() if path.is_dir()
     )
-    for family in families:
+    for family in sorted(families):
         if family not in known:
             raise BoardError(
                 f"board {board.name!r} names the HAL family {family!r}, which poetfw does not have",
                 "use one of: " + ", ".join(known),
             )
-    return families
+    return frozenset(families)
+
+
+def _machines(board: Board) -> list[Machine]:
+    return [machine for twin in board.twins for machine in (twin.machine, twin.reference)]
+
+
+def twin_environments(board: Board) -> list[str]:
+    """The PlatformIO environments of a board's twins, without the board's own."""
+    names = [twin.machine.platformio_env for twin in board.twins]
+    return list(dict.fromkeys(name for name in names if name is not None))
 
 
 def _environments(board: Board) -> list[str]:
-    """The PlatformIO environments of a board: itself, with either compiler, and its twin."""
-    needed = [board.platformio_env]
-    names = [board.platformio_env, board.platformio_env + SYSTEM_SUFFIX]
-    if board.twin is None:
-        names.append(board.platformio_env + SANITIZE_SUFFIX)
-    else:
-        needed += [board.twin.platformio_env, board.twin.reference_env]
-    names += needed[1:]
+    """The PlatformIO environments of a board: itself, in each variant, and what stands for it."""
+    names = [board.platformio_env + suffix for suffix in ("", SYSTEM_SUFFIX, SANITIZE_SUFFIX)]
+    of_machines = [machine.platformio_env for machine in _machines(board)]
+    needed = [names[0], *(name for name in of_machines if name is not None)]
+    names = list(dict.fromkeys([*names, *needed]))
     known = known_environments()
     missing = [name for name in needed if name not in known]
     if missing:
@@ -202,10 +218,10 @@ def _environments(board: Board) -> list[str]:
 
 
 def _default_environments(board: Board) -> list[str]:
-    """What `poetfw build` builds and a plain `pio run` builds again: the board, and its twin."""
+    """What `poetfw build` builds and a plain `pio run` builds again: the board, and its twins."""
     system = board.platformio_env + SYSTEM_SUFFIX
     itself = system if system in known_environments() else board.platformio_env
-    return [itself] if board.twin is None else [itself, board.twin.platformio_env]
+    return list(dict.fromkeys([itself, *twin_environments(board)]))
 
 
 def check_output_folder(folder: Path) -> None:

@@ -152,6 +152,12 @@ class TraceTable:
             blocks[record.statement] += record.blocks
         return blocks
 
+    def recorded_blocks(self, request: TraceRequest) -> int:
+        """Blocks that a run records which is asked for this."""
+        first, last = request.statements
+        steps = request.steps[1] - request.steps[0] + 1
+        return steps * sum(self.blocks[number] for number in range(first, last + 1))
+
     def parts(self, limit_bytes: int) -> Iterator[tuple[TracedOp, ...]]:
         """The ops in runs of which each is recorded within a limit, if a single op is."""
         part: list[TracedOp] = []
@@ -253,7 +259,7 @@ def read_trace(
     first, last = request.statements
     records = [record for record in table.records if first <= record.statement <= last]
     steps = range(request.steps[0], request.steps[1] + 1)
-    blocks = len(steps) * sum(record.blocks for record in records)
+    blocks = table.recorded_blocks(request)
     area = np.memmap(image, np.uint8, "r", block * BLOCK_BYTES)
     end = _END_OF_TRACE.unpack(area[: _END_OF_TRACE.size].tobytes())
     if end != (_END_MAGIC, blocks) or len(area) < (1 + blocks) * BLOCK_BYTES:

@@ -39,7 +39,7 @@ class BuildReport:
         schedule_bytes: code and constants that the schedule adds to the training step that keeps
             everything; None before it is compiled.
         elf: path of the board's ELF; None before it is compiled.
-        twin_elf: path of the twin's ELF; None where there is no twin.
+        twin_elf: path of the first twin's ELF; None where that is the board's own, or nothing.
         out_dir: the project's folder.
         plan_id: names the plan; firmware and storage image must agree on it.
         train_samples: samples to train with.
@@ -199,8 +199,9 @@ class RunReport:
 
     Attributes:
         board: name of the board.
-        emulated: whether it ran on the board's twin; its instructions are then counts of the
-            emulator, neither cycles nor seconds of the board.
+        emulator: name of the twin that it ran on.
+        emulated: whether that is another processor than this computer's; its instructions are then
+            counts of the emulator, neither cycles nor seconds of the board.
         steps: training steps.
         loss: the batch's mean loss at each step.
         accuracy: share of held-out samples classified correctly; None without classes.
@@ -214,6 +215,7 @@ class RunReport:
     """
 
     board: str
+    emulator: str
     emulated: bool
     steps: int
     loss: tuple[float, ...]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from poetfw.boards import list_boards, load_board
+from poetfw.boards import Board, Machine, list_boards, load_board
 from poetfw.errors import BoardError
 from poetfw.resources import boards_dir
 
@@ -31,8 +32,6 @@ def test_nrf52840_has_the_figures_of_poets_chip_table():
     assert board.storage is not None
     for transfer in (board.storage.page_in, board.storage.page_out):
         assert transfer.cost_j(512) == pytest.approx(0.33 * transfer.time_s(512), rel=1e-4)
-    assert board.twin is not None
-    assert board.twin.machine == "mps2-an386"
 
 
 POETS_TABLE_2 = {
@@ -111,13 +110,183 @@ def test_only_a_board_that_says_so_has_an_inductor(tmp_path: Path):
         load_board(path)
 
 
+def test_the_twin_of_nrf52840():
+    board = load_board("nrf52840")
+    (twin,) = board.twins
+    assert twin == board.twin() == board.twin("qemu")
+    itself = Machine(
+        emulator="qemu-system-arm",
+        machine="mps2-an386",
+        cpu=None,
+        options=("instruction-count", "semihosting"),
+        hal="mps2",
+        platformio_env="nrf52840-twin",
+        ram_bytes=None,
+    )
+    assert twin.machine == itself
+    roomy = {"platformio_env": "nrf52840-reference", "ram_bytes": 4 * 2**20}
+    assert twin.reference == replace(itself, **roomy)
+
+
 def test_linux_is_its_own_twin():
-    assert load_board("linux").twin is None
+    board = load_board("linux")
+    (twin,) = board.twins
+    assert twin.machine == twin.reference
+    assert (twin.name, twin.machine.hal) == ("native", board.hal)
+    assert twin.machine.platformio_env is None
+
+
+TWO_MORE_TWINS = """
+[[twin]]
+name = "exact"
+emulator = "unicorn"
+
+[[twin]]
+name = "slow"
+emulator = "qemu-system-arm"
+machine = "lm3s6965evb"
+cpu = "cortex-m0"
+options = ["sd-card"]
+hal = "lm3s6965"
+platformio_env = "slow"
+
+[twin.reference]
+emulator = "qemu-system-arm"
+machine = "mps2-an386"
+options = ["semihosting"]
+hal = "mps2"
+platformio_env = "slow-reference"
+ram_bytes = { value = 2_097_152, source = "chosen" }
+"""
+
+
+def test_a_board_may_have_several_twins(tmp_path: Path):
+    path = tmp_path / "more.toml"
+    path.write_text(NRF52840.read_text() + TWO_MORE_TWINS)
+    board = load_board(path)
+    assert [twin.name for twin in board.twins] == ["qemu", "exact", "slow"]
+    assert board.twin() is board.twins[0]
+    exact, slow = board.twin("exact"), board.twin("slow")
+    assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
+    assert exact.reference == exact.machine
+    assert slow.machine.cpu == "cortex-m0"
+    assert slow.reference == Machine(
+        *("qemu-system-arm", "mps2-an386", None, ("semihosting",), "mps2", "slow-reference"), 2**21
+    )
+    assert board.sources["twin.slow.reference.ram_bytes"] == "chosen"
+
+
+def test_a_twin_that_is_not_there():
+    with pytest.raises(BoardError, match=r"^board 'linux' has no emulator called 'qemu'$") as error:
+        load_board("linux").twin("qemu")
+    assert error.value.try_next == ("use one of: native",)
+    with pytest.raises(BoardError, match="has no twin"):
+        replace(load_board("linux"), twins=()).twin()
+    with pytest.raises(BoardError, match="has no firmware support yet"):
+        load_board("rpi4").twin("native")
+
+
+def test_what_nrf52840_is_compiled_with():
+    toolchain = load_board("nrf52840").toolchain
+    assert (toolchain.compiler, toolchain.prefix) == ("arm-none-eabi-gcc", "arm-none-eabi-")
+    assert toolchain.machine_flags == (
+        *("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
+    )
+    assert not toolchain.hosted
+    assert load_board("linux").toolchain.prefix == ""
+
+
+def test_a_core_without_fpu(tmp_path: Path):
+    assert with_toolchain(tmp_path, SOFT).toolchain.machine_flags == (
+        *("-mcpu=cortex-m0plus", "-mthumb", "-mfloat-abi=soft"),
+    )
+
+
+def test_a_processor_with_an_operating_system(tmp_path: Path):
+    keys = 'compiler = "aarch64-linux-gnu-gcc"\ncore = "cortex-a72"\nflags = ["-static"]\n'
+    toolchain = with_toolchain(tmp_path, keys).toolchain
+    assert toolchain.prefix == "aarch64-linux-gnu-"
+    assert toolchain.machine_flags == ("-mcpu=cortex-a72", "-static")
+    assert toolchain.hosted
+    assert toolchain.shared_hal is None
+
+
+SOFT = """\
+compiler = "arm-none-eabi-gcc"
+core = "cortex-m0plus"
+flags = ["-mthumb"]
+float_abi = "soft"
+"""
+
+
+def with_toolchain(folder: Path, keys: str) -> Board:
+    """nRF52840 with another toolchain."""
+    before, rest = NRF52840.read_text().split("[toolchain]\n")
+    path = folder / "mine.toml"
+    path.write_text(before + "[toolchain]\n" + keys + "\n" + rest.split("\n\n", 1)[1])
+    return load_board(path)
+
+
+HOSTILE = (
+    "-fplugin=/tmp/evil.so",
+    "@/etc/passwd",
+    "cortex-m0plus -fplugin=/tmp/evil.so",
+    "cortex-m0plus;reboot",
+    "cortex-m0plus\\nextra_scripts = pre:/tmp/evil.py",
+    "${sysenv.HOME}",
+    "$(reboot)",
+    "%(home)s",
+    "../../bin/sh",
+    "-mthumb ",
+    "-Wl,-T,/etc/passwd",
+    "CORTEX-M0PLUS",
+    "",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize(
+    ("key", "old"),
+    [
+        ("compiler", '"arm-none-eabi-gcc"'),
+        ("core", '"cortex-m0plus"'),
+        ("flags", '"-mthumb"'),
+        ("float_abi", '"soft"'),
+        ("fpu", '"soft"'),
+    ],
+)
+def test_no_text_of_a_board_reaches_a_compiler_unless_allowed(
+    tmp_path: Path, key: str, old: str, text: str
+):
+    hostile = SOFT.replace(old, f'"hard"\nfpu = "{text}"' if key == "fpu" else f'"{text}"')
+    with pytest.raises(BoardError, match=rf"mine\.toml: toolchain: {key} must be one of ") as error:
+        with_toolchain(tmp_path, hostile)
+    assert "\n" not in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            'compiler = "arm-none-eabi-gcc"\n',
+            "toolchain: core is missing: it must be one of cortex",
+        ),
+        (SOFT.replace("soft", "hard"), "toolchain: fpu is missing, which float_abi 'hard' needs"),
+        (SOFT + 'linker = "ld"\n', "toolchain.linker is not a key"),
+        (SOFT.replace('["-mthumb"]', '"-mthumb"'), "toolchain.flags: .*list"),
+        (SOFT.replace('["-mthumb"]', "[1]"), "toolchain.flags.0: .*string"),
+        ('compiler = "gcc"\ncore = "cortex-m4"\n', "core is nothing this compiler takes, not 'cor"),
+        ('compiler = "gcc"\nfpu = "neon"\n', "fpu is nothing this compiler takes, not 'neon'"),
+    ],
+)
+def test_a_toolchain_that_is_not_whole(tmp_path: Path, keys: str, message: str):
+    with pytest.raises(BoardError, match=message):
+        with_toolchain(tmp_path, keys)
 
 
 def test_a_board_may_have_no_storage(tmp_path: Path):
     text = NRF52840.read_text()
-    text = re.sub(r"\[storage\].*?\[twin\]", "[twin]", text, flags=re.DOTALL)
+    text = re.sub(r"\[storage\].*?\[\[twin\]\]", "[[twin]]", text, flags=re.DOTALL)
     path = tmp_path / "bare.toml"
     path.write_text(text)
     assert load_board(str(path)).storage is None
@@ -163,7 +332,37 @@ def test_no_such_board(name: str):
             "the file: storage.overlap must be false on a board with a firmware table",
         ),
         ('kind = "sd-spi"', 'kind = "sd-spi"\noverlap = 1', "storage.overlap: .*not 1"),
-        ('kind = "sd-spi"', 'kind = "tape"', "storage.kind: .*'sd-spi' or 'file', not 'tape'"),
+        ('kind = "sd-spi"', 'kind = "a tape"', "storage.kind: .*not 'a tape'"),
+        (
+            'flash_bytes = { value = 1_048_576, source = "PS, Memory" }',
+            'flash_bytes = { value = 8192, source = "PS" }\n'
+            'reserved_flash_bytes = { value = 8192, source = "a bootloader" }',
+            r"memory: reserved_flash_bytes \(8192\) leave nothing of flash_bytes \(8192\)",
+        ),
+        ("[[twin]]", "[twin]", r"twin must be a list of tables, each written \[\[twin\]\]"),
+        ('name = "qemu"', 'name = "-h"', "twin.0.name: .*not '-h'"),
+        ('name = "qemu"\n', "", "twin.0.name is missing"),
+        ('emulator = "qemu-system-arm"', 'emulator = "sh -c"', "twin.0.emulator: .*not 'sh -c'"),
+        ('"mps2-an386"', '"mps2-an386,firmware=x"', "twin.0.machine: "),
+        ('"mps2-an386"', '"mps2-an386"\ncpu = "max,pmu=on"', "twin.0.cpu: "),
+        ('"semihosting"]', '"-monitor"]', "twin.0.options.1: .*not '-monitor'"),
+        ('"semihosting"]', '"a\\nb"]', "twin.0.options.1: "),
+        ('platformio_env = "nrf52840-twin"', 'platformio_env = "a]\\n[b"', "twin.0.platformio_env"),
+        (
+            "ram_bytes = { value = 4_194_304, source",
+            "ram_bytes = 1 # ",
+            "reference.ram_bytes must be a",
+        ),
+        (
+            "[twin.reference]",
+            '[twin.reference]\nhal = "posix"\nmachine = "x"',
+            "twin.0.reference: emulator is missing: with hal, machine this is another machine",
+        ),
+        (
+            "[twin.reference]",
+            '[[twin]]\nname = "qemu"\nemulator = "x"\n[twin.reference]',
+            "the file: two twins have the same name",
+        ),
         ("stack_bytes =", "stack =", "memory.stack_bytes is missing; memory.stack is not a key"),
         ('name = "nrf52840"', 'name = "x\\"; system()"', "name: "),
         ('name = "nrf52840"', 'name = "a\\n"', "name: "),
@@ -171,6 +370,12 @@ def test_no_such_board(name: str):
         ("{ value = 64_000_000, source = ", "64_000_000 # ", "cpu.clock_hz must be a table"),
         (', source = "PS, Memory" }', " }", "memory.flash_bytes.source is missing"),
         ('source = "PS, Memory"', 'source = ""', "memory.flash_bytes.source"),
+        (
+            '[toolchain]\ncompiler = "arm-none-eabi-gcc"\ncore = "cortex-m4"\nflags = ["-mthumb"]\n'
+            'float_abi = "hard"\nfpu = "fpv4-sp-d16"\n',
+            "",
+            "the file: the tables firmware and toolchain need each other",
+        ),
         (
             '[firmware]\nhal = "nrf52840"\nplatformio_env = "nrf52840"\ndcdc_inductor = true\n',
             "",

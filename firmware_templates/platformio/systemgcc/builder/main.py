@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SCons script: compiler, flags, outputs and targets of one environment."""
+"""SCons script: compiler, flags, outputs and targets of one environment.
+
+The section `toolchain` of platformio.ini says which compiler, and what the processor asks of it.
+"""
 
 from SCons.Script import AlwaysBuild, Builder, Default, DefaultEnvironment
 
 env = DefaultEnvironment()
 board = env.BoardConfig()
-prefix = board.get("build.toolchain_prefix")
-machine_flags = board.get("build.machine_flags")
-bare_metal = bool(prefix)
+toolchain = dict(env.GetProjectConfig().items("toolchain"))
+prefix = toolchain["prefix"]
+machine_flags = toolchain["machine_flags"].split()
+bare_metal = toolchain["hosted"] == "no"
 
 env.Replace(
     AR=f"{prefix}ar",

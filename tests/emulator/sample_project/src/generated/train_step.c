@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defects that tests build in on purpose:
+/* Accesses and defects that tests build in on purpose:
+ *   SAMPLE_LAST_BYTES      writes the last byte of the board's RAM, and reads that of its flash
  *   SAMPLE_OVERRUN         writes one byte past the end of the board's RAM
  *   SAMPLE_OVERFLOW        uses more stack than there is
  *   SAMPLE_WRITE_TO_FLASH  writes to a constant
+ *   SAMPLE_BEYOND_FLASH    reads the first byte past the end of the board's flash
  *   SAMPLE_HANG            never ends
  */
 #include "poet.h"
@@ -22,6 +24,10 @@ static int descend(volatile uint32_t *above)
 
 int poet_train_step(void)
 {
+#ifdef SAMPLE_LAST_BYTES
+    *(volatile uint8_t *)(0x20000000u + POET_RAM_BYTES - 1u) = 1u;
+    (void)*(volatile uint8_t *)(POET_FLASH_BYTES - 1u);
+#endif
 #ifdef SAMPLE_OVERRUN
     *(volatile uint8_t *)(0x20000000u + POET_RAM_BYTES) = 1u;
 #endif
@@ -33,6 +39,9 @@ int poet_train_step(void)
 #endif
 #ifdef SAMPLE_WRITE_TO_FLASH
     *(volatile uint32_t *)(uintptr_t)poet_slots = 1u;
+#endif
+#ifdef SAMPLE_BEYOND_FLASH
+    (void)*(volatile uint8_t *)POET_FLASH_BYTES;
 #endif
 #ifdef SAMPLE_HANG
     for (volatile int hang = 1; hang;) {

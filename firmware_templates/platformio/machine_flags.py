@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PlatformIO pre-script: the flags of a Cortex-M4 with FPU, which stock platforms do not pass."""
+"""PlatformIO pre-script: the processor's flags, which stock platforms do not all pass."""
 
 Import("env")  # noqa: F821 (SCons puts it there)
 
-FLAGS = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]
+FLAGS = env.GetProjectConfig().get("toolchain", "machine_flags").split()  # noqa: F821
 env.Append(ASFLAGS=FLAGS, CCFLAGS=[*FLAGS, "-ffreestanding"], LINKFLAGS=[*FLAGS, "-nostdlib"])  # noqa: F821
