@@ -185,8 +185,8 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
         gap = f"{schedule.gap:.4%}"
         within = "" if gap == f"{0:.4%}" else f" to within {gap}"
         status += f"{within} among {covers}"
-    if schedule.bound_j is not None and schedule.bound_j > schedule.energy_j * (1 + 1e-7):
-        status += f", and better than all {covers}"
+    elif schedule.bound_j is not None and schedule.bound_j >= schedule.energy_j:
+        status += f": no worse than any of {covers}"
     rows = [("status", status)]
     if schedule.overhead is not None:
         rows.append(("overhead", f"{schedule.overhead:.4%} of the energy of keeping everything"))

@@ -12,6 +12,7 @@ from poetfw.limits import Deadline, Work
 from poetfw.schedule.bounds import accepts
 from poetfw.schedule.contract import Contraction
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+from poetfw.schedule.simulator import Simulation
 from poetfw.schedule.transfers import plan_transfers
 
 _ROUNDING = 1e-6  # relative: solvers work in doubles, and within tolerances
@@ -61,12 +62,11 @@ class Found:
     def _require_outside_stages(self, problem: ScheduleProblem, bound_j: float) -> None:
         if self.plan is None:
             return
-        staged = plan_transfers(problem, Contraction.nothing(problem).contract(self.plan))
         deadline_s = problem.deadline_s
         if deadline_s is not None:
             # The simulator lets plans take a little longer than programs do.
             deadline_s *= 1 - _ROUNDING
-        simulation = accepts(replace(problem, deadline_s=deadline_s), staged)
+        simulation = in_stages(replace(problem, deadline_s=deadline_s), self.plan)
         if simulation is not None and simulation.energy_j * (1 + _ROUNDING) < bound_j:
             raise RuntimeError(
                 f"a plan of {problem.name!r} in stages takes {simulation.energy_j:.9g} J, though a "
@@ -85,6 +85,11 @@ class Found:
         if simulation is None or simulation.energy_j >= self.energy_j:
             return self
         return replace(self, plan=plan, energy_j=simulation.energy_j)
+
+
+def in_stages(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation | None:
+    """What the simulator says of a plan put into stages; None if it refuses that."""
+    return accepts(problem, plan_transfers(problem, Contraction.nothing(problem).contract(plan)))
 
 
 def best_known(
@@ -128,7 +133,7 @@ class Incumbent:
         deadline: when not to improve a plan any more; None for never.
 
     Attributes:
-        problem: as given; a search may put its nodes in another order.
+        problem: as given, but for its order within `in_order`.
         found: what is known now.
     """
 
@@ -143,11 +148,28 @@ class Incumbent:
         self._deadline = deadline
         self.problem = problem
         self._tell = tell
-        self._phase = ""
+        self._phase = self._suffix = ""
+
+    @contextmanager
+    def in_order(self, problem: ScheduleProblem) -> Iterator[None]:
+        """A block that searches the problem in another order; bounds in that one end with it."""
+        given, bound_j = self.problem, self.found.bound_j
+        if problem is given:
+            yield
+            return
+        self.problem = problem
+        self.found = replace(self.found, bound_j=best_known(problem, ()).bound_j)
+        self._suffix = ", other order"
+        try:
+            yield
+        finally:
+            self.problem, self.found = given, replace(self.found, bound_j=bound_j)
+            self._suffix = ""
 
     @contextmanager
     def phase(self, name: str, work: Work) -> Iterator[Work]:
         """Log and tell what this block is about."""
+        name += self._suffix
         self._phase = name
         self._report()
         with work.phase(name):

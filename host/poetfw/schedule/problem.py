@@ -164,13 +164,13 @@ class PlanFigures:
 class BoundCovers(StrEnum):
     """Of which plans a bound holds.
 
-    A plan in stages computes the nodes for the first time in one order, that of the answer, and
-    between two of these computes again or pages in others in that order, each at most once.
+    A plan in stages computes the nodes for the first time in the order of the problem, and between
+    two of these computes again or pages in others in that order, each at most once.
     """
 
     ALL = "all plans"
-    STAGES = "plans in stages in this order"
-    OWN_STAGES = "this scheduler's plans in stages in this order"
+    STAGES = "plans in stages in the order given"
+    OWN_STAGES = "this scheduler's plans in stages in the order given"
 
 
 def overhead_gap(gap: float | None, overhead: float | None) -> float | None:
@@ -218,9 +218,7 @@ class Schedule(ScheduleSummary):
     """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
 
     Attributes:
-        order: all nodes' names, in the order that a bound over plans in stages is about.
         plan: the execution plan.
     """
 
-    order: tuple[str, ...]
     plan: ExecutionPlan

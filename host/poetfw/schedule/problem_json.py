@@ -148,7 +148,6 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         **asdict(ScheduleSummary.of(schedule)),
-        "order": list(schedule.order),
         "plan": plan_to_json(schedule.plan),
     }
 

@@ -75,10 +75,11 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """The best plan that the compact formulation finds, and never a worse than its start.
 
     It starts from the best of the published methods. A first program, of the contracted problem
-    and restricted to a window, finds a good plan quickly, in the problem's order and in one where
-    less is beyond the budget. Those that follow are written for the better of the two: of
-    relaxations, for a bound, and of the problem itself. Each leaves out what cannot be part of a
-    plan that is better than the best known. At last the best plan may leave its order.
+    and restricted to a window, finds a good plan quickly, in an order where less is beyond the
+    budget and in the problem's. Those that follow, of relaxations and of the problem itself, bound
+    what plans in the problem's order take. Each leaves out what cannot be part of a plan that is
+    better than the best known. If this is in the other order, they look there for better ones with
+    the work that is left. At last the best plan may leave its order.
     """
     problem = best.problem
     graph = Indexed.of(problem)
@@ -89,54 +90,63 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         best.prove(math.inf)
         return
     _try_published(best, work)
-    if options.other_orders and not _is_large(graph):
+    ordered = problem
+    if options.other_orders and not _is_large(graph) and _is_dear(best, options):
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
-            best.problem = in_better_order(problem, part)
-        if best.problem != problem:
-            _try_published(best, work)
+            ordered = in_better_order(problem, part)
+        if ordered != problem:
+            with best.in_order(ordered):
+                _try_published(best, work)
     units = work.left * _FIRST_PLAN_SHARE
     tightest: ExecutionPlan | None = None
     for first in (small_plan, quick_plan):
         if best.found.plan is None:
             with best.phase("first plan", work.part(units)) as part:
-                quick = first(best.problem, options, part)
+                quick = first(ordered, options, part)
                 best.offer(quick)
                 tightest = tightest or quick
-    in_order = work.part(work.left * (1 - _MOVES_SHARE))
-    _choose_order(best, problem, options, in_order)
-    for search in (_search_relaxation, _search_everything):
-        if not in_order.is_left() or best.found.gap <= options.gap:
-            break
-        search(best, options, in_order)
+    in_stages = work.part(work.left * (1 - _MOVES_SHARE))
+    chosen = _choose_order(best, ordered, options, in_stages)
+    for order in dict.fromkeys((problem, chosen)):
+        with best.in_order(order):
+            for search in (_search_relaxation, _search_everything):
+                if in_stages.is_left() and best.found.gap > options.gap:
+                    search(best, options, in_stages)
     start = best.found.plan or tightest
-    once_j = math.fsum(node.energy_j for node in problem.nodes)
-    if options.other_orders and start and best.found.energy_j > once_j * (1 + options.gap):
+    if options.other_orders and start and _is_dear(best, options):
         with best.phase("other orders", work):
             search_orders(best, start, work)
 
 
+def _is_dear(best: Incumbent, options: SolveOptions) -> bool:
+    """Whether the best plan takes more than one that keeps everything, by more than the gap."""
+    once_j = math.fsum(node.energy_j for node in best.problem.nodes)
+    return best.found.energy_j > once_j * (1 + options.gap)
+
+
 def _choose_order(
-    best: Incumbent, given: ScheduleProblem, options: SolveOptions, work: Work
-) -> None:
-    """Search nearby in the other order, then in the one given; go on with that of the best plan.
+    best: Incumbent, ordered: ScheduleProblem, options: SolveOptions, work: Work
+) -> ScheduleProblem:
+    """Search nearby in another order, then in the one given; return the one of the best plan.
 
     Args:
-        best: what is known. Its problem is in the other order, if there is one.
-        given: the problem in the order given. It gets what the other one does not need.
+        best: what is known.
+        ordered: the problem in the other order, or as given, which gets what that does not need.
         options: how to search.
         work: of which a part is for this.
     """
-    share = _LARGE_WINDOW_SHARE if _is_large(Indexed.of(given)) else _WINDOW_SHARE
+    share = _LARGE_WINDOW_SHARE if _is_large(Indexed.of(ordered)) else _WINDOW_SHARE
     part = work.part(work.left * share * (1 if best.found.plan is not None else _UNFOUND_SHARE))
-    chosen = best.problem
-    for best.problem in dict.fromkeys((chosen, given)):
+    chosen = ordered
+    for order in dict.fromkeys((ordered, best.problem)):
         if not part.is_left() or best.found.gap <= options.gap:
             break
         known_j = best.found.energy_j
-        _search_nearby(best, options, part)
+        with best.in_order(order):
+            _search_nearby(best, options, part)
         if best.found.energy_j < known_j:
-            chosen = best.problem
-    best.problem = chosen
+            chosen = order
+    return chosen
 
 
 def _try_published(best: Incumbent, work: Work) -> None:

@@ -18,7 +18,7 @@ from poetfw.schedule.bounds import (
     shortest_time,
     unlimited,
 )
-from poetfw.schedule.found import Incumbent, SearchProgress, Tell, best_known
+from poetfw.schedule.found import Incumbent, SearchProgress, Tell, best_known, in_stages
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import (
     BoundCovers,
@@ -201,13 +201,14 @@ def _schedule(
     else:
         covers = BoundCovers.OWN_STAGES
     overhead = simulation.energy_j / once_j - 1 if once_j else None
-    proven = -_GAP_TOLERANCE <= found.gap <= options.gap + _GAP_TOLERANCE
     gap = max(0.0, found.gap)
+    staged = in_stages(problem, plan)
+    covered = staged is not None and staged.energy_j <= simulation.energy_j * (1 + _GAP_TOLERANCE)
+    proven = gap <= options.gap + _GAP_TOLERANCE and (covered or covers is BoundCovers.ALL)
     return Schedule(
         **asdict(PlanFigures.of(simulation)),
         scheduler=scheduler,
         status=Status.OPTIMAL if proven else Status.FEASIBLE,
-        order=tuple(node.name for node in best.problem.nodes),
         plan=plan,
         overhead=overhead,
         bound_j=found.bound_j,
