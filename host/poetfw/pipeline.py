@@ -33,6 +33,7 @@ from poetfw.firmware import (
 )
 from poetfw.importers import load_data
 from poetfw.limits import Deadline, Work
+from poetfw.loading import loading
 from poetfw.output_file import replace_file
 from poetfw.planning import (
     Build,
@@ -97,7 +98,7 @@ def plan_build(
     budget = settings.ram_bytes
     if budget is None:
         progress("asking the compiler for the size of static data")
-        with deadline.excluded():
+        with deadline.excluded(), loading("cvxpy", "matplotlib.figure"):
             budget = arena_budget(program, board, unlimited)
     progress("solving for the schedule")
     work = Work(settings.work_limit, deadline)
