@@ -170,9 +170,10 @@ def test_interrupted_it_keeps_what_the_solver_found_until_then() -> None:
 
     def tell(progress: SearchProgress) -> None:
         solver = threading.current_thread() is not threading.main_thread()
-        if solver and progress.energy_j < min(known_j):
-            signal.pthread_kill(main, signal.SIGINT)
+        better = solver and progress.energy_j < min(known_j)
         known_j.append(progress.energy_j)
+        if better:
+            signal.pthread_kill(main, signal.SIGINT)
 
     with pytest.raises(Interrupted) as caught:
         solve(problem, tell=tell)
