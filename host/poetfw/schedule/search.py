@@ -127,24 +127,23 @@ def _is_dear(best: Incumbent, options: SolveOptions) -> bool:
 def _choose_order(
     best: Incumbent, ordered: ScheduleProblem, options: SolveOptions, work: Work
 ) -> ScheduleProblem:
-    """Search nearby in the order given, then in another one; return the one of the best plan.
+    """Search nearby in another order, then in the one given; return the one of the best plan.
 
     Args:
         best: what is known.
-        ordered: the problem in the other order, or as given.
+        ordered: the problem in the other order, or as given, which gets what that does not need.
         options: how to search.
         work: of which a part is for this.
     """
     share = _LARGE_WINDOW_SHARE if _is_large(Indexed.of(ordered)) else _WINDOW_SHARE
     part = work.part(work.left * share * (1 if best.found.plan is not None else _UNFOUND_SHARE))
     chosen = ordered
-    orders = list(dict.fromkeys((best.problem, ordered)))
-    for left, order in zip(range(len(orders), 0, -1), orders, strict=True):
+    for order in dict.fromkeys((ordered, best.problem)):
         if not part.is_left() or best.found.gap <= options.gap:
             break
         known_j = best.found.energy_j
         with best.in_order(order):
-            _search_nearby(best, options, part.part(part.left / left))
+            _search_nearby(best, options, part)
         if best.found.energy_j < known_j:
             chosen = order
     return chosen
