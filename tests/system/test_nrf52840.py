@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -137,25 +138,30 @@ def test_paging_goes_through_the_storage(tmp_path: Path) -> None:
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 
-def test_corrupt_storage_image_is_refused(tmp_path: Path) -> None:
-    succeed("build", "--board", "nrf52840", cwd=tmp_path)
-    image = tmp_path / "build/nrf52840/storage.img"
+@pytest.fixture
+def copied(folder: Path, build: Any, tmp_path: Path) -> Path:
+    """A folder with the build, to be changed."""
+    shutil.copytree(folder / "build/nrf52840", tmp_path / "build/nrf52840", symlinks=True)
+    return tmp_path
+
+
+def test_corrupt_storage_image_is_refused(copied: Path) -> None:
+    image = copied / "build/nrf52840/storage.img"
     content = bytearray(image.read_bytes())
     content[8 * 512 + 20] ^= 1
     image.write_bytes(content)
-    result = poetfw("run", "--board", "nrf52840", cwd=tmp_path)
+    result = poetfw("run", "--board", "nrf52840", cwd=copied)
     assert result.code == 4
     assert "is no storage image" in result.stderr
 
 
-def test_broken_slot_stops_the_firmware(tmp_path: Path) -> None:
-    succeed("build", "--board", "nrf52840", cwd=tmp_path)
-    image = tmp_path / "build/nrf52840/storage.img"
+def test_broken_slot_stops_the_firmware(copied: Path) -> None:
+    image = copied / "build/nrf52840/storage.img"
     content = np.frombuffer(image.read_bytes(), np.uint8).copy()
     trailers = np.flatnonzero(content == ord("S"))
     last = max(i for i in trailers if bytes(content[i : i + 4]) == b"SLOT")
     content[last + 12] ^= 1
     image.write_bytes(content.tobytes())
-    result = poetfw("run", "--board", "nrf52840", "--steps", "1", cwd=tmp_path)
+    result = poetfw("run", "--board", "nrf52840", "--steps", "1", cwd=copied)
     assert result.code == 4
     assert "the firmware stopped with an error" in result.stderr

@@ -97,21 +97,30 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.emulator
-@needs_twin
-@pytest.mark.parametrize(("batch", "windows"), [(1, 2), pytest.param(4, 0, marks=pytest.mark.slow)])
+ON_THE_TWIN = (pytest.mark.emulator, pytest.mark.slow, needs_twin)
+
+
+@pytest.mark.parametrize(
+    ("board", "batch", "windows"),
+    [
+        ("linux", 1, 2),
+        pytest.param("nrf52840", 1, 2, marks=ON_THE_TWIN),
+        pytest.param("nrf52840", 4, 0, marks=ON_THE_TWIN),
+    ],
+)
 def test_slices_are_windows_where_they_lie_in_one_piece(
-    gated: Path, batch: int, windows: int
+    gated: Path, board: str, batch: int, windows: int
 ) -> None:
-    arguments = ("--model", "gated.onnx", "--data", "data.npz", "--batch", str(batch))
-    out = ("--out", f"batch{batch}")
-    everything = succeed("build", "--board", "nrf52840", *arguments, *out, cwd=gated)
+    arguments = ("--board", board, "--model", "gated.onnx", "--data", "data.npz")
+    arguments += ("--batch", str(batch), "--out", f"{board}{batch}")
+    out = arguments[-2:]
+    everything = succeed("build", *arguments, "--generate-only", cwd=gated)
     ram = str((everything["minimum_budget_bytes"] + everything["peak_bytes"]) // 2)
-    succeed("build", "--board", "nrf52840", *arguments, *out, "--ram", ram, cwd=gated)
-    step = (gated / f"batch{batch}/src/generated/train_step.c").read_text()
+    succeed("build", *arguments, "--ram", ram, cwd=gated)
+    step = (gated / out[-1] / "src/generated/train_step.c").read_text()
     assert len(re.findall(r"\(in T\d{4}\)", step)) == windows
     assert ("poet_slice_f32" in step) == (windows == 0)
-    run = succeed("run", "--board", "nrf52840", "--steps", "10", "--verify", *out, cwd=gated)
+    run = succeed("run", "--board", board, "--steps", "10", "--verify", *out, cwd=gated)
     assert run["verify"]["max_rel_error_loss"] <= 1e-5
     assert run["verify"]["max_rel_error_weights"] <= 1e-5
     assert run["verify"]["bit_identical_to_unscheduled"] is True

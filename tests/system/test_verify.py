@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,18 @@ TWIN = pytest.param("nrf52840", marks=[pytest.mark.emulator, needs_twin])
 def build(folder: Path, board: str = "linux", *arguments: str) -> Path:
     succeed("build", "--board", board, *(arguments or ("--batch", "8")), cwd=folder)
     return folder / "build" / board
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project that is built, to be copied."""
+    return build(tmp_path_factory.mktemp("verify"))
+
+
+@pytest.fixture
+def project(built: Path, tmp_path: Path) -> Path:
+    """A project that is built, in `tmp_path`, to be changed."""
+    return Path(shutil.copytree(built, tmp_path / "build" / built.name, symlinks=True))
 
 
 def change(project: Path, edit: Edit) -> None:
@@ -88,9 +101,8 @@ BROKEN: dict[str, tuple[Edit, str]] = {
         for number, name in enumerate(BROKEN)
     ],
 )
-def test_a_broken_kernel_is_named(tmp_path: Path, what: str) -> None:
+def test_a_broken_kernel_is_named(tmp_path: Path, project: Path, what: str) -> None:
     edit, kind = BROKEN[what]
-    project = build(tmp_path)
     change(project, edit)
     compile_again(project)
     result = verify(tmp_path)
@@ -102,6 +114,7 @@ def test_a_broken_kernel_is_named(tmp_path: Path, what: str) -> None:
     assert "Things to try" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", [TWIN])
 def test_a_broken_kernel_is_named_on_the_twin(tmp_path: Path, board: str) -> None:
     project = build(tmp_path, board, "--batch", "16", "--ram", "130000")
@@ -116,8 +129,8 @@ def test_a_broken_kernel_is_named_on_the_twin(tmp_path: Path, board: str) -> Non
     assert verdict["bit_identical_to_traced"] is True
 
 
-def test_sources_that_are_not_what_ran_are_noticed(tmp_path: Path) -> None:
-    change(build(tmp_path), SGD)
+def test_sources_that_are_not_what_ran_are_noticed(tmp_path: Path, project: Path) -> None:
+    change(project, SGD)
     result = verify(tmp_path)
     assert result.code == 4
     assert result.json["verify"]["bit_identical_to_traced"] is False
@@ -125,15 +138,16 @@ def test_sources_that_are_not_what_ran_are_noticed(tmp_path: Path) -> None:
     assert "pio run" in result.stderr
 
 
-def test_a_training_step_without_its_comments_cannot_be_traced(tmp_path: Path) -> None:
-    change(build(tmp_path), ("train_step.c", "    /*   2  ", "    /*   9  "))
+def test_a_training_step_without_its_comments_cannot_be_traced(
+    tmp_path: Path, project: Path
+) -> None:
+    change(project, ("train_step.c", "    /*   2  ", "    /*   9  "))
     result = poetfw("run", "--board", "linux", "--verify", "--steps", "1", cwd=tmp_path)
     assert result.code == 1
     assert "train_step.c cannot be traced" in result.stderr
 
 
-def test_a_tensor_that_something_else_overwrote_is_named(tmp_path: Path) -> None:
-    project = build(tmp_path)
+def test_a_tensor_that_something_else_overwrote_is_named(tmp_path: Path, project: Path) -> None:
     overwritten = "poet_relu_forward_f32(&OP0004, T0003, T0004);"
     change(project, ("train_step.c", overwritten, f"{overwritten} T0002[1] += 1.0f;"))
     compile_again(project)
@@ -145,9 +159,8 @@ def test_a_tensor_that_something_else_overwrote_is_named(tmp_path: Path) -> None
     assert "found 'bn1.statistics' altered since it was written" in result.stderr
 
 
-def test_a_kernel_that_was_wrong_in_the_first_step_alone_is_named(tmp_path: Path) -> None:
+def test_a_kernel_that_was_wrong_in_the_first_step_alone_is_named(project: Path) -> None:
     """The last step is right: the way to the first leads over the states before each."""
-    project = build(tmp_path)
     once = "static int32_t calls; const float wrong = calls++ == 0 ? 0.5f : 0.0f;\n    "
     loop = "for (int32_t i = 0; i < op->elements; i++) {\n        y[i] = x[i] > 0.0f ? x[i] : "
     change(project, ("relu.c", f"{loop}0.0f;", f"{once}{loop}wrong;"))
