@@ -381,6 +381,40 @@ def test_nodes_behind_one_that_cannot_be_trained_are_named_too(tmp_path: Path):
     ]
 
 
+LOOP = helper.make_graph(
+    [helper.make_node("Identity", ["go"], ["on"])],
+    "body",
+    [helper.make_tensor_value_info("i", TensorProto.INT64, [])]
+    + [helper.make_tensor_value_info("go", TensorProto.BOOL, [])]
+    + [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "ab"],
+    [helper.make_tensor_value_info("on", TensorProto.BOOL, [])],
+)
+NONE = {"none": np.zeros(0, np.int64), "two": np.int64(2)}
+
+
+@pytest.mark.parametrize(
+    ("refused", "constants"),
+    [
+        (node("Clip", "x,w", "a"), {"w": np.float32(1)}),
+        (node("STFT", "x,none,,two", "a"), NONE),
+        (node("Loop", ",,x,x", "a", body=LOOP), {}),
+        (node("Einsum", "one", "a", equation="1"), {"one": np.float32(1)}),
+    ],
+    ids=["ValueError", "IndexError", "RuntimeError", "hangs"],
+)
+def test_a_node_that_onnx_itself_stumbles_over_is_named(
+    tmp_path: Path, refused: onnx.NodeProto, constants: dict[str, NDArray[np.generic]]
+):
+    path = write(tmp_path, [refused, node("Relu", "a")], constants, x=(2, 3, 1))
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.name == "w":
+            tensor.data_type = 1_000_000  # which is none
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=f"cannot train 1 node .*'the {refused.op_type}'"):
+        import_onnx(path, 2)
+
+
 NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
 
 
@@ -626,6 +660,8 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path):
         ("link.bin", {}, "only files in the model's own folder"),
         ("none.bin", {}, "is not there"),
         (".", {}, "is not there"),
+        ("a" * 300, {}, "File name too long|is not there"),
+        ("loop", {}, "cannot be read"),
         ("short.bin", {}, "too small for the declared shape"),
         ("short.bin", {"offset": "9"}, "which has 4"),
         ("short.bin", {"offset": "-1"}, "which has 4"),
@@ -640,6 +676,7 @@ def test_weights_elsewhere_are_refused(
     folder.mkdir()
     (tmp_path / "secret.bin").write_bytes(W["w"].tobytes())
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (folder / "loop").symlink_to("loop")
     (folder / "short.bin").write_bytes(b"1234")
     with pytest.raises(ModelError, match=reason):
         import_onnx(external(folder, location, **entries), 2, loss="mse")

@@ -156,17 +156,18 @@ def _contained(location: str, path: Path, name: str) -> Path:
             and ".." not in PureWindowsPath(location).parts
             and (folder / location).resolve().is_relative_to(folder)
         )
+        present = inside and (folder / location).is_file()
     except (OSError, RuntimeError) as error:  # RuntimeError: pathlib's, for a loop of links
-        raise ModelError(f"{path}: {location!r} cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{path}: {location!r} cannot be read: {reason}") from error
     if not inside:
         raise ModelError(
             f"{path}: the weights {name!r} are said to be in {location!r}; poetfw reads only "
             "files in the model's own folder"
         )
-    file = folder / location
-    if not file.is_file():
+    if not present:
         raise ModelError(
             f"{path}: the weights {name!r} should be in {location!r}, which is not there",
             "copy that file beside the model",
         )
-    return file
+    return folder / location

@@ -16,8 +16,12 @@ _UNKNOWABLE = (
     onnx.defs.SchemaError,
     onnx.shape_inference.InferenceError,
     onnx.checker.ValidationError,
+    *(ValueError, LookupError, RuntimeError),  # those of C++, where it does not look itself
 )
 """How ONNX says that it has no such operator, or not for such inputs."""
+
+_ENDLESS = ("Einsum",)
+"""Operators whose shapes ONNX looks for forever if an attribute is malformed."""
 
 
 def bind_stand_ins(node: Node, proto: onnx.NodeProto, values: Values) -> None:
@@ -25,6 +29,8 @@ def bind_stand_ins(node: Node, proto: onnx.NodeProto, values: Values) -> None:
 
     Outputs whose shape ONNX cannot tell, or that are larger than any tensor, stay unbound.
     """
+    if node.kind in _ENDLESS:
+        return
     inputs = [name for name in node.inputs if name]
     constants = {name: values.constant_proto(name) for name in inputs if values.is_constant(name)}
     try:
