@@ -9,39 +9,47 @@ import onnx
 from onnx import TensorProto, helper
 
 from poetfw.errors import ModelError
+from poetfw.importers.onnx.file import ONNX_ERRORS
+from poetfw.importers.onnx.nodes import RULES
 from poetfw.importers.onnx.values import Node, Values
 from poetfw.ir import Role
 
-_UNKNOWABLE = (
-    onnx.defs.SchemaError,
-    onnx.shape_inference.InferenceError,
-    onnx.checker.ValidationError,
-    *(ValueError, LookupError, RuntimeError),  # those of C++, where it does not look itself
-)
-"""How ONNX says that it has no such operator, or not for such inputs."""
+_ALSO = (
+    "Abs Ceil Celu ConvTranspose Cos Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish "
+    "InstanceNormalization LayerNormalization LeakyRelu Log LpPool LRN Max "
+    "MeanVarianceNormalization Min Mish Mul Neg Pad Pow PRelu Reciprocal ReduceMax ReduceMin "
+    "ReduceSum Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Squeeze Sub Sum Tanh "
+    "ThresholdedRelu Transpose Where"
+).split()
+_SHOWN_TO_ONNX = {*RULES, *_ALSO} - {"Split"}
+"""Operators whose inference is safe whatever their attributes say, as long as none has a flaw.
 
-_ENDLESS = ("Einsum",)
-"""Operators whose shapes ONNX looks for forever if an attribute is malformed."""
+Others bring this process down or never end where they are malformed: Einsum, GatherND, Split.
+"""
 
 
 def bind_stand_ins(node: Node, proto: onnx.NodeProto, values: Values) -> None:
     """Bind the float32 outputs of a node to tensors of the shapes that ONNX infers for them.
 
-    Outputs whose shape ONNX cannot tell, or that are larger than any tensor, stay unbound.
+    Outputs stay unbound whose shape ONNX cannot tell, or is not asked for, or that are larger than
+    any tensor.
     """
-    if node.kind in _ENDLESS:
+    if node.kind not in _SHOWN_TO_ONNX or node.flaw is not None:
         return
     inputs = [name for name in node.inputs if name]
+    types = {name: values.type_proto(name) for name in inputs}
+    if any(size.dim_value < 1 for t in types.values() for size in t.tensor_type.shape.dim):
+        return
     constants = {name: values.constant_proto(name) for name in inputs if values.is_constant(name)}
     try:
         outputs = onnx.shape_inference.infer_node_outputs(
             onnx.defs.get_schema(proto.op_type, values.opset, proto.domain),
             proto,
-            {name: values.type_proto(name) for name in inputs},
+            types,
             {n: value for n, value in constants.items() if value.data_type == TensorProto.INT64},
             opset_imports=[helper.make_opsetid("", values.opset)],
         )
-    except _UNKNOWABLE:
+    except ONNX_ERRORS:
         return
     for name, output in outputs.items():
         shape = tuple(dimension.dim_value for dimension in output.tensor_type.shape.dim)
