@@ -442,6 +442,13 @@ def test_sparse_weights_that_onnx_stumbles_over_are_refused(tmp_path: Path):
         import_onnx(path, 2)
 
 
+def test_a_bias_behind_a_product_that_onnx_refuses_as_well_has_nothing_stood_in(tmp_path: Path):
+    nodes = [node("MatMul", "x,half", "a"), node("Add", "a,bias", "b"), node("Relu", "b")]
+    constants = {"half": np.ones((8, 2), np.int32), "bias": floats(2)}
+    with pytest.raises(ModelError, match=r"cannot train 1 node .*'the MatMul'"):
+        import_onnx(write(tmp_path, nodes, constants), 2)
+
+
 NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
 
 

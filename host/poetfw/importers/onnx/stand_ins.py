@@ -31,12 +31,14 @@ Others bring this process down or never end where they are malformed: Einsum, Ga
 def bind_stand_ins(node: Node, proto: onnx.NodeProto, values: Values) -> None:
     """Bind the float32 outputs of a node to tensors of the shapes that ONNX infers for them.
 
-    Outputs stay unbound whose shape ONNX cannot tell, or is not asked for, or that are larger than
-    any tensor.
+    Outputs stay unbound whose shape ONNX cannot tell, or is not asked for, that are larger than any
+    tensor, or that depend on such an output.
     """
+    inputs = [name for name in node.inputs if name]
     if node.kind not in _SHOWN_TO_ONNX or node.flaw is not None:
         return
-    inputs = [name for name in node.inputs if name]
+    if not all(map(values.is_bound, inputs)):
+        return
     types = {name: values.type_proto(name) for name in inputs}
     if any(size.dim_value < 1 for t in types.values() for size in t.tensor_type.shape.dim):
         return
