@@ -15,16 +15,16 @@ from poetfw.importers.onnx.values import Node, Values
 from poetfw.ir import Role
 
 _ALSO = (
-    "Abs Ceil Celu ConvTranspose Cos Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish "
-    "InstanceNormalization LayerNormalization LeakyRelu Log LpPool LRN Max "
-    "MeanVarianceNormalization Min Mish Mul Neg Pad Pow PRelu Reciprocal ReduceMax ReduceMin "
-    "ReduceSum Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Squeeze Sub Sum Tanh "
-    "ThresholdedRelu Transpose Where"
+    "Abs Cast Ceil Celu ConvTranspose Cos DepthToSpace Div Elu Erf Exp Expand Floor Gelu "
+    "GroupNormalization HardSigmoid HardSwish InstanceNormalization LRN LayerNormalization "
+    "LeakyRelu Log LpPool Max MeanVarianceNormalization Min Mish Mul Neg PRelu Pad Pow Reciprocal "
+    "ReduceL2 ReduceMax ReduceMin ReduceProd ReduceSum Resize Round Selu Sigmoid Sign Sin "
+    "Softplus Softsign SpaceToDepth Sqrt Squeeze Sub Sum Tanh ThresholdedRelu Transpose Where"
 ).split()
 _SHOWN_TO_ONNX = {*RULES, *_ALSO} - {"Split"}
-"""Operators whose inference is safe whatever their attributes say, as long as none has a flaw.
+"""Operators whose inference stands malformed nodes as well, integers beyond 32 bits apart.
 
-Others bring this process down or never end where they are malformed: Einsum, GatherND, Split.
+Others never end or bring this process down, such as Einsum, GatherND and Split.
 """
 
 
