@@ -304,13 +304,13 @@ def _turn(scheduler: str) -> int:
     return [*_STARTS_FROM].index(scheduler) + 1 if scheduler in _STARTS_FROM else 0
 
 
-def to_csv(cells: Sequence[Cell]) -> str:
-    """Cells as a table, one a line; what is unknown stays empty."""
+def to_csv(cells: Sequence[Cell]) -> bytes:
+    """Cells as a table in UTF-8, one a line; what is unknown stays empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(cell.to_json() for cell in cells)
-    return text.getvalue()
+    return text.getvalue().encode(errors="backslashreplace")  # file names may be any bytes
 
 
 def energy_lines(cells: Sequence[Cell]) -> tuple[Line, ...]:

@@ -102,9 +102,14 @@ class Grid:
             The warnings of each model that has some.
 
         Raises:
-            PoetfwError: one does not, or is malformed.
+            PoetfwError: one does not, or is malformed, or has a name that no text file can hold.
         """
         check_schedulers(self.schedulers)
+        for name in (*self.boards, *self.models):
+            if name != name.encode(errors="replace").decode():
+                raise ConfigError(
+                    f"{name!r} is not UTF-8, as the file of a sweep's results is", "rename it"
+                )
         for board in self.boards:
             load_board(board)
         models = {

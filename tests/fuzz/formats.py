@@ -281,6 +281,97 @@ def _change_onnx(random: Random, model: onnx.ModelProto) -> None:
                 random.choice(dims).dim_value = random.choice(mutate.INTEGERS)
 
 
+# ONNX, node by node ------------------------------------------------------------------------------
+
+
+def make_nodes(random: Random, place: Place) -> Case:
+    """Nodes of any operator, whose inputs and attributes are as many and of the types it has."""
+    model = _image_network(random)
+    added = min(_changes(random), 4)
+    if added:
+        model.opset_import[0].version = random.choice((13, 17, 18, 21))
+    for number in range(added):
+        _add_node(random, model, f"added {number}")
+    (place.folder / "net.onnx").write_bytes(model.SerializeToString())
+    command = "schedule --board linux --model net.onnx --batch 2 --scheduler checkpoint-all".split()
+    return Case([[*command, *_json(random)]])
+
+
+_OPERATORS = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
+
+
+def _add_node(random: Random, model: onnx.ModelProto, name: str) -> None:
+    graph, version = model.graph, model.opset_import[0].version
+    kind = random.choice(_KINDS if random.random() < 0.5 else _OPERATORS)
+    if not onnx.defs.has(kind, version):
+        return
+    schema = onnx.defs.get_schema(kind, version)
+    at = random.randrange(len(graph.node))
+    values = ["x", *(out for node in graph.node[:at] for out in node.output)]
+    inputs = [random.choice(values)] if schema.min_input else []
+    while len(inputs) < schema.min_input or (
+        len(inputs) < min(schema.max_input, 5) and random.random() < 0.5
+    ):
+        if random.random() < 0.7:
+            constant = _constant(random)
+            constant.name = f"{name} input {len(inputs)}"
+            graph.initializer.append(constant)
+            inputs.append(constant.name)
+        else:
+            inputs.append(random.choice([*values, ""]))
+    outputs = [
+        f"{name} output {i}" for i in range(max(schema.min_output, random.choice((1, 1, 3))))
+    ]
+    node = helper.make_node(kind, inputs, outputs, name)
+    for attribute in schema.attributes.values():
+        if attribute.required or random.random() < 0.4:
+            node.attribute.append(_attribute(random, attribute.name, int(attribute.type.value)))
+    target = random.choice(graph.node[at:])
+    graph.node.insert(at, node)
+    if target.input:
+        target.input[0] = outputs[0]
+
+
+def _constant(random: Random) -> TensorProto:
+    if random.random() < 0.5:
+        shape = [random.randrange(9) for _ in range(random.randrange(5))]
+        return numpy_helper.from_array(np.ones(shape, random.choice((np.float32, np.float16))))
+    return numpy_helper.from_array(np.asarray(_integers(random), np.int64))
+
+
+def _integers(random: Random) -> list[int]:
+    return [_integer(random) for _ in range(random.randrange(5))]
+
+
+def _integer(random: Random) -> int:
+    return random.randrange(-3, 5) if random.random() < 0.7 else random.choice(mutate.INTEGERS)
+
+
+def _attribute(random: Random, name: str, kind: int) -> onnx.AttributeProto:
+    attribute = onnx.AttributeProto(name=name, type=kind)
+    match kind:
+        case onnx.AttributeProto.FLOAT:
+            attribute.f = mutate.real(random)
+        case onnx.AttributeProto.INT:
+            attribute.i = _integer(random)
+        case onnx.AttributeProto.STRING:
+            known = ("VALID", "SAME_UPPER", "linear", "ij,jk->ik", "1")
+            attribute.s = random.choice((*known, mutate.text(random))).encode()
+        case onnx.AttributeProto.TENSOR:
+            attribute.t.CopyFrom(_constant(random))
+        case onnx.AttributeProto.GRAPH:
+            attribute.g.CopyFrom(helper.make_graph([], "body", [], []))
+        case onnx.AttributeProto.FLOATS:
+            attribute.floats.extend(mutate.real(random) for _ in range(random.randrange(4)))
+        case onnx.AttributeProto.INTS:
+            attribute.ints.extend(_integers(random))
+        case onnx.AttributeProto.STRINGS:
+            attribute.strings.extend(
+                mutate.text(random).encode() for _ in range(random.randrange(3))
+            )
+    return attribute
+
+
 # NPZ -------------------------------------------------------------------------------------------
 
 _TYPES = "<f4 >f4 <f8 <f2 |u1 <i8 >i2 |b1 <c8 <U3 |S3 |V4 <M8[s] <f16 |O".split()
@@ -750,6 +841,7 @@ def make_console(random: Random, place: Place) -> Case:
 
 FORMATS: Mapping[str, Maker] = {
     "onnx": make_onnx,
+    "nodes": make_nodes,
     "npz": make_npz,
     "board": make_board,
     "settings": make_settings,

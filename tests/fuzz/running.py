@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,9 @@ from types import FrameType
 
 from fuzz import formats
 from poetfw import pipeline, sweep
-from poetfw.cli import main, output
+from poetfw.boards import Board
+from poetfw.cli import listing, main, output
+from poetfw.models import Model
 
 CPU_LIMIT_S = 10.0
 MEMORY_LIMIT_BYTES = 1 << 30
@@ -64,7 +66,9 @@ class Worker:
         os.environ["MPLCONFIGDIR"] = str(folder / "matplotlib")
         os.environ["HOME"] = str(folder / "home")
         (folder / "home").mkdir()
+        sys.dont_write_bytecode = True  # of what a case imports first, beside its source
         sweep.local_processes = _in_this_process  # type: ignore[assignment]
+        listing.unscheduled_peak_bytes = _remembered(listing.unscheduled_peak_bytes)
         self._draw_pictures = pipeline.draw_pictures
         self._built = folder / "built"
         sys.addaudithook(self._watch)
@@ -175,6 +179,19 @@ def _in_this_process(jobs: int) -> Iterator[Executor]:
 
 def _no_pictures(*arguments: object) -> dict[str, bytes]:
     return {}
+
+
+def _remembered(peak_bytes: Callable[[Model, Board], int]) -> Callable[[Model, Board], int]:
+    """`poetfw models` takes a second, mostly for batches that a case before it had as well."""
+    known: dict[tuple[str, tuple[int, ...]], int] = {}
+
+    def remembered(model: Model, board: Board) -> int:
+        key = (model.name, model.input.shape)
+        if key not in known:
+            known[key] = peak_bytes(model, board)
+        return known[key]
+
+    return remembered
 
 
 def _virtual_bytes() -> int:

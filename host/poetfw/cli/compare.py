@@ -143,7 +143,7 @@ def compare(
             interrupted = True
     settled = settle(cells)
     if csv_file is not None:
-        replace_file(csv_file, to_csv(settled).encode())
+        replace_file(csv_file, to_csv(settled))
     if plot is not None:
         panel = Panel(f"{model} on {board}, batch {batch}", energy_lines(settled))
         picture = draw_panels(

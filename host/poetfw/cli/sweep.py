@@ -173,7 +173,7 @@ def sweep(
             interrupted = True
     cells = finished(grid, results)
     if csv_file is not None:
-        replace_file(csv_file, to_csv(cells).encode())
+        replace_file(csv_file, to_csv(cells))
     if plots is not None:
         for name, picture in draw_plots(cells, plot_format).items():
             replace_file(plots / name, picture)

@@ -233,7 +233,9 @@ def test_unknown_schedulers_are_refused_at_once() -> None:
 
 
 def test_cells_as_csv() -> None:
-    rows = list(csv.DictReader(io.StringIO(to_csv([made("dtr", 0.5, 2.0, 50)]))))
+    cells = [replace(made("dtr", 0.5, 2.0, 50), model="caf\udce9.onnx")]  # in Latin-1
+    rows = list(csv.DictReader(io.StringIO(to_csv(cells).decode())))
+    assert rows[0]["model"] == r"caf\udce9.onnx"
     assert rows[0]["scheduler"] == "dtr"
     assert rows[0]["energy_j"] == "2.0"
     assert rows[0]["bound_j"] == ""

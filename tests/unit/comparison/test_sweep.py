@@ -87,6 +87,7 @@ def test_the_grid_is_a_product_without_doubles() -> None:
     [
         ({"boards": ("rpi4", "nowhere")}, BoardError),
         ({"models": ("mlp", "nothing")}, ModelError),
+        ({"models": ("mlp", "caf\udce9.onnx")}, ConfigError),
         ({"schedulers": ("poet", "magic")}, ConfigError),
     ],
 )

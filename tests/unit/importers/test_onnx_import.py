@@ -381,6 +381,74 @@ def test_nodes_behind_one_that_cannot_be_trained_are_named_too(tmp_path: Path):
     ]
 
 
+LOOP = helper.make_graph(
+    [helper.make_node("Identity", ["go"], ["on"])],
+    "body",
+    [helper.make_tensor_value_info("i", TensorProto.INT64, [])]
+    + [helper.make_tensor_value_info("go", TensorProto.BOOL, [])]
+    + [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "ab"],
+    [helper.make_tensor_value_info("on", TensorProto.BOOL, [])],
+)
+NONE = {"none": np.zeros(0, np.int64), "two": np.int64(2)}
+
+
+@pytest.mark.parametrize(
+    ("refused", "constants"),
+    [
+        (node("Clip", "x,w", "a"), {"w": np.float32(1)}),
+        (node("STFT", "x,none,,two", "a"), NONE),
+        (node("Loop", ",,x,x", "a", body=LOOP), {}),
+    ],
+    ids=["ValueError", "IndexError", "RuntimeError"],
+)
+def test_a_node_that_onnx_itself_stumbles_over_is_named(
+    tmp_path: Path, refused: onnx.NodeProto, constants: dict[str, NDArray[np.generic]]
+):
+    path = write(tmp_path, [refused, node("Relu", "a")], constants, x=(2, 3, 1))
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.name == "w":
+            tensor.data_type = 1_000_000  # which is none
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=f"cannot train 1 node .*'the {refused.op_type}'"):
+        import_onnx(path, 2)
+
+
+@pytest.mark.parametrize(
+    ("refused", "constants"),
+    [
+        (node("LayerNormalization", "x,one", "a", axis=2**40), {"one": np.float32([1])}),
+        (node("GatherND", "x,index", "a"), {"index": np.zeros((2, 3, 8, 8, 4), np.int64)}),
+        (node("Concat", "x,none", "a", axis=2), {"none": np.zeros((2, 3, 0, 8), np.float32)}),
+    ],
+    ids=["a number beyond all", "an operator", "an empty tensor"],
+)
+def test_onnx_is_not_asked_where_its_answer_may_be_the_end_of_the_process(
+    tmp_path: Path, refused: onnx.NodeProto, constants: dict[str, NDArray[np.generic]]
+):
+    """It would know that the shape stays, so that the node behind would be named as well."""
+    behind = node("MaxPool", "a", kernel_shape=[2, 2], dilations=[2, 2])
+    path = write(tmp_path, [refused, behind], constants)
+    with pytest.raises(ModelError, match=f"cannot train 1 node .*'the {refused.op_type}'"):
+        import_onnx(path, 2)
+
+
+def test_sparse_weights_that_onnx_stumbles_over_are_refused(tmp_path: Path):
+    indices = helper.make_tensor("", TensorProto.INT64, [2], [0, 1])
+    weights = helper.make_sparse_tensor(numpy_helper.from_array(np.float32([1, 2])), indices, [3])
+    weights.indices.int64_data.append(2)
+    path = write(tmp_path, [node("Constant", "", "a", sparse_value=weights), node("Relu", "x")], {})
+    with pytest.raises(ModelError, match="not a valid ONNX model"):
+        import_onnx(path, 2)
+
+
+def test_a_bias_behind_a_product_that_onnx_refuses_as_well_has_nothing_stood_in(tmp_path: Path):
+    nodes = [node("MatMul", "x,half", "a"), node("Add", "a,bias", "b"), node("Relu", "b")]
+    constants = {"half": np.ones((8, 2), np.int32), "bias": floats(2)}
+    with pytest.raises(ModelError, match=r"cannot train 1 node .*'the MatMul'"):
+        import_onnx(write(tmp_path, nodes, constants), 2)
+
+
 NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
 
 
@@ -626,6 +694,8 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path):
         ("link.bin", {}, "only files in the model's own folder"),
         ("none.bin", {}, "is not there"),
         (".", {}, "is not there"),
+        ("a" * 300, {}, "File name too long|is not there"),
+        ("loop", {}, "cannot be read|is not there"),
         ("short.bin", {}, "too small for the declared shape"),
         ("short.bin", {"offset": "9"}, "which has 4"),
         ("short.bin", {"offset": "-1"}, "which has 4"),
@@ -640,6 +710,7 @@ def test_weights_elsewhere_are_refused(
     folder.mkdir()
     (tmp_path / "secret.bin").write_bytes(W["w"].tobytes())
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (folder / "loop").symlink_to("loop")
     (folder / "short.bin").write_bytes(b"1234")
     with pytest.raises(ModelError, match=reason):
         import_onnx(external(folder, location, **entries), 2, loss="mse")

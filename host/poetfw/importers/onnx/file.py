@@ -14,6 +14,14 @@ from poetfw.errors import ModelError
 
 LARGEST_FILE_BYTES = 1 << 30
 """A model, its external weights included, may have so many bytes."""
+ONNX_ERRORS = (
+    onnx.checker.ValidationError,
+    onnx.defs.SchemaError,
+    onnx.shape_inference.InferenceError,
+    ValueError,
+    TypeError,
+)
+"""How ONNX says that something is wrong with a model, or that it has no such operator."""
 OPSETS = range(13, 22)
 """The versions of ONNX's operators that are understood."""
 _OWN = ("", "ai.onnx")
@@ -71,7 +79,7 @@ def check_model(model: onnx.ModelProto, path: Path) -> None:
         node.domain = _FOREIGN
     try:
         onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError, TypeError) as error:
+    except ONNX_ERRORS as error:
         reason = " ".join(str(error).split())
         raise ModelError(f"{path}: not a valid ONNX model: {reason:.400}") from error
 
@@ -156,17 +164,18 @@ def _contained(location: str, path: Path, name: str) -> Path:
             and ".." not in PureWindowsPath(location).parts
             and (folder / location).resolve().is_relative_to(folder)
         )
+        present = inside and (folder / location).is_file()
     except (OSError, RuntimeError) as error:  # RuntimeError: pathlib's, for a loop of links
-        raise ModelError(f"{path}: {location!r} cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{path}: {location!r} cannot be read: {reason}") from error
     if not inside:
         raise ModelError(
             f"{path}: the weights {name!r} are said to be in {location!r}; poetfw reads only "
             "files in the model's own folder"
         )
-    file = folder / location
-    if not file.is_file():
+    if not present:
         raise ModelError(
             f"{path}: the weights {name!r} should be in {location!r}, which is not there",
             "copy that file beside the model",
         )
-    return file
+    return folder / location

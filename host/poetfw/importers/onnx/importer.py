@@ -78,17 +78,18 @@ def _translate(
     for node in nodes:
         if values.is_bound(node.output):
             continue  # the rule of a node before it has covered it
-        known = all(values.is_bound(name) for name in node.inputs if name)
         if node.kind not in RULES:
             reason: str | None = "poetfw has no such operator"
         elif node.flaw is not None:
             reason = node.flaw
+        elif all(values.is_bound(name) for name in node.inputs if name):
+            reason = _apply_rule(node, values)
         else:
-            reason = _apply_rule(node, values) if known else None
+            reason = None
         if reason is not None:
             refused.append((node, reason))
             for lost in (node, bias_addition(node, values)):
-                if lost is not None and known:
+                if lost is not None:
                     bind_stand_ins(lost, protos[lost.output], values)
     return refused
 

@@ -9,33 +9,49 @@ import onnx
 from onnx import TensorProto, helper
 
 from poetfw.errors import ModelError
+from poetfw.importers.onnx.file import ONNX_ERRORS
+from poetfw.importers.onnx.nodes import RULES
 from poetfw.importers.onnx.values import Node, Values
 from poetfw.ir import Role
 
-_UNKNOWABLE = (
-    onnx.defs.SchemaError,
-    onnx.shape_inference.InferenceError,
-    onnx.checker.ValidationError,
-)
-"""How ONNX says that it has no such operator, or not for such inputs."""
+_ALSO = (
+    "Abs Cast Ceil Celu ConvTranspose Cos DepthToSpace Div Elu Erf Exp Expand Floor Gelu "
+    "GroupNormalization HardSigmoid HardSwish InstanceNormalization LRN LayerNormalization "
+    "LeakyRelu Log LpPool Max MeanVarianceNormalization Min Mish Mul Neg PRelu Pad Pow Reciprocal "
+    "ReduceL2 ReduceMax ReduceMin ReduceProd ReduceSum Resize Round Selu Sigmoid Sign Sin "
+    "Softplus Softsign SpaceToDepth Sqrt Squeeze Sub Sum Tanh ThresholdedRelu Transpose Where"
+).split()
+_SHOWN_TO_ONNX = {*RULES, *_ALSO} - {"Split"}
+"""Operators whose inference stands malformed nodes as well, integers beyond 32 bits apart.
+
+Others never end or bring this process down, such as Einsum, GatherND and Split.
+"""
 
 
 def bind_stand_ins(node: Node, proto: onnx.NodeProto, values: Values) -> None:
     """Bind the float32 outputs of a node to tensors of the shapes that ONNX infers for them.
 
-    Outputs whose shape ONNX cannot tell, or that are larger than any tensor, stay unbound.
+    Outputs stay unbound whose shape ONNX cannot tell, or is not asked for, that are larger than any
+    tensor, or that depend on such an output.
     """
     inputs = [name for name in node.inputs if name]
+    if node.kind not in _SHOWN_TO_ONNX or node.flaw is not None:
+        return
+    if not all(map(values.is_bound, inputs)):
+        return
+    types = {name: values.type_proto(name) for name in inputs}
+    if any(size.dim_value < 1 for t in types.values() for size in t.tensor_type.shape.dim):
+        return
     constants = {name: values.constant_proto(name) for name in inputs if values.is_constant(name)}
     try:
         outputs = onnx.shape_inference.infer_node_outputs(
             onnx.defs.get_schema(proto.op_type, values.opset, proto.domain),
             proto,
-            {name: values.type_proto(name) for name in inputs},
+            types,
             {n: value for n, value in constants.items() if value.data_type == TensorProto.INT64},
             opset_imports=[helper.make_opsetid("", values.opset)],
         )
-    except _UNKNOWABLE:
+    except ONNX_ERRORS:
         return
     for name, output in outputs.items():
         shape = tuple(dimension.dim_value for dimension in output.tensor_type.shape.dim)
