@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way on the MKR1000: 32 KB of RAM, no FPU, an SD card behind its real driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from system.commands import needs_twin, succeed
+
+pytestmark = [pytest.mark.emulator, pytest.mark.slow, needs_twin]
+
+BOARD_RAM_BYTES = 32_768
+STEPS = ("--steps", "5")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mkr1000")
+
+
+@pytest.fixture(scope="module")
+def build(folder: Path) -> Any:
+    return succeed("build", "--board", "mkr1000", cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path, build: Any) -> Any:
+    return succeed("run", "--board", "mkr1000", *STEPS, "--verify", cwd=folder)
+
+
+def test_a_model_trains_that_does_not_fit_without_a_schedule(build: Any, run: Any) -> None:
+    assert build["checkpoint_all_peak_bytes"] > 1.8 * BOARD_RAM_BYTES
+    assert build["ram_bytes"] <= BOARD_RAM_BYTES
+    assert build["schedule"]["recomputes"] + build["schedule"]["page_ins"] > 0
+    assert (run["emulator"], run["emulated"]) == ("qemu", True)
+    assert run["high_water_bytes"] == build["peak_bytes"] <= build["budget_bytes"]
+    assert run["instructions"] > 0
+
+
+def test_it_trains_as_its_references_do(build: Any, run: Any) -> None:
+    """Pages go through the card's driver; the reference has another machine, and no card."""
+    assert run["storage_bytes_written"] > 0
+    assert run["verify"]["ok"]
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+    assert run["verify"]["max_rel_error_loss"] <= 1e-5
+
+
+def test_all_boards_lose_alike(folder: Path, build: Any, run: Any) -> None:
+    same = ("--batch", str(build["batch"]), "--momentum", "0", "--scheduler", "checkpoint-all")
+    for board in ("linux", "nrf52840"):
+        succeed("build", "--board", board, *same, cwd=folder)
+        other = succeed("run", "--board", board, *STEPS, cwd=folder)
+        assert run["loss"] == pytest.approx(other["loss"], rel=1e-5), board
