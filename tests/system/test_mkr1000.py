@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from system.commands import needs_twin, succeed
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow, needs_twin]
 
-BOARD_RAM_BYTES = 32_768
+BOARD_RAM_BYTES, STACK_BYTES = 32_768, 2_048
 STEPS = ("--steps", "5")
 
 
@@ -38,6 +39,19 @@ def test_a_model_trains_that_does_not_fit_without_a_schedule(build: Any, run: An
     assert (run["emulator"], run["emulated"]) == ("qemu", True)
     assert run["high_water_bytes"] == build["peak_bytes"] <= build["budget_bytes"]
     assert run["instructions"] > 0
+
+
+def test_what_is_not_the_arena_takes_3_kb(build: Any, run: Any) -> None:
+    """Static data, the whole stack, and the page buffer, which lies in the arena."""
+    page_buffer = 512
+    assert build["ram_bytes"] - build["arena_bytes"] + page_buffer <= 3 * 1024
+    assert run["stack_high_water_bytes"] <= STACK_BYTES / 2
+
+
+def test_no_double_was_linked(folder: Path, build: Any) -> None:
+    elf = (folder / build["elf"]).read_bytes()
+    assert b"__aeabi_fadd" in elf
+    assert not re.findall(rb"__aeabi_(?:c?d\w+|\w+2d)\b", elf)
 
 
 def test_it_trains_as_its_references_do(build: Any, run: Any) -> None:
