@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from poetfw.devices.platformio import _environment
 from system.commands import needs_twin, succeed
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow, needs_twin]
@@ -68,3 +73,59 @@ def test_all_boards_lose_alike(folder: Path, build: Any, run: Any) -> None:
         succeed("build", "--board", board, *same, cwd=folder)
         other = succeed("run", "--board", board, *STEPS, cwd=folder)
         assert run["loss"] == pytest.approx(other["loss"], rel=1e-5), board
+
+
+PORTS = """
+import serial
+import serial.tools.list_ports
+from serial.tools.list_ports_common import ListPortInfo
+
+said = open({log!r}, "a", buffering=1)
+names = ["/dev/ttySketch"]
+
+
+class Serial:
+    def __init__(self, port=None, baudrate=9600, **others):
+        said.write(f"opened {{port}} at {{baudrate}}\\n")
+        if baudrate == 1200:
+            names[:] = ["/dev/ttyBootloader"]
+
+    def setDTR(self, level): pass
+    def close(self): pass
+
+
+serial.Serial = Serial
+serial.tools.list_ports.comports = lambda *ignored: [ListPortInfo(name) for name in names]
+"""
+
+
+def test_upload_makes_a_sketch_the_bootloader_and_spares_it(
+    folder: Path, tmp_path: Path, build: Any
+) -> None:
+    log = tmp_path / "log"
+    (tmp_path / "sitecustomize.py").write_text(PORTS.format(log=str(log)))
+    bossac = tmp_path / "bossac"
+    bossac.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    bossac.chmod(0o755)
+    project = folder / build["out_dir"]
+    environment = {
+        **os.environ,
+        **_environment(project.resolve() / ".pio/core"),
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+    }
+    command = (sys.executable, "-m", "platformio", "run", "-d", ".", "-e", "mkr1000-system")
+    upload = ("-t", "upload", "--upload-port", "/dev/ttySketch")
+    subprocess.run([*command, *upload], cwd=project, env=environment, check=True, timeout=300)
+    touched, *opened, program = log.read_text().splitlines()
+    assert touched == "opened /dev/ttySketch at 1200"
+    assert opened == ["opened /dev/ttyBootloader at 9600"]
+    assert program == (
+        "--port=/dev/ttyBootloader --usb-port --offset=0x2000 --write --verify --reset "
+        ".pio/build/mkr1000-system/firmware.bin"
+    )
+    image = project / ".pio/build/mkr1000-system/firmware.bin"
+    stack, reset = struct.unpack("<2I", image.read_bytes()[:8])
+    assert stack == 0x20000000 + STACK_BYTES
+    assert 0x2000 < reset < 0x2000 + image.stat().st_size
+    assert reset % 2 == 1

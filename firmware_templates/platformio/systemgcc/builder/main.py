@@ -76,8 +76,8 @@ if board.get("upload.protocol", "") == "sam-ba":
         env.Replace(UPLOAD_PORT=env.WaitForNewSerialPort(before))
 
     # Without --erase it erases the rows that it writes.
-    program = 'bossac --port="$UPLOAD_PORT" --usb-port --write --verify --reset $SOURCE'
-    program += " --offset=" + board.get("upload.offset_address")
+    options = f"--usb-port --offset={board.get('upload.offset_address')} --write --verify --reset"
+    program = f'bossac --port="$UPLOAD_PORT" {options} $SOURCE'
     env.AddPlatformTarget(
         "upload",
         outputs[1],
