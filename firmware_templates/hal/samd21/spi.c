@@ -71,8 +71,7 @@ static uint32_t exchange(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
                 rx[received] = byte;
             }
             received++;
-            polls = 0u;
-        } else if (polls++ == 2u * POET_POLLS_PER_BYTE) { /* the byte before may be under way, too */
+        } else if (polls++ == 2u * POET_POLLS_PER_BYTE) { /* since two bytes were under way */
             (void)poet_sercom_disable(BUS);
             break;
         }

@@ -78,7 +78,7 @@ class Chip:
         on_read: called after each read of a register, with its name.
         polls: how often it must be asked before it shows what it waits for, by the name of that:
             crystal, dfll, lock, generator, swrst, SERCOM1, SERCOM5 (their synchronisation), SPI,
-            USART (a byte).
+            USART (a byte), DRE (room for the next byte on SPI).
         writes: every register written, with its value, in order.
         misuse: what the data sheet forbids, or leaves undefined.
         console: what the transmitter sent.
@@ -319,9 +319,9 @@ class Chip:
     def _flags(self, block: str) -> int:
         if block == USART:
             return DRE if self._comes("USART") else 0
-        if len(self._received) == 0:
-            return DRE
-        return DRE * (len(self._received) < 2) | RXC * self._comes("SPI")
+        come = bool(self._received) and self._comes("SPI")
+        moved_on = self._comes("DRE") and (come or len(self._received) < 2)
+        return DRE * moved_on | RXC * come
 
     def _exchange(self, block: str, value: int) -> None:
         self._require(value < 256, "more than a byte is sent")
@@ -333,7 +333,11 @@ class Chip:
             return
         for pin in (MOSI_PIN, CLOCK_PIN, MISO_PIN):
             self._require(self._is_given(pin, FUNCTION_C), f"pin {pin} is not the bus's")
+        self._require(MISO_PIN in self._high, "an open line is pulled down")
+        ready = "DRE" in self._ready or "DRE" not in self.pending
+        self._require(ready, "a byte is sent while one waits")
         self._require(len(self._received) < 2, "more bytes are under way than have room")
+        self._begin("DRE")
         self._received.append(self.card.exchange(value))
         self._begin("SPI")
 

@@ -244,6 +244,36 @@ def test_a_bus_that_does_not_start_stays_off(impatient: Path, what: str) -> None
     assert board.chip.values(f"{SPI}.BAUD") == []
 
 
+def test_a_bus_that_cannot_be_switched_on_stays_off(impatient: Path) -> None:
+    board = Board(impatient, Chip())
+    assert board.start() == 0
+
+    def hang(name: str) -> None:
+        if name == f"{SPI}.CTRLA" and board.chip.value(f"{SPI}.CTRLB"):
+            board.chip.polls[SPI] = OUT_OF_REACH
+
+    board.chip.on_read = hang
+    board.call("poet_hal_spi_init")
+    assert board.chip.values(f"{SPI}.CTRLA")[-2:] == [0x30000E, 0x30000C]
+    assert board.call("poet_hal_spi_ok") == 0
+
+
+def test_what_came_before_a_bus_hangs_is_kept(impatient: Path) -> None:
+    board = Board(impatient, Chip())
+    board.start_bus()
+    answers = iter((1, 2))
+
+    def exchange(byte: int) -> int:
+        board.chip.polls["SPI"] = OUT_OF_REACH if byte == 4 else 0
+        return next(answers, 0)
+
+    board.chip.polls["DRE"] = 2  # each byte comes before the next is sent
+    board.chip.card.exchange = exchange  # type: ignore[method-assign]
+    ram = ctypes.create_string_buffer(b"\x11" * 5)
+    board.call("poet_hal_spi_transfer", bytes((3, 3, 4, 4)), ram, 4)
+    assert ram.raw[:5] == b"\1\2\xff\xff\x11"
+
+
 def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
     board = Board(impatient, Chip())
     board.start_bus()
