@@ -75,7 +75,7 @@ class Chip:
     Attributes:
         card: what hangs on its SPI pins.
         registers: values by name; what is not there is 0.
-        on_read: called after each read of a register, with its name.
+        on_read: called before each read of a register, with its name.
         polls: how often it must be asked before it shows what it waits for, by the name of that:
             crystal, dfll, lock, generator, swrst, SERCOM1, SERCOM5 (their synchronisation), SPI,
             USART (a byte), DRE (room for the next byte on SPI).
@@ -132,9 +132,8 @@ class Chip:
         """The core reads a register, or its lowest byte."""
         name = self._name(address)
         self._require(size in (1, REGISTERS.get(name, (0, size))[1]), f"{name} is read in halves")
-        value = self._read(name) & ((1 << 8 * size) - 1)
         self.on_read(name)
-        return value
+        return self._read(name) & ((1 << 8 * size) - 1)
 
     def _read(self, name: str) -> int:
         block, _, register = name.partition(".")

@@ -35,7 +35,8 @@ from emulator.firmware_tools import (
 )
 
 CORE = Path(__file__).parent / "chip"
-CRYSTAL, GENERATOR, DFLL, LOCK, BUS = -48, -49, -50, -51, -25
+CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
+NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
 POLLS, POLLS_PER_BYTE, POLLS_OF_CRYSTAL = 200, 40, 500
 STEPS = 1
 
@@ -288,6 +289,20 @@ def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
     board.chip.polls.clear()
     board.call("poet_hal_spi_init")
     assert board.call("poet_hal_spi_ok") == 1
+
+
+@pytest.mark.parametrize(
+    ("faults", "status"),
+    [
+        (Faults(absent=True), NO_CARD),
+        (Faults(csd=b"\xff" * 16), SIZE),
+        (Faults(tokens={0: 0x01}), READ),
+        (Faults(data_responses={0: 0xED}), WRITE),
+    ],
+)
+def test_a_card_that_fails_is_reported(library: Path, faults: Faults, status: int) -> None:
+    lines = Board(library, Chip(card=Card(faults=faults))).run()
+    assert lines[-1].startswith(f"@error status={status} at=")
 
 
 def test_the_slowest_byte_is_waited_for(library: Path) -> None:
