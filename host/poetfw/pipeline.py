@@ -84,6 +84,7 @@ def plan_build(
     progress("reading board, model and data")
     board = load_board(settings.board)
     board.require_firmware()
+    settings = settings.on(board)
     for twin in board.twins:
         emulator_of(twin.machine)
         emulator_of(twin.reference)

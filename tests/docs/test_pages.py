@@ -45,6 +45,8 @@ NOT_RUN = {
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
     "pio run -e nrf52840 -t upload": "it needs a board and PlatformIO's registry",
     "pio run -e nrf52840-system -t upload": "it needs a board; typed below without one",
+    "pio run -e mkr1000-system -t upload": "it needs a board; tests/system uploads without one",
+    "pio run -e mkr1000 -t upload": "it needs a board and PlatformIO's registry",
     "pio run -e nrf52840-system -t erase": "it needs a board; typed below without one",
 }
 """Commands that no test can type, and why."""

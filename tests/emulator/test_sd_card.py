@@ -11,7 +11,7 @@ import pytest
 
 from emulator.firmware_tools import (
     BLOCK,
-    CORTEX_M4F,
+    CORTEX_M0PLUS,
     PARTITION_BLOCK,
     SAMPLE,
     TEMPLATES,
@@ -32,39 +32,48 @@ from poetfw.firmware import IMAGE
 pytestmark = [pytest.mark.emulator, needs_qemu]
 
 SD = Path(__file__).parent / "sd"
+MACHINE = "lm3s6965"
+RAM_BYTES, FLASH_BYTES = 32768, 262144
 
 
-def _compile(out: Path, sources: list[Path], *flags: str) -> Path:
-    """For lm3s6965evb, whose SD card hangs on the SPI bus."""
+def _build(folder: Path, last_block: int, *flags: str) -> Path:
+    """A program that does nothing but use the card."""
     script = linker_script(
-        "nrf52840", out.with_suffix(".ld"), ram_bytes=65536, flash_bytes=262144, stack_bytes=2048
+        MACHINE, folder / "sd.ld", ram_bytes=RAM_BYTES, flash_bytes=FLASH_BYTES, stack_bytes=2048
     )
-    folders = ("hal", "hal/cortex_m", "hal/mps2", "runtime", "storage")
+    folders = [TEMPLATES / "hal/cortex_m", TEMPLATES / "hal" / MACHINE]
+    runtime = ("console.c", "high_water.c", "poet_memory.c")
     return compile_c(
-        out,
-        [SD / "board.c", TEMPLATES / "hal/cortex_m/startup.c", *sources],
-        [SAMPLE / "src/generated", *(TEMPLATES / folder for folder in folders)],
-        *CORTEX_M4F,
+        folder / "sd.elf",
+        [
+            SD / "main.c",
+            TEMPLATES / "storage/sd.c",
+            SAMPLE / "src/generated/plan.c",
+            *(TEMPLATES / "runtime" / name for name in runtime),
+            *(file for folder in folders for file in sorted(folder.glob("*.c"))),
+        ],
+        [
+            SAMPLE / "src/generated",
+            *folders,
+            *(TEMPLATES / d for d in ("hal", "runtime", "storage")),
+        ],
+        *CORTEX_M0PLUS,
         *("-ffreestanding", "-nostdlib", "-Wl,--gc-sections", f"-T{script}"),
-        *flags,
-        "-lgcc",
+        *(f"-DPOET_RAM_BYTES={RAM_BYTES}u", f"-DPOET_FLASH_BYTES={FLASH_BYTES}u"),
+        *(f"-DLAST_BLOCK={last_block}u", *flags, "-lgcc"),
         compiler="arm-none-eabi-gcc",
     )
 
 
-def _build(folder: Path, last_block: int) -> Path:
-    runtime = [TEMPLATES / "runtime" / name for name in ("console.c", "poet_memory.c")]
-    sources = [SD / "main.c", TEMPLATES / "storage/sd.c", *runtime]
-    return _compile(folder / "sd.elf", sources, f"-DLAST_BLOCK={last_block}u")
-
-
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample project, with block storage as on the nRF52840."""
-    folders = (TEMPLATES / "storage", TEMPLATES / "runtime", SAMPLE / "src/generated")
-    sources = [file for folder in folders for file in sorted(folder.glob("*.c"))]
-    folder = tmp_path_factory.mktemp("sample")
-    return _compile(folder / "sample.elf", [*sources, TEMPLATES / "hal/nrf52840/storage.c"])
+    """The sample project on the machine with a card."""
+    return _sample(tmp_path_factory.mktemp("sample") / "sample.elf")
+
+
+def _sample(out: Path, *flags: str, stack_bytes: int = 2048) -> Path:
+    sizes = {"ram_bytes": RAM_BYTES, "flash_bytes": FLASH_BYTES, "stack_bytes": stack_bytes}
+    return compile_sample(out, MACHINE, *flags, machine=CORTEX_M0PLUS, **sizes)
 
 
 def _pattern(block: int, count: int) -> bytes:
@@ -73,7 +82,7 @@ def _pattern(block: int, count: int) -> bytes:
 
 
 def _run(elf: Path, *arguments: str) -> tuple[int, list[str]]:
-    command = qemu("lm3s6965evb", elf, "-cpu", "cortex-m4", *arguments)
+    command = qemu("lm3s6965evb", elf, "-cpu", "cortex-m0", "-icount", "shift=0", *arguments)
     return run_program(command, elf.parent)
 
 
@@ -104,7 +113,7 @@ def test_a_storage_image_becomes_a_card(tmp_path: Path) -> None:
     machine = Machine(
         emulator="qemu-system-arm",
         machine="lm3s6965evb",
-        cpu="cortex-m4",
+        cpu="cortex-m0",
         options=("semihosting", "sd-card"),
         hal="none",
         platformio_env=None,
@@ -125,6 +134,37 @@ def test_a_storage_image_becomes_a_card(tmp_path: Path) -> None:
 def test_no_card_is_an_error_and_not_a_hang(tmp_path: Path) -> None:
     code, lines = _run(_build(tmp_path, 131071))
     assert (code, lines) == (1, ["@sd failed step=open status=-16"])
+
+
+@pytest.mark.parametrize(
+    ("defect", "address"),
+    [
+        ("SAMPLE_OVERRUN", "20008000"),
+        ("SAMPLE_STACK_FULL", "20000000"),
+        pytest.param("SAMPLE_OVERFLOW", "00000000", marks=pytest.mark.slow),
+    ],
+)
+def test_what_leaves_the_boards_ram_is_a_fault(tmp_path: Path, defect: str, address: str) -> None:
+    """Above it the machine has RAM; below the stack nothing, where what is written is lost."""
+    card = _card(tmp_path, sample_image(steps=1))
+    elf = _sample(tmp_path / "broken.elf", f"-D{defect}")
+    code, lines = _run(elf, "-drive", f"if=sd,format=raw,file={card}")
+    assert (code, lines[-1]) == (99, f"@fault cfsr=00000000 address={address} pc=00000000")
+
+
+@pytest.mark.parametrize(
+    "instructions", [2_000_000, pytest.param(3_000_000_000, marks=pytest.mark.slow)]
+)
+def test_ticks_are_instructions(tmp_path: Path, instructions: int) -> None:
+    """Also where the timer has begun anew, after 2^24 * 80 of them."""
+    elf = _build(tmp_path, 131071, f"-DCOUNTED={instructions}u")
+    assert _run(elf) == (0, ["@sd ok"])
+
+
+def test_the_last_byte_of_the_boards_ram_is_its_own(tmp_path: Path) -> None:
+    card = _card(tmp_path, sample_image(steps=1))
+    elf = _sample(tmp_path / "full.elf", "-DSAMPLE_LAST_BYTES")
+    assert _run(elf, "-drive", f"if=sd,format=raw,file={card}")[0] == 0
 
 
 def _card(folder: Path, content: bytes | bytearray) -> Path:

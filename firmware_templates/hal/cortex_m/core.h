@@ -17,6 +17,27 @@ static inline void poet_write(uint32_t address, uint32_t value)
     REGISTER(address) = value;
 }
 
+/* The same for registers of one and of two bytes. */
+static inline uint8_t poet_read8(uint32_t address)
+{
+    return *(volatile uint8_t *)(uintptr_t)address;
+}
+
+static inline void poet_write8(uint32_t address, uint8_t value)
+{
+    *(volatile uint8_t *)(uintptr_t)address = value;
+}
+
+static inline uint16_t poet_read16(uint32_t address)
+{
+    return *(volatile uint16_t *)(uintptr_t)address;
+}
+
+static inline void poet_write16(uint32_t address, uint16_t value)
+{
+    *(volatile uint16_t *)(uintptr_t)address = value;
+}
+
 /* RAM as a DMA controller is told of it. */
 static inline uint32_t poet_dma_address(const void *ram)
 {

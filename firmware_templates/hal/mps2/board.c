@@ -24,8 +24,6 @@
 #define UART_BAUDDIV REGISTER(0x40004010u)
 #define UART_BAUDDIV_MINIMUM 16u
 
-#define ADP_STOPPED_APPLICATION_EXIT 0x20026u
-
 const char poet_hal_tick_unit[] = "instructions";
 
 static struct {
@@ -76,8 +74,5 @@ const char *poet_hal_reset_cause(void)
 
 _Noreturn void poet_hal_exit(int code)
 {
-    const uint32_t arguments[2] = {ADP_STOPPED_APPLICATION_EXIT, (uint32_t)code};
-    for (;;) {
-        (void)poet_semihosting(POET_SYS_EXIT_EXTENDED, arguments);
-    }
+    poet_semihosting_exit(code);
 }

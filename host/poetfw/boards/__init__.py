@@ -8,6 +8,7 @@ from poetfw.boards.board import (
     FirmwareSupport,
     Machine,
     Power,
+    TrainingDefaults,
     Twin,
 )
 from poetfw.boards.loader import list_boards, load_board
@@ -21,6 +22,7 @@ __all__ = [
     "Machine",
     "Power",
     "Toolchain",
+    "TrainingDefaults",
     "Twin",
     "list_boards",
     "load_board",

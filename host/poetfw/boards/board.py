@@ -83,6 +83,19 @@ class FirmwareSupport:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingDefaults:
+    """What a build for a board trains with unless it is told otherwise; None for no opinion.
+
+    Attributes:
+        batch: samples in a batch.
+        momentum: the optimizer's.
+    """
+
+    batch: int | None = None
+    momentum: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """What runs firmware in a board's place.
 
@@ -140,6 +153,7 @@ class Board:
         power: what it draws.
         storage: what tensors are paged to, or None.
         twins: the machines on which its firmware is tested, the one to take first.
+        training: what builds for it train with unless they are told otherwise.
         sources: where each figure comes from, by its key path, such as `power.active_w`.
         path: the file it was read from.
     """
@@ -159,6 +173,7 @@ class Board:
     storage: BoardStorage | None
     twins: tuple[Twin, ...]
     path: Path
+    training: TrainingDefaults = TrainingDefaults()
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

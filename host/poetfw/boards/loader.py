@@ -18,6 +18,7 @@ from poetfw.boards.board import (
     FirmwareSupport,
     Machine,
     Power,
+    TrainingDefaults,
     Twin,
 )
 from poetfw.boards.toolchain import Toolchain, make_toolchain
@@ -121,6 +122,11 @@ class _Firmware(_Table):
     dcdc_inductor: bool = False
 
 
+class _Training(_Table):
+    batch: Annotated[int, Field(ge=1)] | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
+
+
 class _Toolchain(_Table):
     compiler: str
     core: str | None = None
@@ -178,6 +184,7 @@ class _BoardFile(_Table):
     power: _Power
     firmware: _Firmware | None = None
     toolchain: _Toolchain | None = None
+    training: _Training = _Training()
     storage: _Storage | None = None
     twin: list[_Twin] = []
 
@@ -297,6 +304,7 @@ def _board(file: _BoardFile, path: Path) -> Board:
         storage=None if file.storage is None else _storage(file.storage),
         twins=() if file.firmware is None else _twins(file.twin, file.firmware.hal),
         path=path,
+        training=TrainingDefaults(**dict(file.training)),
         sources=dict(_sources(file, "")),
     )
 

@@ -28,7 +28,7 @@ from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.limits import Deadline
 from poetfw.pipeline import compile_build, plan_build, write_build
-from poetfw.planning import BuildSettings
+from poetfw.planning import DEFAULT_BATCH, BuildSettings
 from poetfw.report import BuildReport
 from poetfw.training import LOSSES
 
@@ -54,9 +54,7 @@ from poetfw.training import LOSSES
 @option(
     "--batch",
     type=click.IntRange(1),
-    default=BuildSettings.batch,
-    show_default=True,
-    help="Samples in a batch.",
+    help=f"Samples in a batch.  [default: the board's, or {DEFAULT_BATCH}]",
 )
 @option(
     "--ram",
@@ -75,7 +73,7 @@ from poetfw.training import LOSSES
 @scheduler_option
 @option("--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]")
 @option("--learning-rate", type=float, help="Step size.  [default: the model's]")
-@option("--momentum", type=float, help="Momentum, in [0, 1).  [default: the model's]")
+@option("--momentum", type=float, help="Momentum, in [0, 1).  [default: the board's or model's]")
 @option("--weight-decay", type=float, help="L2 penalty.  [default: the model's]")
 @option(
     "--clip-norm",

@@ -103,7 +103,7 @@ class _Transcript:
             DeviceError: it is not the one that must come next.
         """
         self._last = event
-        if self._end is not None:
+        if self._end is not None and event.word != "fault":
             return
         if event.word in ("done", "error", "fault"):
             self._end = event

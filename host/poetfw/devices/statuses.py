@@ -30,4 +30,8 @@ STATUSES: Mapping[str, str] = {
     "-32": "the crystal oscillator does not start",
     "-33": "the setting of the reset pin cannot be written",
     "-34": "the chip does not reset itself when told to",
+    "-48": "the 32 kHz crystal does not start",
+    "-49": "a clock generator does not take its setting",
+    "-50": "the 48 MHz clock does not become ready",
+    "-51": "the 48 MHz clock does not lock to the crystal",
 }

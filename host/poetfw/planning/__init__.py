@@ -19,9 +19,10 @@ from poetfw.planning.plans import (
     unscheduled_peak_bytes,
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
-from poetfw.planning.settings import BuildSettings
+from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 
 __all__ = [
+    "DEFAULT_BATCH",
     "Build",
     "BuildSettings",
     "Plan",

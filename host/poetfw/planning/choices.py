@@ -12,7 +12,7 @@ from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, build_model
 from poetfw.ops import kinds_without_kernel
-from poetfw.planning.settings import BuildSettings
+from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 from poetfw.training import Program, Sgd, make_program, matching_parameters
 
 DEFAULT_LOSS = "softmax_cross_entropy"
@@ -27,13 +27,14 @@ def load_model(settings: BuildSettings) -> Model:
     Raises:
         ModelError: there is no such model, or poetfw cannot train it.
     """
-    if settings.batch < 1:
-        raise ConfigError(f"the batch is {settings.batch}: it must be 1 or more")
+    batch = DEFAULT_BATCH if settings.batch is None else settings.batch
+    if batch < 1:
+        raise ConfigError(f"the batch is {batch}: it must be 1 or more")
     if settings.model.endswith(".onnx"):
         from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
 
-        return import_onnx(Path(settings.model), settings.batch, settings.loss or DEFAULT_LOSS)
-    model = build_model(settings.model, settings.batch, settings.seed)
+        return import_onnx(Path(settings.model), batch, settings.loss or DEFAULT_LOSS)
+    model = build_model(settings.model, batch, settings.seed)
     return model if settings.loss is None else replace(model, loss=settings.loss)
 
 

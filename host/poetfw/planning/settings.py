@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from poetfw.boards import Board
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
 from poetfw.models import DEFAULT_MODEL
+
+DEFAULT_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class BuildSettings:
         board: a board's name, or the path of a board's TOML file.
         model: a built-in model's name, or the path of an ONNX file.
         data: a built-in data set's name, or the path of an NPZ file.
-        batch: samples in a batch.
+        batch: samples in a batch; where the board has no default, `DEFAULT_BATCH`.
         ram_bytes: budget of the arena; None for all that the board leaves.
         deadline_s: upper bound on one training step, in seconds.
         scheduler: how to schedule, one of `poetfw.schedule.SCHEDULERS`.
@@ -32,7 +35,7 @@ class BuildSettings:
     board: str
     model: str = DEFAULT_MODEL
     data: str = "digits"
-    batch: int = 32
+    batch: int | None = None
     ram_bytes: int | None = None
     deadline_s: float | None = None
     scheduler: str = "poet"
@@ -45,3 +48,12 @@ class BuildSettings:
     seed: int = 0
     work_limit: float = WORK_LIMIT
     time_limit_s: float = TIME_LIMIT_S
+
+    def on(self, board: Board) -> BuildSettings:
+        """The settings, with the board's defaults where nothing is set."""
+        defaults = board.training
+        return replace(
+            self,
+            batch=defaults.batch if self.batch is None else self.batch,
+            momentum=defaults.momentum if self.momentum is None else self.momentum,
+        )

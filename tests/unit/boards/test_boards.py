@@ -7,6 +7,7 @@ import pytest
 
 from poetfw.boards import Board, Machine, list_boards, load_board
 from poetfw.errors import BoardError
+from poetfw.planning import BuildSettings
 from poetfw.resources import boards_dir
 
 NRF52840 = boards_dir() / "nrf52840.toml"
@@ -78,12 +79,11 @@ def test_boards_have_the_figures_of_poets_chip_table(
 
 def test_a_board_without_a_firmware_table_can_only_be_scheduled_for():
     assert [board.name for board in list_boards() if board.firmware is None] == [
-        "mkr1000",
         "rpi4",
         "tx2",
     ]
-    board = load_board("mkr1000")
-    message = "board 'mkr1000' has no firmware support yet; `poetfw schedule` works"
+    board = load_board("tx2")
+    message = "board 'tx2' has no firmware support yet; `poetfw schedule` works"
     for use in (board.require_firmware, lambda: board.hal, lambda: board.platformio_env):
         with pytest.raises(BoardError, match=f"^{re.escape(message)}$") as caught:
             use()
@@ -417,3 +417,21 @@ def test_no_board_is_as_long_as_that(tmp_path: Path):
 def test_a_folder_is_refused(tmp_path: Path):
     with pytest.raises(BoardError, match="there is no such file"):
         load_board(tmp_path)
+
+
+def test_a_board_says_what_builds_for_it_train_with(tmp_path: Path):
+    board = load_board("mkr1000")
+    assert (board.training.batch, board.training.momentum) == (4, 0.0)
+    chosen = BuildSettings("mkr1000").on(board)
+    assert (chosen.batch, chosen.momentum) == (4, 0.0)
+    told = BuildSettings("mkr1000", batch=2, momentum=0.5)
+    assert told.on(board) == told
+    assert BuildSettings("linux").on(load_board("linux")) == BuildSettings("linux")
+
+
+@pytest.mark.parametrize("line", ["batch = 0", "batch = 1.5", "momentum = 1.0", "momentum = -0.1"])
+def test_what_nobody_can_train_with_is_refused(tmp_path: Path, line: str):
+    path = tmp_path / "bad.toml"
+    path.write_text(NRF52840.read_text().replace("[toolchain]", f"[training]\n{line}\n[toolchain]"))
+    with pytest.raises(BoardError, match="training." + line.split()[0]):
+        load_board(path)

@@ -27,3 +27,13 @@ def test_a_firmware_that_takes_too_long(script: str, tmp_path: Path) -> None:
     error = hang(script, tmp_path, timeout_s=0.2)
     assert error.message.startswith("the firmware hangs: it did not end within 0.2 s; the last it")
     assert error.try_next[0] == "raise --timeout if the run is just long"
+
+
+def test_a_fault_after_the_report_is_a_fault(tmp_path: Path) -> None:
+    """As a twin that has no memory protection finds at its end."""
+    done = "@done ticks=1 tick_unit=ns high_water=1 stack_high_water=1 read=0 written=0"
+    fault = "@fault cfsr=00000000 address=20008000 pc=00000000"
+    script = f"echo '@step 1 loss=00000000 ticks=1'; echo '{done}'; echo '{fault}'; exit 99"
+    assert hang(script, tmp_path, timeout_s=30.0).message == (
+        "the processor faulted: cfsr=00000000 address=20008000 pc=00000000 (exit code 99)"
+    )

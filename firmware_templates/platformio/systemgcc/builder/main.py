@@ -4,6 +4,7 @@
 The section `toolchain` of platformio.ini says which compiler, and what the processor asks of it.
 """
 
+from platformio.device.list.util import list_serial_ports
 from SCons.Script import AlwaysBuild, Builder, Default, DefaultEnvironment
 
 env = DefaultEnvironment()
@@ -63,6 +64,28 @@ if board.get("upload.protocol", "") == "nrfjprog":
     erase = "nrfjprog -f nrf52 --recover"
     env.AddPlatformTarget(
         "erase", None, env.VerboseAction(erase, "Erasing the whole chip"), "Erase Flash"
+    )
+
+if board.get("upload.protocol", "") == "sam-ba":
+
+    def find_bootloader(target, source, env):
+        """An Arduino sketch becomes the bootloader when its port is opened at 1200 baud."""
+        env.AutodetectUploadPort()
+        before = list_serial_ports()
+        env.TouchSerialPort("$UPLOAD_PORT", 1200)
+        env.Replace(UPLOAD_PORT=env.WaitForNewSerialPort(before))
+
+    # Without --erase it erases the rows that it writes.
+    options = f"--usb-port --offset={board.get('upload.offset_address')} --write --verify --reset"
+    program = f'bossac --port="$UPLOAD_PORT" {options} $SOURCE'
+    env.AddPlatformTarget(
+        "upload",
+        outputs[1],
+        [
+            env.VerboseAction(find_bootloader, "Looking for the bootloader"),
+            env.VerboseAction(program, "Uploading $SOURCE"),
+        ],
+        "Upload",
     )
 
 env.AddPlatformTarget(

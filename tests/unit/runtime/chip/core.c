@@ -8,6 +8,8 @@
 
 uint32_t (*test_read)(uint32_t address);
 void (*test_write)(uint32_t address, uint32_t value);
+uint32_t (*test_read_part)(uint32_t address, uint32_t bytes);
+void (*test_write_part)(uint32_t address, uint32_t bytes, uint32_t value);
 uint32_t (*test_dma_address)(const void *ram);
 void (*test_barrier)(void);
 
@@ -23,6 +25,26 @@ uint32_t poet_read(uint32_t address)
 void poet_write(uint32_t address, uint32_t value)
 {
     test_write(address, value);
+}
+
+uint8_t poet_read8(uint32_t address)
+{
+    return (uint8_t)test_read_part(address, 1u);
+}
+
+void poet_write8(uint32_t address, uint8_t value)
+{
+    test_write_part(address, 1u, value);
+}
+
+uint16_t poet_read16(uint32_t address)
+{
+    return (uint16_t)test_read_part(address, 2u);
+}
+
+void poet_write16(uint32_t address, uint16_t value)
+{
+    test_write_part(address, 2u, value);
 }
 
 uint32_t poet_dma_address(const void *ram)

@@ -3,6 +3,7 @@
  *   SAMPLE_LAST_BYTES      writes the last byte of the board's RAM, and reads that of its flash
  *   SAMPLE_OVERRUN         writes one byte past the end of the board's RAM
  *   SAMPLE_OVERFLOW        uses more stack than there is
+ *   SAMPLE_STACK_FULL      uses the last byte of the stack
  *   SAMPLE_WRITE_TO_FLASH  writes to a constant
  *   SAMPLE_BEYOND_FLASH    reads the first byte past the end of the board's flash
  *   SAMPLE_HANG            never ends
@@ -30,6 +31,9 @@ int poet_train_step(void)
 #endif
 #ifdef SAMPLE_OVERRUN
     *(volatile uint8_t *)(0x20000000u + POET_RAM_BYTES) = 1u;
+#endif
+#ifdef SAMPLE_STACK_FULL
+    *(volatile uint8_t *)0x20000000u = 1u;
 #endif
 #ifdef SAMPLE_OVERFLOW
     volatile uint32_t zero = 0u;

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#define POET_ADP_STOPPED_APPLICATION_EXIT 0x20026u
+
 enum poet_semihosting {
     POET_SYS_OPEN = 0x01,
     POET_SYS_WRITE = 0x05,
@@ -21,6 +23,15 @@ static inline int32_t poet_semihosting(enum poet_semihosting service, const uint
     register const uint32_t *r1 __asm__("r1") = arguments;
     __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
     return (int32_t)r0;
+}
+
+/* Ends the emulation with an exit code. */
+static inline _Noreturn void poet_semihosting_exit(int code)
+{
+    const uint32_t arguments[2] = {POET_ADP_STOPPED_APPLICATION_EXIT, (uint32_t)code};
+    for (;;) {
+        (void)poet_semihosting(POET_SYS_EXIT_EXTENDED, arguments);
+    }
 }
 
 #endif

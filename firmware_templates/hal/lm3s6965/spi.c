@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QEMU's lm3s6965evb: console, exit, and an SPI bus (a PL022) with a real SD card. Its time stands still. */
-#include "hal.h"
-#include "poet.h"
-#include "registers.h"
-#include "semihosting.h"
+/* The SPI bus with the SD card: a PL022 of QEMU's lm3s6965evb. What is written to it is exchanged at once. */
 #include "spi.h"
 
-#define UART_DATA REGISTER(0x4000c000u)
-#define UART_FLAGS REGISTER(0x4000c018u)
-#define UART_FLAGS_TX_FULL 0x20u
+#include "registers.h"
+
+#include <stddef.h>
 
 #define RCGC1 REGISTER(0x400fe104u)
 #define RCGC1_SSI0 (1u << 4)
@@ -19,55 +15,16 @@
 #define GPIO_DATA(port, pin) REGISTER((port) + (4u << (pin)))
 #define GPIO_DIRECTION(port) REGISTER((port) + 0x400u)
 #define GPIO_ENABLE(port) REGISTER((port) + 0x51cu)
-#define SD_SELECT_PIN 0u    /* of port D, active low */
-#define OLED_DATA_PIN 7u    /* of port C: the display shares the bus */
+#define SD_SELECT_PIN 0u /* of port D, active low */
+#define OLED_DATA_PIN 7u /* of port C: the display shares the bus */
 
 #define SSI_CR0 REGISTER(0x40008000u)
 #define SSI_CR0_8_BITS 7u
 #define SSI_CR1 REGISTER(0x40008004u)
 #define SSI_CR1_ENABLE 2u
 #define SSI_DATA REGISTER(0x40008008u)
-#define SSI_STATUS REGISTER(0x4000800cu)
-#define SSI_STATUS_RECEIVED 4u
 #define SSI_PRESCALE REGISTER(0x40008010u)
-
-const char poet_hal_tick_unit[] = "none";
-
-int poet_hal_init(void)
-{
-    return POET_OK;
-}
-
-uint64_t poet_hal_ticks(void)
-{
-    return 0u;
-}
-
-void poet_hal_idle(void)
-{
-}
-
-const char *poet_hal_reset_cause(void)
-{
-    return "power-on";
-}
-
-void poet_hal_console_write(const char *text, uint32_t bytes)
-{
-    for (uint32_t i = 0u; i < bytes; i++) {
-        while ((UART_FLAGS & UART_FLAGS_TX_FULL) != 0u) {
-        }
-        UART_DATA = (uint8_t)text[i];
-    }
-}
-
-_Noreturn void poet_hal_exit(int code)
-{
-    const uint32_t arguments[2] = {0x20026u, (uint32_t)code};
-    for (;;) {
-        (void)poet_semihosting(POET_SYS_EXIT_EXTENDED, arguments);
-    }
-}
+#define SSI_FIFO_BYTES 8u
 
 void poet_hal_spi_init(void)
 {
@@ -97,13 +54,17 @@ void poet_hal_spi_select(int selected)
 
 void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 {
-    for (uint32_t i = 0u; i < bytes; i++) {
-        SSI_DATA = tx != NULL ? tx[i] : 0xffu;
-        while ((SSI_STATUS & SSI_STATUS_RECEIVED) == 0u) {
+    for (uint32_t done = 0u; done < bytes;) {
+        const uint32_t left = bytes - done;
+        const uint32_t end = done + (left < SSI_FIFO_BYTES ? left : SSI_FIFO_BYTES);
+        for (uint32_t i = done; i < end; i++) {
+            SSI_DATA = tx != NULL ? tx[i] : 0xffu;
         }
-        const uint8_t received = (uint8_t)SSI_DATA;
-        if (rx != NULL) {
-            rx[i] = received;
+        for (; done < end; done++) {
+            const uint8_t received = (uint8_t)SSI_DATA;
+            if (rx != NULL) {
+                rx[done] = received;
+            }
         }
     }
 }

@@ -6,8 +6,6 @@
 
 _Static_assert(POET_BLOCK_BYTES == POET_SD_BLOCK_BYTES, "the plan's blocks are the card's");
 
-static int last_status = POET_OK;
-
 int poet_hal_storage_open(void)
 {
     return poet_sd_open();
@@ -20,17 +18,15 @@ int poet_hal_storage_blocks(uint32_t *blocks)
 
 int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
 {
-    last_status = poet_sd_read(block, ram, count);
-    return POET_OK;
+    return poet_sd_read(block, ram, count);
 }
 
 int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
 {
-    last_status = poet_sd_write(block, ram, count);
-    return POET_OK;
+    return poet_sd_write(block, ram, count);
 }
 
 int poet_hal_storage_wait(void)
 {
-    return last_status;
+    return POET_OK;
 }

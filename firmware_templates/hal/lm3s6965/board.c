@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* QEMU's lm3s6965evb: a machine of 64 KB of RAM with an SD card on its SPI bus, for boards that have less RAM.
+ *
+ * Run with -icount shift=0, which makes virtual time advance by 1 ns per instruction; a cycle of the
+ * processor, at 12.5 MHz after reset, is 80 ns and so 80 instructions.
+ *
+ * The machine does not mind what is written where nothing is. So this looks at the end whether the firmware
+ * kept to the board's RAM: what is above it still holds the paint from the start, and the stack, below which
+ * there is nothing, has not been used up.
+ */
+#include "console.h"
+#include "hal.h"
+#include "high_water.h"
+#include "plan.h"
+#include "registers.h"
+#include "semihosting.h"
+#include "status.h"
+#include "systick.h"
+
+#define UART_DATA REGISTER(0x4000c000u)
+#define UART_FLAGS REGISTER(0x4000c018u)
+#define UART_FLAGS_TX_FULL 0x20u
+
+#define INSTRUCTIONS_PER_CYCLE 80u
+
+#define RAM_LOWER 0x20000000u
+#define RAM_UPPER 0x20010000u
+#define BOARD_RAM_UPPER (RAM_LOWER + POET_RAM_BYTES)
+#define PAINT 0xa5c3e17fu
+
+#define EXIT_FAULT 99
+
+_Static_assert(BOARD_RAM_UPPER <= RAM_UPPER, "the emulated machine has 64 KB of RAM");
+_Static_assert(POET_FLASH_BYTES <= 256u << 10, "the emulated machine has 256 KB of flash");
+
+const char poet_hal_tick_unit[] = "instructions";
+
+static struct poet_systick_clock clock;
+
+int poet_hal_init(void)
+{
+    for (uint32_t address = BOARD_RAM_UPPER; address < RAM_UPPER; address += 4u) {
+        REGISTER(address) = PAINT;
+    }
+    poet_systick_start();
+    return POET_OK;
+}
+
+void poet_hal_console_write(const char *text, uint32_t bytes)
+{
+    for (uint32_t i = 0u; i < bytes; i++) {
+        while ((UART_FLAGS & UART_FLAGS_TX_FULL) != 0u) {
+        }
+        UART_DATA = (uint8_t)text[i];
+    }
+}
+
+uint64_t poet_hal_ticks(void)
+{
+    return poet_systick_cycles(&clock) * INSTRUCTIONS_PER_CYCLE;
+}
+
+void poet_systick(void)
+{
+    poet_systick_wrapped(&clock);
+}
+
+void poet_hal_idle(void)
+{
+}
+
+const char *poet_hal_reset_cause(void)
+{
+    return "power-on";
+}
+
+/* The first address outside of the board's RAM that was written to, as far as that shows; 0 for none. */
+static uint32_t first_written_outside(void)
+{
+    const struct poet_stack stack = poet_hal_stack();
+    if (poet_stack_high_water() == (uint32_t)(stack.upper - stack.lower)) {
+        return RAM_LOWER;
+    }
+    for (uint32_t address = BOARD_RAM_UPPER; address < RAM_UPPER; address += 4u) {
+        if (REGISTER(address) != PAINT) {
+            return address;
+        }
+    }
+    return 0u;
+}
+
+_Noreturn void poet_hal_exit(int code)
+{
+    const uint32_t outside = code == 0 ? first_written_outside() : 0u;
+    if (outside != 0u) {
+        poet_print("@fault cfsr=00000000 address=");
+        poet_print_hex(outside);
+        poet_print(" pc=00000000\n");
+        code = EXIT_FAULT;
+    }
+    poet_semihosting_exit(code);
+}

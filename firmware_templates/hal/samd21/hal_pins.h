@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which pin is what on the Arduino MKR boards. A pin is 32 * port + number. Those of a SERCOM go with its pads
+ * and cannot be moved alone; the card's chip select can be any pin: override it by -D. */
+#ifndef POET_HAL_PINS_H
+#define POET_HAL_PINS_H
+
+#define POET_PIN(port, number) (32u * (port) + (number))
+
+#define POET_PIN_CONSOLE_TX POET_PIN(1u, 22u) /* 14, TX: SERCOM5, pad 2 */
+#define POET_PIN_SD_MOSI POET_PIN(0u, 16u)    /* 8: SERCOM1, pad 0 */
+#define POET_PIN_SD_CLOCK POET_PIN(0u, 17u)   /* 9: SERCOM1, pad 1 */
+#define POET_PIN_SD_MISO POET_PIN(0u, 19u)    /* 10: SERCOM1, pad 3 */
+
+#ifndef POET_PIN_SD_SELECT
+#define POET_PIN_SD_SELECT POET_PIN(1u, 10u) /* 4, where the MKR SD Proto Shield has it */
+#endif
+
+#endif

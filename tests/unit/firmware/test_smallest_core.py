@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the smallest core, without FPU and with 32 KB of RAM, cannot afford."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from emulator.firmware_tools import C_FLAGS, SAMPLE, TEMPLATES, compile_sample, needs_qemu
+from poetfw.boards import load_board
+
+pytestmark = needs_qemu  # and its compiler
+
+BOARD = load_board("mkr1000")
+FOLDERS = (
+    *(TEMPLATES / name for name in ("kernels", "runtime", "storage", "hal", "hal/cortex_m")),
+    TEMPLATES / "hal" / BOARD.hal,
+    SAMPLE / "src/generated",
+)
+ARENA_BYTES, PAGE_BUFFER_BYTES = 4096, 512
+DOUBLE = re.compile(r"__aeabi_(?:c?d\w+|\w+2d)\b")
+"""The ABI's helpers (RTABI32, section 4.1) for double, which here is long double as well."""
+
+
+def calls_of(sources: list[Path], folder: Path) -> list[str]:
+    """What the objects of sources want from elsewhere."""
+    compiler, *machine = BOARD.toolchain.compiler, *BOARD.toolchain.machine_flags
+    includes = [f"-I{path}" for path in FOLDERS]
+    flags = [*machine, *C_FLAGS, "-O1", "-ffreestanding", *includes]
+    subprocess.run([compiler, *flags, "-c", *map(str, sources)], cwd=folder, check=True)
+    names = [BOARD.toolchain.prefix + "nm", "--undefined-only", *map(str, folder.glob("*.o"))]
+    return subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()
+
+
+def test_nothing_calculates_in_double(tmp_path: Path) -> None:
+    sources = [file for folder in FOLDERS for file in sorted(folder.glob("*.c"))]
+    calls = calls_of(sources, tmp_path)
+    assert "__aeabi_fadd" in calls
+    assert [name for name in calls if DOUBLE.match(name)] == []
+
+
+@pytest.mark.parametrize(
+    "expression", ["x * 0.1", "(float)(x + (double)n)", "x < 0.1", "(float)(x * 0.1L)"]
+)
+def test_a_double_by_accident_is_found(tmp_path: Path, expression: str) -> None:
+    source = tmp_path / "accident.c"
+    source.write_text(
+        "float f(float x, long long n);\n"
+        f"float f(float x, long long n) {{ (void)n; return (float)({expression}); }}\n"
+    )
+    assert any(DOUBLE.match(name) for name in calls_of([source], tmp_path))
+
+
+def test_static_data_stack_and_page_buffer_take_3_kb(tmp_path: Path) -> None:
+    elf = compile_sample(
+        tmp_path / "sample.elf",
+        BOARD.hal,
+        machine=BOARD.toolchain.machine_flags,
+        ram_bytes=BOARD.ram_bytes,
+        flash_bytes=BOARD.flash_bytes,
+        stack_bytes=BOARD.stack_bytes,
+    )
+    with elf.open("rb") as file:
+        sections = {section.name: section["sh_size"] for section in ELFFile(file).iter_sections()}
+    assert sections[".noinit"] == BOARD.stack_bytes
+    ram = sum(sections[name] for name in (".noinit", ".data", ".bss"))
+    assert 0 < ram - BOARD.stack_bytes - ARENA_BYTES < 200
+    assert ram - ARENA_BYTES + PAGE_BUFFER_BYTES <= 3 * 1024

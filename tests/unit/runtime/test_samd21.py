@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The SAM D21's drivers, compiled for this computer, on a chip whose every register is checked."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import re
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import pytest
+from samd21_chip import (
+    AFTER_RESET,
+    DRVSTR,
+    INEN,
+    MISO_PIN,
+    OUT_OF_REACH,
+    PMUXEN,
+    PULLEN,
+    SPI,
+    USART,
+    Chip,
+)
+from sd_card import BLOCK, Card, Faults
+
+from emulator.firmware_tools import (
+    SAMPLE,
+    TEMPLATES,
+    compile_c,
+    compile_sample,
+    run_program,
+    sample_image,
+    slot_offset,
+)
+
+CORE = Path(__file__).parent / "chip"
+CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
+NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
+POLLS, POLLS_PER_BYTE, POLLS_OF_CRYSTAL = 200, 40, 500
+STEPS = 1
+
+
+def _compile(folder: Path, *flags: str) -> Path:
+    templates = [TEMPLATES / d for d in ("storage", "runtime", "hal/samd21")]
+    folders = [*templates, SAMPLE / "src/generated"]
+    sources = [file for folder in folders for file in sorted(folder.glob("*.c"))]
+    sources = [file for file in sources if file.name != "poet_memory.c"]
+    return compile_c(
+        folder / "samd21.so",
+        [CORE / "core.c", *sources],
+        [CORE, *folders, TEMPLATES / "hal", TEMPLATES / "hal/cortex_m"],
+        *("-shared", "-fPIC", *flags),
+    )
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _compile(tmp_path_factory.mktemp("chip"))
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with waits that end early: a million polls take seconds here."""
+    return _compile(
+        tmp_path_factory.mktemp("impatient"),
+        f"-DPOET_POLLS={POLLS}u",
+        f"-DPOET_POLLS_PER_BYTE={POLLS_PER_BYTE}u",
+        f"-DPOET_POLLS_OF_CRYSTAL={POLLS_OF_CRYSTAL}u",
+    )
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], bytes]:
+    """The same run as a program of this computer: the console, and the weight it trained."""
+    folder = tmp_path_factory.mktemp("native")
+    native = compile_sample(folder / "native", "posix")
+    image = folder / "storage.img"
+    image.write_bytes(sample_image(steps=STEPS))
+    code, lines = run_program([str(native), str(image)], folder)
+    assert code == 0
+    content = image.read_bytes()
+    return lines, content[slot_offset(content, "weight") :][:4]
+
+
+class Board:
+    """The drivers on a chip, with variables of their own."""
+
+    def __init__(self, library: Path, chip: Chip) -> None:
+        with NamedTemporaryFile(suffix=".so") as copy:
+            copy.write(library.read_bytes())
+            copy.flush()
+            self.library = ctypes.CDLL(copy.name)
+        self.chip = chip
+        self._kept = chip.install(self.library)
+
+    def call(self, name: str, *arguments: object) -> int:
+        status: int = self.library[name](*arguments)
+        assert self.chip.misuse == []
+        return status
+
+    def start(self) -> int:
+        return self.call("poet_hal_init")
+
+    def start_bus(self, hz: int = 400_000) -> None:
+        assert self.start() == 0
+        self.call("poet_hal_spi_init")
+        self.call("poet_hal_spi_clock", hz)
+
+    def run(self) -> list[str]:
+        """Run the sample project on a card with its image; the console's lines."""
+        image = bytes(sample_image(steps=STEPS))
+        blocks = range(len(image) // BLOCK)
+        self.chip.card.content = {i: image[i * BLOCK :][:BLOCK] for i in blocks}
+        self.call("test_run")
+        return self.chip.console.decode().splitlines()
+
+    @property
+    def weight(self) -> bytes:
+        """What was trained, on the card."""
+        return self.chip.card.block(slot_offset(sample_image(), "weight") // BLOCK)[:4]
+
+
+# Start-up --------------------------------------------------------------------------------------
+
+
+def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
+    board = Board(library, Chip())
+    assert board.start() == 0
+    assert board.chip.writes == [
+        ("SYSCTRL.OSC8M", 0x87070082),
+        ("NVMCTRL.CTRLB", 0x82),
+        ("SYSCTRL.XOSC32K", 0x060C),
+        ("SYSCTRL.XOSC32K", 0x060E),
+        ("GCLK.CTRL", 1),
+        ("GCLK.GENDIV", 1),
+        ("GCLK.GENCTRL", 0x10501),
+        ("GCLK.CLKCTRL", 0x4100),
+        ("SYSCTRL.DFLLCTRL", 2),
+        ("SYSCTRL.DFLLMUL", 31 << 26 | 511 << 16 | 1465),
+        ("SYSCTRL.DFLLCTRL", 0xA06),
+        ("GCLK.GENDIV", 0),
+        ("GCLK.GENCTRL", 0x30700),
+        ("PMUX[54]", 3),
+        ("PINCFG[54]", PMUXEN),
+        ("PM.APBCMASK", 0x10080),
+        ("GCLK.CLKCTRL", 0x4019),
+        ("SERCOM5.CTRLA", 1),
+        ("SERCOM5.CTRLA", 0x40010004),
+        ("SERCOM5.CTRLB", 1 << 16),
+        ("SERCOM5.BAUD", 63019),
+        ("SERCOM5.CTRLA", 0x40010006),
+        ("SYST.RVR", 0xFFFFFF),
+        ("SYST.CVR", 0),
+        ("SYST.CSR", 7),
+    ]
+    assert board.chip.core_hz == 48_000_000
+
+
+@pytest.mark.parametrize(
+    ("cause", "name"),
+    [(1, "power-on"), (2, "brownout"), (4, "brownout"), (16, "pin"), (32, "watchdog"),
+     (64, "software")],
+)  # fmt: skip
+def test_reset_causes(library: Path, cause: int, name: str) -> None:
+    board = Board(library, Chip(registers={**AFTER_RESET, "PM.RCAUSE": cause}))
+    board.library.poet_hal_reset_cause.restype = ctypes.c_char_p
+    assert board.library.poet_hal_reset_cause() == name.encode()
+
+
+# Waits -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "polls"),
+    [
+        ("crystal", CRYSTAL, POLLS_OF_CRYSTAL),
+        ("generator", GENERATOR, POLLS),
+        ("swrst", GENERATOR, POLLS),
+        ("dfll", DFLL, POLLS),
+        ("lock", LOCK, POLLS - 3),  # which the clock itself takes first
+    ],
+)
+def test_a_clock_that_does_not_come_is_reported(
+    impatient: Path, what: str, status: int, polls: int
+) -> None:
+    """At 8 MHz, from the oscillator that runs after reset, the console still has its rate."""
+    chip = Chip(polls={what: OUT_OF_REACH})
+    assert Board(impatient, chip).start() == status
+    assert chip.core_hz == 8_000_000
+    needed_by_console = what in ("generator", "swrst")
+    assert OUT_OF_REACH - chip.pending[what] == (polls + 1) * (1 + needed_by_console)
+    again = Chip(polls={what: OUT_OF_REACH})
+    lines = Board(impatient, again).run()
+    assert again.card.commands == []
+    said = [
+        "@boot plan=5a3b1e00 board=sample reset=power-on",
+        f"@error status={status} at=start",
+    ]
+    assert lines == ([] if needed_by_console else said)
+
+
+@pytest.mark.parametrize("what", [USART, "USART"])
+def test_a_console_that_hangs_does_not_keep_the_board_from_training(
+    impatient: Path, here: tuple[list[str], bytes], what: str
+) -> None:
+    chip = Chip(polls={what: OUT_OF_REACH})
+    board = Board(impatient, chip)
+    assert len(board.run()) <= 1
+    assert chip.value(f"{USART}.CTRLA") & 2 == 0
+    assert board.weight == here[1]
+
+
+@pytest.mark.parametrize("what", [SPI, "SPI"])
+@pytest.mark.parametrize("bytes_before", [0, 40, 3_000])
+def test_a_bus_that_hangs_is_reported(impatient: Path, what: str, bytes_before: int) -> None:
+    chip = Chip()
+    exchange = chip.card.exchange
+
+    def counted(byte: int) -> int:
+        if chip.card._bytes >= bytes_before:
+            chip.polls[what] = OUT_OF_REACH
+        return exchange(byte)
+
+    chip.card.exchange = counted  # type: ignore[method-assign]
+    if bytes_before == 0:
+        chip.polls[what] = OUT_OF_REACH
+    board = Board(impatient, chip)
+    lines = board.run()
+    if what == SPI and bytes_before == 3_000:  # nothing needs its synchronisation any more
+        assert lines[-1].startswith("@done")
+    else:
+        assert lines[-1].startswith(f"@error status={BUS} at=")
+        assert chip.value(f"{SPI}.CTRLA") & 2 == 0
+
+
+@pytest.mark.parametrize("what", ["generator", SPI])
+def test_a_bus_that_does_not_start_stays_off(impatient: Path, what: str) -> None:
+    board = Board(impatient, Chip())
+    assert board.start() == 0
+    board.chip.polls[what] = OUT_OF_REACH
+    board.call("poet_hal_spi_init")
+    board.call("poet_hal_spi_clock", 400_000)
+    assert board.call("poet_hal_spi_ok") == 0
+    assert board.chip.values(f"{SPI}.BAUD") == []
+
+
+def test_a_bus_that_cannot_be_switched_on_stays_off(impatient: Path) -> None:
+    board = Board(impatient, Chip())
+    assert board.start() == 0
+
+    def hang(name: str) -> None:
+        if name == f"{SPI}.CTRLA" and board.chip.value(f"{SPI}.CTRLB"):
+            board.chip.polls[SPI] = OUT_OF_REACH
+
+    board.chip.on_read = hang
+    board.call("poet_hal_spi_init")
+    assert board.chip.values(f"{SPI}.CTRLA")[-2:] == [0x30000E, 0x30000C]
+    assert board.call("poet_hal_spi_ok") == 0
+
+
+def test_what_came_before_a_bus_hangs_is_kept(impatient: Path) -> None:
+    board = Board(impatient, Chip())
+    board.start_bus()
+    answers = iter((1, 2))
+
+    def exchange(byte: int) -> int:
+        board.chip.polls["SPI"] = OUT_OF_REACH if byte == 4 else 0
+        return next(answers, 0)
+
+    board.chip.polls["DRE"] = 2  # each byte comes before the next is sent
+    board.chip.card.exchange = exchange  # type: ignore[method-assign]
+    ram = ctypes.create_string_buffer(b"\x11" * 5)
+    board.call("poet_hal_spi_transfer", bytes((3, 3, 4, 4)), ram, 4)
+    assert ram.raw[:5] == b"\1\2\xff\xff\x11"
+
+
+def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
+    board = Board(impatient, Chip())
+    board.start_bus()
+    board.chip.polls["SPI"] = OUT_OF_REACH
+    for _ in range(2):
+        ram = ctypes.create_string_buffer(b"\x11" * 8)
+        board.call("poet_hal_spi_transfer", None, ram, 4)
+        assert ram.raw[:8] == b"\xff" * 4 + b"\x11" * 4
+        board.call("poet_hal_spi_transfer", b"abc", None, 3)
+        assert board.call("poet_hal_spi_ok") == 0
+    assert len(board.chip.values(f"{SPI}.DATA")) <= 2  # none but the first transfer's
+    board.chip.polls.clear()
+    board.call("poet_hal_spi_init")
+    assert board.call("poet_hal_spi_ok") == 1
+
+
+@pytest.mark.parametrize(
+    ("faults", "status"),
+    [
+        (Faults(absent=True), NO_CARD),
+        (Faults(csd=b"\xff" * 16), SIZE),
+        (Faults(tokens={0: 0x01}), READ),
+        (Faults(data_responses={0: 0xED}), WRITE),
+    ],
+)
+def test_a_card_that_fails_is_reported(library: Path, faults: Faults, status: int) -> None:
+    lines = Board(library, Chip(card=Card(faults=faults))).run()
+    assert lines[-1].startswith(f"@error status={status} at=")
+
+
+def test_the_slowest_byte_is_waited_for(library: Path) -> None:
+    """At the slowest clock it takes 512 * 8 cycles; a poll takes 4 or more of them."""
+    board = Board(library, Chip())
+    board.start_bus(1)
+    board.chip.polls["SPI"] = 1024
+    board.call("poet_hal_spi_transfer", None, bytes(16), 16)
+    assert board.call("poet_hal_spi_ok") == 1
+    board.chip.polls["SPI"] = OUT_OF_REACH
+    board.call("poet_hal_spi_transfer", None, bytes(16), 16)
+    assert board.call("poet_hal_spi_ok") == 0
+    assert OUT_OF_REACH - board.chip.pending["SPI"] == 2 * 4096 + 1
+
+
+@pytest.mark.parametrize("what", ["generator", "dfll", "lock", "USART"])
+def test_waits_are_long_enough(library: Path, what: str) -> None:
+    """10 ms; at 8 MHz and 4 cycles a poll, 20,000 polls."""
+    board = Board(library, Chip(polls={what: 20_000}))
+    assert board.start() == 0
+    board.call("poet_hal_console_write", b"x", 1)
+    assert board.chip.console == b"x"
+
+
+def test_the_crystal_gets_twice_its_two_seconds() -> None:
+    """At 8 MHz and 4 cycles a poll. So many polls would take this test half a minute."""
+    wait = (TEMPLATES / "hal/samd21/wait.h").read_text()
+    polls = re.findall(r"#define POET_POLLS_OF_CRYSTAL (\d+)u", wait)
+    assert [int(number) >= 2 * 2 * 8_000_000 / 4 for number in polls] == [True]
+
+
+# The bus ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hz", "baud"),
+    [(400_000, 59), (8_000_000, 2), (7_999_999, 3), (24_000_000, 0), (50_000, 255), (93_750, 255)],
+)
+def test_the_clock_is_the_fastest_that_is_allowed(library: Path, hz: int, baud: int) -> None:
+    board = Board(library, Chip(card=Card(faults=Faults(absent=True))))
+    board.start_bus(hz)
+    assert board.chip.values(f"{SPI}.BAUD") == [baud]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 512])
+def test_what_is_sent_and_received(library: Path, count: int) -> None:
+    board = Board(library, Chip())
+    sent: list[int] = []
+
+    def exchange(byte: int) -> int:
+        sent.append(byte)
+        return byte * 7 & 0xFF
+
+    board.start_bus()
+    board.chip.card.exchange = exchange  # type: ignore[method-assign]
+    data = bytes(i * 5 & 0xFF for i in range(count))
+    ram = ctypes.create_string_buffer(b"\x11" * (count + 1), count + 1)
+    board.call("poet_hal_spi_transfer", data, ram, count)
+    assert bytes(sent) == data
+    assert ram.raw == bytes(byte * 7 & 0xFF for byte in data) + b"\x11"
+    board.call("poet_hal_spi_transfer", None, None, count)
+    assert bytes(sent[count:]) == b"\xff" * count
+
+
+# Ticks -----------------------------------------------------------------------------------------
+
+
+def test_ticks_count_every_wrap_once(library: Path) -> None:
+    """Wherever a wrap comes: before, between or after what is read, its interrupt still to come."""
+    board = Board(library, Chip())
+    assert board.start() == 0
+    chip, draw = board.chip, random.Random(1)
+    ticks = board.library.poet_hal_ticks
+    ticks.restype = ctypes.c_uint64
+    step = [0]
+
+    def passing(name: str) -> None:
+        chip.cycles += draw.choice((1, 5, step[0]))
+
+    chip.on_read = passing
+    last = 0
+    for _ in range(3_000):
+        step[0] = draw.choice((1, 100, 3_000))
+        near = draw.choice((True, False))
+        wrap = -chip.cycles % (1 << 24)
+        chip.cycles += max(0, wrap - draw.randrange(60)) if near else 1_000_000
+        while chip.cycles >> 24 > chip.handled:  # no interrupt is late by a whole wrap
+            board.library.poet_systick()
+            chip.handled += 1
+        began = chip.cycles
+        now = ticks()
+        assert began <= now <= chip.cycles
+        assert now >= last
+        last = now
+    assert chip.misuse == []
+    assert chip.handled > 100
+
+
+# All of it -------------------------------------------------------------------------------------
+
+
+def without_ticks(line: str) -> str:
+    return " ".join(word for word in line.split() if not word.startswith(("ticks=", "tick_unit=")))
+
+
+@pytest.mark.parametrize("high_capacity", [False, True], ids=["SDSC", "SDHC"])
+def test_the_board_trains_as_this_computer_does(
+    library: Path, here: tuple[list[str], bytes], high_capacity: bool
+) -> None:
+    board = Board(library, Chip(card=Card(high_capacity=high_capacity)))
+    lines = board.run()
+    assert [*map(without_ticks, lines)] == [*map(without_ticks, here[0])]
+    assert "tick_unit=cycles" in lines[-1]
+    assert board.weight == here[1]
+    assert board.chip.card.misuse == []
+    assert board.chip.values(f"{SPI}.BAUD") == [59, 2]  # 400 kHz, 8 MHz
+    assert board.chip.value("PINCFG[16]") == board.chip.value("PINCFG[17]") == DRVSTR | PMUXEN
+    assert board.chip.value(f"PINCFG[{MISO_PIN}]") == INEN | PULLEN | PMUXEN
