@@ -77,11 +77,7 @@ def test_boards_have_the_figures_of_poets_chip_table(
 
 
 def test_a_board_without_a_firmware_table_can_only_be_scheduled_for():
-    assert [board.name for board in list_boards() if board.firmware is None] == [
-        "mkr1000",
-        "rpi4",
-        "tx2",
-    ]
+    assert [board.name for board in list_boards() if board.firmware is None] == ["mkr1000"]
     board = load_board("mkr1000")
     message = "board 'mkr1000' has no firmware support yet; `poetfw schedule` works"
     for use in (board.require_firmware, lambda: board.hal, lambda: board.platformio_env):
@@ -96,8 +92,8 @@ def test_transfers_overlap_where_a_thread_can_wait_for_them():
         "linux": False,
         "mkr1000": False,
         "nrf52840": False,
-        "rpi4": True,
-        "tx2": True,
+        "rpi4": False,
+        "tx2": False,
     }
 
 
@@ -183,7 +179,7 @@ def test_a_twin_that_is_not_there():
     with pytest.raises(BoardError, match="has no twin"):
         replace(load_board("linux"), twins=()).twin()
     with pytest.raises(BoardError, match="has no firmware support yet"):
-        load_board("rpi4").twin("native")
+        load_board("mkr1000").twin("native")
 
 
 def test_what_nrf52840_is_compiled_with():
