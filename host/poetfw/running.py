@@ -109,6 +109,7 @@ def _report(
         instructions=log.ticks if log.tick_unit == "instructions" else None,
         storage_bytes_read=log.storage_bytes_read,
         storage_bytes_written=log.storage_bytes_written,
+        storage_file=log.storage_file,
         trained=str(trained),
         verify=verification,
     )

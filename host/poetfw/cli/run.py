@@ -78,6 +78,9 @@ def run(
     return refused.exit_code
 
 
+_FILES = {"direct": "past the system's cache", "cached": "in the system's cache"}
+
+
 def _print(report: RunReport) -> None:
     where = f"its emulated twin ({report.emulator})" if report.emulated else "this computer"
     rows = [
@@ -96,6 +99,7 @@ def _print(report: RunReport) -> None:
     rows += [
         ("read from storage", output.size(report.storage_bytes_read)),
         ("written to storage", output.size(report.storage_bytes_written)),
+        *([("storage is a file", _FILES[report.storage_file])] if report.storage_file else []),
         ("trained weights", report.trained),
     ]
     if report.verify is not None:

@@ -33,6 +33,8 @@ class RunLog:
         high_water_bytes: bytes of the arena up to the highest that was ever written.
         stack_high_water_bytes: bytes of stack that were used.
         storage_bytes_read, storage_bytes_written: what went through the storage.
+        storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
+            `cached`; None where the storage is none, or nobody says.
     """
 
     losses: tuple[float, ...]
@@ -43,6 +45,7 @@ class RunLog:
     stack_high_water_bytes: int
     storage_bytes_read: int
     storage_bytes_written: int
+    storage_file: str | None = None
 
 
 def run_firmware(
@@ -93,6 +96,7 @@ class _Transcript:
         self._wanted = {"step": steps, "eval": evaluations}
         self._heard: dict[str, list[Event]] = {"step": [], "eval": []}
         self._end: Event | None = None
+        self._storage_file: str | None = None
         self._last: Event | None = None
         self.ignored: deque[bytes] = deque(maxlen=_LINES_QUOTED)
 
@@ -107,6 +111,9 @@ class _Transcript:
             return
         if event.word in ("done", "error", "fault"):
             self._end = event
+        elif event.word == "storage":
+            file = event.values.get("file")
+            self._storage_file = file if file in ("direct", "cached") else None
         elif event.word in self._heard:
             heard, wanted = self._heard[event.word], self._wanted[event.word]
             if event.number != len(heard) + 1 or event.number > wanted:
@@ -176,4 +183,5 @@ class _Transcript:
             stack_high_water_bytes=end.integer("stack_high_water"),
             storage_bytes_read=end.integer("read"),
             storage_bytes_written=end.integer("written"),
+            storage_file=self._storage_file,
         )
