@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from system.commands import needs_aarch64, needs_twin, succeed
+from system.commands import needs_aarch64, needs_twin, poetfw, succeed
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow, needs_aarch64]
 
@@ -57,3 +57,24 @@ def test_the_program_is_for_the_boards_core(folder: Path, board: str) -> None:
         assert elf.get_section_by_name(".interp") is None  # it needs no library of the board's
     ini = (folder / f"build/{board}/platformio.ini").read_text()
     assert f"machine_flags = -mcpu={CORES[board].lower()} -static\n" in ini
+
+
+def test_energy_is_claimed_where_it_is_measured(folder: Path, tmp_path: Path) -> None:
+    """Of an emulated core, a meter would tell what emulating it takes."""
+    channel = {"name": "ina3221", "in1_label": "VDD_IN", "in1_input": 5000, "curr1_input": 2000}
+    monitor = tmp_path / "class/hwmon/hwmon0"
+    monitor.mkdir(parents=True)
+    for name, value in channel.items():
+        (monitor / name).write_text(f"{value}\n")
+    for board in ("linux", "rpi4"):
+        trained(folder, board)
+        arguments = ("run", "--board", board, "--steps", "5")
+        run = succeed(*arguments, cwd=folder, POETFW_SYSFS=str(tmp_path))
+        measured = (run["measured_energy_j"], run["energy_source"])
+        if board == "linux":
+            assert measured[0] > 0
+            assert measured[1] == "ina3221"
+            text = poetfw(*arguments, cwd=folder, POETFW_SYSFS=str(tmp_path)).stdout
+            assert "energy, measured (ina3221)" in text
+        else:
+            assert measured == (None, None)

@@ -3,6 +3,7 @@
  * storage.img in the working directory. */
 #define _POSIX_C_SOURCE 200809L
 
+#include "energy.h"
 #include "hal.h"
 #include "poet.h"
 #include "storage_file.h"
@@ -27,6 +28,7 @@ static uint64_t now_ns(void)
 int poet_hal_init(void)
 {
     start_ns = now_ns();
+    poet_energy_start();
     return POET_OK;
 }
 
@@ -65,6 +67,7 @@ struct poet_stack poet_hal_stack(void)
 
 _Noreturn void poet_hal_exit(int code)
 {
+    poet_energy_report();
     exit(code);
 }
 

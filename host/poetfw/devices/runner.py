@@ -21,6 +21,19 @@ _LINES_QUOTED = 5
 _REBUILD = ("build again: `poetfw build` writes firmware and storage image together",)
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredEnergy:
+    """Energy, as a meter has it.
+
+    Attributes:
+        energy_j: in joules.
+        source: which meter, by the firmware's word for it.
+    """
+
+    energy_j: float
+    source: str
+
+
 @dataclass(frozen=True)
 class RunLog:
     """What a run reported.
@@ -35,6 +48,8 @@ class RunLog:
         storage_bytes_read, storage_bytes_written: what went through the storage.
         storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
             `cached`; None where the storage is none, or nobody says.
+        energy: what was measured to be taken meanwhile by what ran the firmware; None where nothing
+            measures.
     """
 
     losses: tuple[float, ...]
@@ -46,6 +61,7 @@ class RunLog:
     storage_bytes_read: int
     storage_bytes_written: int
     storage_file: str | None = None
+    energy: MeasuredEnergy | None = None
 
 
 def run_firmware(
@@ -97,6 +113,7 @@ class _Transcript:
         self._heard: dict[str, list[Event]] = {"step": [], "eval": []}
         self._end: Event | None = None
         self._storage_file: str | None = None
+        self._energy: MeasuredEnergy | None = None
         self._last: Event | None = None
         self.ignored: deque[bytes] = deque(maxlen=_LINES_QUOTED)
 
@@ -106,6 +123,10 @@ class _Transcript:
         Raises:
             DeviceError: it is not the one that must come next.
         """
+        if event.word == "energy":  # which ends with the program, behind its report
+            energy_j = event.integer("microjoules") * 1e-6
+            self._energy = MeasuredEnergy(energy_j, event.values.get("source", "unknown"))
+            return
         self._last = event
         if self._end is not None:
             return
@@ -184,4 +205,5 @@ class _Transcript:
             storage_bytes_read=end.integer("read"),
             storage_bytes_written=end.integer("written"),
             storage_file=self._storage_file,
+            energy=self._energy,
         )
