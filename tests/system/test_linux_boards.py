@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,12 @@ def test_every_board_trains_alike(folder: Path, losses: list[float], board: str)
     assert run["verify"]["bit_identical_to_unscheduled"]
     assert run["emulator"] == ("native" if board == "linux" else "qemu")
     assert run["emulated"] is (board != "linux")
+
+
+def test_the_arena_is_no_larger_than_the_firmware_can_count(folder: Path) -> None:
+    trained(folder, "tx2")
+    report = json.loads((folder / "build/tx2/build.json").read_text())
+    assert report["budget_bytes"] == 2**32 - 512
 
 
 @pytest.mark.parametrize("board", CORES)
