@@ -63,7 +63,7 @@ def test_the_program_is_for_the_boards_core(folder: Path, board: str) -> None:
         assert elf.get_machine_arch() == "AArch64"
         assert elf.get_section_by_name(".interp") is None  # it needs no library of the board's
     ini = (folder / f"build/{board}/platformio.ini").read_text()
-    assert f"machine_flags = -mcpu={CORES[board].lower()} -static\n" in ini
+    assert f"machine_flags = -mcpu={CORES[board].lower()} -static -pthread\n" in ini
 
 
 def test_energy_is_claimed_where_it_is_measured(folder: Path, tmp_path: Path) -> None:
