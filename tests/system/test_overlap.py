@@ -86,15 +86,8 @@ def compiled(project: Path, out: Path, *flags: str) -> Path:
     files = [path for path in sorted(source.rglob("*.c")) if path.name not in left_out]
     folders = sorted({path.parent for path in source.rglob("*.h")} | {source})
     includes = [f"-I{folder}" for folder in folders]
-    command = [
-        "gcc",
-        "-std=c11",
-        "-O1",
-        "-g",
-        "-fno-strict-aliasing",
-        "-ffp-contract=off",
-        "-fno-math-errno",
-    ]
+    usual = "-std=c11 -O1 -g -fno-strict-aliasing -ffp-contract=off -fno-math-errno"
+    command = ["gcc", *usual.split()]
     subprocess.run([*command, *includes, *flags, *files, "-o", out], check=True, timeout=120)
     return out
 
