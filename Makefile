@@ -7,8 +7,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 # program:Debian package
-PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm gcc:gcc
-PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev python3-venv
+PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm gcc:gcc \
+            aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user
+PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev \
+            gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-venv
 
 .PHONY: help demo test test-all mutants bench bench-schedule bench-memory lint setup setup-dev system clean
 

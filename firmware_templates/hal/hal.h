@@ -29,12 +29,13 @@ int poet_hal_storage_open(void);
 int poet_hal_storage_blocks(uint32_t *blocks);
 
 /* Starts to move `count` (1 or more) consecutive blocks of POET_BLOCK_BYTES between storage and RAM.
- * The RAM belongs to the transfer until poet_hal_storage_wait; only one transfer may be under way. A
- * family without DMA moves the blocks before it returns. `ram` need not be aligned. */
+ * The RAM belongs to the transfer until poet_hal_storage_wait. Where the plan defines POET_TRANSFERS, so
+ * many may be under way, and they are done in their order; else only one. A family without DMA moves the
+ * blocks before it returns. `ram` need not be aligned. */
 int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count);
 int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count);
 
-/* Waits for the transfer under way, and returns how it ended. */
+/* Waits for the transfer that has been under way for longest, and returns how it ended. */
 int poet_hal_storage_wait(void);
 
 /* Sleeps until an interrupt, or not at all. Ticks may stand still meanwhile. */

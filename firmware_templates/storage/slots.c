@@ -33,18 +33,43 @@ void poet_slots_begin_step(uint32_t step, int capture)
     state.capture = capture;
 }
 
-static int check(uint32_t slot, uint32_t bytes)
+int poet_slot_check(uint32_t slot, uint32_t bytes)
 {
     return slot < POET_SLOTS && poet_slots[slot].bytes == bytes ? POET_OK : POET_ERROR_ARGUMENT;
 }
 
+uint32_t poet_slot_block(uint32_t slot)
+{
+    return state.first_block + poet_slots[slot].first_block;
+}
+
+void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc)
+{
+    poet_put_u32(page + TRAILER_OFFSET, MAGIC);
+    poet_put_u32(page + TRAILER_OFFSET + 4, bytes);
+    poet_put_u32(page + TRAILER_OFFSET + 8, state.generation);
+    poet_put_u32(page + TRAILER_OFFSET + 12, crc);
+}
+
+int poet_slot_verify(const uint8_t *page, const void *payload, uint32_t bytes)
+{
+    if (poet_get_u32(page + TRAILER_OFFSET) != MAGIC ||
+        poet_get_u32(page + TRAILER_OFFSET + 4) != bytes) {
+        return POET_ERROR_SLOT;
+    }
+    if (poet_get_u32(page + TRAILER_OFFSET + 12) != poet_crc32(0u, payload, bytes)) {
+        return POET_ERROR_CRC;
+    }
+    return POET_OK;
+}
+
 int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes)
 {
-    POET_TRY(check(slot, bytes));
+    POET_TRY(poet_slot_check(slot, bytes));
     const uint8_t *const payload = ram;
     const uint32_t whole = bytes / POET_BLOCK_BYTES;
     const uint32_t rest = bytes % POET_BLOCK_BYTES;
-    uint32_t block = state.first_block + poet_slots[slot].first_block;
+    uint32_t block = poet_slot_block(slot);
     uint32_t crc;
     if (whole > 0u) {
         POET_TRY(poet_storage_write_begin(block, payload, whole));
@@ -63,20 +88,17 @@ int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes)
         memset(page, 0, POET_BLOCK_BYTES);
         block++;
     }
-    poet_put_u32(page + TRAILER_OFFSET, MAGIC);
-    poet_put_u32(page + TRAILER_OFFSET + 4, bytes);
-    poet_put_u32(page + TRAILER_OFFSET + 8, state.generation);
-    poet_put_u32(page + TRAILER_OFFSET + 12, crc);
+    poet_slot_seal(page, bytes, crc);
     return poet_storage_write_blocks(block, page, 1u);
 }
 
 int poet_page_in(uint32_t slot, void *ram, uint32_t bytes)
 {
-    POET_TRY(check(slot, bytes));
+    POET_TRY(poet_slot_check(slot, bytes));
     uint8_t *const payload = ram;
     const uint32_t whole = bytes / POET_BLOCK_BYTES;
     const uint32_t rest = bytes % POET_BLOCK_BYTES;
-    uint32_t block = state.first_block + poet_slots[slot].first_block;
+    uint32_t block = poet_slot_block(slot);
     if (whole > 0u) {
         POET_TRY(poet_storage_read_blocks(block, payload, whole));
     }
@@ -88,14 +110,7 @@ int poet_page_in(uint32_t slot, void *ram, uint32_t bytes)
     if (rest > TRAILER_OFFSET) {
         POET_TRY(poet_storage_read_blocks(block + 1u, page, 1u));
     }
-    if (poet_get_u32(page + TRAILER_OFFSET) != MAGIC ||
-        poet_get_u32(page + TRAILER_OFFSET + 4) != bytes) {
-        return POET_ERROR_SLOT;
-    }
-    if (poet_get_u32(page + TRAILER_OFFSET + 12) != poet_crc32(0u, payload, bytes)) {
-        return POET_ERROR_CRC;
-    }
-    return POET_OK;
+    return poet_slot_verify(page, payload, bytes);
 }
 
 int poet_capture(uint32_t slot, const void *gradient, uint32_t bytes)

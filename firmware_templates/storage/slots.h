@@ -27,6 +27,13 @@ struct poet_persistent {
 /* Blocks that a slot of `bytes` of payload occupies. */
 uint32_t poet_slot_blocks(uint32_t bytes);
 
+/* For those that move slots: whether there is such a slot of `bytes`, where it begins in the storage, its
+ * trailer into its last block, and whether a payload is what the trailer in its last block says. */
+int poet_slot_check(uint32_t slot, uint32_t bytes);
+uint32_t poet_slot_block(uint32_t slot);
+void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc);
+int poet_slot_verify(const uint8_t *page, const void *payload, uint32_t bytes);
+
 /* Where the slot region begins. Called once, before any page moves. */
 void poet_slots_open(uint32_t first_block);
 
@@ -38,6 +45,13 @@ void poet_slots_begin_step(uint32_t step, int capture);
  * POET_ERROR_CRC: its payload is damaged (`ram` then holds it as it was read). */
 int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes);
 int poet_page_in(uint32_t slot, void *ram, uint32_t bytes);
+
+/* The same, beside computing, where the plan defines POET_TRANSFERS. Until poet_page_wait the RAM belongs to the
+ * transfer: it may be read if it goes out, and neither read nor written if it comes in. What begins
+ * later is done later. Errors come from whichever call waits. */
+int poet_page_out_begin(uint32_t slot, const void *ram, uint32_t bytes);
+int poet_page_in_begin(uint32_t slot, void *ram, uint32_t bytes);
+int poet_page_wait(uint32_t slot);
 
 /* Writes a finished gradient to its slot when this step captures, else does nothing. */
 int poet_capture(uint32_t slot, const void *gradient, uint32_t bytes);

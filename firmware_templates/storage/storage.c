@@ -128,29 +128,88 @@ int poet_storage_open(struct poet_image *image)
     return POET_OK;
 }
 
+#ifdef POET_TRANSFERS
+static struct {
+    uint32_t begun;
+    uint32_t ended;
+    int status; /* of the first that failed */
+} transfers;
+
+uint32_t poet_storage_begun(void)
+{
+    return transfers.begun;
+}
+
+int poet_storage_wait_for(uint32_t count)
+{
+    while ((int32_t)(count - transfers.ended) > 0) {
+        const int status = poet_hal_storage_wait();
+        transfers.ended++;
+        if (transfers.status == POET_OK) {
+            transfers.status = status;
+        }
+    }
+    return transfers.status;
+}
+
+static int make_room(void)
+{
+    return poet_storage_wait_for(transfers.begun + 1u - POET_TRANSFERS);
+}
+
+static void count_one(void)
+{
+    transfers.begun++;
+}
+
+int poet_storage_wait(void)
+{
+    return poet_storage_wait_for(transfers.begun);
+}
+#else
+static int make_room(void)
+{
+    return POET_OK;
+}
+
+static void count_one(void)
+{
+}
+
+int poet_storage_wait(void)
+{
+    return poet_hal_storage_wait();
+}
+#endif
+
+int poet_storage_read_begin(uint32_t block, void *ram, uint32_t count)
+{
+    POET_TRY(make_room());
+    POET_TRY(poet_hal_storage_read_begin(block, ram, count));
+    count_one();
+    traffic.read_bytes += (uint64_t)count * POET_BLOCK_BYTES;
+    return POET_OK;
+}
+
+int poet_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
+{
+    POET_TRY(make_room());
+    POET_TRY(poet_hal_storage_write_begin(block, ram, count));
+    count_one();
+    traffic.written_bytes += (uint64_t)count * POET_BLOCK_BYTES;
+    return POET_OK;
+}
+
 int poet_storage_read_blocks(uint32_t block, void *ram, uint32_t count)
 {
-    POET_TRY(poet_hal_storage_read_begin(block, ram, count));
-    traffic.read_bytes += (uint64_t)count * POET_BLOCK_BYTES;
-    return poet_hal_storage_wait();
+    POET_TRY(poet_storage_read_begin(block, ram, count));
+    return poet_storage_wait();
 }
 
 int poet_storage_write_blocks(uint32_t block, const void *ram, uint32_t count)
 {
     POET_TRY(poet_storage_write_begin(block, ram, count));
     return poet_storage_wait();
-}
-
-int poet_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
-{
-    POET_TRY(poet_hal_storage_write_begin(block, ram, count));
-    traffic.written_bytes += (uint64_t)count * POET_BLOCK_BYTES;
-    return POET_OK;
-}
-
-int poet_storage_wait(void)
-{
-    return poet_hal_storage_wait();
 }
 
 int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes)

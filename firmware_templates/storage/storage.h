@@ -50,9 +50,17 @@ int poet_storage_open(struct poet_image *image);
 int poet_storage_read_blocks(uint32_t block, void *ram, uint32_t count);
 int poet_storage_write_blocks(uint32_t block, const void *ram, uint32_t count);
 
-/* Starts to write `count` whole blocks; `ram` may be read but not changed until poet_storage_wait. */
+/* Starts to move `count` whole blocks; until poet_storage_wait, which waits for all transfers, `ram` may not be
+ * changed, and not be read if it is read into. */
+int poet_storage_read_begin(uint32_t block, void *ram, uint32_t count);
 int poet_storage_write_begin(uint32_t block, const void *ram, uint32_t count);
 int poet_storage_wait(void);
+
+/* Where the plan defines POET_TRANSFERS, so many may be under way; one more waits for the first. Transfers are
+ * counted as they begin: how many have, and waiting for so many. Once one has failed, all waiting
+ * says so. */
+uint32_t poet_storage_begun(void);
+int poet_storage_wait_for(uint32_t transfers);
 
 /* Reads `bytes` that begin `offset` bytes after the start of `block`. Parts of blocks go through the
  * page buffer, whole ones straight to `ram`. */

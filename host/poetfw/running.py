@@ -96,10 +96,12 @@ def _report(
             )
     elif log.metrics:
         error = sum(log.metrics) / len(log.metrics)
+    emulated = emulator_of(project.twin.machine).emulates
+    energy = None if emulated else log.energy  # a meter would have measured the emulator
     return RunReport(
         board=project.board.name,
         emulator=project.twin.name,
-        emulated=emulator_of(project.twin.machine).emulates,
+        emulated=emulated,
         steps=request.steps,
         loss=log.losses,
         accuracy=accuracy,
@@ -109,6 +111,9 @@ def _report(
         instructions=log.ticks if log.tick_unit == "instructions" else None,
         storage_bytes_read=log.storage_bytes_read,
         storage_bytes_written=log.storage_bytes_written,
+        storage_file=log.storage_file,
+        measured_energy_j=None if energy is None else energy.energy_j,
+        energy_source=None if energy is None else energy.source,
         trained=str(trained),
         verify=verification,
     )

@@ -62,6 +62,7 @@ def compile_sample(
     flash_bytes: int = 1 << 20,
     stack_bytes: int = 4096,
     machine: tuple[str, ...] = CORTEX_M4F,
+    hosted_compiler: str = "gcc",
 ) -> Path:
     """Compile the sample project for a board family."""
     bare_metal = hal != "posix"
@@ -78,7 +79,7 @@ def compile_sample(
     sources = [f for d in folders for f in sorted(d.glob("*.c")) if f.name not in left_out]
     includes = [*folders, TEMPLATES / "hal"]
     if not bare_metal:
-        return compile_c(out, sources, includes, *flags)
+        return compile_c(out, sources, includes, *flags, compiler=hosted_compiler)
     script = linker_script(
         hal,
         out.with_suffix(".ld"),

@@ -31,7 +31,9 @@ INCLUDES = [SAMPLE / "src/generated", *(TEMPLATES / d for d in ("runtime", "stor
 @pytest.fixture(scope="module")
 def native_lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("native")
-    program = compile_c(folder / "math", [*SOURCES, TEMPLATES / "hal/posix/board.c"], INCLUDES)
+    program = compile_c(
+        folder / "math", [*SOURCES, *(TEMPLATES / "hal/posix").glob("*.c")], INCLUDES
+    )
     code, lines = run_program([str(program)], folder)
     assert code == 0
     assert len(set(lines)) == 4

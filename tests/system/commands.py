@@ -19,6 +19,11 @@ needs_twin = pytest.mark.skipif(
     reason="needs qemu-system-arm and arm-none-eabi-gcc",
 )
 
+needs_aarch64 = pytest.mark.skipif(
+    shutil.which("qemu-aarch64") is None or shutil.which("aarch64-linux-gnu-gcc") is None,
+    reason="needs qemu-aarch64 and aarch64-linux-gnu-gcc",
+)
+
 
 @dataclass(frozen=True)
 class Result:

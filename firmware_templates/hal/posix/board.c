@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This computer. The storage is the file named by the first argument, else by POETFW_STORAGE, else
+/* A computer under Linux. The storage is the file named by the first argument, else by POETFW_STORAGE, else
  * storage.img in the working directory. */
 #define _POSIX_C_SOURCE 200809L
 
+#include "energy.h"
 #include "hal.h"
 #include "poet.h"
+#include "storage_file.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
 const char poet_hal_tick_unit[] = "ns";
 
-static const char *file_name;
-static int file = -1;
-static int last_status = POET_OK;
 static uint64_t start_ns;
 
 static uint64_t now_ns(void)
@@ -31,6 +28,7 @@ static uint64_t now_ns(void)
 int poet_hal_init(void)
 {
     start_ns = now_ns();
+    poet_energy_start();
     return POET_OK;
 }
 
@@ -51,66 +49,6 @@ uint64_t poet_hal_ticks(void)
     return now_ns() - start_ns;
 }
 
-int poet_hal_storage_open(void)
-{
-    file = open(file_name, O_RDWR);
-    return file < 0 ? POET_ERROR_STORAGE : POET_OK;
-}
-
-int poet_hal_storage_blocks(uint32_t *blocks)
-{
-    const off_t bytes = lseek(file, 0, SEEK_END); /* of a block device, too */
-    if (bytes < 0) {
-        return POET_ERROR_STORAGE;
-    }
-    const off_t whole = bytes / (off_t)POET_BLOCK_BYTES;
-    *blocks = whole < UINT32_MAX ? (uint32_t)whole : UINT32_MAX;
-    return POET_OK;
-}
-
-int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
-{
-    off_t offset = (off_t)block * (off_t)POET_BLOCK_BYTES;
-    size_t rest = (size_t)count * POET_BLOCK_BYTES;
-    uint8_t *target = ram;
-    last_status = POET_OK;
-    while (rest > 0u) {
-        const ssize_t moved = pread(file, target, rest, offset);
-        if (moved <= 0) {
-            last_status = POET_ERROR_STORAGE;
-            break;
-        }
-        offset += (off_t)moved;
-        target += moved;
-        rest -= (size_t)moved;
-    }
-    return POET_OK;
-}
-
-int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
-{
-    off_t offset = (off_t)block * (off_t)POET_BLOCK_BYTES;
-    size_t rest = (size_t)count * POET_BLOCK_BYTES;
-    const uint8_t *source = ram;
-    last_status = POET_OK;
-    while (rest > 0u) {
-        const ssize_t moved = pwrite(file, source, rest, offset);
-        if (moved <= 0) {
-            last_status = POET_ERROR_STORAGE;
-            break;
-        }
-        offset += (off_t)moved;
-        source += moved;
-        rest -= (size_t)moved;
-    }
-    return POET_OK;
-}
-
-int poet_hal_storage_wait(void)
-{
-    return last_status;
-}
-
 void poet_hal_idle(void)
 {
 }
@@ -129,14 +67,13 @@ struct poet_stack poet_hal_stack(void)
 
 _Noreturn void poet_hal_exit(int code)
 {
+    poet_energy_report();
     exit(code);
 }
 
 int main(int argc, char **argv)
 {
-    file_name = argc > 1 ? argv[1] : getenv("POETFW_STORAGE");
-    if (file_name == NULL) {
-        file_name = "storage.img";
-    }
+    const char *const name = argc > 1 ? argv[1] : getenv("POETFW_STORAGE");
+    poet_storage_file(name != NULL ? name : "storage.img");
     poet_run();
 }

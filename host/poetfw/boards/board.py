@@ -73,12 +73,15 @@ class FirmwareSupport:
         hal: the HAL family that drives it.
         platformio_env: the PlatformIO environment that builds for it.
         toolchain: the compiler, and what it must be told of the processor.
+        transfers: how many may be under way while the core computes, on the board and on its
+            twins; 0 where the firmware waits for each.
         dcdc_inductor: whether the board has the inductor of the chip's DC/DC converter.
     """
 
     hal: str
     platformio_env: str
     toolchain: Toolchain
+    transfers: int = 0
     dcdc_inductor: bool = False
 
 

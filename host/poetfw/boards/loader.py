@@ -21,6 +21,7 @@ from poetfw.boards.board import (
     TrainingDefaults,
     Twin,
 )
+from poetfw.boards.hal import family_transfers
 from poetfw.boards.toolchain import Toolchain, make_toolchain
 from poetfw.errors import BoardError, listed
 from poetfw.reading import read_bytes
@@ -200,13 +201,25 @@ class _BoardFile(_Table):
         return self
 
     @model_validator(mode="after")
-    def _firmware_waits(self) -> _BoardFile:
-        if self.firmware is not None and self.storage is not None and self.storage.overlap:
-            raise ValueError(
-                "storage.overlap must be false on a board with a firmware table: "
-                "the firmware waits for every transfer"
-            )
+    def _firmware_overlaps(self) -> _BoardFile:
+        if self.firmware is None or self.storage is None or not self.storage.overlap:
+            return self
+        for family in self.hal_families:
+            if family_transfers(family) == 0:
+                raise ValueError(
+                    f"storage.overlap must be false: firmware of the HAL family {family!r} "
+                    "waits for every transfer"
+                )
         return self
+
+    @property
+    def hal_families(self) -> list[str]:
+        """Those that drive the board and its twins; none without a firmware table."""
+        if self.firmware is None:
+            return []
+        tables = [table for twin in self.twin for table in (twin, twin.reference)]
+        named = [table.hal for table in tables if table is not None and table.hal is not None]
+        return list(dict.fromkeys([self.firmware.hal, *named]))
 
 
 def list_boards() -> tuple[Board, ...]:
@@ -312,7 +325,11 @@ def _board(file: _BoardFile, path: Path) -> Board:
 def _firmware(file: _BoardFile) -> FirmwareSupport | None:
     if file.firmware is None or file.toolchain is None:
         return None
-    return FirmwareSupport(**file.firmware.model_dump(), toolchain=file.toolchain.made())
+    return FirmwareSupport(
+        **file.firmware.model_dump(),
+        toolchain=file.toolchain.made(),
+        transfers=min(map(family_transfers, file.hal_families)),
+    )
 
 
 def _twins(tables: list[_Twin], board_hal: str) -> tuple[Twin, ...]:

@@ -64,7 +64,7 @@ def boards(as_json: bool) -> None:
 
 
 def _twin(twin: Twin) -> str:
-    machine = twin.machine.machine
+    machine = twin.machine.machine or twin.machine.cpu
     return twin.name if machine is None else f"{twin.name} ({machine})"
 
 

@@ -78,6 +78,15 @@ def run(
     return refused.exit_code
 
 
+def _energy(report: RunReport) -> list[tuple[str, str]]:
+    if report.measured_energy_j is None:
+        return []
+    return [(f"energy, measured ({report.energy_source})", f"{report.measured_energy_j:.3f} J")]
+
+
+_FILES = {"direct": "past the system's cache", "cached": "in the system's cache"}
+
+
 def _print(report: RunReport) -> None:
     where = f"its emulated twin ({report.emulator})" if report.emulated else "this computer"
     rows = [
@@ -96,6 +105,8 @@ def _print(report: RunReport) -> None:
     rows += [
         ("read from storage", output.size(report.storage_bytes_read)),
         ("written to storage", output.size(report.storage_bytes_written)),
+        *([("storage is a file", _FILES[report.storage_file])] if report.storage_file else []),
+        *_energy(report),
         ("trained weights", report.trained),
     ]
     if report.verify is not None:

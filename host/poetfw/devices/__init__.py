@@ -5,13 +5,14 @@ from poetfw.devices.console import Event
 from poetfw.devices.elf import ElfSize, elf_size
 from poetfw.devices.emulators import emulator_of
 from poetfw.devices.platformio import build_environments, choose_environment
-from poetfw.devices.runner import RunLog, run_firmware
+from poetfw.devices.runner import MeasuredEnergy, RunLog, run_firmware
 from poetfw.devices.static_ram import static_ram_bytes
 from poetfw.devices.step_size import step_bytes
 
 __all__ = [
     "ElfSize",
     "Event",
+    "MeasuredEnergy",
     "RunLog",
     "build_environments",
     "choose_environment",

@@ -21,6 +21,19 @@ _LINES_QUOTED = 5
 _REBUILD = ("build again: `poetfw build` writes firmware and storage image together",)
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredEnergy:
+    """Energy, as a meter has it.
+
+    Attributes:
+        energy_j: in joules.
+        source: which meter, by the firmware's word for it.
+    """
+
+    energy_j: float
+    source: str
+
+
 @dataclass(frozen=True)
 class RunLog:
     """What a run reported.
@@ -33,6 +46,10 @@ class RunLog:
         high_water_bytes: bytes of the arena up to the highest that was ever written.
         stack_high_water_bytes: bytes of stack that were used.
         storage_bytes_read, storage_bytes_written: what went through the storage.
+        storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
+            `cached`; None where the storage is none, or nobody says.
+        energy: what was measured to be taken meanwhile by what ran the firmware; None where nothing
+            measures.
     """
 
     losses: tuple[float, ...]
@@ -43,6 +60,8 @@ class RunLog:
     stack_high_water_bytes: int
     storage_bytes_read: int
     storage_bytes_written: int
+    storage_file: str | None = None
+    energy: MeasuredEnergy | None = None
 
 
 def run_firmware(
@@ -93,6 +112,8 @@ class _Transcript:
         self._wanted = {"step": steps, "eval": evaluations}
         self._heard: dict[str, list[Event]] = {"step": [], "eval": []}
         self._end: Event | None = None
+        self._storage_file: str | None = None
+        self._energy: MeasuredEnergy | None = None
         self._last: Event | None = None
         self.ignored: deque[bytes] = deque(maxlen=_LINES_QUOTED)
 
@@ -102,11 +123,18 @@ class _Transcript:
         Raises:
             DeviceError: it is not the one that must come next.
         """
+        if event.word == "energy":  # which ends with the program, behind its report
+            energy_j = event.integer("microjoules") * 1e-6
+            self._energy = MeasuredEnergy(energy_j, event.values.get("source", "unknown"))
+            return
         self._last = event
         if self._end is not None and event.word != "fault":
             return
         if event.word in ("done", "error", "fault"):
             self._end = event
+        elif event.word == "storage":
+            file = event.values.get("file")
+            self._storage_file = file if file in ("direct", "cached") else None
         elif event.word in self._heard:
             heard, wanted = self._heard[event.word], self._wanted[event.word]
             if event.number != len(heard) + 1 or event.number > wanted:
@@ -176,4 +204,6 @@ class _Transcript:
             stack_high_water_bytes=end.integer("stack_high_water"),
             storage_bytes_read=end.integer("read"),
             storage_bytes_written=end.integer("written"),
+            storage_file=self._storage_file,
+            energy=self._energy,
         )

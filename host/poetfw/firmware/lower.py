@@ -19,6 +19,7 @@ from poetfw.firmware.c_text import (
     wrap_call,
 )
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose
+from poetfw.firmware.under_way import UnderWay
 from poetfw.firmware.views import (
     ConstantsView,
     Define,
@@ -61,7 +62,8 @@ def lower(
     constants = _Constants()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
-    lower_step = _StepLowering(names, constants, slot_names)
+    overlap = board.storage is not None and board.storage.overlap
+    lower_step = _StepLowering(names, constants, slot_names, overlap)
     training_view = lower_step(
         "poet_train_step",
         "one training step",
@@ -133,7 +135,12 @@ def _settings(
     def size(value: int) -> str:
         return f"{value}u"
 
-    inductor = str(int(board.require_firmware().dcdc_inductor))
+    firmware = board.require_firmware()
+    inductor = str(int(firmware.dcdc_inductor))
+    overlap: tuple[Define, ...] = ()
+    if board.storage is not None and board.storage.overlap:
+        comment = "that may be under way at once"
+        overlap = (Define("POET_TRANSFERS", size(firmware.transfers), comment),)
     return (
         Define("POET_PLAN_ID", f"0x{plan_id}u", "names this plan; the storage image must agree"),
         Define("POET_BOARD", string_literal(board.name)),
@@ -144,6 +151,7 @@ def _settings(
         Define("POET_ARENA_BYTES", size(memory.arena_bytes)),
         Define("POET_ARENA_ALIGNMENT", size(ALIGNMENT)),
         Define("POET_BLOCK_BYTES", size(BLOCK_BYTES), "one storage block"),
+        *overlap,
         Define("POET_PAGE_BUFFER", size(memory.page_buffer_offset), "its offset in the arena"),
         Define("POET_BATCH", size(program.batch)),
         Define("POET_X_BYTES", size(x.size_bytes // program.batch), "features of one sample"),
@@ -232,10 +240,12 @@ class _StepLowering:
         names: _Names,
         constants: _Constants,
         slot_names: Mapping[tuple[str, SlotPurpose], str],
+        overlap: bool,
     ) -> None:
         self._names = names
         self._constants = constants
         self._slot_names = slot_names
+        self._overlap = overlap
 
     def __call__(
         self,
@@ -251,10 +261,13 @@ class _StepLowering:
         kernels: set[str] = set()
         statements: list[StatementView] = []
         computed: set[str] = set()
+        under_way = UnderWay()
         for index, step in enumerate(plan):
             if step.kind is StepKind.FREE:
                 continue
             op = ops[step.node]
+            read, written = stays.touched(step, op, index)
+            waits = under_way.waits(read, written)
             if step.kind is StepKind.COMPUTE:
                 comment = _compute_comment(op, graph, stays, index)
                 if kind_of(op).view and stays.shares_address(op, index):
@@ -270,8 +283,12 @@ class _StepLowering:
                 computed.add(op.name)
             else:
                 code = self._transfer(step, op, graph, stays, index)
+                if self._overlap:
+                    (stay,) = read or written
+                    arrives = step.kind is StepKind.PAGE_IN
+                    under_way.begin(self._page_slot(op), stay, arrives=arrives)
                 comment = _transfer_comment(step, op, plan, index, numbers)
-            statements.append(StatementView(numbers[index], comment, code))
+            statements.append(StatementView(numbers[index], comment, code, waits))
         return StepView(
             function=function,
             title=title,
@@ -280,6 +297,7 @@ class _StepLowering:
             addresses=stays.addresses(),
             memory_map=stays.memory_map(numbers),
             statements=tuple(statements),
+            waits=under_way.end(),
         )
 
     def _compute(self, op: Op, kernel: Kernel, graph: Graph, stays: _Stays, index: int) -> str:
@@ -307,14 +325,18 @@ class _StepLowering:
         assert op.output is not None
         tensor = graph.by_name[op.output]
         return _statement(
-            f"poet_{step.kind}",
+            f"poet_{step.kind}_begin" if self._overlap else f"poet_{step.kind}",
             [
-                self._slot_names[tensor.name, SlotPurpose.PAGE],
+                self._page_slot(op),
                 stays.identifier(tensor.name, index),
                 f"{tensor.size_bytes}u",
             ],
             fallible=True,
         )
+
+    def _page_slot(self, op: Op) -> str:
+        assert op.output is not None
+        return self._slot_names[op.output, SlotPurpose.PAGE]
 
 
 class _Stays:
@@ -360,6 +382,22 @@ class _Stays:
     def workspace(self, op: str, index: int) -> str:
         """The macro of an op's workspace at a plan step."""
         return self._stay(op, True, index)[0]
+
+    def touched(
+        self, step: Step, op: Op, index: int
+    ) -> tuple[tuple[Allocation, ...], tuple[Allocation, ...]]:
+        """The stays that a plan step reads, and those that it begins: transient tensors."""
+        names = {
+            StepKind.COMPUTE: op.inputs,
+            StepKind.PAGE_OUT: (op.output or "",),
+            StepKind.PAGE_IN: (),
+        }[step.kind]
+        read = tuple(
+            self._stay(name, False, index)[1]
+            for name in names
+            if not self._graph.by_name[name].role.persistent
+        )
+        return read, tuple(stay for _, stay in self._named if stay.lower == index)
 
     def _stay(self, owner: str, workspace: bool, index: int) -> tuple[str, Allocation]:
         for identifier, allocation in self._by_owner[owner, workspace]:

@@ -64,11 +64,19 @@ class MemoryRow:
 
 @dataclass(frozen=True, slots=True)
 class StatementView:
-    """One plan step: a comment, and the call that does it ("" where no code is needed)."""
+    """One plan step.
+
+    Attributes:
+        number: its number, from 1.
+        comment: what it does.
+        code: the call that does it; "" where no code is needed.
+        waits: calls that wait for transfers, before it.
+    """
 
     number: int
     comment: str
     code: str
+    waits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,7 @@ class StepView:
         addresses: a macro for every stay of a tensor in RAM.
         memory_map: the same for people, by offset.
         statements: its body.
+        waits: calls that wait for transfers, behind it.
     """
 
     function: str
@@ -92,6 +101,7 @@ class StepView:
     addresses: tuple[Define, ...]
     memory_map: tuple[MemoryRow, ...]
     statements: tuple[StatementView, ...]
+    waits: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from poetfw.schedule import (
 )
 from poetfw.training import Program
 
+_MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
 _PLACEMENT_ATTEMPTS = 5
 _MINIMUM_SHARE = 0.25  # of the work
 _ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
@@ -35,12 +36,15 @@ _ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the fir
 def arena_budget(program: Program, board: Board, plan: Plan) -> int:
     """What the arena may occupy: the board's RAM without stack, static data and what is reserved.
 
+    The firmware counts bytes in 32 bits: more RAM than that is left alone.
+
     Static data is measured: the firmware of a plan is compiled, and what its objects ask for is
     added up. It does not depend on which plan.
     """
     lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan))
     static = static_ram_bytes(render_project(lowering.view, board), board)
-    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
+    available = board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
+    return min(available, _MOST_ARENA_BYTES)
 
 
 def plan_within(

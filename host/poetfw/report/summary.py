@@ -210,6 +210,10 @@ class RunReport:
         stack_high_water_bytes: bytes of stack used.
         instructions: executed in the whole run; None where they are not counted.
         storage_bytes_read, storage_bytes_written: what went through the storage.
+        storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
+            `cached`; None where nobody says.
+        measured_energy_j: joules that were measured in the whole run; None where nothing measures.
+        energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
         trained: path of the storage image with the trained weights.
         verify: how it compares with the references; None if not asked for.
     """
@@ -226,6 +230,9 @@ class RunReport:
     instructions: int | None
     storage_bytes_read: int
     storage_bytes_written: int
+    storage_file: str | None
+    measured_energy_j: float | None
+    energy_source: str | None
     trained: str
     verify: Verification | None
 

@@ -16,6 +16,7 @@ from poetfw.errors import BoardError, ToolError
 
 QEMU = load_board("nrf52840").twin().machine
 NATIVE = load_board("linux").twin().machine
+USER = load_board("rpi4").twin().machine
 CARD = replace(QEMU, machine="lm3s6965evb", cpu="cortex-m0", options=("sd-card",))
 
 
@@ -37,6 +38,14 @@ def test_a_machine_with_another_processor_and_a_card() -> None:
     ]
 
 
+def test_a_processor_under_this_computers_system() -> None:
+    assert emulator_of(USER).command(USER, Path("/a/firmware.elf")) == [
+        *("qemu-aarch64", "-cpu", "cortex-a72", "/a/firmware.elf"),
+    ]
+    tx2 = load_board("tx2").twin().machine
+    assert "cortex-a57" in emulator_of(tx2).command(tx2, Path("/a/firmware.elf"))
+
+
 def test_this_computer_runs_the_program_itself(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("firmware.elf")
     emulator = emulator_of(NATIVE)
@@ -46,6 +55,7 @@ def test_this_computer_runs_the_program_itself(tmp_path: Path) -> None:
 
 def test_who_emulates() -> None:
     assert emulator_of(QEMU).emulates
+    assert emulator_of(USER).emulates
     assert not emulator_of(NATIVE).emulates
 
 
@@ -71,7 +81,7 @@ def test_a_card_is_a_power_of_two(
         assert not any(file.read(2**20))
 
 
-@pytest.mark.parametrize("machine", [QEMU, NATIVE])
+@pytest.mark.parametrize("machine", [QEMU, USER, NATIVE])
 def test_a_file_stays_as_it_is(tmp_path: Path, machine: Machine) -> None:
     image = tmp_path / "storage.img"
     image.write_bytes(b"\1" * 1000)
@@ -85,6 +95,9 @@ def test_a_file_stays_as_it_is(tmp_path: Path, machine: Machine) -> None:
         (replace(QEMU, emulator="sh"), "poetfw knows no emulator 'sh'"),
         (replace(QEMU, options=("-monitor",)), "'qemu-system-arm' has no option '-monitor'"),
         (replace(QEMU, machine=None), "'qemu-system-arm' must be told which machine"),
+        (replace(USER, options=("semihosting",)), "'qemu-aarch64' has no option 'semihosting'"),
+        (replace(USER, machine="virt"), "'qemu-aarch64' takes no machine, only a cpu"),
+        (replace(USER, cpu=None), "'qemu-aarch64' must be told which cpu"),
         (replace(NATIVE, options=("semihosting",)), "'native' has no option 'semihosting'"),
         (replace(NATIVE, machine="virt"), "'native' takes neither machine nor cpu"),
         (replace(NATIVE, cpu="max"), "'native' takes neither machine nor cpu"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.devices import run_firmware, runner
+from poetfw.devices import MeasuredEnergy, RunLog, run_firmware, runner
 from poetfw.errors import DeviceError
 
 
@@ -37,3 +37,29 @@ def test_a_fault_after_the_report_is_a_fault(tmp_path: Path) -> None:
     assert hang(script, tmp_path, timeout_s=30.0).message == (
         "the processor faulted: cfsr=00000000 address=20008000 pc=00000000 (exit code 99)"
     )
+
+
+DONE = "@done ticks=1 tick_unit=ns high_water=1 stack_high_water=0 read=0 written=0"
+
+STEP = "@step 1 loss=3f800000 ticks=1"
+
+
+@pytest.mark.parametrize(
+    ("storage", "understood"),
+    [("file=direct", "direct"), ("file=cached", "cached"), ("file=rm", None), ("", None)],
+)
+def test_how_a_file_was_used(tmp_path: Path, storage: str, understood: str | None) -> None:
+    assert report(tmp_path, f"@storage {storage}", STEP, DONE).storage_file == understood
+
+
+def test_energy_comes_behind_the_report(tmp_path: Path) -> None:
+    assert report(tmp_path, STEP, DONE).energy is None
+    energy = report(tmp_path, STEP, DONE, "@energy microjoules=1500000 source=rapl").energy
+    assert energy == MeasuredEnergy(1.5, "rapl")
+    with pytest.raises(DeviceError, match=r"@energy line has no number 'microjoules': '-1'"):
+        report(tmp_path, STEP, DONE, "@energy microjoules=-1 source=rapl")
+
+
+def report(folder: Path, *lines: str) -> RunLog:
+    script = "".join(f"echo '{line}'\n" for line in lines)
+    return run_firmware(["/bin/sh", "-c", script], folder, 30.0, steps=1, evaluations=0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A block device and a console in memory. Its power can be made to fail after a number of blocks, and
- * one transfer after a number of others. */
+ * one transfer after a number of others. With POET_TRANSFERS it moves nothing before it must. */
 #include "hal.h"
 #include "poet.h"
 #include "poet_math.h"
@@ -52,7 +52,7 @@ static int is_on_device(uint32_t block, uint32_t count)
     return count <= BLOCKS && block <= BLOCKS - count;
 }
 
-int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
+static int read_now(uint32_t block, void *ram, uint32_t count)
 {
     last_status = POET_ERROR_STORAGE;
     if (is_on_device(block, count) && test_transfers_until_one_fails-- != 0u) {
@@ -62,7 +62,7 @@ int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
     return POET_OK;
 }
 
-int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
+static int write_now(uint32_t block, const void *ram, uint32_t count)
 {
     const uint8_t *source = ram;
     const int fails = test_transfers_until_one_fails-- == 0u;
@@ -79,10 +79,69 @@ int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count
     return POET_OK;
 }
 
+#ifdef POET_TRANSFERS
+static struct {
+    uint32_t block;
+    uint32_t count;
+    void *target; /* null: the other way */
+    const void *source;
+} queue[POET_TRANSFERS];
+static uint32_t begun, ended;
+uint32_t test_most_under_way;
+
+static int begin(uint32_t block, void *target, const void *source, uint32_t count)
+{
+    if (begun - ended == POET_TRANSFERS) {
+        return POET_ERROR_ARGUMENT;
+    }
+    queue[begun % POET_TRANSFERS].block = block;
+    queue[begun % POET_TRANSFERS].count = count;
+    queue[begun % POET_TRANSFERS].target = target;
+    queue[begun % POET_TRANSFERS].source = source;
+    begun++;
+    if (begun - ended > test_most_under_way) {
+        test_most_under_way = begun - ended;
+    }
+    return POET_OK;
+}
+
+int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
+{
+    return begin(block, ram, NULL, count);
+}
+
+int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
+{
+    return begin(block, NULL, ram, count);
+}
+
+int poet_hal_storage_wait(void)
+{
+    const uint32_t i = ended % POET_TRANSFERS;
+    if (begun == ended) {
+        return POET_ERROR_ARGUMENT; /* nothing is under way */
+    }
+    ended++;
+    (void)(queue[i].target != NULL ? read_now(queue[i].block, queue[i].target, queue[i].count)
+                                   : write_now(queue[i].block, queue[i].source, queue[i].count));
+    return last_status;
+}
+#else
+int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
+{
+    return read_now(block, ram, count);
+}
+
+int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
+{
+    return write_now(block, ram, count);
+}
+
 int poet_hal_storage_wait(void)
 {
     return last_status;
 }
+#endif
 
 /* The math over arrays: a call through ctypes for each value would take minutes. */
 #define APPLY(function)                                                      \

@@ -15,17 +15,26 @@ BLOCK_DEVICE = Path(__file__).with_name("block_device.c")
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_runtime(tmp_path_factory.mktemp("runtime") / "runtime.so")
+
+
+def compile_runtime(out: Path, *flags: str) -> Path:
+    """The runtime, without generated steps."""
     return compile_c(
-        tmp_path_factory.mktemp("runtime") / "runtime.so",
+        out,
         [
             BLOCK_DEVICE,
             SAMPLE / "src/generated/plan.c",
-            *(TEMPLATES / "storage" / f"{name}.c" for name in ("crc32", "slots", "storage")),
+            *(
+                TEMPLATES / "storage" / f"{name}.c"
+                for name in ("crc32", "pages", "slots", "storage")
+            ),
             *(TEMPLATES / "runtime" / f"{name}.c" for name in ("console", "data", "poet_math")),
         ],
         [SAMPLE / "src/generated", *(TEMPLATES / d for d in ("runtime", "storage", "hal"))],
         "-shared",
         "-fPIC",
+        *flags,
     )
 
 

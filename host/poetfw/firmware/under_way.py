@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a step must wait for transfers that run while the core computes.
+
+It waits as late as it can: before it reads what is on its way in, and before it writes where
+something is still on its way. `schedule/timeline.py` waits where a tensor on its way out is freed,
+which is never later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from poetfw.memory.plan import Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    slot: str
+    stay: Allocation
+    arrives: bool
+
+    def blocks(self, read: Iterable[Allocation], written: Iterable[Allocation]) -> bool:
+        """Whether what is read and written there must wait for it."""
+        touched = [*written, *read] if self.arrives else written
+        return any(
+            stay.offset < self.stay.offset + self.stay.size_bytes
+            and self.stay.offset < stay.offset + stay.size_bytes
+            for stay in touched
+        )
+
+
+class UnderWay:
+    """The transfers under way at a statement, as statements are lowered one after the other."""
+
+    def __init__(self) -> None:
+        self._transfers: list[_Transfer] = []
+
+    def begin(self, slot: str, stay: Allocation, *, arrives: bool) -> None:
+        """A transfer of a slot begins, to or from a stay in RAM."""
+        self._transfers.append(_Transfer(slot, stay, arrives))
+
+    def waits(self, read: Iterable[Allocation], written: Iterable[Allocation]) -> tuple[str, ...]:
+        """The calls that a statement needs before it, for what it reads and writes in RAM."""
+        read, written = tuple(read), tuple(written)
+        return self._end({t.slot: None for t in self._transfers if t.blocks(read, written)})
+
+    def end(self) -> tuple[str, ...]:
+        """The calls that wait for all that is left."""
+        return self._end({t.slot: None for t in self._transfers})
+
+    def _end(self, slots: dict[str, None]) -> tuple[str, ...]:
+        self._transfers = [t for t in self._transfers if t.slot not in slots]
+        return tuple(f"POET_TRY(poet_page_wait({slot}));" for slot in slots)
