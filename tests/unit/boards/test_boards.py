@@ -110,9 +110,9 @@ def test_only_a_board_that_says_so_has_an_inductor(tmp_path: Path):
         load_board(path)
 
 
-def test_the_twin_of_nrf52840():
+def test_the_twins_of_nrf52840():
     board = load_board("nrf52840")
-    (twin,) = board.twins
+    twin, exact = board.twins
     assert twin == board.twin() == board.twin("qemu")
     itself = Machine(
         emulator="qemu-system-arm",
@@ -125,7 +125,10 @@ def test_the_twin_of_nrf52840():
     )
     assert twin.machine == itself
     roomy = {"platformio_env": "nrf52840-reference", "ram_bytes": 4 * 2**20}
-    assert twin.reference == replace(itself, **roomy)
+    assert twin.reference == exact.reference == replace(itself, **roomy)
+    assert exact == board.twin("unicorn")
+    assert (exact.machine.emulator, exact.machine.machine) == ("unicorn", "nrf52840")
+    assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
 
 
 def test_linux_is_its_own_twin():
