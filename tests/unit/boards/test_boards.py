@@ -167,7 +167,7 @@ def test_a_board_may_have_several_twins(tmp_path: Path):
     path = tmp_path / "more.toml"
     path.write_text(NRF52840.read_text() + TWO_MORE_TWINS)
     board = load_board(path)
-    assert [twin.name for twin in board.twins] == ["qemu", "exact", "slow"]
+    assert [twin.name for twin in board.twins] == ["qemu", "unicorn", "exact", "slow"]
     assert board.twin() is board.twins[0]
     exact, slow = board.twin("exact"), board.twin("slow")
     assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)

@@ -90,7 +90,7 @@ class Core:
         self._systick_pending = False
         self._counts_from = 0
         self._ending: Ending | None = None
-        self._bad_access = ""
+        self._error: MachineError | None = None
         self._uc = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
         self._uc.ctl_set_cpu_model(arm.UC_CPU_ARM_CORTEX_M4)
         for memory, rights in (
@@ -161,14 +161,16 @@ class Core:
         else:
             self._pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
             self._pass(count)
+        if self._error is not None:
+            raise self._error
         fpu_used = self._uc.reg_read(arm.UC_ARM_REG_CONTROL) & _CONTROL_FPCA
         if fpu_used and self._cpacr.value != _CPACR_FPU:
             raise MachineError("the FPU is used before it is switched on")
 
     def _trap(self, error: uc.UcError) -> None:
         self._pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
-        if self._bad_access:
-            raise MachineError(self._bad_access)
+        if self._error is not None:
+            return
         if error.errno == uc.UC_ERR_EXCEPTION and self._pc & _EXC_RETURN == _EXC_RETURN & ~1:
             self._return(self._pc)
         elif error.errno == uc.UC_ERR_INSN_INVALID and self._before(self._pc) == _WFE:
@@ -276,10 +278,17 @@ class Core:
     # What unicorn calls ------------------------------------------------------------------------
 
     def _read(self, engine: uc.Uc, offset: int, size_bytes: int, base: int) -> int:
-        return self._bus.read(base + offset, size_bytes)
+        try:
+            return self._bus.read(base + offset, size_bytes)
+        except MachineError as error:
+            self._give_up(error)
+            return 0
 
     def _write(self, engine: uc.Uc, offset: int, size_bytes: int, value: int, base: int) -> None:
-        self._bus.write(base + offset, size_bytes, value)
+        try:
+            self._bus.write(base + offset, size_bytes, value)
+        except MachineError as error:
+            self._give_up(error)
 
     def _refuse(
         self, engine: uc.Uc, access: int, address: int, size_bytes: int, value: int, data: Any
@@ -290,8 +299,13 @@ class Core:
             uc.UC_MEM_FETCH_UNMAPPED: "an instruction fetch",
             uc.UC_MEM_FETCH_PROT: "an instruction fetch",
         }
-        self._bad_access = (
+        self._error = MachineError(
             f"{kinds.get(access, 'a read')} of {size_bytes} bytes at 0x{address:08x}, "
             "where that is not possible"
         )
         return False
+
+    def _give_up(self, error: MachineError) -> None:
+        """Stop; an exception that went through unicorn would cost the message."""
+        self._error = error
+        self._uc.emu_stop()
