@@ -202,6 +202,12 @@ def test_a_file_that_is_no_program_of_the_chip(
         read_flash(tmp_path / "other.elf")
 
 
+def test_a_program_behind_a_bootloader_does_not_start_by_itself() -> None:
+    flash = Memory(0, b"\xff" * FLASH_BYTES)
+    with pytest.raises(MachineError, match="flash does not begin with a program's vectors"):
+        Core(Bus(), flash, Memory(0x20000000, bytes(RAM_BYTES)), ())
+
+
 # Exceptions ------------------------------------------------------------------------------------
 
 SYSTICK = """

@@ -342,7 +342,6 @@ def test_no_such_board(name: str):
             'reserved_flash_bytes = { value = 8192, source = "a bootloader" }',
             r"memory: reserved_flash_bytes \(8192\) leave nothing of flash_bytes \(8192\)",
         ),
-        ("[[twin]]", "[twin]", r"twin must be a list of tables, each written \[\[twin\]\]"),
         ('name = "qemu"', 'name = "-h"', "twin.0.name: .*not '-h'"),
         ('name = "qemu"\n', "", "twin.0.name is missing"),
         ('emulator = "qemu-system-arm"', 'emulator = "sh -c"', "twin.0.emulator: .*not 'sh -c'"),
@@ -396,6 +395,14 @@ def test_a_malformed_file_is_refused(tmp_path: Path, old: str, new: str, message
     with pytest.raises(BoardError, match=message) as caught:
         load_board(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_twins_are_a_list(tmp_path: Path):
+    path = tmp_path / "bad.toml"
+    path.write_text((boards_dir() / "linux.toml").read_text().replace("[[twin]]", "[twin]"))
+    message = r"twin must be a list of tables, each written \[\[twin\]\]"
+    with pytest.raises(BoardError, match=message):
+        load_board(path)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,9 @@ class Core:
             flash: begins with the vectors; it cannot be written.
             ram: cannot be executed.
             peripherals: address and bytes of each area of registers, the processor's own included.
+
+        Raises:
+            MachineError: flash holds no program.
         """
         self._bus = bus
         self._ram = ram
@@ -104,6 +107,8 @@ class Core:
         self._uc.hook_add(uc.UC_HOOK_MEM_INVALID, self._refuse)
         self._add_registers()
         stack, self._pc = struct.unpack_from("<2I", flash.content)
+        if (stack - 4, 4) not in ram or (self._pc & ~1, 2) not in flash:
+            raise MachineError("the flash does not begin with a program's vectors")
         self._uc.reg_write(arm.UC_ARM_REG_SP, stack)
         self._vectors = flash
 
