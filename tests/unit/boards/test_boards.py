@@ -106,9 +106,9 @@ def test_only_a_board_that_says_so_has_an_inductor(tmp_path: Path):
         load_board(path)
 
 
-def test_the_twin_of_nrf52840():
+def test_the_twins_of_nrf52840():
     board = load_board("nrf52840")
-    (twin,) = board.twins
+    twin, exact = board.twins
     assert twin == board.twin() == board.twin("qemu")
     itself = Machine(
         emulator="qemu-system-arm",
@@ -121,7 +121,10 @@ def test_the_twin_of_nrf52840():
     )
     assert twin.machine == itself
     roomy = {"platformio_env": "nrf52840-reference", "ram_bytes": 4 * 2**20}
-    assert twin.reference == replace(itself, **roomy)
+    assert twin.reference == exact.reference == replace(itself, **roomy)
+    assert exact == board.twin("unicorn")
+    assert (exact.machine.emulator, exact.machine.machine) == ("unicorn", "nrf52840")
+    assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
 
 
 def test_linux_is_its_own_twin():
@@ -160,7 +163,7 @@ def test_a_board_may_have_several_twins(tmp_path: Path):
     path = tmp_path / "more.toml"
     path.write_text(NRF52840.read_text() + TWO_MORE_TWINS)
     board = load_board(path)
-    assert [twin.name for twin in board.twins] == ["qemu", "exact", "slow"]
+    assert [twin.name for twin in board.twins] == ["qemu", "unicorn", "exact", "slow"]
     assert board.twin() is board.twins[0]
     exact, slow = board.twin("exact"), board.twin("slow")
     assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
@@ -335,7 +338,6 @@ def test_no_such_board(name: str):
             'reserved_flash_bytes = { value = 8192, source = "a bootloader" }',
             r"memory: reserved_flash_bytes \(8192\) leave nothing of flash_bytes \(8192\)",
         ),
-        ("[[twin]]", "[twin]", r"twin must be a list of tables, each written \[\[twin\]\]"),
         ('name = "qemu"', 'name = "-h"', "twin.0.name: .*not '-h'"),
         ('name = "qemu"\n', "", "twin.0.name is missing"),
         ('emulator = "qemu-system-arm"', 'emulator = "sh -c"', "twin.0.emulator: .*not 'sh -c'"),
@@ -389,6 +391,14 @@ def test_a_malformed_file_is_refused(tmp_path: Path, old: str, new: str, message
     with pytest.raises(BoardError, match=message) as caught:
         load_board(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_twins_are_a_list(tmp_path: Path):
+    path = tmp_path / "bad.toml"
+    path.write_text((boards_dir() / "linux.toml").read_text().replace("[[twin]]", "[twin]"))
+    message = r"twin must be a list of tables, each written \[\[twin\]\]"
+    with pytest.raises(BoardError, match=message):
+        load_board(path)
 
 
 @pytest.mark.parametrize(

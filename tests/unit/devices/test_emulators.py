@@ -16,7 +16,11 @@ from poetfw.errors import BoardError, ToolError
 
 QEMU = load_board("nrf52840").twin().machine
 NATIVE = load_board("linux").twin().machine
+<<<<<<< HEAD
 USER = load_board("rpi4").twin().machine
+=======
+UNICORN = load_board("nrf52840").twin("unicorn").machine
+>>>>>>> unicorn
 CARD = replace(QEMU, machine="lm3s6965evb", cpu="cortex-m0", options=("sd-card",))
 
 
@@ -38,12 +42,20 @@ def test_a_machine_with_another_processor_and_a_card() -> None:
     ]
 
 
+<<<<<<< HEAD
 def test_a_processor_under_this_computers_system() -> None:
     assert emulator_of(USER).command(USER, Path("/a/firmware.elf")) == [
         *("qemu-aarch64", "-cpu", "cortex-a72", "/a/firmware.elf"),
     ]
     tx2 = load_board("tx2").twin().machine
     assert "cortex-a57" in emulator_of(tx2).command(tx2, Path("/a/firmware.elf"))
+=======
+def test_a_chips_model_is_a_process_that_takes_no_module_from_where_it_runs() -> None:
+    module = "poetfw.devices.emulators.unicorn"
+    assert emulator_of(UNICORN).command(UNICORN, Path("/a/firmware.elf")) == [
+        *(sys.executable, "-P", "-m", module, "nrf52840", "/a/firmware.elf"),
+    ]
+>>>>>>> unicorn
 
 
 def test_this_computer_runs_the_program_itself(tmp_path: Path) -> None:
@@ -69,7 +81,7 @@ def test_who_emulates() -> None:
         (3 * 2**20, 2**28, 2**29),
     ],
 )
-def test_a_card_is_a_power_of_two(
+def test_a_card_in_qemu_is_a_power_of_two(
     tmp_path: Path, image_bytes: int, room_bytes: int, card_bytes: int
 ) -> None:
     image = tmp_path / "storage.img"
@@ -81,7 +93,23 @@ def test_a_card_is_a_power_of_two(
         assert not any(file.read(2**20))
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("machine", [QEMU, USER, NATIVE])
+=======
+@pytest.mark.parametrize(
+    ("image_bytes", "room_bytes", "units"), [(1, 0, 1), (2**19, 0, 1), (2**19, 1, 2), (1, 2**21, 5)]
+)
+def test_a_chips_card_is_a_whole_number_of_units(
+    tmp_path: Path, image_bytes: int, room_bytes: int, units: int
+) -> None:
+    image = tmp_path / "storage.img"
+    image.write_bytes(b"\1" * image_bytes)
+    emulator_of(UNICORN).prepare(UNICORN, image, room_bytes)
+    assert image.read_bytes() == (b"\1" * image_bytes).ljust(units * 2**19, b"\0")
+
+
+@pytest.mark.parametrize("machine", [QEMU, NATIVE])
+>>>>>>> unicorn
 def test_a_file_stays_as_it_is(tmp_path: Path, machine: Machine) -> None:
     image = tmp_path / "storage.img"
     image.write_bytes(b"\1" * 1000)
@@ -99,6 +127,8 @@ def test_a_file_stays_as_it_is(tmp_path: Path, machine: Machine) -> None:
         (replace(USER, machine="virt"), "'qemu-aarch64' takes no machine, only a cpu"),
         (replace(USER, cpu=None), "'qemu-aarch64' must be told which cpu"),
         (replace(NATIVE, options=("semihosting",)), "'native' has no option 'semihosting'"),
+        (replace(UNICORN, machine="nrf52832"), "'unicorn' has no machine 'nrf52832'"),
+        (replace(UNICORN, cpu="cortex-m0"), "'nrf52840' with the cpu 'cortex-m0'"),
         (replace(NATIVE, machine="virt"), "'native' takes neither machine nor cpu"),
         (replace(NATIVE, cpu="max"), "'native' takes neither machine nor cpu"),
     ],
@@ -113,6 +143,14 @@ def test_an_emulator_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ToolError, match="qemu-system-arm is not installed") as error:
         emulator_of(QEMU).require()
     assert "sudo apt-get install qemu-system-arm" in error.value.try_next[0]
+
+
+def test_a_python_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulator_of(UNICORN).require()
+    monkeypatch.setitem(sys.modules, "unicorn", None)
+    with pytest.raises(ToolError, match="unicorn is not installed") as error:
+        emulator_of(UNICORN).require()
+    assert "pip install 'poetfw[unicorn]'" in error.value.try_next[0]
 
 
 def test_every_board_names_emulators_that_there_are() -> None:

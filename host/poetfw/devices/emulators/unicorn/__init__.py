@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chips as the unicorn package's processors with our own models of their peripherals.
+
+They run the very ELF that is flashed. The models are strict: what they do not know is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from poetfw.boards import Machine
+from poetfw.devices.emulators.base import Emulator, register
+from poetfw.errors import BoardError, ToolError
+
+_MACHINES = ("nrf52840",)
+_CARD_UNIT_BYTES = 512 * 1024
+"""What a high-capacity card counts its size in (SD Physical Layer Specification, section 5.3.3)."""
+
+
+class Unicorn(Emulator):
+    """A process of this package; the storage image is the card in the chip's socket."""
+
+    name = "unicorn"
+
+    def check(self, machine: Machine) -> None:
+        """Like any emulator's; each machine is a chip with its own processor.
+
+        Raises:
+            BoardError: there is no model of the machine.
+        """
+        super().check(machine)
+        if machine.machine not in _MACHINES or machine.cpu is not None:
+            raise BoardError(
+                f"the emulator {self.name!r} has no machine {machine.machine!r} with the cpu "
+                f"{machine.cpu!r}",
+                "name one of these, without a cpu: " + ", ".join(_MACHINES),
+            )
+
+    def command(self, machine: Machine, elf: Path) -> list[str]:
+        """This package as a program, which takes no module from the folder that it runs in."""
+        assert machine.machine is not None
+        return [sys.executable, "-P", "-m", __name__, machine.machine, str(elf.resolve())]
+
+    def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:
+        """Make the image as large as a card."""
+        units = -(-(image.stat().st_size + room_bytes) // _CARD_UNIT_BYTES)
+        os.truncate(image, units * _CARD_UNIT_BYTES)
+
+    def require(self) -> None:
+        """Check that the processors are installed.
+
+        Raises:
+            ToolError: they are not; the message holds the line that installs them.
+        """
+        if find_spec(self.name) is None:
+            raise ToolError(
+                f"{self.name} is not installed: it runs the firmware on this computer",
+                f"pip install 'poetfw[{self.name}]'",
+                "or choose another twin of the board with --emulator (`poetfw boards`)",
+            )
+
+
+register(Unicorn())

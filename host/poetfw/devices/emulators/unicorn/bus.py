@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registers by their address. There are no others: an access elsewhere is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+
+WORD_BYTES = 4
+ANY = range(1 << 32)
+
+
+class MachineError(Exception):
+    """The firmware does what the chip does not allow, or what its model does not know."""
+
+
+@dataclass
+class Register:
+    """A register that keeps what is written to it.
+
+    Attributes:
+        allowed: what may be written.
+        value: what it holds; at first, after a reset.
+    """
+
+    allowed: Container[int] = ANY
+    value: int = 0
+
+
+@dataclass
+class Bus:
+    """The registers of a chip.
+
+    Attributes:
+        readable: what reading gives, by address.
+        writable: what writing does, by address.
+    """
+
+    readable: dict[int, Callable[[], int]] = field(default_factory=dict)
+    writable: dict[int, Callable[[int], None]] = field(default_factory=dict)
+
+    def keep(self, address: int, register: Register) -> Register:
+        """Add a register that is read as it was written."""
+
+        def write(value: int) -> None:
+            if value not in register.allowed:
+                raise MachineError(f"0x{value:08x} is not modelled in the register 0x{address:08x}")
+            register.value = value
+
+        self.readable[address] = lambda: register.value
+        self.writable[address] = write
+        return register
+
+    def task(self, address: int, start: Callable[[], None]) -> None:
+        """Add a register that starts something when 1 is written."""
+
+        def write(value: int) -> None:
+            if value != 1:
+                raise MachineError(f"0x{value:08x} is written to the task 0x{address:08x}")
+            start()
+
+        self.writable[address] = write
+
+    def read(self, address: int, size_bytes: int) -> int:
+        """Read a register.
+
+        Raises:
+            MachineError: it is not modelled, or not read as a word.
+        """
+        if size_bytes != WORD_BYTES or address not in self.readable:
+            raise MachineError(
+                f"a read of {size_bytes} bytes from 0x{address:08x}, which is not modelled"
+            )
+        return self.readable[address]()
+
+    def write(self, address: int, size_bytes: int, value: int) -> None:
+        """Write a register.
+
+        Raises:
+            MachineError: it is not modelled, cannot hold the value, or is not written as a word.
+        """
+        if size_bytes != WORD_BYTES or address not in self.writable:
+            raise MachineError(
+                f"a write of {size_bytes} bytes to 0x{address:08x}, which is not modelled"
+            )
+        self.writable[address](value)
