@@ -16,11 +16,8 @@ from poetfw.errors import BoardError, ToolError
 
 QEMU = load_board("nrf52840").twin().machine
 NATIVE = load_board("linux").twin().machine
-<<<<<<< HEAD
 USER = load_board("rpi4").twin().machine
-=======
 UNICORN = load_board("nrf52840").twin("unicorn").machine
->>>>>>> unicorn
 CARD = replace(QEMU, machine="lm3s6965evb", cpu="cortex-m0", options=("sd-card",))
 
 
@@ -42,20 +39,19 @@ def test_a_machine_with_another_processor_and_a_card() -> None:
     ]
 
 
-<<<<<<< HEAD
 def test_a_processor_under_this_computers_system() -> None:
     assert emulator_of(USER).command(USER, Path("/a/firmware.elf")) == [
         *("qemu-aarch64", "-cpu", "cortex-a72", "/a/firmware.elf"),
     ]
     tx2 = load_board("tx2").twin().machine
     assert "cortex-a57" in emulator_of(tx2).command(tx2, Path("/a/firmware.elf"))
-=======
+
+
 def test_a_chips_model_is_a_process_that_takes_no_module_from_where_it_runs() -> None:
     module = "poetfw.devices.emulators.unicorn"
     assert emulator_of(UNICORN).command(UNICORN, Path("/a/firmware.elf")) == [
         *(sys.executable, "-P", "-m", module, "nrf52840", "/a/firmware.elf"),
     ]
->>>>>>> unicorn
 
 
 def test_this_computer_runs_the_program_itself(tmp_path: Path) -> None:
@@ -93,9 +89,6 @@ def test_a_card_in_qemu_is_a_power_of_two(
         assert not any(file.read(2**20))
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("machine", [QEMU, USER, NATIVE])
-=======
 @pytest.mark.parametrize(
     ("image_bytes", "room_bytes", "units"), [(1, 0, 1), (2**19, 0, 1), (2**19, 1, 2), (1, 2**21, 5)]
 )
@@ -108,8 +101,7 @@ def test_a_chips_card_is_a_whole_number_of_units(
     assert image.read_bytes() == (b"\1" * image_bytes).ljust(units * 2**19, b"\0")
 
 
-@pytest.mark.parametrize("machine", [QEMU, NATIVE])
->>>>>>> unicorn
+@pytest.mark.parametrize("machine", [QEMU, USER, NATIVE])
 def test_a_file_stays_as_it_is(tmp_path: Path, machine: Machine) -> None:
     image = tmp_path / "storage.img"
     image.write_bytes(b"\1" * 1000)
