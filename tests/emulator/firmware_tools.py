@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 import subprocess
@@ -101,10 +102,11 @@ def compile_sample(
 
 
 def run_program(command: list[str], folder: Path, timeout_s: float = 60.0) -> tuple[int, list[str]]:
-    """Run to the end; exit code and the console's lines."""
+    """Run to the end, without the computer's meters; exit code and the console's lines."""
     result = subprocess.run(
         command,
         cwd=folder,
+        env={**os.environ, "POETFW_SYSFS": str(folder)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout_s,

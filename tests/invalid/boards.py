@@ -180,7 +180,7 @@ CASES = (
         BUILD,
         1,
         ("mine.toml: toolchain: flags must be one of -pthread, not '-fplugin=./evil.so'",),
-        board_file('compiler = "gcc"', 'compiler = "gcc"\nflags = ["-fplugin=./evil.so"]'),
+        board_file('flags = ["-pthread"]', 'flags = ["-fplugin=./evil.so"]'),
     ),
     Case(
         "compiler that is not allowed",
@@ -194,6 +194,6 @@ CASES = (
         BUILD,
         1,
         ("mine.toml: the file: the tables firmware and toolchain need each other",),
-        board_file('[toolchain]\ncompiler = "gcc"\n', ""),
+        board_file('[toolchain]\ncompiler = "gcc"\nflags = ["-pthread"]\n', ""),
     ),
 )

@@ -76,7 +76,7 @@ def run(program: Path, folder: Path, fault: str, at: int) -> tuple[int, list[str
     result = subprocess.run(
         [program],
         cwd=folder,
-        env={**os.environ, "FAULT": fault, "FAULT_AT": str(at)},
+        env={**os.environ, "FAULT": fault, "FAULT_AT": str(at), "POETFW_SYSFS": str(folder)},
         capture_output=True,
         text=True,
         timeout=30,
