@@ -19,7 +19,8 @@ _BY_SUFFIX = {
     ".ini": _SEMICOLON,
     **dict.fromkeys((".c", ".h", ".S", ".ld", ".j2"), _C),
 }
-_BY_PATH = {"Makefile": _HASH, ".ci/run": _HASH}
+_INCLUDED = "{{# {} #}}"  # what includes it has the line already
+_BY_PATH = {"Makefile": _HASH, ".ci/run": _HASH, "firmware_templates/ld/cortex_m.j2": _INCLUDED}
 _HIDDEN = {".ci", ".github", ".pre-commit-config.yaml"}
 _WRITTEN = {"build", "dist", "__pycache__"}
 _GOLDEN = Path("tests/golden")
