@@ -94,7 +94,7 @@ def build_project(folder: Path, run: Run) -> Path:
     code, _, err = run(BUILD)
     assert code == 0, err
     report = folder / PROJECT / "build.json"
-    report.write_text(json.dumps(json.loads(report.read_text()) | {"elf": "firmware.elf"}))
+    report.write_text(json.dumps(json.loads(report.read_text()) | {"elf": FIRMWARE}))
     firmware = folder / FIRMWARE
     firmware.parent.mkdir(parents=True)
     firmware.write_text('#!/bin/sh\nexec cat "$0.txt"\n')

@@ -12,7 +12,7 @@ from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph, with_in_
 
 from poetfw.errors import InfeasibleError
 from poetfw.limits import Work
-from poetfw.schedule import ScheduleProblem, Status, minimum_budget, solve
+from poetfw.schedule import ScheduleProblem, SolveOptions, minimum_budget, solve
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.compact import Timing, formulate
 from poetfw.schedule.examples import random_problem
@@ -97,7 +97,8 @@ def test_plans_that_take_over_inputs_are_accepted(seed: int) -> None:
         problem = with_in_place(problem, seed)
         needed = minimum_budget(problem)
         solved = solve(replace(problem, ram_bytes=max(problem.ram_bytes, needed.bytes)))
-        assert solved.status is Status.OPTIMAL
+        assert solved.gap is not None
+        assert solved.gap <= SolveOptions().gap  # a plan in another order may be as good
         if needed.exact:
             with pytest.raises(InfeasibleError):
                 solve(replace(problem, ram_bytes=needed.bytes - 1))
