@@ -42,6 +42,7 @@ NOT_RUN = {
     "python benchmarks/memory.py --json FILE": "it is --quick, at length",
     "pip install .": "it changes what the tests run; tests/system/test_linux.py installs a wheel",
     "pip install 'poetfw[sweep]'": "it needs a package registry",
+    "pip install 'poetfw[unicorn]'": "it needs a package registry",
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
     "pio run -e nrf52840 -t upload": "it needs a board and PlatformIO's registry",
     "pio run -e nrf52840-system -t upload": "it needs a board; typed below without one",
