@@ -22,10 +22,10 @@ demo: setup ## Train digits-cnn inside an emulated nRF52840
 	$(BIN)/poetfw run --board nrf52840
 
 test: lint ## Run every check that fits in ten minutes
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "not slow"
 
 test-all: lint ## Run every check
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 mutants: setup-dev ## Break the code in 700 ways, and name those that no test notices
 	$(BIN)/python tests/mutants/run.py -j $$(nproc)

@@ -46,7 +46,7 @@ def unscheduled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, dic
 @pytest.mark.parametrize(
     ("scheduler", "share"),
     [
-        ("poet", 0.75),
+        pytest.param("poet", 0.75, marks=pytest.mark.slow),
         ("poet", 0.57),
         ("poet-paging-off", 0.7),
         ("poet-remat-off", 0.57),
@@ -67,7 +67,8 @@ def test_every_schedule_trains_to_the_same_bits(
 
 
 @pytest.mark.parametrize(
-    "model", ["mlp", "lenet5", pytest.param("resnet8", marks=pytest.mark.slow)]
+    "model",
+    ["lenet5", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mlp", "resnet8"))],
 )
 def test_built_in_models_train_and_verify(tmp_path: Path, model: str) -> None:
     succeed("build", "--board", "linux", "--model", model, "--batch", "4", cwd=tmp_path)
