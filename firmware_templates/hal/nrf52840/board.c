@@ -6,7 +6,9 @@
 #include "hal_pins.h"
 #include "plan.h"
 #include "poet_memory.h"
+#include "reset_cause.h"
 #include "status.h"
+#include "systick.h"
 #include "wait.h"
 
 /* CLOCK, section 5.4 */
@@ -57,7 +59,7 @@
 #define UARTE_CONFIG 0x4000256cu
 #define UARTE_CONFIG_8N1 0u
 
-/* Reset, DWT, SysTick and debug control */
+/* Reset, DWT and debug control */
 #define AIRCR 0xe000ed0cu
 #define AIRCR_SYSRESETREQ 0x05fa0004u
 #define DEMCR 0xe000edfcu
@@ -65,13 +67,6 @@
 #define DWT_CTRL 0xe0001000u
 #define DWT_CTRL_CYCCNTENA 1u
 #define DWT_CYCCNT 0xe0001004u
-#define SYST_CSR 0xe000e010u
-#define SYST_CSR_ENABLE 1u
-#define SYST_CSR_TICKINT 2u
-#define SYST_CSR_CORE_CLOCK 4u
-#define SYST_RVR 0xe000e014u
-#define SYST_RVR_MAXIMUM 0x00ffffffu
-#define SYST_CVR 0xe000e018u
 
 const char poet_hal_tick_unit[] = "cycles";
 
@@ -167,9 +162,7 @@ static void start_cycle_counter(void)
     poet_write(DEMCR, poet_read(DEMCR) | DEMCR_TRCENA);
     poet_write(DWT_CYCCNT, 0u);
     poet_write(DWT_CTRL, poet_read(DWT_CTRL) | DWT_CTRL_CYCCNTENA);
-    poet_write(SYST_RVR, SYST_RVR_MAXIMUM);
-    poet_write(SYST_CVR, 0u);
-    poet_write(SYST_CSR, SYST_CSR_ENABLE | SYST_CSR_TICKINT | SYST_CSR_CORE_CLOCK);
+    poet_systick_start();
 }
 
 int poet_hal_init(void)
@@ -246,26 +239,18 @@ void poet_hal_idle(void)
 
 const char *poet_hal_reset_cause(void)
 {
-    static const struct {
-        uint32_t bit;
-        const char *name;
-    } causes[] = {
+    static const struct poet_reset_cause causes[] = {
         {0u, "pin"},         {1u, "watchdog"},   {2u, "software"}, {3u, "lockup"}, {16u, "gpio-wake"},
         {17u, "lpcomp-wake"}, {18u, "debugger"}, {19u, "nfc-wake"}, {20u, "usb"},
     };
-    for (uint32_t i = 0u; i < sizeof causes / sizeof causes[0]; i++) {
-        if ((reset_reason >> causes[i].bit & 1u) != 0u) {
-            return causes[i].name;
-        }
-    }
-    return "power-on";
+    return poet_name_reset(reset_reason, causes, sizeof causes / sizeof causes[0]);
 }
 
 /* There is nothing to return to, and the console has told everything. */
 _Noreturn void poet_hal_exit(int code)
 {
     (void)code;
-    poet_write(SYST_CSR, 0u);
+    poet_systick_stop();
     for (;;) {
         poet_hal_idle();
     }

@@ -4,6 +4,7 @@
 #include "hal.h"
 #include "hal_pins.h"
 #include "port.h"
+#include "reset_cause.h"
 #include "sercom.h"
 #include "status.h"
 #include "systick.h"
@@ -80,19 +81,10 @@ void poet_hal_idle(void)
 
 const char *poet_hal_reset_cause(void)
 {
-    static const struct {
-        uint32_t bit;
-        const char *name;
-    } causes[] = {
+    static const struct poet_reset_cause causes[] = {
         {1u, "brownout"}, {2u, "brownout"}, {4u, "pin"}, {5u, "watchdog"}, {6u, "software"},
     };
-    const uint32_t cause = poet_read8(PM_RCAUSE);
-    for (uint32_t i = 0u; i < sizeof causes / sizeof causes[0]; i++) {
-        if ((cause >> causes[i].bit & 1u) != 0u) {
-            return causes[i].name;
-        }
-    }
-    return "power-on";
+    return poet_name_reset(poet_read8(PM_RCAUSE), causes, sizeof causes / sizeof causes[0]);
 }
 
 /* There is nothing to return to, and the console has told everything. */

@@ -11,6 +11,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from chips import connect
 from sd_card import Card
 
 ERASED = 0xFFFFFFFF
@@ -125,10 +126,7 @@ class Chip:
             "test_dma_address": ctypes.CFUNCTYPE(u32, ctypes.c_void_p)(self.dma_address),
             "test_barrier": ctypes.CFUNCTYPE(None)(self.barrier),
         }
-        for name, callback in callbacks.items():
-            address = ctypes.cast(callback, ctypes.c_void_p).value  # type: ignore[arg-type]
-            ctypes.c_void_p.in_dll(library, name).value = address
-        return list(callbacks.values())
+        return connect(library, callbacks)
 
     def values(self, name: str) -> list[int]:
         """What was written to a register, in order."""

@@ -11,6 +11,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from chips import connect
 from sd_card import Card
 
 SELECT_PIN, MOSI_PIN, CLOCK_PIN, MISO_PIN, CONSOLE_PIN = 42, 16, 17, 19, 54
@@ -115,10 +116,7 @@ class Chip:
             "test_read_part": ctypes.CFUNCTYPE(u32, u32, u32)(self.read),
             "test_write_part": ctypes.CFUNCTYPE(None, u32, u32, u32)(self.write),
         }
-        for name, callback in callbacks.items():
-            address = ctypes.cast(callback, ctypes.c_void_p).value  # type: ignore[arg-type]
-            ctypes.c_void_p.in_dll(library, name).value = address
-        return list(callbacks.values())
+        return connect(library, callbacks)
 
     def values(self, name: str) -> list[int]:
         """What was written to a register, in order."""

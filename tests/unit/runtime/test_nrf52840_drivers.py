@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
+import chips
 import pytest
+from chips import Trained, compile_drivers, trained_here
 from nrf52840_chip import (
     CLOCK_PIN,
     CONSOLE_PIN,
@@ -23,102 +23,33 @@ from nrf52840_chip import (
     SELECT_PIN,
     Chip,
 )
-from sd_card import BLOCK, Card
+from sd_card import Card
 
-from emulator.firmware_tools import (
-    SAMPLE,
-    TEMPLATES,
-    compile_c,
-    compile_sample,
-    run_program,
-    sample_image,
-    slot_offset,
-)
-
-CORE = Path(__file__).parent / "chip"
 CRYSTAL, RESET_PIN_STATUS, RESET_STATUS, BUS = -32, -33, -34, -25
 POLLS = 1000
-STEPS = 2
 
 
-def _compile(folder: Path, *flags: str) -> Path:
-    templates = [TEMPLATES / d for d in ("storage", "runtime", "hal/nrf52840")]
-    folders = [*templates, SAMPLE / "src/generated"]
-    sources = [file for folder in folders for file in sorted(folder.glob("*.c"))]
-    sources = [file for file in sources if file.name != "poet_memory.c"]
-    return compile_c(
-        folder / "nrf52840.so",
-        [CORE / "core.c", *sources],
-        [CORE, *folders, TEMPLATES / "hal"],
-        *("-shared", "-fPIC", *flags),
-    )
+class Board(chips.Board[Chip]):
+    """Trains two steps."""
+
+    steps = 2
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _compile(tmp_path_factory.mktemp("chip"))
+    return compile_drivers(tmp_path_factory.mktemp("chip"), "nrf52840")
 
 
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with waits that end early: a million polls take seconds here."""
     polls = f"-DPOET_POLLS={POLLS}u", "-DPOET_POLLS_PER_BYTE=40u"
-    return _compile(tmp_path_factory.mktemp("impatient"), *polls)
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What the sample project comes to."""
-
-    lines: list[str]
-    weight: bytes
+    return compile_drivers(tmp_path_factory.mktemp("impatient"), "nrf52840", *polls)
 
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """The same run as a program of this computer."""
-    folder = tmp_path_factory.mktemp("native")
-    native = compile_sample(folder / "native", "posix")
-    image = folder / "storage.img"
-    image.write_bytes(sample_image(steps=STEPS))
-    code, lines = run_program([str(native), str(image)], folder)
-    assert code == 0
-    content = image.read_bytes()
-    lines = [line for line in lines if not line.startswith("@storage ")]  # it is a file here only
-    return Trained(lines, content[slot_offset(content, "weight") :][:4])
-
-
-class Board:
-    """The drivers on a chip, with variables of their own."""
-
-    def __init__(self, library: Path, chip: Chip) -> None:
-        with NamedTemporaryFile(suffix=".so") as copy:
-            copy.write(library.read_bytes())
-            copy.flush()
-            self.library = ctypes.CDLL(copy.name)
-        self.chip = chip
-        self._kept = chip.install(self.library)
-
-    def start(self) -> int:
-        return self.call("poet_hal_init")
-
-    def call(self, name: str, *arguments: object) -> int:
-        status: int = self.library[name](*arguments)
-        assert self.chip.misuse == []
-        return status
-
-    def run(self) -> list[str]:
-        """Run the sample project on a card with its image; the console's lines."""
-        image = bytes(sample_image(steps=STEPS))
-        blocks = range(len(image) // BLOCK)
-        self.chip.card.content = {i: image[i * BLOCK :][:BLOCK] for i in blocks}
-        self.call("test_run")
-        return self.chip.console.decode().splitlines()
-
-    @property
-    def weight(self) -> bytes:
-        """What was trained, on the card."""
-        return self.chip.card.block(slot_offset(sample_image(), "weight") // BLOCK)[:4]
+    return trained_here(tmp_path_factory.mktemp("native"), Board.steps)
 
 
 def erased() -> dict[str, int]:
@@ -169,7 +100,7 @@ def test_debug_access_is_allowed_where_it_needs_to_be(
 def test_the_converter_stays_off_without_its_inductor(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    library = _compile(tmp_path_factory.mktemp("chip"), "-DPOET_DCDC_INDUCTOR=0")
+    library = compile_drivers(tmp_path_factory.mktemp("chip"), "nrf52840", "-DPOET_DCDC_INDUCTOR=0")
     board = Board(library, Chip(inductor=False))
     assert board.start() == 0
     assert board.chip.values("POWER.DCDCEN") == []

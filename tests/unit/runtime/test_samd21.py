@@ -7,9 +7,10 @@ import ctypes
 import random
 import re
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
+import chips
 import pytest
+from chips import Trained, compile_drivers, trained_here
 from samd21_chip import (
     AFTER_RESET,
     DRVSTR,
@@ -22,48 +23,35 @@ from samd21_chip import (
     USART,
     Chip,
 )
-from sd_card import BLOCK, Card, Faults
+from sd_card import Card, Faults
 
-from emulator.firmware_tools import (
-    SAMPLE,
-    TEMPLATES,
-    compile_c,
-    compile_sample,
-    run_program,
-    sample_image,
-    slot_offset,
-)
+from emulator.firmware_tools import TEMPLATES
 
-CORE = Path(__file__).parent / "chip"
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
 NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
 POLLS, POLLS_PER_BYTE, POLLS_OF_CRYSTAL = 200, 40, 500
-STEPS = 1
 
 
-def _compile(folder: Path, *flags: str) -> Path:
-    templates = [TEMPLATES / d for d in ("storage", "runtime", "hal/samd21")]
-    folders = [*templates, SAMPLE / "src/generated"]
-    sources = [file for folder in folders for file in sorted(folder.glob("*.c"))]
-    sources = [file for file in sources if file.name != "poet_memory.c"]
-    return compile_c(
-        folder / "samd21.so",
-        [CORE / "core.c", *sources],
-        [CORE, *folders, TEMPLATES / "hal", TEMPLATES / "hal/cortex_m"],
-        *("-shared", "-fPIC", *flags),
-    )
+class Board(chips.Board[Chip]):
+    """Its bus can be started by itself."""
+
+    def start_bus(self, hz: int = 400_000) -> None:
+        assert self.start() == 0
+        self.call("poet_hal_spi_init")
+        self.call("poet_hal_spi_clock", hz)
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _compile(tmp_path_factory.mktemp("chip"))
+    return compile_drivers(tmp_path_factory.mktemp("chip"), "samd21")
 
 
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with waits that end early: a million polls take seconds here."""
-    return _compile(
+    return compile_drivers(
         tmp_path_factory.mktemp("impatient"),
+        "samd21",
         f"-DPOET_POLLS={POLLS}u",
         f"-DPOET_POLLS_PER_BYTE={POLLS_PER_BYTE}u",
         f"-DPOET_POLLS_OF_CRYSTAL={POLLS_OF_CRYSTAL}u",
@@ -71,55 +59,8 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], bytes]:
-    """The same run as a program of this computer: the console, and the weight it trained."""
-    folder = tmp_path_factory.mktemp("native")
-    native = compile_sample(folder / "native", "posix")
-    image = folder / "storage.img"
-    image.write_bytes(sample_image(steps=STEPS))
-    code, lines = run_program([str(native), str(image)], folder)
-    assert code == 0
-    content = image.read_bytes()
-    lines = [line for line in lines if not line.startswith("@storage ")]  # it is a file here only
-    return lines, content[slot_offset(content, "weight") :][:4]
-
-
-class Board:
-    """The drivers on a chip, with variables of their own."""
-
-    def __init__(self, library: Path, chip: Chip) -> None:
-        with NamedTemporaryFile(suffix=".so") as copy:
-            copy.write(library.read_bytes())
-            copy.flush()
-            self.library = ctypes.CDLL(copy.name)
-        self.chip = chip
-        self._kept = chip.install(self.library)
-
-    def call(self, name: str, *arguments: object) -> int:
-        status: int = self.library[name](*arguments)
-        assert self.chip.misuse == []
-        return status
-
-    def start(self) -> int:
-        return self.call("poet_hal_init")
-
-    def start_bus(self, hz: int = 400_000) -> None:
-        assert self.start() == 0
-        self.call("poet_hal_spi_init")
-        self.call("poet_hal_spi_clock", hz)
-
-    def run(self) -> list[str]:
-        """Run the sample project on a card with its image; the console's lines."""
-        image = bytes(sample_image(steps=STEPS))
-        blocks = range(len(image) // BLOCK)
-        self.chip.card.content = {i: image[i * BLOCK :][:BLOCK] for i in blocks}
-        self.call("test_run")
-        return self.chip.console.decode().splitlines()
-
-    @property
-    def weight(self) -> bytes:
-        """What was trained, on the card."""
-        return self.chip.card.block(slot_offset(sample_image(), "weight") // BLOCK)[:4]
+def here(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return trained_here(tmp_path_factory.mktemp("native"), Board.steps)
 
 
 # Start-up --------------------------------------------------------------------------------------
@@ -203,13 +144,13 @@ def test_a_clock_that_does_not_come_is_reported(
 
 @pytest.mark.parametrize("what", [USART, "USART"])
 def test_a_console_that_hangs_does_not_keep_the_board_from_training(
-    impatient: Path, here: tuple[list[str], bytes], what: str
+    impatient: Path, here: Trained, what: str
 ) -> None:
     chip = Chip(polls={what: OUT_OF_REACH})
     board = Board(impatient, chip)
     assert len(board.run()) <= 1
     assert chip.value(f"{USART}.CTRLA") & 2 == 0
-    assert board.weight == here[1]
+    assert board.weight == here.weight
 
 
 @pytest.mark.parametrize("what", [SPI, "SPI"])
@@ -411,13 +352,13 @@ def without_ticks(line: str) -> str:
 
 @pytest.mark.parametrize("high_capacity", [False, True], ids=["SDSC", "SDHC"])
 def test_the_board_trains_as_this_computer_does(
-    library: Path, here: tuple[list[str], bytes], high_capacity: bool
+    library: Path, here: Trained, high_capacity: bool
 ) -> None:
     board = Board(library, Chip(card=Card(high_capacity=high_capacity)))
     lines = board.run()
-    assert [*map(without_ticks, lines)] == [*map(without_ticks, here[0])]
+    assert [*map(without_ticks, lines)] == [*map(without_ticks, here.lines)]
     assert "tick_unit=cycles" in lines[-1]
-    assert board.weight == here[1]
+    assert board.weight == here.weight
     assert board.chip.card.misuse == []
     assert board.chip.values(f"{SPI}.BAUD") == [59, 2]  # 400 kHz, 8 MHz
     assert board.chip.value("PINCFG[16]") == board.chip.value("PINCFG[17]") == DRVSTR | PMUXEN
