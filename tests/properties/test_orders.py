@@ -12,6 +12,7 @@ import pytest
 from brute_force import Order, best_plan
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
+from poetfw.cli.output import proven_rows
 from poetfw.errors import InfeasibleError, UnsuitableError
 from poetfw.limits import Work
 from poetfw.schedule import (
@@ -20,6 +21,7 @@ from poetfw.schedule import (
     Node,
     ScheduleProblem,
     SolveOptions,
+    Status,
     StepKind,
     simulate,
     solve,
@@ -52,6 +54,21 @@ def test_nearly_all_answers_are_the_best_in_any_order(
             checked.append(number)
     record_property(CHECKED, checked)
     assert equal >= 0.99 * len(checked), f"{equal} of {len(checked)}"
+
+
+def test_an_answer_in_another_order_is_not_called_optimal() -> None:
+    """It takes less than all plans in stages in the order given, which is what the bound covers."""
+    problem = without_overlap(random_graph(153))
+    in_stages = best_plan(problem, Order.STAGES)
+    assert in_stages is not None
+    answer = solve(problem, options=EXACT)
+    assert answer.energy_j < in_stages.energy_j * (1 - ROUNDING)
+    assert answer.bound_covers is BoundCovers.STAGES
+    assert answer.bound_j is not None
+    assert answer.bound_j <= in_stages.energy_j * (1 + ROUNDING)
+    assert (answer.gap, answer.status) == (0.0, Status.FEASIBLE)
+    said = "feasible: no worse than any of plans in stages in the order given"
+    assert ("status", said) in proven_rows(answer)
 
 
 def without_overlap(problem: ScheduleProblem) -> ScheduleProblem:

@@ -206,6 +206,11 @@ class Board:
         return self.require_firmware().platformio_env
 
     @property
+    def overlaps(self) -> bool:
+        """Whether transfers run while the core computes."""
+        return self.storage is not None and self.storage.overlap
+
+    @property
     def toolchain(self) -> Toolchain:
         """The compiler for it; raises `BoardError` without firmware support."""
         return self.require_firmware().toolchain

@@ -62,8 +62,7 @@ def lower(
     constants = _Constants()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
-    overlap = board.storage is not None and board.storage.overlap
-    lower_step = _StepLowering(names, constants, slot_names, overlap)
+    lower_step = _StepLowering(names, constants, slot_names, board.overlaps)
     training_view = lower_step(
         "poet_train_step",
         "one training step",
@@ -138,7 +137,7 @@ def _settings(
     firmware = board.require_firmware()
     inductor = str(int(firmware.dcdc_inductor))
     overlap: tuple[Define, ...] = ()
-    if board.storage is not None and board.storage.overlap:
+    if board.overlaps:
         comment = "that may be under way at once"
         overlap = (Define("POET_TRANSFERS", size(firmware.transfers), comment),)
     return (

@@ -202,9 +202,9 @@ def _schedule(
         covers = BoundCovers.OWN_STAGES
     overhead = simulation.energy_j / once_j - 1 if once_j else None
     gap = max(0.0, found.gap)
-    staged = in_stages(problem, plan)
-    covered = staged is not None and staged.energy_j <= simulation.energy_j * (1 + _GAP_TOLERANCE)
-    proven = gap <= options.gap + _GAP_TOLERANCE and (covered or covers is BoundCovers.ALL)
+    proven = gap <= options.gap + _GAP_TOLERANCE and (
+        covers is BoundCovers.ALL or _is_in_stages(problem, plan, simulation.energy_j)
+    )
     return Schedule(
         **asdict(PlanFigures.of(simulation)),
         scheduler=scheduler,
@@ -216,6 +216,12 @@ def _schedule(
         gap=gap,
         overhead_gap=overhead_gap(gap, overhead),
     )
+
+
+def _is_in_stages(problem: ScheduleProblem, plan: ExecutionPlan, energy_j: float) -> bool:
+    """Whether a plan of this energy is as good when it is put into stages."""
+    simulation = in_stages(problem, plan)
+    return simulation is not None and simulation.energy_j <= energy_j * (1 + _GAP_TOLERANCE)
 
 
 def _infeasible(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,7 @@ from poetfw.schedule import (
     simulate,
     solve,
 )
-from poetfw.schedule.found import Found, best_known
+from poetfw.schedule.found import Found, Incumbent, best_known
 
 IN_STAGES = plan("a b c /b d /a /c e /d")
 OTHER_ORDER = plan("x y /x z w /z v /y /w /v")
@@ -62,6 +63,20 @@ def test_a_plan_in_another_order_may_lie_below_the_bound() -> None:
     known = best_known(problem, [OTHER_ORDER])
     # Of plans that take more than the known one, the program was not asked.
     assert known.with_bound(problem, 6.0).bound_j == 5.0
+
+
+def test_a_bound_in_another_order_ends_with_it_and_a_plan_does_not() -> None:
+    problem = other_order()
+    x, z, y, w, v = problem.nodes
+    best = Incumbent(problem, best_known(problem, ()), lambda progress: None)
+    best.prove(5.5)
+    with suppress(KeyboardInterrupt), best.in_order(replace(problem, nodes=(x, y, z, w, v))):
+        assert best.found.bound_j == 5.0
+        best.offer(OTHER_ORDER)
+        best.prove(5.0)
+        raise KeyboardInterrupt
+    assert best.problem is problem
+    assert (best.found.plan, best.found.energy_j, best.found.bound_j) == (OTHER_ORDER, 5.0, 5.5)
 
 
 def test_optimal_is_said_of_the_plans_that_were_searched(monkeypatch: pytest.MonkeyPatch) -> None:
