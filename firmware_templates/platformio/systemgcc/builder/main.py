@@ -62,7 +62,8 @@ UPLOADS = {
     "nrfjprog": ("hex", "nrfjprog -f nrf52 --program $SOURCE --sectorerase --verify --reset"),
     "sam-ba": (
         "bin",
-        f'bossac --port="$UPLOAD_PORT" --usb-port --offset={OFFSET} --write --verify --reset $SOURCE',
+        f'bossac --port="$UPLOAD_PORT" --usb-port --offset={OFFSET} '
+        "--write --verify --reset $SOURCE",
     ),
     "stlink": (
         "elf",
