@@ -48,6 +48,8 @@ NOT_RUN = {
     "pio run -e nrf52840-system -t upload": "it needs a board; typed below without one",
     "pio run -e mkr1000-system -t upload": "it needs a board; tests/system uploads without one",
     "pio run -e mkr1000 -t upload": "it needs a board and PlatformIO's registry",
+    "pio run -e stm32f405-system -t upload": "it needs a board; tests/system uploads without one",
+    "pio run -e stm32f405 -t upload": "it needs a board and PlatformIO's registry",
     "pio run -e nrf52840-system -t erase": "it needs a board; typed below without one",
     "poetfw build --board my-f405": "tests/docs/test_adding_a_board.py types it",
     "poetfw run --board my-f405 --steps 5 --verify": "tests/docs/test_adding_a_board.py types it",

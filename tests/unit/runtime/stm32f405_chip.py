@@ -60,6 +60,8 @@ AFTER_RESET = {
 }
 FROM_BOOTLOADER = {
     **AFTER_RESET,
+    "GPIOA.MODER": 0xAA840000,  # USB's pins, and other uses of the console's
+    "GPIOA.AFRH": 0x000AA010,
     "RCC.CR": 0x03030083,
     "RCC.CFGR": 0x0000940A,
     "RCC.PLLCFGR": 0x24043010,

@@ -138,6 +138,8 @@ def test_a_console_that_hangs_does_not_keep_the_board_from_training(
     board = Board(impatient, chip)
     assert len(board.run()) <= 1
     assert chip.value("USART1.CR1") & UE == 0
+    assert len(chip.values("USART1.DR")) == 1  # no other byte is even tried
+    assert chip.pending["USART"] > OUT_OF_REACH - 3 * POLLS
     assert board.weight == here.weight
 
 
@@ -171,6 +173,7 @@ def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
     assert board.call("poet_hal_spi_ok") == 0
     board.chip.polls.clear()
     board.call("poet_hal_spi_init")
+    board.call("poet_hal_spi_transfer", b"abc", None, 3)
     assert board.call("poet_hal_spi_ok") == 1
 
 
