@@ -1,19 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* STM32F405: start, tick, reset cause, end. */
+/* STM32F405: debug access, start, tick, reset cause, end. */
 #include "hal.h"
 #include "rcc.h"
 #include "reset_cause.h"
 #include "systick.h"
 #include "usart.h"
 
+/* RM0090, 38.16 */
+#define DBGMCU_CR 0xe0042004u
+#define DBGMCU_CR_DBG_SLEEP 1u
+
 const char poet_hal_tick_unit[] = "cycles";
 
 static struct poet_systick_clock clock;
 static uint32_t reset_flags;
 
+/* A debugger finds no core that sleeps, and this one sleeps at its end: the next upload would fail. */
+static void allow_debugging(void)
+{
+    poet_write(DBGMCU_CR, poet_read(DBGMCU_CR) | DBGMCU_CR_DBG_SLEEP);
+}
+
 int poet_hal_init(void)
 {
     uint32_t hz;
+    allow_debugging();
     reset_flags = poet_read(RCC_CSR);
     poet_write(RCC_CSR, reset_flags | RCC_CSR_RMVF); /* they stay set over resets */
     const int status = poet_clock_start(&hz);

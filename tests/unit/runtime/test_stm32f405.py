@@ -52,9 +52,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
-    board = Board(library, Chip())
+    board = Board(library, Chip(registers={**AFTER_RESET, "DBGMCU.CR": 0x26}))
     assert board.start() == 0
     assert board.chip.writes == [
+        ("DBGMCU.CR", 0x27),
         ("RCC.CSR", 0x0F000000),
         ("RCC.CR", 0x83),
         ("RCC.CFGR", 0),
