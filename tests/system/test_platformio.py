@@ -108,6 +108,16 @@ def test_a_project_is_built_and_uploaded_without_poetfw(board: str, tmp_path: Pa
         assert re.fullmatch(UPLOADS[board], reader.told.read_text().strip())
 
 
+def test_a_program_for_this_computer_is_built_without_poetfw(tmp_path: Path) -> None:
+    build = succeed("build", "--board", "linux", "--model", "mlp", "--batch", "4", cwd=tmp_path)
+    project = tmp_path / build["out_dir"]
+    shutil.rmtree(project / ".pio/build")
+    reader = Reader(tmp_path, project)
+    reader.pio("-e", "linux")
+    assert re.search(r"^ *text\s+data", reader.pio("-e", "linux", "-t", "size"), re.MULTILINE)
+    assert (tmp_path / build["elf"]).is_file()
+
+
 def test_the_stm32f405_uploads_through_its_usb_port(tmp_path: Path) -> None:
     """As docs/hardware.md says: after a change of one word in platformio.ini."""
     build = succeed("build", "--board", "stm32f405", "--model", "mlp", "--batch", "4", cwd=tmp_path)
