@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from poetfw.boards import Board, Machine, list_boards, load_board
+from poetfw.cli.main import cli
 from poetfw.errors import BoardError
 from poetfw.planning import BuildSettings
 from poetfw.resources import boards_dir
@@ -315,6 +317,27 @@ def test_a_users_boards_are_known_by_name(own: Path):
     with pytest.raises(BoardError) as caught:
         load_board("nrf9")
     assert "mine" in caught.value.try_next[0]
+
+
+def test_boards_says_where_each_board_comes_from(own: Path, capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["boards", "--json"], standalone_mode=False) is None
+    files = {
+        board["name"]: board["file"] for board in json.loads(capsys.readouterr().out)["boards"]
+    }
+    assert files["mine"] == str(own / "mine.toml")
+    assert files["linux"] == str(boards_dir() / "linux.toml")
+    cli.main(["boards"], standalone_mode=False)
+    listed = capsys.readouterr().out
+    rows = {
+        row[1]: row[-2]
+        for row in (re.split(r" *│ *", line) for line in listed.splitlines())
+        if row[1:]
+    }
+    assert (rows["mine"], rows["linux"]) == ("you", "poetfw")
+    assert f"Yours are in {own}\n" in listed
+    (own / "mine.toml").unlink()
+    cli.main(["boards"], standalone_mode=False)
+    assert "Yours" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("configured", ["", "relative/folder", None])
