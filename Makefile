@@ -44,6 +44,10 @@ lint: setup-dev ## Check style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# A second compiler, which only the tests ask.
+setup-dev: PROGRAMS += clang:clang
+setup-dev: PACKAGES += clang
+
 setup: system $(VENV)/.installed ## Install everything poetfw needs
 setup-dev: system $(VENV)/.installed-dev ## Install everything its tests need as well
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the generated code to tests/golden instead of comparing with it",
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_boards(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whoever runs the tests may have boards of their own: here they are not known."""
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("configuration"))
 
 
 @pytest.fixture

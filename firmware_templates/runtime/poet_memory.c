@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GCC would recognise these loops and replace them by calls of the very functions they make up. */
+/* GCC would recognise these loops and replace them by calls of the very functions they make up; clang does not
+ * where it is told -ffreestanding. */
+#ifndef __clang__
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
+#endif
 
 #include "poet_memory.h"
 

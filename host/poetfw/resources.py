@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the files that are not Python live: boards, firmware templates, platformio.ini.
 
-In a checkout they are the folders at its top; in a wheel they travel in `poetfw/data`.
+In a checkout they are the folders at its top; in a wheel they travel in `poetfw/data`. A user's own
+are in the folder for configuration that the XDG Base Directory Specification names.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -20,6 +22,13 @@ def _root() -> Path:
 def boards_dir() -> Path:
     """The folder of `<board>.toml` files."""
     return _root() / "boards"
+
+
+def user_boards_dir() -> Path:
+    """The folder of a user's own `<board>.toml` files, which need not be there."""
+    configured = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    folder = configured if configured.is_absolute() else Path(os.path.expanduser("~/.config"))
+    return folder / "poetfw" / "boards"
 
 
 def firmware_templates_dir() -> Path:

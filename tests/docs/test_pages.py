@@ -48,7 +48,12 @@ NOT_RUN = {
     "pio run -e nrf52840-system -t upload": "it needs a board; typed below without one",
     "pio run -e mkr1000-system -t upload": "it needs a board; tests/system uploads without one",
     "pio run -e mkr1000 -t upload": "it needs a board and PlatformIO's registry",
+    "pio run -e stm32f405-system -t upload": "it needs a board; tests/system uploads without one",
+    "pio run -e stm32f405 -t upload": "it needs a board and PlatformIO's registry",
     "pio run -e nrf52840-system -t erase": "it needs a board; typed below without one",
+    "poetfw build --board my-f405": "tests/docs/test_adding_a_board.py types it",
+    "poetfw build --board path/to/my-f405.toml": "it is the same board; tests/invalid gives paths",
+    "poetfw run --board my-f405 --steps 5 --verify": "tests/docs/test_adding_a_board.py types it",
 }
 """Commands that no test can type, and why."""
 
@@ -108,9 +113,6 @@ def provide(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
         shutil.copytree(request.getfixturevalue("digits"), folder, dirs_exist_ok=True)
     if page == "docs/scheduling.md":
         (folder / "problem.json").write_text(block_behind(page, "`problem.json`"))
-    if page == "docs/adding-a-board.md":
-        (folder / "path/to").mkdir(parents=True)
-        shutil.copy(REPOSITORY / "boards/nrf52840.toml", folder / "path/to/myboard.toml")
 
 
 def typed(page: str) -> list[Command]:

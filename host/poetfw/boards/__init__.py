@@ -11,6 +11,7 @@ from poetfw.boards.board import (
     TrainingDefaults,
     Twin,
 )
+from poetfw.boards.hal import with_used
 from poetfw.boards.loader import list_boards, load_board
 from poetfw.boards.toolchain import Toolchain
 
@@ -26,4 +27,5 @@ __all__ = [
     "Twin",
     "list_boards",
     "load_board",
+    "with_used",
 ]

@@ -4,20 +4,39 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Collection
 from functools import cache
+from typing import Any
 
 from poetfw.resources import firmware_templates_dir
 
 
-@cache
 def family_transfers(family: str) -> int:
     """How many transfers may be under way while the core computes: 0 if the core waits for each.
 
     Args:
         family: an identifier; a family that there is not has none.
     """
-    path = firmware_templates_dir() / "hal" / family / "hal.toml"
-    if not path.is_file():
-        return 0
-    transfers: int = tomllib.loads(path.read_text(encoding="utf-8"))["transfers"]
+    transfers: int = _said(family).get("transfers", 0)
     return transfers
+
+
+def with_used(families: Collection[str]) -> frozenset[str]:
+    """Families, and those that they take files of.
+
+    Args:
+        families: identifiers; a family that there is not takes none.
+    """
+    found = set(families)
+    waiting = list(families)
+    while waiting:
+        used = set(_said(waiting.pop()).get("uses", ())) - found
+        found |= used
+        waiting += used
+    return frozenset(found)
+
+
+@cache
+def _said(family: str) -> dict[str, Any]:
+    path = firmware_templates_dir() / "hal" / family / "hal.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

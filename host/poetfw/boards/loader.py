@@ -25,7 +25,7 @@ from poetfw.boards.hal import family_transfers
 from poetfw.boards.toolchain import Toolchain, make_toolchain
 from poetfw.errors import BoardError, listed
 from poetfw.reading import read_bytes
-from poetfw.resources import boards_dir
+from poetfw.resources import boards_dir, user_boards_dir
 from poetfw.transfer import Transfer
 
 _LARGEST_FILE_BYTES = 256 * 1024
@@ -223,12 +223,12 @@ class _BoardFile(_Table):
 
 
 def list_boards() -> tuple[Board, ...]:
-    """Every board that poetfw ships, by name.
+    """Every board that is known by name, sorted: those that poetfw ships, and the user's own.
 
     Raises:
-        BoardError: one of their files is malformed.
+        BoardError: one of their files is malformed, or two have one name.
     """
-    return tuple(_read(path) for path in _shipped().values())
+    return tuple(_named(name) for name in sorted({*_shipped(), *_own()}))
 
 
 def load_board(name_or_path: str | Path) -> Board:
@@ -237,23 +237,45 @@ def load_board(name_or_path: str | Path) -> Board:
     A string that ends in `.toml` or holds a path separator is a path.
 
     Raises:
-        BoardError: there is no such board, or its file is malformed.
+        BoardError: there is no such board, there are two, or its file is malformed.
     """
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
         return _read(Path(name_or_path))
-    shipped = _shipped()
-    if text not in shipped:
+    return _named(text)
+
+
+def _named(name: str) -> Board:
+    shipped, own = _shipped(), _own()
+    if name in shipped and name in own:
         raise BoardError(
-            f"no board is called {text!r}",
-            "use one of: " + ", ".join(shipped),
-            "or give the path of a board's TOML file",
+            f"{own[name]}: poetfw has a board {name!r} of its own",
+            "choose another name, in the file and for it",
+            f"or move it elsewhere, and give its path: --board path/to/{name}.toml",
         )
-    return _read(shipped[text])
+    if name in shipped:
+        return _read(shipped[name])
+    if name not in own:
+        raise BoardError(
+            f"no board is called {name!r}",
+            "use one of: " + ", ".join(sorted({*shipped, *own})),
+            f"or give the path of a board's TOML file, or put it into {user_boards_dir()}",
+        )
+    board = _read(own[name])
+    if board.name != name:
+        raise BoardError(
+            f"{own[name]}: the board in it is called {board.name!r}, and the file is not",
+            f"rename the file: {board.name}.toml",
+        )
+    return board
 
 
 def _shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(boards_dir().glob("*.toml"))}
+
+
+def _own() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(user_boards_dir().glob("*.toml"))}
 
 
 def _read(path: Path) -> Board:
@@ -262,7 +284,7 @@ def _read(path: Path) -> Board:
             raise BoardError(
                 f"{path}: there is no such file",
                 "give the path of a board's TOML file, or the name of a board: "
-                + ", ".join(_shipped()),
+                + ", ".join(sorted({*_shipped(), *_own()})),
             )
         if path.stat().st_size > _LARGEST_FILE_BYTES:
             raise BoardError(

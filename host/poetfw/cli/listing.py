@@ -11,6 +11,7 @@ from poetfw.cli.options import json_option
 from poetfw.models import MODELS, build_model
 from poetfw.ops import kinds_without_kernel
 from poetfw.planning import unscheduled_peak_bytes
+from poetfw.resources import boards_dir, user_boards_dir
 
 
 @click.command(epilog="Example:  poetfw boards --json")
@@ -41,6 +42,7 @@ def boards(as_json: bool) -> None:
                             for twin in board.twins
                         ],
                         "firmware": board.firmware is not None,
+                        "file": str(board.path),
                     }
                     for board in known
                 ],
@@ -56,11 +58,14 @@ def boards(as_json: bool) -> None:
             board.storage.kind if board.storage else "none",
             ", ".join(map(_twin, board.twins)) or "none",
             "yes" if board.firmware else "not yet",
+            "poetfw" if board.path.parent == boards_dir() else "you",
         )
         for board in known
     ]
-    columns = ("board", "core", "RAM", "flash", "storage", "twins", "firmware")
+    columns = ("board", "core", "RAM", "flash", "storage", "twins", "firmware", "from")
     output.results.print(output.table("Boards", columns, rows))
+    if any(row[-1] == "you" for row in rows):
+        output.results.print(f"Yours are in {user_boards_dir()}", soft_wrap=True, markup=False)
 
 
 def _twin(twin: Twin) -> str:

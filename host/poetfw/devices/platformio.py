@@ -10,6 +10,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from poetfw.boards import Board, Toolchain
@@ -18,6 +19,20 @@ from poetfw.errors import ToolError
 from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, known_environments
 
 BUILD_TIMEOUT_S = 600.0
+
+_SCONS = """\
+import os
+import sys
+
+try:
+    import SCons.Script
+except ModuleNotFoundError:
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "local"))
+    import SCons.Script
+
+if __name__ == "__main__":
+    SCons.Script.main()
+"""
 
 _REGISTRY = "api.registry.platformio.org"
 _REGISTRY_TIMEOUT_S = 3.0
@@ -110,6 +125,7 @@ def _environment(core: Path) -> dict[str, str]:
 def _provide_scons(core: Path) -> None:
     """Give PlatformIO the SCons that pip installed, so that it need not ask its registry for one.
 
+    A copy goes along for a PlatformIO whose Python has none: where poetfw is not installed.
     PlatformIO accepts a package folder whose `.piopm` names it, its owner and a version that
     satisfies its own requirement.
     """
@@ -134,8 +150,15 @@ def _provide_scons(core: Path) -> None:
     if marker.is_file() and marker.read_text() == text:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "scons.py").write_text(
-        'import SCons.Script\n\nif __name__ == "__main__":\n    SCons.Script.main()\n'
+    (folder / "scons.py").write_text(_SCONS)
+    spec = find_spec("SCons")
+    assert spec is not None
+    assert spec.origin is not None
+    shutil.copytree(
+        Path(spec.origin).parent,
+        folder / "local/SCons",
+        ignore=lambda _, names: [name for name in names if "." in name and name[-3:] != ".py"],
+        dirs_exist_ok=True,
     )
     (folder / "package.json").write_text(
         json.dumps({"name": "tool-scons", "version": version, "system": "*"})

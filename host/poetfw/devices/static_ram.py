@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from poetfw.boards import Board
+from poetfw.boards import Board, with_used
 from poetfw.devices.objects import Sources
 from poetfw.firmware import Project, hal_families
 from poetfw.interrupts import uninterrupted
@@ -38,12 +38,13 @@ def static_ram_bytes(project: Project, board: Board) -> int:
         try:
             with uninterrupted():  # a pool forgets the thread that it is just starting
                 common = pool.map(compiled_bytes, shared)
-                hal = [
-                    pool.map(
+                hal = {
+                    family: pool.map(
                         compiled_bytes, [p for p in paths if p.startswith(f"src/hal/{family}/")]
                     )
-                    for family in families
-                ]
-            return sum(common) + max(map(sum, hal))
+                    for family in with_used(families)
+                }
+            own = {family: sum(sizes) for family, sizes in hal.items()}
+            return sum(common) + max(sum(own[used] for used in with_used([f])) for f in families)
         finally:
             pool.shutdown(cancel_futures=True)

@@ -34,4 +34,9 @@ STATUSES: Mapping[str, str] = {
     "-49": "a clock generator does not take its setting",
     "-50": "the 48 MHz clock does not become ready",
     "-51": "the 48 MHz clock does not lock to the crystal",
+    "-64": "the chip's own oscillator does not take over from the bootloader",
+    "-65": "the high-speed crystal does not start",
+    "-66": "flash does not take its wait states",
+    "-67": "the 168 MHz clock does not lock to the crystal",
+    "-68": "the core does not take the 168 MHz clock",
 }

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import jinja2
 
-from poetfw.boards import Board, Machine
+from poetfw.boards import Board, Machine, with_used
 from poetfw.errors import BoardError, OutputError, listed
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
@@ -178,6 +178,7 @@ def hal_families(board: Board) -> frozenset[str]:
     families = {board.hal, *(machine.hal for machine in _machines(board))}
     if board.toolchain.shared_hal is not None:
         families.add(board.toolchain.shared_hal)
+    families |= with_used(families)
     known = sorted(
         path.name for path in (firmware_templates_dir() / "hal").iterdir() if path.is_dir()
     )

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from poetfw.boards import Board, Machine, list_boards, load_board
+from poetfw.cli.main import cli
 from poetfw.errors import BoardError
 from poetfw.planning import BuildSettings
 from poetfw.resources import boards_dir
@@ -93,6 +95,7 @@ def test_transfers_overlap_where_a_thread_can_wait_for_them():
         "mkr1000": False,
         "nrf52840": False,
         "rpi4": True,
+        "stm32f405": False,
         "tx2": True,
     }
 
@@ -295,6 +298,91 @@ def test_an_unknown_board_lists_the_known_ones():
     with pytest.raises(BoardError, match=r"^no board is called 'nrf9'$") as caught:
         load_board("nrf9")
     assert all(board.name in caught.value.try_next[0] for board in list_boards())
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder for boards, with `mine`."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "poetfw/boards"
+    folder.mkdir(parents=True)
+    text = NRF52840.read_text().replace('name = "nrf52840"', 'name = "mine"')
+    (folder / "mine.toml").write_text(text)
+    return folder
+
+
+def test_a_users_boards_are_known_by_name(own: Path):
+    assert load_board("mine").path == own / "mine.toml"
+    assert "mine" in [board.name for board in list_boards()]
+    with pytest.raises(BoardError) as caught:
+        load_board("nrf9")
+    assert "mine" in caught.value.try_next[0]
+
+
+def test_boards_says_where_each_board_comes_from(own: Path, capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["boards", "--json"], standalone_mode=False) is None
+    files = {
+        board["name"]: board["file"] for board in json.loads(capsys.readouterr().out)["boards"]
+    }
+    assert files["mine"] == str(own / "mine.toml")
+    assert files["linux"] == str(boards_dir() / "linux.toml")
+    cli.main(["boards"], standalone_mode=False)
+    listed = capsys.readouterr().out
+    rows = {
+        row[1]: row[-2]
+        for row in (re.split(r" *│ *", line) for line in listed.splitlines())
+        if row[1:]
+    }
+    assert (rows["mine"], rows["linux"]) == ("you", "poetfw")
+    assert f"Yours are in {own}\n" in listed
+    (own / "mine.toml").unlink()
+    cli.main(["boards"], standalone_mode=False)
+    assert "Yours" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("configured", ["", "relative/folder", None])
+def test_where_a_users_boards_are(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: str | None
+):
+    """A relative path counts as none: XDG Base Directory Specification 0.8."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    if configured is None:
+        monkeypatch.delenv("XDG_CONFIG_HOME")
+    else:
+        monkeypatch.setenv("XDG_CONFIG_HOME", configured)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BoardError, match="no board is called 'mine'"):
+        load_board("mine")
+    (tmp_path / "home/.config").mkdir(parents=True)
+    (own.parent).rename(tmp_path / "home/.config/poetfw")
+    assert load_board("mine").path == tmp_path / "home/.config/poetfw/boards/mine.toml"
+
+
+def test_a_users_board_does_not_hide_one_of_poetfws(own: Path):
+    (own / "linux.toml").write_text((boards_dir() / "linux.toml").read_text())
+    for use in (lambda: load_board("linux"), list_boards):
+        with pytest.raises(BoardError, match=r"linux\.toml: poetfw has a board 'linux' of its"):
+            use()
+    assert load_board("mine").name == "mine"
+    assert load_board(own / "linux.toml").name == "linux"
+
+
+def test_a_users_board_is_called_what_its_file_is(own: Path):
+    (own / "mine.toml").rename(own / "nrf9.toml")
+    for use in (lambda: load_board("nrf9"), list_boards):
+        with pytest.raises(BoardError, match=r"nrf9\.toml: the board in it is called 'mine', and"):
+            use()
+    with pytest.raises(BoardError, match="no board is called 'mine'"):
+        load_board("mine")
+
+
+def test_a_users_board_that_is_malformed_keeps_the_others_known(own: Path):
+    (own / "bad.toml").write_text("[")
+    assert load_board("mine").name == "mine"
+    assert load_board("linux").name == "linux"
+    for use in (lambda: load_board("bad"), list_boards):
+        with pytest.raises(BoardError, match=r"bad\.toml: not a TOML file"):
+            use()
 
 
 @pytest.mark.parametrize("name", ["", "../nrf52840", "nrf52840\n", "NRF52840", "a\0b/c"])

@@ -103,7 +103,7 @@ class Board(Generic[ChipT]):
 
     def call(self, name: str, *arguments: object) -> int:
         status: int = self.library[name](*arguments)
-        assert self.chip.misuse == []
+        assert self.chip.misuse == [], self.chip.misuse
         return status
 
     def run(self) -> list[str]:

@@ -51,45 +51,54 @@ env.Append(
 )
 
 elf = env.BuildProgram()
-outputs = [elf]
+outputs = {"elf": elf}
 if bare_metal:
     image = "$BUILD_DIR/${PROGNAME}"
-    outputs += [env.ElfToBin(image, elf), env.ElfToHex(image, elf)]
-if board.get("upload.protocol", "") == "nrfjprog":
-    # Erases the pages that the firmware takes: what else is on the chip stays, UICR included.
-    program = "nrfjprog -f nrf52 --program $SOURCE --sectorerase --verify --reset"
-    env.AddPlatformTarget(
-        "upload", outputs[-1], env.VerboseAction(program, "Uploading $SOURCE"), "Upload"
-    )
+    outputs |= {"bin": env.ElfToBin(image, elf), "hex": env.ElfToHex(image, elf)}
+
+OFFSET = board.get("upload.offset_address", "0")
+# Each erases what the firmware takes: what else is on the chip stays.
+UPLOADS = {
+    "nrfjprog": ("hex", "nrfjprog -f nrf52 --program $SOURCE --sectorerase --verify --reset"),
+    "sam-ba": (
+        "bin",
+        f'bossac --port="$UPLOAD_PORT" --usb-port --offset={OFFSET} '
+        "--write --verify --reset $SOURCE",
+    ),
+    "stlink": (
+        "elf",
+        "openocd -f interface/stlink.cfg -f target/stm32f4x.cfg "
+        '-c "program {$SOURCE} verify reset exit"',
+    ),
+    "dfu": (
+        "bin",
+        "dfu-util --device 0483:df11 --alt 0 --dfuse-address 0x08000000:leave --download $SOURCE",
+    ),
+}
+
+
+def find_bootloader(target, source, env):
+    """An Arduino sketch becomes the bootloader when its port is opened at 1200 baud."""
+    env.AutodetectUploadPort()
+    before = list_serial_ports()
+    env.TouchSerialPort("$UPLOAD_PORT", 1200)
+    env.Replace(UPLOAD_PORT=env.WaitForNewSerialPort(before))
+
+
+protocol = env.subst("$UPLOAD_PROTOCOL")
+if protocol in UPLOADS:
+    form, command = UPLOADS[protocol]
+    steps = [env.VerboseAction(command, "Uploading $SOURCE")]
+    if protocol == "sam-ba":
+        steps.insert(0, env.VerboseAction(find_bootloader, "Looking for the bootloader"))
+    env.AddPlatformTarget("upload", outputs[form], steps, "Upload")
+if protocol == "nrfjprog":
     erase = "nrfjprog -f nrf52 --recover"
     env.AddPlatformTarget(
         "erase", None, env.VerboseAction(erase, "Erasing the whole chip"), "Erase Flash"
     )
-
-if board.get("upload.protocol", "") == "sam-ba":
-
-    def find_bootloader(target, source, env):
-        """An Arduino sketch becomes the bootloader when its port is opened at 1200 baud."""
-        env.AutodetectUploadPort()
-        before = list_serial_ports()
-        env.TouchSerialPort("$UPLOAD_PORT", 1200)
-        env.Replace(UPLOAD_PORT=env.WaitForNewSerialPort(before))
-
-    # Without --erase it erases the rows that it writes.
-    options = f"--usb-port --offset={board.get('upload.offset_address')} --write --verify --reset"
-    program = f'bossac --port="$UPLOAD_PORT" {options} $SOURCE'
-    env.AddPlatformTarget(
-        "upload",
-        outputs[1],
-        [
-            env.VerboseAction(find_bootloader, "Looking for the bootloader"),
-            env.VerboseAction(program, "Uploading $SOURCE"),
-        ],
-        "Upload",
-    )
-
 env.AddPlatformTarget(
     "size", elf, env.VerboseAction("$SIZEPRINTCMD", "Calculating size $SOURCE"), "Program Size"
 )
-AlwaysBuild(env.Alias("buildprog", outputs))
+AlwaysBuild(env.Alias("buildprog", list(outputs.values())))
 Default(["buildprog"])

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A second compiler, with the same warnings, says nothing about the firmware of any board."""
+
+from __future__ import annotations
+
+import configparser
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from emulator.firmware_tools import SAMPLE, TEMPLATES
+from poetfw.boards import Board, list_boards, load_board
+from poetfw.firmware import hal_families
+from poetfw.resources import platformio_ini
+
+pytestmark = pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
+
+GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*/src/generated"))
+SHARED = [TEMPLATES / name for name in ("kernels", "runtime", "storage", "hal")]
+
+
+def flags(board: Board) -> list[str]:
+    """What the project's compiler is told of warnings and processor, as clang takes it."""
+    ini = configparser.RawConfigParser()
+    ini.read_string(platformio_ini().read_text())
+    toolchain = board.toolchain
+    target = toolchain.prefix.removesuffix("-")
+    return [
+        *ini["poetfw"]["compile"].split(),
+        *([f"--target={target}"] if target else []),
+        *toolchain.machine_flags,
+        *([] if toolchain.hosted else ["-ffreestanding"]),
+        *("-Qunused-arguments", "-O0"),
+        f"-DPOET_RAM_BYTES={min(board.ram_bytes, 2**30)}u",
+        f"-DPOET_FLASH_BYTES={board.flash_bytes - board.reserved_flash_bytes}u",
+    ]
+
+
+def said(
+    folder: Path, board: Board, folders: list[Path], how: str = "-c", left_out: str = ""
+) -> str:
+    """What clang says of the sources in folders, each by itself.
+
+    What holds assembly must be compiled (`-c`) for that to be looked at; the rest takes half the
+    time without (`-fsyntax-only`).
+    """
+    sources = [
+        str(path) for path in folders for path in sorted(path.glob("*.c")) if path.name != left_out
+    ]
+    includes = [f"-I{path}" for path in dict.fromkeys((*folders, *SHARED))]
+    command = ["clang", *flags(board), *includes, how, *sources]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert sources
+    return result.stderr
+
+
+BOARDS = {(board.toolchain.compiler, board.hal): board.name for board in list_boards()}
+"""One board for each compiler and family."""
+
+
+@pytest.mark.parametrize("name", BOARDS.values())
+def test_clang_has_nothing_to_say(name: str, tmp_path: Path) -> None:
+    board = load_board(name)
+    families = [TEMPLATES / "hal" / family for family in sorted(hal_families(board))]
+    hosted_ones_own = "poet_memory.c" if board.toolchain.hosted else ""
+    generated = SAMPLE / "src/generated"
+    assert said(tmp_path, board, [*SHARED, generated], "-fsyntax-only", hosted_ones_own) == ""
+    assert said(tmp_path, board, [*families, generated]) == ""
+
+
+@pytest.mark.parametrize("generated", GOLDEN, ids=lambda path: path.parents[1].name)
+def test_clang_has_nothing_to_say_about_generated_code(generated: Path, tmp_path: Path) -> None:
+    assert said(tmp_path, load_board("nrf52840"), [generated]) == ""
+
+
+@pytest.mark.parametrize("line", ["short f(int x) { return x; }", "int f(void) { return g(); }"])
+def test_clang_speaks_up(line: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.c").write_text(line + "\n")
+    assert "error: " in said(tmp_path, load_board("mkr1000"), [tmp_path])
