@@ -127,6 +127,22 @@ def test_the_twins_of_nrf52840():
     assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
 
 
+def test_the_twins_of_mkr1000():
+    twin, exact = load_board("mkr1000").twins
+    assert (twin.name, twin.machine.machine, twin.machine.cpu) == (
+        "qemu",
+        "lm3s6965evb",
+        "cortex-m0",
+    )
+    assert (exact.name, exact.machine.emulator, exact.machine.machine) == (
+        "unicorn",
+        "unicorn",
+        "samd21",
+    )
+    assert (exact.machine.hal, exact.machine.platformio_env) == ("samd21", None)
+    assert exact.reference == twin.reference
+
+
 def test_linux_is_its_own_twin():
     board = load_board("linux")
     (twin,) = board.twins

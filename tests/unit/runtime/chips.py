@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -21,6 +21,7 @@ from emulator.firmware_tools import (
     sample_image,
     slot_offset,
 )
+from poetfw.devices.emulators.unicorn.bus import Bus, MachineError, Register
 
 CORE = Path(__file__).parent / "chip"
 
@@ -34,6 +35,82 @@ class Model(Protocol):
 
     def install(self, library: ctypes.CDLL) -> list[object]:
         """Make it the library's chip; what is returned must be kept as long as it is used."""
+
+
+class Watched:
+    """Stands between drivers and a chip's registers: notes what they do, and every misuse.
+
+    Attributes:
+        on_read: called before each read of a register, with its name.
+        writes: every register written, with its value, in order.
+        misuse: what the model refuses.
+    """
+
+    def __init__(self, registers: Bus, names: Mapping[int, str]) -> None:
+        self.on_read: Callable[[str], None] = lambda name: None
+        self.writes: list[tuple[str, int]] = []
+        self.misuse: list[str] = []
+        self._registers = registers
+        self._names = names
+
+    def install(self, library: ctypes.CDLL) -> list[object]:
+        """Make it the library's chip; what is returned must be kept as long as it is used."""
+        u32 = ctypes.c_uint32
+        callbacks: dict[str, object] = {
+            "test_read": ctypes.CFUNCTYPE(u32, u32)(lambda address: self.read(address, 4)),
+            "test_write": ctypes.CFUNCTYPE(None, u32, u32)(lambda a, v: self.write(a, 4, v)),
+            "test_read_part": ctypes.CFUNCTYPE(u32, u32, u32)(self.read),
+            "test_write_part": ctypes.CFUNCTYPE(None, u32, u32, u32)(self.write),
+        }
+        return connect(library, callbacks)
+
+    def values(self, name: str) -> list[int]:
+        """What was written to a register, in order."""
+        return [value for written, value in self.writes if written == name]
+
+    def read(self, address: int, size_bytes: int) -> int:
+        """The core reads a register."""
+        self.on_read(self._names.get(address, "none"))
+        try:
+            return self._registers.read(address, size_bytes)
+        except MachineError as error:
+            self.misuse.append(str(error))
+            return 0
+
+    def write(self, address: int, size_bytes: int, value: int) -> None:
+        """The core writes a register."""
+        self.writes.append((self._names.get(address, "none"), value))
+        try:
+            self._registers.write(address, size_bytes, value)
+        except MachineError as error:
+            self.misuse.append(str(error))
+
+
+class SysTick:
+    """The processor's timer, whose time goes on as a test likes.
+
+    Attributes:
+        cycles: how many have passed since it was cleared.
+        handled: how many of its interrupts the processor has taken.
+    """
+
+    names: ClassVar[Mapping[int, str]] = {
+        0xE000E010: "SYST.CSR",
+        0xE000E014: "SYST.RVR",
+        0xE000E018: "SYST.CVR",
+        0xE000ED04: "SCB.ICSR",
+    }
+
+    def __init__(self, registers: Bus) -> None:
+        self.cycles = self.handled = 0
+        registers.keep(0xE000E010, Register((0, 7)))
+        registers.keep(0xE000E014, Register((0xFFFFFF,)))
+        registers.readable[0xE000E018] = lambda: -self.cycles & 0xFFFFFF
+        registers.writable[0xE000E018] = self._clear
+        registers.readable[0xE000ED04] = lambda: (self.cycles >> 24 > self.handled) << 26
+
+    def _clear(self, value: int) -> None:
+        self.cycles = self.handled = 0
 
 
 ChipT = TypeVar("ChipT", bound=Model)

@@ -10,26 +10,58 @@ from pathlib import Path
 
 import chips
 import pytest
-from chips import Trained, compile_drivers, trained_here
-from samd21_chip import (
-    AFTER_RESET,
-    DRVSTR,
-    INEN,
-    MISO_PIN,
-    OUT_OF_REACH,
-    PMUXEN,
-    PULLEN,
-    SPI,
-    USART,
-    Chip,
-)
+from chips import SysTick, Trained, Watched, compile_drivers, trained_here
 from sd_card import Card, Faults
 
 from emulator.firmware_tools import TEMPLATES
+from poetfw.devices.emulators.unicorn.samd21 import (
+    DRVSTR,
+    INEN,
+    MISO_PIN,
+    PMUXEN,
+    POWER_ON,
+    PULLEN,
+    REGISTERS,
+    SPI,
+    USART,
+    Samd21,
+)
 
+OUT_OF_REACH = 1 << 30
+"""More polls than any wait has."""
+NAMES = {address: name for name, (address, _) in REGISTERS.items()}
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
 NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
 POLLS, POLLS_PER_BYTE, POLLS_OF_CRYSTAL = 200, 40, 500
+
+
+class Chip(Watched):
+    """A chip after a reset, with a card on its SPI pins."""
+
+    def __init__(
+        self,
+        *,
+        card: Card | None = None,
+        polls: dict[str, int] | None = None,
+        cause: int = POWER_ON,
+    ) -> None:
+        self.card = card or Card()
+        self.registers = Samd21(self, self._print, cause)
+        self.registers.polls = self.polls = polls or {}
+        self.pending = self.registers.pending
+        self.systick = SysTick(self.registers)
+        self.console = b""
+        super().__init__(self.registers, {**NAMES, **SysTick.names})
+
+    def _print(self, text: bytes) -> None:
+        self.console += text
+
+    def select(self, selected: bool) -> None:
+        self.card.select(selected)
+
+    def exchange(self, sent: bytes, clock_hz: int) -> bytes:
+        self.card.clock(clock_hz)
+        return bytes(self.card.exchange(byte) for byte in sent)
 
 
 class Board(chips.Board[Chip]):
@@ -96,7 +128,7 @@ def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
         ("SYST.CVR", 0),
         ("SYST.CSR", 7),
     ]
-    assert board.chip.core_hz == 48_000_000
+    assert board.chip.registers.core_hz == 48_000_000
 
 
 @pytest.mark.parametrize(
@@ -105,7 +137,7 @@ def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
      (64, "software")],
 )  # fmt: skip
 def test_reset_causes(library: Path, cause: int, name: str) -> None:
-    board = Board(library, Chip(registers={**AFTER_RESET, "PM.RCAUSE": cause}))
+    board = Board(library, Chip(cause=cause))
     board.library.poet_hal_reset_cause.restype = ctypes.c_char_p
     assert board.library.poet_hal_reset_cause() == name.encode()
 
@@ -129,7 +161,7 @@ def test_a_clock_that_does_not_come_is_reported(
     """At 8 MHz, from the oscillator that runs after reset, the console still has its rate."""
     chip = Chip(polls={what: OUT_OF_REACH})
     assert Board(impatient, chip).start() == status
-    assert chip.core_hz == 8_000_000
+    assert chip.registers.core_hz == 8_000_000
     needed_by_console = what in ("generator", "swrst")
     assert OUT_OF_REACH - chip.pending[what] == (polls + 1) * (1 + needed_by_console)
     again = Chip(polls={what: OUT_OF_REACH})
@@ -149,7 +181,7 @@ def test_a_console_that_hangs_does_not_keep_the_board_from_training(
     chip = Chip(polls={what: OUT_OF_REACH})
     board = Board(impatient, chip)
     assert len(board.run()) <= 1
-    assert chip.value(f"{USART}.CTRLA") & 2 == 0
+    assert chip.registers.value(f"{USART}.CTRLA") & 2 == 0
     assert board.weight == here.weight
 
 
@@ -173,7 +205,7 @@ def test_a_bus_that_hangs_is_reported(impatient: Path, what: str, bytes_before: 
         assert lines[-1].startswith("@done")
     else:
         assert lines[-1].startswith(f"@error status={BUS} at=")
-        assert chip.value(f"{SPI}.CTRLA") & 2 == 0
+        assert chip.registers.value(f"{SPI}.CTRLA") & 2 == 0
 
 
 @pytest.mark.parametrize("what", ["generator", SPI])
@@ -192,7 +224,7 @@ def test_a_bus_that_cannot_be_switched_on_stays_off(impatient: Path) -> None:
     assert board.start() == 0
 
     def hang(name: str) -> None:
-        if name == f"{SPI}.CTRLA" and board.chip.value(f"{SPI}.CTRLB"):
+        if name == f"{SPI}.CTRLA" and board.chip.registers.value(f"{SPI}.CTRLB"):
             board.chip.polls[SPI] = OUT_OF_REACH
 
     board.chip.on_read = hang
@@ -316,31 +348,31 @@ def test_ticks_count_every_wrap_once(library: Path) -> None:
     """Wherever a wrap comes: before, between or after what is read, its interrupt still to come."""
     board = Board(library, Chip())
     assert board.start() == 0
-    chip, draw = board.chip, random.Random(1)
+    chip, systick, draw = board.chip, board.chip.systick, random.Random(1)
     ticks = board.library.poet_hal_ticks
     ticks.restype = ctypes.c_uint64
     step = [0]
 
     def passing(name: str) -> None:
-        chip.cycles += draw.choice((0, 1, 5, step[0]))
+        systick.cycles += draw.choice((0, 1, 5, step[0]))
 
     chip.on_read = passing
     last = 0
     for _ in range(3_000):
         step[0] = draw.choice((1, 100, 3_000))
         near = draw.choice((True, False))
-        wrap = -chip.cycles % (1 << 24)
-        chip.cycles += max(0, wrap - draw.randrange(60)) if near else 1_000_000
-        while chip.cycles >> 24 > chip.handled:  # no interrupt is late by a whole wrap
+        wrap = -systick.cycles % (1 << 24)
+        systick.cycles += max(0, wrap - draw.randrange(60)) if near else 1_000_000
+        while systick.cycles >> 24 > systick.handled:  # no interrupt is late by a whole wrap
             board.library.poet_systick()
-            chip.handled += 1
-        began = chip.cycles
+            systick.handled += 1
+        began = systick.cycles
         now = ticks()
-        assert began <= now <= chip.cycles
+        assert began <= now <= systick.cycles
         assert now >= last
         last = now
     assert chip.misuse == []
-    assert chip.handled > 100
+    assert systick.handled > 100
 
 
 # All of it -------------------------------------------------------------------------------------
@@ -361,5 +393,9 @@ def test_the_board_trains_as_this_computer_does(
     assert board.weight == here.weight
     assert board.chip.card.misuse == []
     assert board.chip.values(f"{SPI}.BAUD") == [59, 2]  # 400 kHz, 8 MHz
-    assert board.chip.value("PINCFG[16]") == board.chip.value("PINCFG[17]") == DRVSTR | PMUXEN
-    assert board.chip.value(f"PINCFG[{MISO_PIN}]") == INEN | PULLEN | PMUXEN
+    assert (
+        board.chip.registers.value("PINCFG[16]")
+        == board.chip.registers.value("PINCFG[17]")
+        == DRVSTR | PMUXEN
+    )
+    assert board.chip.registers.value(f"PINCFG[{MISO_PIN}]") == INEN | PULLEN | PMUXEN

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Cortex-M4F: unicorn's instructions, with SysTick, exceptions, sleep and reset of our own.
+"""A Cortex-M: unicorn's instructions, with SysTick, exceptions, sleep and reset of our own.
 
 A cycle is an instruction. The processor runs in slices; between two of them time goes on and
 exceptions are taken, so that nothing is called for each instruction. Addresses and bits are those
-of the ARMv7-M Architecture Reference Manual.
+of the ARMv7-M Architecture Reference Manual; ARMv6-M has some of them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _WFE = b"\x20\xbf"
 
 _SYST_CSR, _SYST_RVR, _SYST_CVR = 0xE000E010, 0xE000E014, 0xE000E018
 _SYST_OFF, _SYST_ON_WITH_INTERRUPT = 0, 7
+_ICSR, _ICSR_PENDSTSET = 0xE000ED04, 1 << 26
 _AIRCR, _AIRCR_SYSRESETREQ = 0xE000ED0C, 0x05FA0004
 _CPACR, _CPACR_FPU = 0xE000ED88, 0xF << 20
 _DEMCR, _DEMCR_TRCENA = 0xE000EDFC, 1 << 24
@@ -46,6 +47,13 @@ _BASIC = (
     *(arm.UC_ARM_REG_R12, arm.UC_ARM_REG_LR, arm.UC_ARM_REG_PC, arm.UC_ARM_REG_XPSR),
 )
 _FPU = (*range(arm.UC_ARM_REG_S0, arm.UC_ARM_REG_S0 + 16), arm.UC_ARM_REG_FPSCR)
+
+
+class Model(Enum):
+    """A processor, by unicorn's number for it."""
+
+    CORTEX_M0PLUS = arm.UC_CPU_ARM_CORTEX_M0
+    CORTEX_M4F = arm.UC_CPU_ARM_CORTEX_M4
 
 
 class Ending(Enum):
@@ -73,15 +81,23 @@ class Core:
     """A processor from reset on, with its memory."""
 
     def __init__(
-        self, bus: Bus, flash: Memory, ram: Memory, peripherals: Sequence[tuple[int, int]]
+        self,
+        model: Model,
+        bus: Bus,
+        flash: Memory,
+        ram: Memory,
+        peripherals: Sequence[tuple[int, int]],
+        vectors: int = 0,
     ) -> None:
         """Connect a processor.
 
         Args:
+            model: what it is.
             bus: gets the processor's own registers, beside the peripherals'.
-            flash: begins with the vectors; it cannot be written.
+            flash: holds the program; it cannot be written.
             ram: cannot be executed.
             peripherals: address and bytes of each area of registers, the processor's own included.
+            vectors: where the program's vectors begin in flash.
 
         Raises:
             MachineError: flash holds no program.
@@ -92,10 +108,11 @@ class Core:
         self._wraps_at: int | None = None
         self._systick_pending = False
         self._counts_from = 0
+        self._cpacr = Register((0, _CPACR_FPU))
         self._ending: Ending | None = None
         self._error: MachineError | None = None
-        self._uc = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
-        self._uc.ctl_set_cpu_model(arm.UC_CPU_ARM_CORTEX_M4)
+        # Without UC_MODE_MCLASS, which makes any model a Cortex-M33.
+        self._uc = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB, model.value)
         for memory, rights in (
             (flash, uc.UC_PROT_READ | uc.UC_PROT_EXEC),
             (ram, uc.UC_PROT_READ | uc.UC_PROT_WRITE),
@@ -106,11 +123,13 @@ class Core:
             self._uc.mmio_map(address, size_bytes, self._read, address, self._write, address)
         self._uc.hook_add(uc.UC_HOOK_MEM_INVALID, self._refuse)
         self._add_registers()
-        stack, self._pc = struct.unpack_from("<2I", flash.content)
+        if model is Model.CORTEX_M4F:
+            self._add_registers_of_m4()
+        self._vectors = flash.content[vectors - flash.address :]
+        stack, self._pc = struct.unpack_from("<2I", self._vectors)
         if (stack - 4, 4) not in ram or (self._pc & ~1, 2) not in flash:
-            raise MachineError("the flash does not begin with a program's vectors")
+            raise MachineError(f"no program's vectors are at 0x{vectors:08x}")
         self._uc.reg_write(arm.UC_ARM_REG_SP, stack)
-        self._vectors = flash
 
     def ram(self) -> Memory:
         """RAM as it is."""
@@ -211,7 +230,7 @@ class Core:
         self._uc.reg_write(arm.UC_ARM_REG_LR, back)
         self._uc.reg_write(arm.UC_ARM_REG_XPSR, _XPSR_THUMB | exception)
         self._uc.reg_write(arm.UC_ARM_REG_IPSR, exception)
-        (self._pc,) = struct.unpack_from("<I", self._vectors.content, _VECTOR_BYTES * exception)
+        (self._pc,) = struct.unpack_from("<I", self._vectors, _VECTOR_BYTES * exception)
         self._systick_pending = False
 
     def _return(self, exc_return: int) -> None:
@@ -250,15 +269,31 @@ class Core:
 
     def _add_registers(self) -> None:
         self._reload = self._bus.keep(_SYST_RVR, Register(range(1, 1 << 24)))
-        self._bus.keep(_SYST_CVR, Register((0,)))
+        self._bus.readable[_SYST_CVR] = self._systick_value
+        self._bus.writable[_SYST_CVR] = self._clear_systick
         self._bus.writable[_SYST_CSR] = self._switch_systick
+        self._bus.readable[_ICSR] = lambda: (
+            _ICSR_PENDSTSET * self._systick_pending | self._uc.reg_read(arm.UC_ARM_REG_IPSR)
+        )
         self._bus.writable[_AIRCR] = self._reset
-        self._cpacr = self._bus.keep(_CPACR, Register((0, _CPACR_FPU)))
+
+    def _add_registers_of_m4(self) -> None:
+        self._bus.keep(_CPACR, self._cpacr)
         self._demcr = self._bus.keep(_DEMCR, Register((0, _DEMCR_TRCENA)))
         control = _DWT_CTRL_RESET, _DWT_CTRL_RESET | _DWT_CTRL_CYCCNTENA
         self._dwt = self._bus.keep(_DWT_CTRL, Register(control, _DWT_CTRL_RESET))
         self._bus.readable[_DWT_CYCCNT] = self._cycle_counter
         self._bus.writable[_DWT_CYCCNT] = self._set_cycle_counter
+
+    def _systick_value(self) -> int:
+        """It counts down, and interrupts when it gets to 0 (section B3.3.1)."""
+        if self._wraps_at is None:
+            raise MachineError("SysTick is read while it is off")
+        return (self._wraps_at - self._cycles) % (self._reload.value + 1)
+
+    def _clear_systick(self, value: int) -> None:
+        if self._wraps_at is not None:
+            raise MachineError("SysTick is cleared while it counts, which is not modelled")
 
     def _switch_systick(self, value: int) -> None:
         if value not in (_SYST_OFF, _SYST_ON_WITH_INTERRUPT):

@@ -11,10 +11,9 @@ import random
 from collections.abc import Callable
 
 from poetfw.devices.emulators.unicorn.bus import Bus, MachineError, Register
-from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory
+from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
 from poetfw.devices.emulators.unicorn.sd_card import Card
 
-FLASH_BYTES = 1024 * 1024
 RAM_BYTES = 256 * 1024
 _RAM = 0x20000000
 _REGISTERS = (
@@ -53,6 +52,9 @@ Console = Callable[[bytes], object]
 class Nrf52840:
     """The chip: what a reset leaves as it is."""
 
+    flash_bytes = 1024 * 1024
+    architectures = (10, 11, 12, 13)  # ARMv7, ARMv6-M, ARMv6S-M, ARMv7E-M
+
     def __init__(self, flash: bytes, card: Card, console: Console) -> None:
         """Solder it in.
 
@@ -80,7 +82,7 @@ class Nrf52840:
 
     def _boot(self) -> Ending:
         bus = Bus()
-        core = Core(bus, self._flash, self._ram, _REGISTERS)
+        core = Core(Model.CORTEX_M4F, bus, self._flash, self._ram, _REGISTERS)
         self._add_power(bus)
         self._add_flash_controller(bus)
         crystal = _add_crystal(bus)
