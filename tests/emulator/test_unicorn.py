@@ -219,6 +219,20 @@ def test_an_exception_leaves_everything_as_it_was(
 
 
 @CHIPS
+def test_an_exception_returns_from_a_plain_function(tmp_path: Path, chip: BareChip) -> None:
+    program = """
+        static volatile uint32_t times;
+        void systick(void) { times++; }
+        void reset(void) {
+            REGISTER(0xe000e014u) = 999u; REGISTER(0xe000e018u) = 0u; REGISTER(0xe000e010u) = 7u;
+            while (times < 5u) { wait(); }
+            REGISTER(0xe000e010u) = 0u; SAY(times); wait();
+        }
+    """
+    assert chip.says(tmp_path, program) == [5]
+
+
+@CHIPS
 def test_systick_comes_as_often_as_it_should(tmp_path: Path, chip: BareChip) -> None:
     loop = '__asm__ volatile(".syntax unified\\n 1: subs %0, #1\\n bne 1b" : "+r"(n));'
     program = f"uint32_t n = 500000u; START(49999u); {loop} STOP(); SAY(times); wait();"

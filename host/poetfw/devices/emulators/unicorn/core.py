@@ -228,8 +228,7 @@ class Core:
         self._uc.reg_write(arm.UC_ARM_REG_CONTROL, control & ~_CONTROL_FPCA)
         back = _EXC_RETURN_MAIN & ~(_EXC_RETURN_NO_FPU * with_fpu)
         self._uc.reg_write(arm.UC_ARM_REG_LR, back)
-        self._uc.reg_write(arm.UC_ARM_REG_XPSR, _XPSR_THUMB | exception)
-        self._uc.reg_write(arm.UC_ARM_REG_IPSR, exception)
+        self._set_psr(_XPSR_THUMB | exception)
         (self._pc,) = struct.unpack_from("<I", self._vectors, _VECTOR_BYTES * exception)
         self._systick_pending = False
 
@@ -242,13 +241,17 @@ class Core:
         xpsr = frame[len(_BASIC) - 1]
         for register, value in zip(registers, frame, strict=True):
             self._uc.reg_write(register, value)
-        self._uc.reg_write(arm.UC_ARM_REG_XPSR, xpsr & ~_XPSR_PADDED)
-        self._uc.reg_write(arm.UC_ARM_REG_IPSR, 0)
+        self._set_psr(xpsr & ~_XPSR_PADDED)
         control = self._uc.reg_read(arm.UC_ARM_REG_CONTROL) & ~_CONTROL_FPCA
         self._uc.reg_write(arm.UC_ARM_REG_CONTROL, control | _CONTROL_FPCA * with_fpu)
         padding = 4 * bool(xpsr & _XPSR_PADDED)
         self._uc.reg_write(arm.UC_ARM_REG_SP, stack + 4 * (len(registers) + with_fpu) + padding)
         self._pc = frame[len(_BASIC) - 2]
+
+    def _set_psr(self, value: int) -> None:
+        self._uc.reg_write(arm.UC_ARM_REG_XPSR_NZCVQG, value)
+        # Only this makes unicorn look whether the processor handles an exception.
+        self._uc.reg_write(arm.UC_ARM_REG_APSR_NZCV, value)
 
     # Time --------------------------------------------------------------------------------------
 
