@@ -32,6 +32,8 @@
 #define SPIM_INTERRUPT 35u
 #define STRAYS_MAXIMUM 1000u
 
+void poet_spi_interrupt(void);
+
 static int under_way;
 static uint32_t strays; /* interrupts that nothing caused, since an exchange began */
 
@@ -57,6 +59,7 @@ void poet_hal_spi_init(void)
     poet_write(SPIM_PSEL_MISO, POET_PIN_SD_MISO);
     poet_write(SPIM_CONFIG, SPIM_CONFIG_MODE0_MSB_FIRST);
     poet_write(SPIM_ORC, 0xffu); /* sent when nothing else is */
+    strays = 0u;
     poet_write(SPIM_EVENTS_END, 0u);
     poet_write(SPIM_INTENSET, SPIM_INTENSET_END);
     poet_write(SPIM_ENABLE, SPIM_ENABLE_ENABLED);
@@ -108,7 +111,7 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 }
 
 /* The event is what calls this, until it is cleared and that has reached the peripheral: hence the read. */
-static void interrupt(void)
+void poet_spi_interrupt(void)
 {
     const int ended = poet_read(SPIM_EVENTS_END) != 0u;
     poet_write(SPIM_EVENTS_END, 0u);
@@ -122,4 +125,4 @@ static void interrupt(void)
     }
 }
 
-POET_VECTORS static poet_vector VECTORS[SPIM_INTERRUPT + 1u] = {[SPIM_INTERRUPT] = interrupt};
+POET_VECTORS static poet_vector VECTORS[SPIM_INTERRUPT + 1u] = {[SPIM_INTERRUPT] = poet_spi_interrupt};

@@ -22,6 +22,8 @@
  * overflow. */
 enum channel { RECEIVER, SENDER, CHANNELS };
 
+void poet_spi_interrupt(void);
+
 static struct poet_dmac_descriptor descriptors[CHANNELS];
 static struct poet_dmac_descriptor under_way[CHANNELS]; /* the controller's own notes */
 static uint8_t ones = 0xffu; /* sent when nothing else is */
@@ -53,6 +55,7 @@ void poet_hal_spi_init(void)
                    SERCOM_CTRLA_MODE_SPI_MASTER | SPI_CTRLA_DOPO_PAD_0 | SPI_CTRLA_DIPO_PAD_3);
         poet_write(SERCOM_CTRLB(BUS), SERCOM_CTRLB_RXEN);
         poet_sercom_enable(BUS);
+        strays = 0u;
         poet_interrupt_enable(POET_DMAC_INTERRUPT);
     }
 }
@@ -97,7 +100,7 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
     return 0;
 }
 
-static void interrupt(void)
+void poet_spi_interrupt(void)
 {
     const uint32_t flags = poet_dmac_take_flags(RECEIVER) | (poet_dmac_take_flags(SENDER) & POET_DMAC_ERROR);
     if (is_under_way && flags != 0u) {
@@ -111,4 +114,4 @@ static void interrupt(void)
     }
 }
 
-POET_VECTORS static poet_vector VECTORS[POET_DMAC_INTERRUPT + 1u] = {[POET_DMAC_INTERRUPT] = interrupt};
+POET_VECTORS static poet_vector VECTORS[POET_DMAC_INTERRUPT + 1u] = {[POET_DMAC_INTERRUPT] = poet_spi_interrupt};

@@ -174,7 +174,7 @@ class Card:
         changes = (f for f in (self.faults.removed_after, self.faults.removed_until,
                                self.faults.stuck_until) if self._bytes <= f <= end)  # fmt: skip
         waits = self._selected and sent.count(0xFF) == len(sent) and end_s < self._waits_until_s
-        if any(changes) or (self._answers and not waits):
+        if any(True for _ in changes) or (self._answers and not waits):
             return bytes(map(self.exchange, sent))
         before = self.exchange(0xFF)
         self.time_s, self._bytes = end_s, end
