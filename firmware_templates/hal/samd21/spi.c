@@ -32,23 +32,28 @@ static int is_under_way;
 static uint32_t strays; /* interrupts that nothing caused, since an exchange began */
 
 /* Neither does DMA write to RAM afterwards, nor does an interrupt come. */
-static void switch_off(void)
+static void stop(void)
 {
     poet_interrupt_disable(POET_DMAC_INTERRUPT);
     is_under_way = 0;
     poet_dmac_stop();
+}
+
+static void switch_off(void)
+{
+    stop();
     (void)poet_sercom_disable(BUS);
 }
 
 void poet_hal_spi_init(void)
 {
-    switch_off();
+    stop();
     poet_port_output_high(POET_PIN_SD_SELECT);
     poet_port_give(POET_PIN_SD_MOSI, POET_PORT_C, PORT_PINCFG_DRVSTR);
     poet_port_give(POET_PIN_SD_CLOCK, POET_PORT_C, PORT_PINCFG_DRVSTR);
     poet_port_write(POET_PIN_SD_MISO, 1); /* which way it is pulled */
     poet_port_give(POET_PIN_SD_MISO, POET_PORT_C, PORT_PINCFG_INEN | PORT_PINCFG_PULLEN);
-    if (poet_dmac_start(descriptors, under_way) && poet_sercom_reset(BUS)) {
+    if (poet_sercom_reset(BUS) && poet_dmac_start(descriptors, under_way)) {
         poet_dmac_connect(RECEIVER, POET_DMAC_SERCOM_RECEIVES(BUS), POET_DMAC_ERROR | POET_DMAC_DONE);
         poet_dmac_connect(SENDER, POET_DMAC_SERCOM_SENDS(BUS), POET_DMAC_ERROR);
         poet_write(SERCOM_CTRLA(BUS),

@@ -87,7 +87,7 @@ END = 1 << 6
 LONGEST_STORM = 1_000_000
 
 
-@dataclass
+@dataclass(repr=False)
 class Chip:
     """A chip after a reset.
 
@@ -133,6 +133,7 @@ class Chip:
     reset: bool = False
     pending: dict[str, int] = field(default_factory=dict)
     _ram: dict[int, int] = field(default_factory=dict)
+    _addresses: dict[int, int] = field(default_factory=dict)
     _barrier: bool = False
     _cycles: int = 0
     _library: ctypes.CDLL | None = None
@@ -157,7 +158,7 @@ class Chip:
 
     def dma_address(self, pointer: int) -> int:
         """A place in RAM as the chip's DMA is told of it."""
-        address = 0x20000000 + 0x10000 * (len(self._ram) % 1024)
+        address = self._addresses.setdefault(pointer, 0x20000000 + 0x1000 * len(self._addresses))
         self._ram[address] = pointer
         return address
 

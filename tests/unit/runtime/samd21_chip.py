@@ -8,7 +8,8 @@ Manual, not from the drivers. A register that is not here may neither be read no
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from chips import connect
@@ -23,11 +24,25 @@ OUT_OF_REACH = 1 << 30
 SPI, USART = "SERCOM1", "SERCOM5"
 NUMBERS = {SPI: 1, USART: 5}
 SWRST, ENABLE = 1, 2
-DRE, RXC = 1, 4
+DRE = 1
 
 _SERCOM = {"CTRLA": (0x00, 4), "CTRLB": (0x04, 4), "INTFLAG": (0x18, 1), "SYNCBUSY": (0x1C, 4),
            "DATA": (0x28, 2)}  # fmt: skip
+_DMAC = {"CTRL": (0x00, 2), "BASEADDR": (0x34, 4), "WRBADDR": (0x38, 4), "CHID": (0x3F, 1),
+         "CHCTRLA": (0x40, 1), "CHCTRLB": (0x44, 4), "CHINTENSET": (0x4D, 1),
+         "CHINTFLAG": (0x4E, 1)}  # fmt: skip
+OF_CHANNEL = ("CHCTRLA", "CHCTRLB", "CHINTENSET", "CHINTFLAG")
+SENDS, RECEIVES = 4, 3
+"""The triggers of SERCOM1."""
+TERR, TCMPL = 1, 2
+DMAC_INTERRUPT = 1 << 6
+LONGEST_STORM = 1_000_000
 REGISTERS = {
+    **{f"DMAC.{name}": (0x41004800 + offset, size) for name, (offset, size) in _DMAC.items()},
+    "PM.AHBMASK": (0x40000414, 4),
+    "PM.APBBMASK": (0x4000041C, 4),
+    "NVIC.ISER": (0xE000E100, 4),
+    "NVIC.ICER": (0xE000E180, 4),
     "PM.APBCMASK": (0x40000420, 4),
     "PM.RCAUSE": (0x40000438, 1),
     "SYSCTRL.PCLKSR": (0x4000080C, 4),
@@ -59,6 +74,8 @@ READ_ONLY = {"PM.RCAUSE", "SYSCTRL.PCLKSR", "GCLK.STATUS", "SCB.ICSR"} | {
     f"{sercom}.SYNCBUSY" for sercom in NUMBERS
 }
 AFTER_RESET = {
+    "PM.AHBMASK": 0x7F,
+    "PM.APBBMASK": 0x7F,
     "PM.APBCMASK": 0x00010000,
     "PM.RCAUSE": 1,
     "SYSCTRL.XOSC32K": 0x0080,
@@ -69,7 +86,7 @@ CRYSTAL_READY, DFLL_READY, LOCKED = 1 << 1, 1 << 4, 3 << 6
 ON_DEMAND = 0x80
 
 
-@dataclass
+@dataclass(repr=False)
 class Chip:
     """A chip after a reset, when its bootloader has begun the program.
 
@@ -78,8 +95,15 @@ class Chip:
         registers: values by name; what is not there is 0.
         on_read: called before each read of a register, with its name.
         polls: how often it must be asked before it shows what it waits for, by the name of that:
-            crystal, dfll, lock, generator, swrst, SERCOM1, SERCOM5 (their synchronisation), SPI,
-            USART (a byte), DRE (room for the next byte on SPI).
+            crystal, dfll, lock, generator, swrst, SERCOM1, SERCOM5 (their synchronisation), DMAC
+            (its reset), SPI (an exchange), USART (a byte).
+        polls_per_byte: the same for an exchange on SPI, besides.
+        lost: exchanges on SPI, counted from 1, whose end nobody hears of.
+        refused: those whose memory the bus does not let the controller reach.
+        storm: whether it interrupts although nothing has ended.
+        stuck: whether its flags cannot be cleared.
+        exchanges: how many began on SPI.
+        reads_in_thread: how often the core read a register outside of an interrupt.
         writes: every register written, with its value, in order.
         misuse: what the data sheet forbids, or leaves undefined.
         console: what the transmitter sent.
@@ -100,10 +124,23 @@ class Chip:
     handled: int = 0
     pending: dict[str, int] = field(default_factory=dict)
     on_read: Callable[[str], None] = lambda name: None
+    polls_per_byte: int = 0
+    lost: Container[int] = ()
+    refused: Container[int] = ()
+    storm: bool = False
+    stuck: bool = False
+    exchanges: int = 0
+    reads_in_thread: int = 0
     _ready: set[str] = field(default_factory=set)
     _clocked: dict[int, int] = field(default_factory=dict)
     _dividers: set[int] = field(default_factory=set)
-    _received: list[int] = field(default_factory=list)
+    _ram: dict[int, int] = field(default_factory=dict)
+    _addresses: dict[int, int] = field(default_factory=dict)
+    _channels: dict[tuple[int, str], int] = field(default_factory=dict)
+    _received: tuple[int, bytes] | None = None
+    _barrier: bool = False
+    _handling: bool = False
+    _library: ctypes.CDLL | None = None
     _high: set[int] = field(default_factory=set)
     _outputs: set[int] = field(default_factory=set)
 
@@ -115,8 +152,21 @@ class Chip:
             "test_write": ctypes.CFUNCTYPE(None, u32, u32)(lambda a, v: self.write(a, 4, v)),
             "test_read_part": ctypes.CFUNCTYPE(u32, u32, u32)(self.read),
             "test_write_part": ctypes.CFUNCTYPE(None, u32, u32, u32)(self.write),
+            "test_dma_address": ctypes.CFUNCTYPE(u32, ctypes.c_void_p)(self.dma_address),
+            "test_barrier": ctypes.CFUNCTYPE(None)(self.barrier),
         }
+        self._library = library
         return connect(library, callbacks)
+
+    def dma_address(self, pointer: int) -> int:
+        """A place in RAM as the chip's DMA is told of it."""
+        address = self._addresses.setdefault(pointer, 0x20000000 + 0x1000 * len(self._addresses))
+        self._ram[address] = pointer
+        return address
+
+    def barrier(self) -> None:
+        """The core waits for what it wrote."""
+        self._barrier = True
 
     def values(self, name: str) -> list[int]:
         """What was written to a register, in order."""
@@ -131,6 +181,7 @@ class Chip:
         name = self._name(address)
         self._require(size in (1, REGISTERS.get(name, (0, size))[1]), f"{name} is read in halves")
         self.on_read(name)
+        self._interrupt()
         return self._read(name) & ((1 << 8 * size) - 1)
 
     def _read(self, name: str) -> int:
@@ -145,15 +196,16 @@ class Chip:
             return -self.cycles & 0xFFFFFF
         if name == "SCB.ICSR":
             return (self.cycles >> 24 > self.handled) << 26
+        if name == "DMAC.CTRL" and self.value(name) & SWRST:
+            return 0 if self._comes("DMAC") else SWRST
+        if block == "DMAC" and register in OF_CHANNEL:
+            return self._channels.get((self.value("DMAC.CHID"), register), 0)
         if block in NUMBERS:
             self._require(self._is_on_bus(block), f"{name} is read without the bus's clock")
             if register == "SYNCBUSY":
                 return 0 if self._comes(block) else SWRST | ENABLE
             if register == "INTFLAG":
                 return self._flags(block)
-            if register == "DATA":
-                self._require(bool(self._received), "a byte is read before it has come")
-                return self._received.pop(0) if self._received else 0
         return self.value(name)
 
     def write(self, address: int, size: int, value: int) -> None:
@@ -170,6 +222,8 @@ class Chip:
             "GCLK": self._write_generator,
             SPI: self._write_sercom,
             USART: self._write_sercom,
+            "DMAC": self._write_dmac,
+            "NVIC": self._write_nvic,
             "PORT0": lambda register, _, value: self._drive(0, register, value),
             "PORT1": lambda register, _, value: self._drive(1, register, value),
         }
@@ -287,7 +341,6 @@ class Chip:
         if register == "CTRLA":
             if value & SWRST:
                 self.registers |= {f"{block}.{name}": 0 for name in ("CTRLA", "CTRLB", "BAUD")}
-                self._received.clear()
             elif (value ^ before) & ~ENABLE:
                 self._require(not before & ENABLE, f"{name} is changed while it is enabled")
             if (value ^ before) & ENABLE or value & SWRST:
@@ -314,29 +367,121 @@ class Chip:
             self._require(abs(rate / 115_200 - 1) < 0.005, f"{rate:.0f} baud")
 
     def _flags(self, block: str) -> int:
-        if block == USART:
-            return DRE if self._comes("USART") else 0
-        come = bool(self._received) and self._comes("SPI")
-        moved_on = self._comes("DRE") and (come or len(self._received) < 2)
-        return DRE * moved_on | RXC * come
+        self._require(block == USART, "the core looks for what DMA moves")
+        return DRE if self._comes("USART") else 0
 
     def _exchange(self, block: str, value: int) -> None:
         self._require(value < 256, "more than a byte is sent")
-        if block == USART:
-            self._require("USART" in self._ready, "a byte is sent while one waits")
-            self._require(self._is_given(CONSOLE_PIN, FUNCTION_D), "the console has no pin")
-            self._begin("USART")
-            self.console += bytes([value])
-            return
+        self._require(block == USART, "the core moves what DMA moves")
+        self._require("USART" in self._ready, "a byte is sent while one waits")
+        self._require(self._is_given(CONSOLE_PIN, FUNCTION_D), "the console has no pin")
+        self._begin("USART")
+        self.console += bytes([value])
+
+    # DMA ---------------------------------------------------------------------------------------
+
+    def _write_nvic(self, register: str, before: int, value: int) -> None:
+        if register == "ICER":
+            self.registers["NVIC.ISER"] = self.value("NVIC.ISER") & ~value
+
+    def _write_dmac(self, register: str, before: int, value: int) -> None:
+        channel, name = self.value("DMAC.CHID"), f"DMAC.{register}"
+        on = bool(self.value("DMAC.CTRL") & ENABLE)
+        self._require(self.value("PM.AHBMASK") >> 5 & self.value("PM.APBBMASK") >> 4 & 1 == 1,
+                      f"{name} is written without a clock")  # fmt: skip
+        if register == "CTRL":
+            if value & SWRST:
+                self._require(not before & ENABLE, "the DMAC is reset while it is on")
+                self._channels.clear()
+                self._begin("DMAC")
+            if not value & ENABLE:
+                self.pending["SPI"], self._received = 0, None
+                self._channels = {k: v for k, v in self._channels.items() if k[1] != "CHCTRLA"}
+        elif register in ("BASEADDR", "WRBADDR"):
+            self._require("DMAC" in self._ready and not on, f"{name} is written too soon, or too late")
+            self._require(self._ram[value] % 16 == 0, f"{name} is not aligned")
+        elif register in OF_CHANNEL:
+            self._require(on, f"{name} is written while the DMAC is off")
+            before = self._channels.get((channel, register), 0)
+            if register == "CHCTRLB":
+                self._require(value >> 22 & 3 == 2, "a trigger moves more than a byte")
+            if register == "CHINTFLAG":
+                value = before if self.stuck else before & ~value
+            self._channels[channel, register] = value
+            if register == "CHCTRLA":
+                right = value == ENABLE and (self.stuck or not before)
+                self._require(right, f"{name} is {value} after {before}")
+                if self._trigger(channel) == SENDS:
+                    self._exchange_all(channel)
+
+    def _trigger(self, channel: int) -> int:
+        return self._channels.get((channel, "CHCTRLB"), 0) >> 8 & 0x3F
+
+    def _descriptor(self, channel: int) -> tuple[int, int, int, int]:
+        """Whether source and target advance, bytes, source and target."""
+        table = self._ram[self.value("DMAC.BASEADDR")]
+        fields = struct.unpack("<HHIII", ctypes.string_at(table + 16 * channel, 16))
+        control, count, source, target, following = fields
+        self._require(control & 1 == 1 and control & ~0xC01 == 0, f"a descriptor of {control:#x}")
+        self._require(count > 0 and following == 0, "an empty descriptor, or a linked one")
+        return control >> 10, count, source, target
+
+    def _exchange_all(self, sender: int) -> None:
+        (receiver,) = {c for c, name in self._channels if self._trigger(c) == RECEIVES}
+        data = REGISTERS[f"{SPI}.DATA"][0]
+        self._require(self._barrier, "DMA begins before its descriptors are in RAM")
+        self._require(receiver < sender, "what is received may be too late")
+        is_on = self._channels.get((receiver, "CHCTRLA"), 0) == ENABLE
+        self._require(is_on, "bytes are sent before they can be received")
+        wanted = self._channels.get((receiver, "CHINTENSET"), 0)
+        self._require(wanted == TERR | TCMPL, "nobody would hear of the end")
         for pin in (MOSI_PIN, CLOCK_PIN, MISO_PIN):
             self._require(self._is_given(pin, FUNCTION_C), f"pin {pin} is not the bus's")
         self._require(MISO_PIN in self._high, "an open line is pulled down")
-        ready = "DRE" in self._ready or "DRE" not in self.pending
-        self._require(ready, "a byte is sent while one waits")
-        self._require(len(self._received) < 2, "more bytes are under way than have room")
-        self._begin("DRE")
-        self._received.append(self.card.exchange(value))
-        self._begin("SPI")
+        self._require(bool(self.value(f"{SPI}.CTRLA") & ENABLE), "DMA while SPI is off")
+        advances, count, source, target = self._descriptor(sender)
+        advances_in, count_in, source_in, target_in = self._descriptor(receiver)
+        self._require(target == data == source_in and count == count_in, "not the bus's data")
+        self._require(advances in (0, 1) and advances_in in (0, 2), "a register advances")
+        sent = ctypes.string_at(self._ram[source - advances * count], 1 + advances * (count - 1))
+        received = self.card.exchange_all(sent if advances else sent * count)
+        to = self._ram[target_in - count if advances_in else target_in]
+        self._received = to, received if advances_in else received[-1:]
+        self.exchanges += 1
+        polls = self.polls.get("SPI", 3) + self.polls_per_byte * count
+        hangs = self.exchanges in self.lost or polls >= OUT_OF_REACH
+        self.pending["SPI"] = OUT_OF_REACH if hangs else max(1, polls)
+
+    def _end_exchange(self) -> None:
+        for channel in {c for c, name in self._channels if name == "CHCTRLB"}:
+            flag = TERR if self.exchanges in self.refused else TCMPL
+            self._channels[channel, "CHCTRLA"] = 0
+            self._channels[channel, "CHINTFLAG"] = flag
+        if self._received is not None and self.exchanges not in self.refused:
+            pointer, data = self._received
+            ctypes.memmove(pointer, data, len(data))
+
+    def _interrupt(self) -> None:
+        """Let what is under way come nearer to its end, and the core take its interrupt."""
+        if self._handling:
+            return
+        self.reads_in_thread += 1
+        for _ in range(LONGEST_STORM):
+            if self.pending.get("SPI", 0) > 0:
+                self.pending["SPI"] -= 1
+                if self.pending["SPI"] == 0:
+                    self._end_exchange()
+            flags = self._channels
+            event = any(
+                flags.get((c, "CHINTFLAG"), 0) & flags.get((c, "CHINTENSET"), 0) for c in (0, 1)
+            )
+            enabled = self.value("NVIC.ISER") & DMAC_INTERRUPT
+            if not (enabled and (event or self.storm) and self._library is not None):
+                return
+            self._handling = True
+            self._library.poet_spi_interrupt()
+            self._handling = False
+        self.misuse.append("interrupts for ever")
 
     # Pins --------------------------------------------------------------------------------------
 
