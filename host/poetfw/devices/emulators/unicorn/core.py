@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Cortex-M4F: unicorn's instructions, with SysTick, exceptions, sleep and reset of our own.
 
-A cycle is an instruction. The processor runs in slices; between two of them time goes on and
-exceptions are taken, so that nothing is called for each instruction. Addresses and bits are those
-of the ARMv7-M Architecture Reference Manual.
+A cycle is an instruction. The processor runs in slices; between two of them time goes on, what was
+to happen happens, and exceptions are taken, so that nothing is called for each instruction.
+Exceptions have the same priority, which the firmware leaves as it is: none interrupts another.
+Addresses and bits are those of the ARMv7-M Architecture Reference Manual.
 """
 
 from __future__ import annotations
 
+import heapq
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -19,10 +21,14 @@ from unicorn import arm_const as arm
 
 from poetfw.devices.emulators.unicorn.bus import ANY, Bus, MachineError, Register
 
-SLICE = 10_000
+SLICE = 2_000
 """Most instructions between two looks at the time: what the cycle counter may be late."""
+_SLICE_AFTER_EXCEPTION = 64
+"""The same right after an exception was taken, when the firmware is likely to start something; it
+doubles from slice to slice."""
 
 _NEVER = 0xFFFFFFFE  # no instruction is there
+_NEVER_CYCLES = 1 << 62
 _WFE = b"\x20\xbf"
 
 _SYST_CSR, _SYST_RVR, _SYST_CVR = 0xE000E010, 0xE000E014, 0xE000E018
@@ -33,7 +39,10 @@ _DEMCR, _DEMCR_TRCENA = 0xE000EDFC, 1 << 24
 _DWT_CTRL, _DWT_CTRL_RESET, _DWT_CTRL_CYCCNTENA = 0xE0001000, 1 << 30, 1
 _DWT_CYCCNT = 0xE0001004
 
+_NVIC_ISER, _NVIC_ICER = 0xE000E100, 0xE000E180
+_INTERRUPTS = range(64)
 _SYSTICK = 15
+_FIRST_INTERRUPT = 16
 _VECTOR_BYTES = 4
 _EXC_RETURN = 0xFFFFFFE1  # the bits that all of them have
 _EXC_RETURN_MAIN = 0xFFFFFFF9  # to a program on the main stack
@@ -89,6 +98,10 @@ class Core:
         self._bus = bus
         self._ram = ram
         self._cycles = 0
+        self._slice = SLICE
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._lines: dict[int, Callable[[], bool]] = {}
+        self._enabled: set[int] = set()
         self._wraps_at: int | None = None
         self._systick_pending = False
         self._counts_from = 0
@@ -139,6 +152,19 @@ class Core:
         if (address, size_bytes) not in self._ram:
             raise MachineError(f"DMA of {size_bytes} bytes at 0x{address:08x}, which is not RAM")
 
+    @property
+    def cycles(self) -> int:
+        """Time since the reset, as of the last look at it."""
+        return self._cycles
+
+    def after(self, cycles: int, happen: Callable[[], None]) -> None:
+        """Let something happen after so many cycles, in the order of their time."""
+        heapq.heappush(self._events, (self._cycles + cycles, len(self._events), happen))
+
+    def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
+        """Connect an interrupt, which is requested as long as its line says so."""
+        self._lines[interrupt] = line
+
     def run(self) -> Ending:
         """Run until the firmware resets the chip, or sleeps with nothing to wake it up.
 
@@ -148,8 +174,8 @@ class Core:
         try:
             while self._ending is None:
                 self._run_slice()
-                if self._systick_pending and not self._masked():
-                    self._enter(_SYSTICK)
+                if (exception := self._requested()) and not self._masked():
+                    self._enter(exception)
         except MachineError as error:
             pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
             raise MachineError(f"{error}; pc 0x{pc:08x}") from error
@@ -158,7 +184,8 @@ class Core:
     # Instructions ------------------------------------------------------------------------------
 
     def _run_slice(self) -> None:
-        count = SLICE if self._wraps_at is None else min(SLICE, self._wraps_at - self._cycles)
+        count = max(1, min(self._slice, self._next_cycles() - self._cycles))
+        self._slice = min(SLICE, 2 * self._slice)
         try:
             self._uc.emu_start(self._pc | 1, _NEVER, count=count)
         except uc.UcError as error:
@@ -188,6 +215,15 @@ class Core:
 
     # Exceptions --------------------------------------------------------------------------------
 
+    def _requested(self) -> int | None:
+        """The exception to be taken first."""
+        if self._systick_pending:
+            return _SYSTICK
+        for interrupt in sorted(self._enabled):
+            if self._lines[interrupt]():
+                return _FIRST_INTERRUPT + interrupt
+        return None
+
     def _masked(self) -> bool:
         registers = arm.UC_ARM_REG_PRIMASK, arm.UC_ARM_REG_IPSR
         return any(self._uc.reg_read(register) for register in registers)
@@ -212,7 +248,9 @@ class Core:
         self._uc.reg_write(arm.UC_ARM_REG_XPSR, _XPSR_THUMB | exception)
         self._uc.reg_write(arm.UC_ARM_REG_IPSR, exception)
         (self._pc,) = struct.unpack_from("<I", self._vectors.content, _VECTOR_BYTES * exception)
-        self._systick_pending = False
+        self._slice = _SLICE_AFTER_EXCEPTION
+        if exception == _SYSTICK:
+            self._systick_pending = False
 
     def _return(self, exc_return: int) -> None:
         """Exception return (section B1.5.8)."""
@@ -233,18 +271,25 @@ class Core:
 
     # Time --------------------------------------------------------------------------------------
 
+    def _next_cycles(self) -> int:
+        """When something happens by itself; a time that never comes if nothing does."""
+        times = [self._wraps_at] if self._wraps_at is not None else []
+        return min(times + [at for at, *_ in self._events[:1]], default=_NEVER_CYCLES)
+
     def _pass(self, cycles: int) -> None:
         self._cycles += cycles
+        while self._events and self._events[0][0] <= self._cycles:
+            heapq.heappop(self._events)[-1]()
         while self._wraps_at is not None and self._cycles >= self._wraps_at:
             self._systick_pending = True
             self._wraps_at += self._reload.value + 1
 
     def _sleep(self) -> None:
-        """Let time pass until SysTick wakes the processor up; nothing else can."""
-        if self._wraps_at is None:
+        """Let time pass until something may wake the processor up."""
+        if self._next_cycles() == _NEVER_CYCLES:
             self._ending = Ending.ASLEEP
         else:
-            self._pass(self._wraps_at - self._cycles)
+            self._pass(max(0, self._next_cycles() - self._cycles))
 
     # Registers ---------------------------------------------------------------------------------
 
@@ -253,6 +298,9 @@ class Core:
         self._bus.keep(_SYST_CVR, Register((0,)))
         self._bus.writable[_SYST_CSR] = self._switch_systick
         self._bus.writable[_AIRCR] = self._reset
+        for word in (0, 1):
+            self._bus.writable[_NVIC_ISER + 4 * word] = self._switch_interrupts(word, True)
+            self._bus.writable[_NVIC_ICER + 4 * word] = self._switch_interrupts(word, False)
         self._cpacr = self._bus.keep(_CPACR, Register((0, _CPACR_FPU)))
         self._demcr = self._bus.keep(_DEMCR, Register((0, _DEMCR_TRCENA)))
         control = _DWT_CTRL_RESET, _DWT_CTRL_RESET | _DWT_CTRL_CYCCNTENA
@@ -265,6 +313,15 @@ class Core:
             raise MachineError(f"0x{value:08x} is not modelled in SysTick's CSR")
         on = value == _SYST_ON_WITH_INTERRUPT
         self._wraps_at = self._cycles + self._reload.value + 1 if on else None
+
+    def _switch_interrupts(self, word: int, on: bool) -> Callable[[int], None]:
+        def write(value: int) -> None:
+            for interrupt in (i for i in _INTERRUPTS if i // 32 == word and value >> i % 32 & 1):
+                if interrupt not in self._lines:
+                    raise MachineError(f"the interrupt {interrupt} is not modelled")
+                (self._enabled.add if on else self._enabled.discard)(interrupt)
+
+        return write
 
     def _cycle_counter(self) -> int:
         if not (self._demcr.value and self._dwt.value & _DWT_CTRL_CYCCNTENA):
