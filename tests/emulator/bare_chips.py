@@ -29,6 +29,7 @@ __attribute__((section(".vectors"), used)) static const struct {{
     void (*handlers[15])(void);
 }} VECTORS = {{ 0x20001000u, {{ [0] = reset, [14] = systick }} }};
 static inline void wait(void) {{ __asm__ volatile("wfe" ::: "memory"); }}
+static inline _Noreturn void end(void) {{ for (;;) {{ wait(); }} }}
 """
 
 

@@ -84,13 +84,13 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_board_would_not_do_is_an_error(tmp_path: Path, name: str) -> None:
     statement, message = REFUSED[name]
-    elf = SAMD21.compile(tmp_path, f"void reset(void) {{ {statement} wait(); }}")
+    elf = SAMD21.compile(tmp_path, f"void reset(void) {{ {statement} end(); }}")
     with pytest.raises(MachineError, match=rf"{message}.*; pc 0x[02]000[0-9a-f]{{4}}$"):
         SAMD21.boot(tmp_path, elf)
 
 
 def test_a_program_is_the_chips_own(tmp_path: Path) -> None:
-    program = "void reset(void) { wait(); }"
+    program = "void reset(void) { end(); }"
     with pytest.raises(MachineError, match=r"program.elf is for another processor"):
         SAMD21.read_flash(NRF52840.compile(tmp_path, program))
     with pytest.raises(MachineError, match="no program's vectors are at 0x00000000"):
@@ -102,7 +102,7 @@ def test_a_reset_begins_the_program_again(tmp_path: Path) -> None:
     program = """
         void reset(void) {
             const uint8_t cause = *(volatile uint8_t *)0x40000438u;
-            if (cause == 0x40u && REGISTER(0x20004000u) == 42u) { for (;;) { wait(); } }
+            if (cause == 0x40u && REGISTER(0x20004000u) == 42u) { end(); }
             if (cause != 1u) { REGISTER(0u) = 0u; }
             REGISTER(0x20004000u) = 42u;
             REGISTER(0xe000ed0cu) = 0x05fa0004u;

@@ -18,7 +18,7 @@ from system.commands import needs_twin, succeed
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow, needs_twin]
 
-BOARD_RAM_BYTES, STACK_BYTES = 32_768, 2_048
+BOARD_RAM_BYTES, STACK_BYTES = 32_768, 1_536
 STEPS = ("--steps", "5")
 
 

@@ -8,7 +8,7 @@ not from the drivers. A register that is not here may neither be read nor writte
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from chips import connect
@@ -49,6 +49,7 @@ ADDRESSES = {
     "SPIM.TASKS_START": 0x40023010,
     "SPIM.TASKS_STOP": 0x40023014,
     "SPIM.EVENTS_END": 0x40023118,
+    "SPIM.INTENSET": 0x40023304,
     "SPIM.ENABLE": 0x40023500,
     "SPIM.PSEL.SCK": 0x40023508,
     "SPIM.PSEL.MOSI": 0x4002350C,
@@ -64,6 +65,8 @@ ADDRESSES = {
        for port in (0, 1) for name, offset in (("OUTSET", 0x508), ("OUTCLR", 0x50C))},
     **{f"PIN_CNF[{pin}]": 0x50000000 + 0x300 * (pin // 32) + 0x700 + 4 * (pin % 32)
        for pin in range(48)},
+    "NVIC.ISER[1]": 0xE000E104,
+    "NVIC.ICER[1]": 0xE000E184,
     "DWT.CTRL": 0xE0001000,
     "DWT.CYCCNT": 0xE0001004,
     "SYST.CSR": 0xE000E010,
@@ -72,15 +75,19 @@ ADDRESSES = {
     "SCB.AIRCR": 0xE000ED0C,
     "DEMCR": 0xE000EDFC,
 }  # fmt: skip
+SPIM_END = "SPIM.EVENTS_END"
 NAMES = {address: name for name, address in ADDRESSES.items()}
 READ_ONLY = {"FICR.BUILD_CODE", "NVMC.READY"}
 FREQUENCIES = {0x02000000 << i: 125_000 << i for i in range(7)}
 ENABLED = {"UARTE": 8, "SPIM": 7}
 WRITABLE, READABLE = 1, 0
 RESET_REQUEST = 0x05FA0004
+SPIM_INTERRUPT = 1 << (35 - 32)
+END = 1 << 6
+LONGEST_STORM = 1_000_000
 
 
-@dataclass
+@dataclass(repr=False)
 class Chip:
     """A chip after a reset.
 
@@ -91,10 +98,16 @@ class Chip:
         registers: values by name; what is not there is 0.
         polls: how often a register must be read before it shows what it waits for, by its name.
         other_polls: the same for all others.
+        polls_per_byte: how many reads of its registers an exchange on SPI takes, besides.
+        lost: exchanges on SPI, counted from 1, whose end nobody hears of.
+        storm: whether the SPIM interrupts although nothing has ended.
+        stuck: whether its event cannot be cleared.
         writable: whether flash takes what is written to it.
         writes: every register written, with its value, in order.
         misuse: what the specification forbids, or leaves undefined.
         console: what the transmitter sent.
+        exchanges: how many began on SPI.
+        reads_in_thread: how often the core read a register outside of an interrupt.
         reset: whether the chip was told to reset itself.
         pending: how often a register must still be read.
     """
@@ -107,15 +120,25 @@ class Chip:
     )
     polls: dict[str, int] = field(default_factory=dict)
     other_polls: int = 20
+    polls_per_byte: int = 0
+    lost: Container[int] = ()
+    storm: bool = False
+    stuck: bool = False
     writable: bool = True
     writes: list[tuple[str, int]] = field(default_factory=list)
     misuse: list[str] = field(default_factory=list)
     console: bytes = b""
+    reads_in_thread: int = 0
+    exchanges: int = 0
     reset: bool = False
     pending: dict[str, int] = field(default_factory=dict)
     _ram: dict[int, int] = field(default_factory=dict)
+    _addresses: dict[int, int] = field(default_factory=dict)
     _barrier: bool = False
     _cycles: int = 0
+    _library: ctypes.CDLL | None = None
+    _received: tuple[int, bytes] | None = None
+    _handling: bool = False
 
     def install(self, library: ctypes.CDLL) -> list[object]:
         """Make it the library's chip; what is returned must be kept as long as it is used."""
@@ -126,6 +149,7 @@ class Chip:
             "test_dma_address": ctypes.CFUNCTYPE(u32, ctypes.c_void_p)(self.dma_address),
             "test_barrier": ctypes.CFUNCTYPE(None)(self.barrier),
         }
+        self._library = library
         return connect(library, callbacks)
 
     def values(self, name: str) -> list[int]:
@@ -134,7 +158,7 @@ class Chip:
 
     def dma_address(self, pointer: int) -> int:
         """A place in RAM as the chip's DMA is told of it."""
-        address = 0x20000000 + 0x10000 * (len(self._ram) % 1024)
+        address = self._addresses.setdefault(pointer, 0x20000000 + 0x1000 * len(self._addresses))
         self._ram[address] = pointer
         return address
 
@@ -145,6 +169,7 @@ class Chip:
     def read(self, address: int) -> int:
         """The core reads a register."""
         name = self._name(address)
+        self._interrupt()
         if name == "FICR.BUILD_CODE":
             return self.build_code
         if name == "DWT.CYCCNT":
@@ -152,12 +177,31 @@ class Chip:
             return self._cycles
         if name.startswith("UICR") and not self._ready:
             self.misuse.append(f"{name} is read while flash is being written")
-        if self.pending.get(name, 0) > 0:
+        if name != SPIM_END and self.pending.get(name, 0) > 0:
             self.pending[name] -= 1
             return 0
         if name == "NVMC.READY":
             return 1
         return self.registers.get(name, 0)
+
+    def _interrupt(self) -> None:
+        """Let what is under way come nearer to its end, and the core take its interrupt."""
+        if self._handling:
+            return
+        self.reads_in_thread += 1
+        for _ in range(LONGEST_STORM):
+            if self.pending.get(SPIM_END, 0) > 0:
+                self.pending[SPIM_END] -= 1
+                if self.pending[SPIM_END] == 0:
+                    self._end_transfer()
+            event = self.registers.get(SPIM_END, 0) and self.registers.get("SPIM.INTENSET", 0) & END
+            enabled = self.registers.get("NVIC.ISER[1]", 0) & SPIM_INTERRUPT
+            if not (enabled and (event or self.storm) and self._library is not None):
+                return
+            self._handling = True
+            self._library.poet_spi_interrupt()
+            self._handling = False
+        self.misuse.append("interrupts for ever")
 
     @property
     def _ready(self) -> bool:
@@ -178,6 +222,9 @@ class Chip:
             "UARTE.TASKS_STARTTX": self._transmit,
             "UARTE.TASKS_STOPTX": lambda _: self._begin("UARTE.EVENTS_TXSTOPPED"),
             "SPIM.TASKS_START": self._transfer,
+            "SPIM.TASKS_STOP": lambda _: self._stop_transfer(),
+            SPIM_END: self._clear_end,
+            "NVIC.ICER[1]": self._disable,
             "UICR.PSELRESET[0]": lambda v: self._program(name, v),
             "UICR.PSELRESET[1]": lambda v: self._program(name, v),
         }
@@ -246,20 +293,41 @@ class Chip:
                 self.console += sent
         self._begin("UARTE.EVENTS_ENDTX")
 
+    def _disable(self, bits: int) -> None:
+        self.registers["NVIC.ISER[1]"] = self.registers.get("NVIC.ISER[1]", 0) & ~bits
+
+    def _clear_end(self, value: int) -> None:
+        self._require(value == 0, "an event is set by hand")
+        self.registers[SPIM_END] = int(self.stuck and self.registers.get(SPIM_END, 0))
+
+    def _stop_transfer(self) -> None:
+        self.pending[SPIM_END], self._received = 0, None
+
+    def _end_transfer(self) -> None:
+        """What was received is in RAM now, and not before."""
+        self.registers[SPIM_END] = 1
+        if self._received is not None:
+            pointer, data = self._received
+            ctypes.memmove(pointer, data, len(data))
+
     def _transfer(self, _: int) -> None:
-        if self._started("SPIM") and self._polls_of("SPIM.EVENTS_END") < OUT_OF_REACH:
+        idle = self.stuck or self.pending.get(SPIM_END, 0) == 0
+        self._require(idle, "a transfer begins within another")
+        self._received, sent = None, b""
+        if self._started("SPIM") and self._polls_of(SPIM_END) < OUT_OF_REACH:
             get = self.registers.get
-            received = bytearray()
-            sent = b""
             if get("SPIM.TXD.MAXCNT", 0):
                 sent = ctypes.string_at(self._ram[get("SPIM.TXD.PTR", 0)], get("SPIM.TXD.MAXCNT"))
-            for i in range(max(len(sent), get("SPIM.RXD.MAXCNT", 0))):
-                out = sent[i] if i < len(sent) else get("SPIM.ORC", 0)
-                received.append(self.card.exchange(out))
             wanted = get("SPIM.RXD.MAXCNT", 0)
+            sent += bytes([get("SPIM.ORC", 0)]) * (wanted - len(sent))
+            received = self.card.exchange_all(sent)
             if wanted:
-                ctypes.memmove(self._ram[get("SPIM.RXD.PTR", 0)], bytes(received[:wanted]), wanted)
-        self._begin("SPIM.EVENTS_END")
+                self._received = self._ram[get("SPIM.RXD.PTR", 0)], received[:wanted]
+        cleared = self.stuck or self.registers.get(SPIM_END, 0) == 0
+        self._require(cleared, f"{SPIM_END} was not cleared")
+        polls = self._polls_of(SPIM_END) + self.polls_per_byte * len(sent)
+        self.exchanges += 1
+        self.pending[SPIM_END] = OUT_OF_REACH if self.exchanges in self.lost else max(1, polls)
 
     def _drive(self, pin: int, high: bool) -> None:
         if pin == SELECT_PIN:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import chips
@@ -23,10 +25,13 @@ from nrf52840_chip import (
     SELECT_PIN,
     Chip,
 )
-from sd_card import Card
+from sd_card import BLOCK, Card
 
-CRYSTAL, RESET_PIN_STATUS, RESET_STATUS, BUS = -32, -33, -34, -25
-POLLS = 1000
+from emulator.firmware_tools import TEMPLATES
+
+CRYSTAL, RESET_PIN_STATUS, RESET_STATUS = -32, -33, -34
+NO_CARD, COMMAND, BUS = -16, -19, -25
+POLLS, POLLS_PER_BYTE = 1000, 40
 
 
 class Board(chips.Board[Chip]):
@@ -43,8 +48,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with waits that end early: a million polls take seconds here."""
-    polls = f"-DPOET_POLLS={POLLS}u", "-DPOET_POLLS_PER_BYTE=40u"
+    polls = f"-DPOET_POLLS={POLLS}u", f"-DPOET_POLLS_PER_BYTE={POLLS_PER_BYTE}u"
     return compile_drivers(tmp_path_factory.mktemp("impatient"), "nrf52840", *polls)
+
+
+@pytest.fixture(scope="module")
+def queueing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With four transfers under way at a time."""
+    folder = tmp_path_factory.mktemp("queueing")
+    return compile_drivers(folder, "nrf52840", "-DPOET_TRANSFERS=4u")
 
 
 @pytest.fixture(scope="module")
@@ -208,43 +220,80 @@ def test_a_console_that_hangs_does_not_keep_the_board_from_training(
 
 
 @pytest.mark.parametrize("bytes_before", [0, 200, 300, 20_000])
-def test_a_bus_that_hangs_is_reported(impatient: Path, bytes_before: int) -> None:
+@pytest.mark.parametrize("how", ["no interrupt", "a storm", "an event that stays"])
+def test_a_bus_that_hangs_is_reported(
+    impatient: Path, bytes_before: int, how: str
+) -> None:
     chip = Chip()
-    hang(chip, bytes_before)
-    board = Board(impatient, chip)
-    lines = board.run()
-    assert lines[-1].startswith(f"@error status={BUS} at=")
-    assert chip.values("SPIM.TASKS_STOP") == [1]
-    assert chip.values("SPIM.ENABLE")[-1] == 0
+    after(chip, bytes_before, lambda: break_bus(chip, how))
+    lines = Board(impatient, chip).run()
+    allowed = f"({BUS}|{NO_CARD})" if how == "an event that stays" else str(BUS)
+    assert re.match(f"@error status={allowed} at=", lines[-1]), lines
+    assert chip.registers["SPIM.ENABLE"] == 0 or how == "no interrupt"
 
 
-def hang(chip: Chip, bytes_before: int) -> None:
-    """Let the SPIM stop for ever after so many bytes."""
-    exchange = chip.card.exchange
+def break_bus(chip: Chip, how: str) -> None:
+    chip.storm, chip.stuck = how == "a storm", how == "an event that stays"
+    if how == "no interrupt":
+        chip.polls["SPIM.EVENTS_END"] = OUT_OF_REACH
 
-    def counted(byte: int) -> int:
+
+def after(chip: Chip, bytes_before: int, act: Callable[[], None]) -> None:
+    """Do something after so many bytes on SPI."""
+    exchange_all = chip.card.exchange_all
+
+    def counted(sent: bytes) -> bytes:
         if chip.card._bytes >= bytes_before:
-            chip.polls["SPIM.EVENTS_END"] = OUT_OF_REACH
-        return exchange(byte)
+            act()
+        return exchange_all(sent)
 
-    chip.card.exchange = counted  # type: ignore[method-assign]
+    chip.card.exchange_all = counted  # type: ignore[method-assign]
     if bytes_before == 0:
-        chip.polls["SPIM.EVENTS_END"] = OUT_OF_REACH
+        act()
 
 
-def test_the_slowest_transfer_is_waited_for(library: Path) -> None:
-    """At 125 kHz and 64 MHz a byte takes 4,096 cycles; a poll takes 4 or more of them."""
-    for count in (1, 16):
-        chip = Chip(polls={"SPIM.EVENTS_END": 1024 * count})
-        board = Board(library, chip)
-        board.call("poet_hal_spi_init")
-        board.call("poet_hal_spi_clock", 400_000)
-        board.call("poet_hal_spi_transfer", None, bytes(count), count)
-        assert board.call("poet_hal_spi_ok") == 1
-        chip.polls["SPIM.EVENTS_END"] = OUT_OF_REACH
-        board.call("poet_hal_spi_transfer", None, bytes(count), count)
-        assert board.call("poet_hal_spi_ok") == 0
-        assert OUT_OF_REACH - chip.pending["SPIM.EVENTS_END"] == 4096 * count + 1
+@pytest.mark.parametrize("exchange", [1, 2, 3, 20, *range(50, 740, 37)])
+def test_an_interrupt_that_is_lost_costs_nothing_but_time(
+    impatient: Path, here: Trained, exchange: int
+) -> None:
+    """The card may be anywhere in a block: what it thinks of the host then is not looked at."""
+    chip = Chip(lost=[exchange])
+    board = Board(impatient, chip)
+    assert board.run()[-1].startswith("@done")
+    assert board.weight == here.weight
+    assert len(chip.values("SPIM.ENABLE")) > 2
+
+
+def test_the_slowest_exchange_is_waited_for(impatient: Path) -> None:
+    board = Board(impatient, Chip(polls_per_byte=POLLS_PER_BYTE - 1, other_polls=0))
+    assert board.call("poet_sd_open") == 0
+    board = Board(impatient, Chip(polls={"SPIM.EVENTS_END": OUT_OF_REACH}))
+    assert board.call("poet_sd_open") == BUS
+    attempts, wake_bytes = 3, 10
+    assert board.chip.reads_in_thread <= attempts * (wake_bytes * POLLS_PER_BYTE + 10)
+
+
+def test_a_byte_gets_twice_its_time() -> None:
+    """At 125 kHz and 64 MHz, the slowest, it takes 4,096 cycles; a poll takes 4 or more of them."""
+    (polls,) = re.findall(r"#define POET_POLLS_PER_BYTE (\d+)u", (TEMPLATES / "storage/sd.c").read_text())
+    assert 4 * int(polls) >= 2 * 8 * 64_000_000 / 125_000
+
+
+def test_transfers_that_are_under_way_together(queueing: Path) -> None:
+    """They are done in their order, and what each came to is its own."""
+    board = Board(queueing, Chip())
+    assert board.call("poet_sd_open") == 0
+    card, u32 = board.chip.card, ctypes.c_uint32
+    data = [bytes((i * 37 + j) % 251 for j in range(3 * BLOCK)) for i in range(3)]
+    ram = [ctypes.create_string_buffer(bytes(3 * BLOCK), 3 * BLOCK) for _ in range(4)]
+    for round in range(3):
+        for i in (0, 1):
+            assert board.call("poet_sd_write_begin", u32(9 + i), data[(round + i) % 3], u32(3)) == 0
+        assert board.call("poet_sd_read_begin", u32(card.blocks), ram[3], u32(1)) == 0
+        assert board.call("poet_sd_read_begin", u32(9), ram[0], u32(3)) == 0
+        assert [board.call("poet_sd_wait") for _ in range(5)] == [0, 0, COMMAND, 0, 0]
+        assert ram[0].raw == data[round][:BLOCK] + data[(round + 1) % 3][: 2 * BLOCK]
+    assert card.misuse == []
 
 
 def test_the_bus_can_be_set_up_again_while_it_is_on(library: Path) -> None:
@@ -252,20 +301,6 @@ def test_the_bus_can_be_set_up_again_while_it_is_on(library: Path) -> None:
     for _ in range(2):
         board.call("poet_hal_spi_init")
         assert board.call("poet_hal_spi_ok") == 1
-
-
-def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
-    board = Board(impatient, Chip(polls={"SPIM.EVENTS_END": OUT_OF_REACH}))
-    board.call("poet_hal_spi_init")
-    board.call("poet_hal_spi_clock", 400_000)
-    for _ in range(2):
-        ram = ctypes.create_string_buffer(b"\x11" * 8)
-        board.call("poet_hal_spi_transfer", None, ram, 4)
-        assert ram.raw[:8] == b"\xff" * 4 + b"\x11" * 4
-        board.call("poet_hal_spi_transfer", b"abc", None, 3)
-    assert board.chip.values("SPIM.TASKS_START") == [1]
-    board.call("poet_hal_spi_init")
-    assert board.call("poet_hal_spi_ok") == 1
 
 
 @pytest.mark.parametrize("name", ["CLOCK.EVENTS_HFCLKSTARTED", "UARTE.EVENTS_ENDTX"])

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Cortex-M: unicorn's instructions, with SysTick, exceptions, sleep and reset of our own.
 
-A cycle is an instruction. The processor runs in slices; between two of them time goes on and
-exceptions are taken, so that nothing is called for each instruction. Addresses and bits are those
-of the ARMv7-M Architecture Reference Manual; ARMv6-M has some of them.
+A cycle is an instruction. The processor runs in slices; between two of them time goes on, what was
+to happen happens, and exceptions are taken, so that nothing is called for each instruction.
+Exceptions have the same priority, which the firmware leaves as it is: none interrupts another.
+Addresses and bits are those of the ARMv7-M Architecture Reference Manual; ARMv6-M has some of them.
 """
 
 from __future__ import annotations
 
+import heapq
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -19,10 +21,14 @@ from unicorn import arm_const as arm
 
 from poetfw.devices.emulators.unicorn.bus import ANY, Bus, MachineError, Register
 
-SLICE = 10_000
+SLICE = 2_000
 """Most instructions between two looks at the time: what the cycle counter may be late."""
+_SLICE_AFTER_EXCEPTION = 64
+"""The same right after an exception was taken, when the firmware is likely to start something; it
+doubles from slice to slice."""
 
 _NEVER = 0xFFFFFFFE  # no instruction is there
+_NEVER_CYCLES = 1 << 62
 _WFE = b"\x20\xbf"
 
 _SYST_CSR, _SYST_RVR, _SYST_CVR = 0xE000E010, 0xE000E014, 0xE000E018
@@ -34,7 +40,10 @@ _DEMCR, _DEMCR_TRCENA = 0xE000EDFC, 1 << 24
 _DWT_CTRL, _DWT_CTRL_RESET, _DWT_CTRL_CYCCNTENA = 0xE0001000, 1 << 30, 1
 _DWT_CYCCNT = 0xE0001004
 
+_NVIC_ISER, _NVIC_ICER = 0xE000E100, 0xE000E180
+_INTERRUPTS = range(64)
 _SYSTICK = 15
+_FIRST_INTERRUPT = 16
 _VECTOR_BYTES = 4
 _EXC_RETURN = 0xFFFFFFE1  # the bits that all of them have
 _EXC_RETURN_MAIN = 0xFFFFFFF9  # to a program on the main stack
@@ -105,9 +114,14 @@ class Core:
         self._bus = bus
         self._ram = ram
         self._cycles = 0
+        self._slice = SLICE
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._lines: dict[int, Callable[[], bool]] = {}
+        self._enabled: set[int] = set()
         self._wraps_at: int | None = None
         self._systick_pending = False
         self._counts_from = 0
+        self._event = False
         self._cpacr = Register((0, _CPACR_FPU))
         self._ending: Ending | None = None
         self._error: MachineError | None = None
@@ -158,6 +172,19 @@ class Core:
         if (address, size_bytes) not in self._ram:
             raise MachineError(f"DMA of {size_bytes} bytes at 0x{address:08x}, which is not RAM")
 
+    @property
+    def cycles(self) -> int:
+        """Time since the reset, as of the last look at it."""
+        return self._cycles
+
+    def after(self, cycles: int, happen: Callable[[], None]) -> None:
+        """Let something happen after so many cycles, in the order of their time."""
+        heapq.heappush(self._events, (self._cycles + cycles, len(self._events), happen))
+
+    def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
+        """Connect an interrupt, which is requested as long as its line says so."""
+        self._lines[interrupt] = line
+
     def run(self) -> Ending:
         """Run until the firmware resets the chip, or sleeps with nothing to wake it up.
 
@@ -167,8 +194,8 @@ class Core:
         try:
             while self._ending is None:
                 self._run_slice()
-                if self._systick_pending and not self._masked():
-                    self._enter(_SYSTICK)
+                if (exception := self._requested()) and not self._masked():
+                    self._enter(exception)
         except MachineError as error:
             pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
             raise MachineError(f"{error}; pc 0x{pc:08x}") from error
@@ -177,7 +204,8 @@ class Core:
     # Instructions ------------------------------------------------------------------------------
 
     def _run_slice(self) -> None:
-        count = SLICE if self._wraps_at is None else min(SLICE, self._wraps_at - self._cycles)
+        count = max(1, min(self._slice, self._next_cycles() - self._cycles))
+        self._slice = min(SLICE, 2 * self._slice)
         try:
             self._uc.emu_start(self._pc | 1, _NEVER, count=count)
         except uc.UcError as error:
@@ -207,6 +235,15 @@ class Core:
 
     # Exceptions --------------------------------------------------------------------------------
 
+    def _requested(self) -> int | None:
+        """The exception to be taken first."""
+        if self._systick_pending:
+            return _SYSTICK
+        for interrupt in sorted(self._enabled):
+            if self._lines[interrupt]():
+                return _FIRST_INTERRUPT + interrupt
+        return None
+
     def _masked(self) -> bool:
         registers = arm.UC_ARM_REG_PRIMASK, arm.UC_ARM_REG_IPSR
         return any(self._uc.reg_read(register) for register in registers)
@@ -230,7 +267,9 @@ class Core:
         self._uc.reg_write(arm.UC_ARM_REG_LR, back)
         self._set_psr(_XPSR_THUMB | exception)
         (self._pc,) = struct.unpack_from("<I", self._vectors, _VECTOR_BYTES * exception)
-        self._systick_pending = False
+        self._slice = _SLICE_AFTER_EXCEPTION
+        if exception == _SYSTICK:
+            self._systick_pending = False
 
     def _return(self, exc_return: int) -> None:
         """Exception return (section B1.5.8)."""
@@ -247,6 +286,7 @@ class Core:
         padding = 4 * bool(xpsr & _XPSR_PADDED)
         self._uc.reg_write(arm.UC_ARM_REG_SP, stack + 4 * (len(registers) + with_fpu) + padding)
         self._pc = frame[len(_BASIC) - 2]
+        self._event = True  # what a program has not yet seen does not let it fall asleep
 
     def _set_psr(self, value: int) -> None:
         self._uc.reg_write(arm.UC_ARM_REG_XPSR_NZCVQG, value)
@@ -255,18 +295,27 @@ class Core:
 
     # Time --------------------------------------------------------------------------------------
 
+    def _next_cycles(self) -> int:
+        """When something happens by itself; a time that never comes if nothing does."""
+        times = [self._wraps_at] if self._wraps_at is not None else []
+        return min(times + [at for at, *_ in self._events[:1]], default=_NEVER_CYCLES)
+
     def _pass(self, cycles: int) -> None:
         self._cycles += cycles
+        while self._events and self._events[0][0] <= self._cycles:
+            heapq.heappop(self._events)[-1]()
         while self._wraps_at is not None and self._cycles >= self._wraps_at:
             self._systick_pending = True
             self._wraps_at += self._reload.value + 1
 
     def _sleep(self) -> None:
-        """Let time pass until SysTick wakes the processor up; nothing else can."""
-        if self._wraps_at is None:
+        """Let time pass until something may wake the processor up."""
+        if self._event:
+            self._event = False
+        elif self._next_cycles() == _NEVER_CYCLES:
             self._ending = Ending.ASLEEP
         else:
-            self._pass(self._wraps_at - self._cycles)
+            self._pass(max(0, self._next_cycles() - self._cycles))
 
     # Registers ---------------------------------------------------------------------------------
 
@@ -279,6 +328,9 @@ class Core:
             _ICSR_PENDSTSET * self._systick_pending | self._uc.reg_read(arm.UC_ARM_REG_IPSR)
         )
         self._bus.writable[_AIRCR] = self._reset
+        for word in (0, 1):
+            self._bus.writable[_NVIC_ISER + 4 * word] = self._switch_interrupts(word, True)
+            self._bus.writable[_NVIC_ICER + 4 * word] = self._switch_interrupts(word, False)
 
     def _add_registers_of_m4(self) -> None:
         self._bus.keep(_CPACR, self._cpacr)
@@ -303,6 +355,15 @@ class Core:
             raise MachineError(f"0x{value:08x} is not modelled in SysTick's CSR")
         on = value == _SYST_ON_WITH_INTERRUPT
         self._wraps_at = self._cycles + self._reload.value + 1 if on else None
+
+    def _switch_interrupts(self, word: int, on: bool) -> Callable[[int], None]:
+        def write(value: int) -> None:
+            for interrupt in (i for i in _INTERRUPTS if i // 32 == word and value >> i % 32 & 1):
+                if interrupt not in self._lines:
+                    raise MachineError(f"the interrupt {interrupt} is not modelled")
+                (self._enabled.add if on else self._enabled.discard)(interrupt)
+
+        return write
 
     def _cycle_counter(self) -> int:
         if not (self._demcr.value and self._dwt.value & _DWT_CTRL_CYCCNTENA):

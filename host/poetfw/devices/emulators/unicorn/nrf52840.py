@@ -2,7 +2,7 @@
 """Nordic's nRF52840 on its development kit, with an SD card on the Arduino header's SPI pins.
 
 Registers are those of the nRF52840 Product Specification 1.7, as far as the firmware uses them.
-What a DMA controller moves is there at once.
+What the SPIM moves takes the time of its bits; what the UARTE sends is there at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
 from poetfw.devices.emulators.unicorn.sd_card import Card
 
 RAM_BYTES = 256 * 1024
+CORE_HZ = 64_000_000
 _RAM = 0x20000000
 _REGISTERS = (
     (0x10000000, 0x2000),  # FICR and UICR
@@ -43,6 +44,8 @@ def _pin(port: int, number: int) -> int:
     return 32 * port + number
 
 
+_SPIM_INTERRUPT = 35
+_SPIM_END = 1 << 6
 CONSOLE_PIN = _pin(0, 6)
 CARD_SELECT, CARD_MOSI, CARD_MISO, CARD_CLOCK = (_pin(1, number) for number in (12, 13, 14, 15))
 
@@ -205,9 +208,12 @@ class _Spim:
     def __init__(self, bus: Bus, core: Core, gpio: _Gpio, card: Card) -> None:
         self._core, self._gpio, self._card = core, gpio, card
         gpio.on_change[CARD_SELECT] = lambda level: card.select(not level)
+        self._transfers = 0
         bus.task(0x40023010, self._start)
-        bus.task(0x40023014, lambda: None)  # STOP: nothing is under way
+        bus.task(0x40023014, self._stop)
         self._ended = bus.keep(0x40023118, Register((0,)))
+        self._interrupts = bus.keep(0x40023304, Register((_SPIM_END,)))
+        core.connect(_SPIM_INTERRUPT, lambda: bool(self._ended.value and self._interrupts.value))
         self._enable = bus.keep(0x40023500, Register((0, 7)))
         wires = ((0x40023508, CARD_CLOCK), (0x4002350C, CARD_MOSI), (0x40023510, CARD_MISO))
         self._pins = [bus.keep(at, Register((pin,), _DISCONNECTED)) for at, pin in wires]
@@ -232,7 +238,19 @@ class _Spim:
         sends, receives = self._from_count.value, self._to_count.value
         sent = self._core.dma_read(self._from.value, sends) if sends else b""
         sent += bytes([self._filler.value]) * (receives - sends)
-        received = self._card.exchange(sent, _SPI_HZ[self._frequency.value])
-        if receives:
-            self._core.dma_write(self._to.value, received[:receives])
-        self._ended.value = 1
+        hz = _SPI_HZ[self._frequency.value]
+        received = self._card.exchange(sent, hz, self._core.cycles / CORE_HZ)
+        self._transfers += 1
+        transfer, to = self._transfers, self._to.value
+
+        def end() -> None:
+            if transfer == self._transfers:  # not if it was stopped
+                if receives:
+                    self._core.dma_write(to, received[:receives])
+                self._ended.value = 1
+
+        self._core.after(8 * len(sent) * CORE_HZ // hz, end)
+
+    def _stop(self) -> None:
+        """What is under way never ends."""
+        self._transfers += 1

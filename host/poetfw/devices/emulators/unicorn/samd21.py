@@ -2,14 +2,15 @@
 """Microchip's SAM D21 on an Arduino MKR1000, with an SD card on its SPI pins.
 
 Written from the SAM D21 data sheet, DS40001882, and its errata, as far as the firmware uses them.
-What takes the chip time takes some polls here.
+What takes the chip time takes some polls here; what SPI moves takes as long as its clock says.
 """
 
 from __future__ import annotations
 
 import random
+import struct
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Protocol
 
@@ -33,11 +34,22 @@ PMUXEN, INEN, PULLEN, DRVSTR = 1, 2, 4, 64
 SPI, USART = "SERCOM1", "SERCOM5"
 _NUMBERS = {SPI: 1, USART: 5}
 _SWRST, _ENABLE = 1, 2
-_DRE, _RXC = 1, 4
+_DRE = 1
 
 _SERCOM = {"CTRLA": (0x00, 4), "CTRLB": (0x04, 4), "INTFLAG": (0x18, 1), "SYNCBUSY": (0x1C, 4),
            "DATA": (0x28, 2)}  # fmt: skip
+_DMAC = {"CTRL": (0x00, 2), "BASEADDR": (0x34, 4), "WRBADDR": (0x38, 4), "CHID": (0x3F, 1),
+         "CHCTRLA": (0x40, 1), "CHCTRLB": (0x44, 4), "CHINTENSET": (0x4D, 1),
+         "CHINTFLAG": (0x4E, 1)}  # fmt: skip
+_OF_CHANNEL = ("CHCTRLA", "CHCTRLB", "CHINTENSET", "CHINTFLAG")
+_CHANNELS = 12
+_RECEIVES, _SENDS = 3, 4
+"""The triggers of SERCOM1."""
+_TERR, _TCMPL = 1, 2
+_DMAC_INTERRUPT = 6
 REGISTERS = {
+    "PM.AHBMASK": (0x40000414, 4),
+    "PM.APBBMASK": (0x4000041C, 4),
     "PM.APBCMASK": (0x40000420, 4),
     "PM.RCAUSE": (0x40000438, 1),
     "SYSCTRL.PCLKSR": (0x4000080C, 4),
@@ -57,6 +69,7 @@ REGISTERS = {
     **{f"PINCFG[{i}]": (0x41004400 + 0x80 * (i // 32) + 0x40 + i % 32, 1) for i in range(64)},
     **{f"{sercom}.{name}": (0x42000800 + 0x400 * number + offset, size)
        for sercom, number in _NUMBERS.items() for name, (offset, size) in _SERCOM.items()},
+    **{f"DMAC.{name}": (0x41004800 + offset, size) for name, (offset, size) in _DMAC.items()},
     f"{SPI}.BAUD": (0x42000C0C, 1),
     f"{USART}.BAUD": (0x42001C0C, 2),
 }  # fmt: skip
@@ -64,11 +77,13 @@ REGISTERS = {
 _READ_ONLY = {"PM.RCAUSE", "SYSCTRL.PCLKSR", "GCLK.STATUS"} | {
     f"{sercom}.{name}" for sercom in _NUMBERS for name in ("SYNCBUSY", "INTFLAG")
 }
-_WRITE_ONLY = {"GCLK.CLKCTRL", "GCLK.GENCTRL", "GCLK.GENDIV", f"{USART}.DATA"} | {
+_WRITE_ONLY = {"GCLK.CLKCTRL", "GCLK.GENCTRL", "GCLK.GENDIV", f"{USART}.DATA", f"{SPI}.DATA"} | {
     f"PORT{group}.{name}" for group in (0, 1) for name in ("DIRSET", "OUTCLR", "OUTSET")
 }
 """What they would show is not modelled."""
 _AFTER_RESET = {
+    "PM.AHBMASK": 0x7F,
+    "PM.APBBMASK": 0x7F,
     "PM.APBCMASK": 0x00010000,
     "SYSCTRL.XOSC32K": 0x0080,
     "SYSCTRL.OSC8M": 0x87070382,
@@ -89,8 +104,28 @@ class SpiDevice(Protocol):
     def select(self, selected: bool) -> None:
         """Drive its select pin."""
 
-    def exchange(self, sent: bytes, clock_hz: int) -> bytes:
-        """What it sends while it receives as many bytes."""
+    def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
+        """What it sends while it receives as many bytes, from a time on."""
+
+
+class Processor(Protocol):
+    """What the chip's peripherals want of the processor and its memory."""
+
+    @property
+    def cycles(self) -> int:
+        """Time since the reset."""
+
+    def dma_read(self, address: int, size_bytes: int) -> bytes:
+        """Read RAM."""
+
+    def dma_write(self, address: int, data: bytes) -> None:
+        """Write RAM."""
+
+    def after(self, cycles: int, happen: Callable[[], None]) -> None:
+        """Let something happen after so many cycles."""
+
+    def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
+        """Connect an interrupt, which is requested as long as its line says so."""
 
 
 class Samd21(Bus):
@@ -98,10 +133,14 @@ class Samd21(Bus):
 
     Attributes:
         polls: how often it must be asked before it shows what it waits for, by the name of that:
-            crystal, dfll, lock, generator, swrst, SERCOM1, SERCOM5 (their synchronisation), SPI,
-            USART (a byte), DRE (room for the next byte on SPI). Elsewhere 3 times.
+            crystal, dfll, lock, generator, swrst, SERCOM1, SERCOM5 (their synchronisation), DMAC
+            (its reset), USART (a byte). Elsewhere 3 times.
         pending: how often it must still be asked.
         core_hz: what the processor runs at.
+        exchanges: how many began on SPI.
+        lost: those of them, counted from 1, that never end.
+        refused: those whose memory the bus does not let the DMA controller reach.
+        stuck: whether the DMA controller's flags cannot be cleared.
     """
 
     def __init__(self, card: SpiDevice, console: Console, cause: int = POWER_ON) -> None:
@@ -122,7 +161,12 @@ class Samd21(Bus):
         self._ready: set[str] = set()
         self._clocked: dict[int, int] = {}
         self._dividers: set[int] = set()
-        self._received: list[int] = []
+        self.exchanges = 0
+        self.lost: Container[int] = ()
+        self.refused: Container[int] = ()
+        self.stuck = False
+        self._channels: defaultdict[tuple[int, str], int] = defaultdict(int)
+        self._aborted = 0
         self._high: set[int] = set()
         self._outputs: set[int] = set()
         for name, (address, size_bytes) in REGISTERS.items():
@@ -142,6 +186,11 @@ class Samd21(Bus):
             return super().read(address, self.sizes.get(address, 1)) & 0xFF
         return super().read(address, size_bytes)
 
+    def attach(self, processor: Processor) -> None:
+        """Connect the processor, without which there is no DMA."""
+        self._processor = processor
+        processor.connect(_DMAC_INTERRUPT, self._wants_interrupt)
+
     def value(self, name: str) -> int:
         """What a register holds."""
         return self._values[name]
@@ -159,10 +208,12 @@ class Samd21(Bus):
             if register == "SYNCBUSY":
                 return 0 if self._comes(block) else _SWRST | _ENABLE
             if register == "INTFLAG":
-                return self._flags(block)
-            if register == "DATA":
-                self._require(bool(self._received), "a byte is read before it has come")
-                return self._received.pop(0)
+                self._require(block == USART, "the core looks for what DMA moves")
+                return _DRE if self._comes("USART") else 0
+        if name == "DMAC.CTRL" and self._values[name] & _SWRST:
+            return 0 if self._comes("DMAC") else _SWRST
+        if block == "DMAC" and register in _OF_CHANNEL:
+            return self._channels[self._values["DMAC.CHID"], register]
         return self._values[name]
 
     def _write(self, name: str, value: int) -> None:
@@ -175,6 +226,10 @@ class Samd21(Bus):
             self._write_generator(register, value)
         elif block in _NUMBERS:
             self._write_sercom(block, register, before, value)
+        elif block == "DMAC":
+            self._write_dmac(register, before, value)
+        elif block == "PM":
+            self._require(before & ~value == 0, f"{name} stops a clock")
         elif block in ("PORT0", "PORT1"):
             self._drive(int(block[-1]), register, value)
 
@@ -285,22 +340,21 @@ class Samd21(Bus):
         if register == "CTRLA":
             if value & _SWRST:
                 self._values |= {f"{block}.{name}": 0 for name in ("CTRLA", "CTRLB", "BAUD")}
-                self._received.clear()
             elif (value ^ before) & ~_ENABLE:
                 self._require(not before & _ENABLE, f"{name} is changed while it is enabled")
             if (value ^ before) & _ENABLE or value & _SWRST:
                 self._begin(block)
+            if block == SPI and not value & _ENABLE:
+                self._abort()
             if value & _ENABLE and not before & _ENABLE:
                 self._check(block)
         elif register in ("CTRLB", "BAUD"):
             self._require(not enabled, f"{name} is changed while it is enabled")
         elif register == "DATA":
             self._require(enabled and idle, f"{name} is written while it is off")
+            self._require(block == USART, "the core moves what DMA moves")
             self._require(value < 256, "more than a byte is sent")
-            if block == USART:
-                self._transmit(value)
-            else:
-                self._exchange(value)
+            self._transmit(value)
 
     def _check(self, block: str) -> None:
         """Check the settings of what is switched on."""
@@ -314,29 +368,116 @@ class Samd21(Bus):
             rate = self.core_hz / 16 * (1 - self._values[f"{USART}.BAUD"] / 65536)
             self._require(abs(rate / 115_200 - 1) < 0.005, f"{rate:.0f} baud")
 
-    def _flags(self, block: str) -> int:
-        if block == USART:
-            return _DRE if self._comes("USART") else 0
-        come = bool(self._received) and self._comes("SPI")
-        moved_on = self._comes("DRE") and (come or len(self._received) < 2)
-        return _DRE * moved_on | _RXC * come
-
     def _transmit(self, value: int) -> None:
         self._require("USART" in self._ready, "a byte is sent while one waits")
         self._require(self._is_given(CONSOLE_PIN, _FUNCTION_D), "the console has no pin")
         self._begin("USART")
         self._console(bytes([value]))
 
-    def _exchange(self, value: int) -> None:
+    # DMA ---------------------------------------------------------------------------------------
+
+    def _wants_interrupt(self) -> bool:
+        """Whether a channel of the DMA controller wants to be heard."""
+        channels = self._channels
+        return any(
+            channels[number, "CHINTFLAG"] & channels[number, "CHINTENSET"]
+            for number in range(_CHANNELS)
+        )
+
+    def _is_under_way(self) -> bool:
+        return any(self._channels[number, "CHCTRLA"] for number in range(_CHANNELS))
+
+    def _abort(self) -> None:
+        """What is under way never ends."""
+        self._aborted = self.exchanges
+
+    def _write_dmac(self, register: str, before: int, value: int) -> None:
+        channel, name = self._values["DMAC.CHID"], f"DMAC.{register}"
+        on = bool(self._values["DMAC.CTRL"] & _ENABLE)
+        clocks = self._values["PM.AHBMASK"] >> 5 & self._values["PM.APBBMASK"] >> 4 & 1
+        self._require(bool(clocks), f"{name} is written without a clock")
+        if register == "CTRL":
+            if value & _SWRST:
+                self._require(not before & _ENABLE, "the DMAC is reset while it is on")
+                self._channels.clear()
+                self._begin("DMAC")
+            if not value & _ENABLE:
+                self._abort()
+                for number in range(_CHANNELS):
+                    self._channels[number, "CHCTRLA"] = 0
+        elif register in ("BASEADDR", "WRBADDR"):
+            self._require(not on and "DMAC" in self._ready, f"{name} is written too soon or late")
+            self._require(value % 16 == 0, f"{name} is not aligned")
+        elif register == "CHID":
+            self._require(value < _CHANNELS, f"there is no channel {value}")
+        else:
+            self._require(on, f"{name} is written while the DMAC is off")
+            self._write_channel(channel, register, value)
+
+    def _write_channel(self, channel: int, register: str, value: int) -> None:
+        before = self._channels[channel, register]
+        if register == "CHCTRLB":
+            enabled = self._channels[channel, "CHCTRLA"]
+            self._require(not enabled, "a channel is changed while it is enabled")
+            self._require(value >> 22 & 3 == 2, "a trigger moves more than a byte")
+        if register == "CHINTENSET":
+            value |= before
+        if register == "CHINTFLAG":
+            value = before if self.stuck else before & ~value
+        self._channels[channel, register] = value
+        if register == "CHCTRLA":
+            right = value == _ENABLE and (self.stuck or not before)
+            self._require(right, f"CHCTRLA is {value} after {before}")
+            if self._trigger(channel) == _SENDS:
+                self._begin_exchange(channel)
+
+    def _trigger(self, channel: int) -> int:
+        return self._channels[channel, "CHCTRLB"] >> 8 & 0x3F
+
+    def _descriptor(self, channel: int) -> tuple[int, int, int, int]:
+        """What advances (1: source, 2: target), bytes, where source and target begin."""
+        address = self._values["DMAC.BASEADDR"] + 16 * channel
+        descriptor = self._processor.dma_read(address, 16)
+        control, count, source, target, following = struct.unpack("<HHIII", descriptor)
+        self._require(control & 1 == 1 and control & ~0xC01 == 0, f"a descriptor of {control:#x}")
+        self._require(count > 0 and following == 0, "an empty descriptor, or a linked one")
+        advances = control >> 10
+        return advances, count, source - count * (advances & 1), target - count * (advances >> 1)
+
+    def _begin_exchange(self, sender: int) -> None:
+        (receiver,) = (c for c in range(_CHANNELS) if self._trigger(c) == _RECEIVES)
+        self._require(receiver < sender, "what is received may be too late")
+        is_on = self._channels[receiver, "CHCTRLA"] == _ENABLE
+        self._require(is_on, "bytes are sent before they can be received")
         for pin in (MOSI_PIN, CLOCK_PIN, MISO_PIN):
             self._require(self._is_given(pin, _FUNCTION_C), f"pin {pin} is not the bus's")
         self._require(MISO_PIN in self._high, "an open line is pulled down")
-        self._require(self._is_idle("DRE"), "a byte is sent while one waits")
-        self._require(len(self._received) < 2, "more bytes are under way than have room")
-        self._begin("DRE")
+        on = self._values[f"{SPI}.CTRLA"] & _ENABLE and self._is_idle(SPI)
+        self._require(bool(on), "DMA while SPI is off")
+        advances, count, source, target = self._descriptor(sender)
+        advances_in, count_in, source_in, target_in = self._descriptor(receiver)
+        data, _ = REGISTERS[f"{SPI}.DATA"]
+        self._require(target == data == source_in and count == count_in, "not the bus's data")
+        self._require(advances in (0, 1) and advances_in in (0, 2), "a register advances")
         hz = self.core_hz // (2 * (self._values[f"{SPI}.BAUD"] + 1))
-        self._received += self._card.exchange(bytes([value]), hz)
-        self._begin("SPI")
+        sent = self._processor.dma_read(source, count if advances else 1)
+        start_s = self._processor.cycles / self.core_hz
+        received = self._card.exchange(sent if advances else sent * count, hz, start_s)
+        self.exchanges += 1
+        number = self.exchanges
+
+        def end() -> None:
+            if number > self._aborted:
+                if number not in self.refused:
+                    self._processor.dma_write(target_in, received if advances_in else received[-1:])
+                for channel in (sender, receiver):
+                    self._channels[channel, "CHCTRLA"] = 0
+                    self._channels[channel, "CHINTFLAG"] |= (
+                        _TERR if number in self.refused else _TCMPL
+                    )
+
+        if number not in self.lost:
+            self._processor.after(8 * count * self.core_hz // hz, end)
 
     # Pins --------------------------------------------------------------------------------------
 
@@ -352,6 +493,9 @@ class Samd21(Bus):
         else:
             self._high = self._high | pins if register == "OUTSET" else self._high - pins
         if SELECT_PIN in self._outputs and SELECT_PIN in pins:
+            self._require(
+                self.stuck or not self._is_under_way(), "the card is selected anew under way"
+            )
             self._card.select(SELECT_PIN not in self._high)
 
 
@@ -385,6 +529,7 @@ class Mkr1000:
         core = Core(
             Model.CORTEX_M0PLUS, chip, self._flash, self._ram, _AREAS, vectors=BOOTLOADER_BYTES
         )
+        chip.attach(core)
         ending = core.run()
         self._ram = core.ram()
         return ending
