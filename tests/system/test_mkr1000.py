@@ -67,14 +67,6 @@ def test_it_trains_as_its_references_do(build: Any, run: Any) -> None:
     assert run["verify"]["max_rel_error_loss"] <= 1e-5
 
 
-def test_all_boards_lose_alike(folder: Path, build: Any, run: Any) -> None:
-    same = ("--batch", str(build["batch"]), "--momentum", "0", "--scheduler", "checkpoint-all")
-    for board in ("linux", "nrf52840"):
-        succeed("build", "--board", board, *same, cwd=folder)
-        other = succeed("run", "--board", board, *STEPS, cwd=folder)
-        assert run["loss"] == pytest.approx(other["loss"], rel=1e-5), board
-
-
 PORTS = """
 import serial
 import serial.tools.list_ports
