@@ -103,7 +103,7 @@ struct request {
     const uint8_t *source; /* of what is written */
 };
 
-/* Data whose CRC-16 is worked out while the next exchange goes on. */
+/* Data whose CRC-16 is worked out while the next long exchange goes on, or at a transfer's end. */
 struct check {
     const uint8_t *data;
     uint32_t bytes;    /* 0: nothing to do */
@@ -248,17 +248,18 @@ static uint32_t crc16(const uint8_t *data, uint32_t bytes)
     return crc;
 }
 
-static void work_out(const struct check *check)
+static void work_out_crc(void)
 {
-    if (check->bytes > 0u) {
-        sd.crc = crc16(check->data, check->bytes);
-        if (check->expected != NO_CRC && check->expected != sd.crc) {
+    if (sd.check.bytes > 0u) {
+        sd.crc = crc16(sd.check.data, sd.check.bytes);
+        sd.check.bytes = 0u;
+        if (sd.check.expected != NO_CRC && sd.check.expected != sd.crc) {
             fail(POET_SD_ERROR_CRC);
         }
     }
 }
 
-static void work_out_later(const uint8_t *data, uint32_t bytes, uint32_t expected)
+static void work_out_crc_later(const uint8_t *data, uint32_t bytes, uint32_t expected)
 {
     const struct check check = {data, bytes, expected};
     sd.check = check;
@@ -325,6 +326,7 @@ static enum progress leave(void)
     ask_to_receive(1u); /* the card lets go of the bus one byte later */
     STOP();
     drop();
+    work_out_crc();
     END();
 }
 
@@ -418,7 +420,7 @@ static enum progress receive_data(uint8_t *target, uint32_t bytes)
     sd.value = (uint32_t)take() << 8;
     RECEIVE(FEW_BYTES);
     sd.value |= take();
-    work_out_later(target, bytes, sd.value);
+    work_out_crc_later(target, bytes, sd.value);
     END();
 }
 
@@ -429,7 +431,7 @@ static enum progress send_data(enum token token, const uint8_t *source)
     sd.out[1] = (uint8_t)token;
     ask_to_exchange(sd.out, NULL, 2u);
     STOP();
-    work_out_later(source, POET_SD_BLOCK_BYTES, NO_CRC);
+    work_out_crc_later(source, POET_SD_BLOCK_BYTES, NO_CRC);
     ask_to_exchange(source, NULL, POET_SD_BLOCK_BYTES);
     STOP();
     memset(sd.out, 0xff, sizeof sd.out);
@@ -598,10 +600,11 @@ static void proceed(void)
                 return;
             }
         }
-        const struct check check = sd.check;
-        sd.check.bytes = 0u;
+        const int is_long = sd.bytes > MANY_BYTES;
         is_over = poet_hal_spi_begin(sd.tx, sd.rx, sd.bytes);
-        work_out(&check); /* of a first exchange, the only one that is not begun in an interrupt: nothing */
+        if (is_long) { /* so this is no first exchange, which is not begun in an interrupt */
+            work_out_crc();
+        }
         if (is_over && !poet_hal_spi_ok()) {
             abandon();
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from binascii import crc_hqx
-from collections.abc import Container, Generator, Iterable
+from collections.abc import Callable, Container, Generator, Iterable
 from dataclasses import dataclass, field
 
 BLOCK = 512
@@ -104,6 +104,7 @@ class Card:
         content: blocks by number; those never written are filled with a pattern.
         misuse: what the host did that the specification forbids.
         commands: numbers of those received.
+        on_command: called with each before it is obeyed.
         time_s: seconds clocked.
     """
 
@@ -118,6 +119,7 @@ class Card:
         self.content: dict[int, bytes] = {}
         self.misuse: list[str] = []
         self.commands: list[int] = []
+        self.on_command: Callable[[int], None] = lambda number: None
         self.time_s = 0.0
         self._hz = 0
         self._bytes = 0
@@ -281,6 +283,7 @@ class Card:
         """Obey a command; returns another one that ended it."""
         number, argument = frame[0] & 0x3F, int.from_bytes(frame[1:5])
         self.commands.append(number)
+        self.on_command(number)
         self._require(frame[0] >> 6 == 1, f"{frame[0]:#04x} begins no command")
         self._require(frame[5] == crc7(frame[:5]) << 1 | 1, f"command {number} has a wrong CRC")
         application, self._application = self._application, False
