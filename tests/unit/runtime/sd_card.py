@@ -46,6 +46,7 @@ class Faults:
         damaged: positions in a read whose data arrives with a bit wrong.
         damages: positions in a write whose data arrives at the card with a bit wrong.
         protected: it refuses to be written.
+        full: it has no room for what is written.
         programming_fails: accepted blocks are lost, which only the card's status tells.
         times: how often anything but what depends on time and bytes happens, until all is well.
     """
@@ -67,6 +68,7 @@ class Faults:
     damaged: Container[int] = ()
     damages: Container[int] = ()
     protected: bool = False
+    full: bool = False
     programming_fails: bool = False
     times: float = math.inf
     csd: bytes | None = None
@@ -452,6 +454,8 @@ class Card:
             if self._happens(position in self.faults.damages):
                 response = CRC_ERROR
             elif first + position >= self.blocks:
+                response, self._status = WRITE_ERROR, self._status | STATUS_OUT_OF_RANGE
+            elif self._happens(self.faults.full):
                 response, self._status = WRITE_ERROR, self._status | STATUS_OUT_OF_RANGE
             elif self._happens(self.faults.protected):
                 response, self._status = WRITE_ERROR, self._status | STATUS_PROTECTED
