@@ -60,7 +60,7 @@ REFUSED = {
     "write": ("REGISTER(0x40001504u) = 1u;", "write of 4 bytes to 0x40001504, which is not model"),
     "write-only": ("(void)REGISTER(0x40002008u);", "read of 4 bytes from 0x40002008"),
     "byte": ("*(volatile uint8_t *)0x40000400u = 1u;", "write of 1 bytes to 0x40000400"),
-    "value": ("REGISTER(0x40002500u) = 4u;", "0x00000004 is not modelled in the register 0x4000"),
+    "value": ("REGISTER(0x40002500u) = 4u;", "0x00000004 is not modelled in the register UARTE.EN"),
     "no memory": ("(void)REGISTER(0x20040000u);", "read of 4 bytes at 0x20040000"),
     "across the end": ("(void)REGISTER(0x2003fffeu);", "read of . bytes at 0x200"),
     "write to flash": ("REGISTER(0x8000u) = 0u;", "write of 4 bytes at 0x00008000"),
@@ -69,7 +69,7 @@ REFUSED = {
     "FPU": ('__asm__ volatile("vmov.f32 s0, #1.0");', "FPU is used before it is switched on"),
     "undefined": ('__asm__ volatile(".short 0xde00");', "an instruction that cannot be executed"),
     "ARMv8-M": ('__asm__ volatile(".inst.w 0xe8d10faf");', "an instruction that cannot be execut"),
-    "UICR": ("REGISTER(0x10001200u) = 0u;", "0x10001200 is written while NVMC does not allow it"),
+    "UICR": ("REGISTER(0x10001200u) = 0u;", "PSELRESET.0. is written while NVMC does not allow it"),
     "silent console": (SEND, "the UARTE sends before it is enabled"),
     "DMA from flash": (
         UARTE + f"REGISTER(0x40002544u) = {FLASH};" + SEND,

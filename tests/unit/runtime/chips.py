@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import ClassVar, Generic, Protocol, TypeVar
@@ -21,7 +22,8 @@ from emulator.firmware_tools import (
     sample_image,
     slot_offset,
 )
-from poetfw.devices.emulators.unicorn.bus import Bus, MachineError, Register
+from poetfw.devices.emulators.unicorn.bus import MachineError, Register
+from poetfw.devices.emulators.unicorn.chip import Chip as ChipModel
 
 CORE = Path(__file__).parent / "chip"
 OUT_OF_REACH = 1 << 30
@@ -48,6 +50,7 @@ class Processor:
 
     Attributes:
         card: what hangs on the SPI pins.
+        registers: the chip's; `polls` and `pending` are theirs.
         console: what was sent to it.
         polls: how often it must be asked before what it waits for has come, by name; SPI is an
             exchange.
@@ -56,46 +59,71 @@ class Processor:
         on_read: called before each read of a register, with its name.
         writes: every register written, with its value, in order.
         misuse: what the model refuses.
-        cycles: how many have passed since SysTick was cleared.
+        cycles: how many have passed since a counter was cleared.
         handled: how many of SysTick's interrupts were taken.
+        reads_in_thread: how often a register was read outside of an interrupt.
+        reset: whether the chip was told to reset itself.
     """
 
     names: ClassVar[Mapping[int, str]] = {
         0xE000E010: "SYST.CSR",
         0xE000E014: "SYST.RVR",
         0xE000E018: "SYST.CVR",
-        0xE000E100: "NVIC.ISER",
-        0xE000E180: "NVIC.ICER",
+        0xE000E100: "NVIC.ISER[0]",
+        0xE000E104: "NVIC.ISER[1]",
+        0xE000E180: "NVIC.ICER[0]",
+        0xE000E184: "NVIC.ICER[1]",
         0xE000ED04: "SCB.ICSR",
+        0xE000ED0C: "SCB.AIRCR",
+        0xE000EDFC: "DEMCR",
+        0xE0001000: "DWT.CTRL",
+        0xE0001004: "DWT.CYCCNT",
     }
 
-    def __init__(self, registers: Bus, names: Mapping[int, str], card: Card) -> None:
+    def __init__(
+        self,
+        chip: ChipModel,
+        names: Mapping[int, str],
+        card: Card,
+        polls: dict[str, int] | None = None,
+        polls_per_byte: int = 0,
+    ) -> None:
+        self.registers = registers = chip
         self.card = card
         self.console = b""
-        self.polls: dict[str, int] = {}
-        self.polls_per_byte = 0
+        self.polls = registers.polls = polls or {}
+        self.pending = registers.pending
+        self.polls_per_byte = polls_per_byte
         self.storm = False
         self.on_read: Callable[[str], None] = lambda name: None
         self.writes: list[tuple[str, int]] = []
         self.misuse: list[str] = []
         self.cycles = self.handled = 0
-        self._registers = registers
+        self.reads_in_thread = 0
+        self.reset = False
         self._names = {**names, **self.names}
         self._library: ctypes.CDLL | None = None
-        self._line: Callable[[], bool] = lambda: False
+        self._interrupt: tuple[int, Callable[[], bool]] = 0, lambda: False
         self._enabled = self._handling = False
         self._polls_left = 0
         self._happen: Callable[[], None] = lambda: None
         self._exchanged_bytes = 0
-        self._barrier = False
+        self._barrier = self._settled = False
         self._places: dict[int, int] = {}
         registers.keep(0xE000E010, Register((0, 7)))
         registers.keep(0xE000E014, Register((0xFFFFFF,)))
         registers.readable[0xE000E018] = lambda: -self.cycles & 0xFFFFFF
         registers.writable[0xE000E018] = self._clear_systick
         registers.readable[0xE000ED04] = lambda: (self.cycles >> 24 > self.handled) << 26
-        registers.writable[0xE000E100] = lambda value: self._enable(value, True)
-        registers.writable[0xE000E180] = lambda value: self._enable(value, False)
+        for word in (0, 1):
+            registers.writable[0xE000E100 + 4 * word] = partial(self._enable, word, True)
+            registers.writable[0xE000E180 + 4 * word] = partial(self._enable, word, False)
+        registers.writable[0xE000ED0C] = self._reset
+        registers.keep(0xE000EDFC, Register((1 << 24,)))
+        registers.keep(0xE0001000, Register((1,)))
+        registers.readable[0xE0001004] = self._count
+        registers.writable[0xE0001004] = lambda value: None
+        registers.attach(self)
 
     def install(self, library: ctypes.CDLL) -> list[object]:
         """Make it the library's chip; what is returned must be kept as long as it is used."""
@@ -122,7 +150,7 @@ class Processor:
         self.on_read(self._names.get(address, "none"))
         try:
             self._pass()
-            return self._registers.read(address, size_bytes)
+            return self.registers.read(address, size_bytes)
         except MachineError as error:
             self.misuse.append(str(error))
             return 0
@@ -131,9 +159,10 @@ class Processor:
         """Write a register."""
         self.writes.append((self._names.get(address, "none"), value))
         try:
-            self._registers.write(address, size_bytes, value)
+            self.registers.write(address, size_bytes, value)
         except MachineError as error:
             self.misuse.append(str(error))
+        self._settled = False
 
     def _dma_address(self, pointer: int) -> int:
         """A place in RAM as the chip's DMA is told of it, aligned alike."""
@@ -146,12 +175,24 @@ class Processor:
         return place
 
     def _set_barrier(self) -> None:
-        self._barrier = True
+        self._barrier = self._settled = True
 
     def _clear_systick(self, value: int) -> None:
         self.cycles = self.handled = 0
 
-    def _enable(self, value: int, on: bool) -> None:
+    def _count(self) -> int:
+        self.cycles += 100
+        return self.cycles
+
+    def _reset(self, value: int) -> None:
+        if value != 0x05FA0004 or not self._settled:
+            raise MachineError("a reset without its key, or before what was written is there")
+        self.reset = True
+
+    def _enable(self, word: int, on: bool, value: int) -> None:
+        interrupt, _ = self._interrupt
+        if 32 * word + value.bit_length() - 1 != interrupt or value.bit_count() != 1:
+            raise MachineError("no interrupt that there is")
         self._enabled = on
 
     # What the chip does ------------------------------------------------------------------------
@@ -160,12 +201,14 @@ class Processor:
         """Let what is under way come nearer to its end, and take its interrupt."""
         if self._handling:
             return
+        self.reads_in_thread += 1
+        _, line = self._interrupt
         for _ in range(_LONGEST_STORM):
             if self._polls_left > 0:
                 self._polls_left -= 1
                 if self._polls_left == 0:
                     self._happen()
-            if not (self._enabled and (self._line() or self.storm) and self._library is not None):
+            if not (self._enabled and (line() or self.storm) and self._library is not None):
                 return
             self._handling = True
             self._library.poet_spi_interrupt()
@@ -174,11 +217,14 @@ class Processor:
 
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
         """Connect the one interrupt that there is."""
-        self._line = line
+        self._interrupt = interrupt, line
 
     def after(self, cycles: int, happen: Callable[[], None]) -> None:
         """Let an exchange on SPI end."""
-        polls = self.polls.get("SPI", 3) + self.polls_per_byte * self._exchanged_bytes
+        polls = (
+            self.polls.get("SPI", self.registers.other_polls)
+            + self.polls_per_byte * self._exchanged_bytes
+        )
         self._polls_left = max(1, polls) if polls < OUT_OF_REACH else 0
         self._happen = happen
 

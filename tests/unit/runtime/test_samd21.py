@@ -6,12 +6,12 @@ from __future__ import annotations
 import ctypes
 import random
 import re
-from collections.abc import Container
 from pathlib import Path
 
 import chips
 import pytest
-from chips import OUT_OF_REACH, Processor, Trained, compile_drivers, trained_here
+from chips import OUT_OF_REACH, Trained, compile_drivers, trained_here
+from samd21_chip import Chip
 from sd_card import BLOCK, Card, Faults
 
 from emulator.firmware_tools import TEMPLATES
@@ -20,40 +20,14 @@ from poetfw.devices.emulators.unicorn.samd21 import (
     INEN,
     MISO_PIN,
     PMUXEN,
-    POWER_ON,
     PULLEN,
-    REGISTERS,
     SPI,
     USART,
-    Samd21,
 )
 
-NAMES = {address: name for name, (address, _) in REGISTERS.items()}
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
 NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
 POLLS, POLLS_PER_BYTE, POLLS_OF_CRYSTAL = 200, 40, 500
-
-
-class Chip(Processor):
-    """A chip after a reset, with a card on its SPI pins."""
-
-    def __init__(
-        self,
-        *,
-        card: Card | None = None,
-        cause: int = POWER_ON,
-        polls: dict[str, int] | None = None,
-        polls_per_byte: int = 0,
-        lost: Container[int] = (),
-        refused: Container[int] = (),
-    ) -> None:
-        self.registers = Samd21(self, self.print, cause)
-        super().__init__(self.registers, NAMES, card or Card())
-        self.polls = self.registers.polls = polls or {}
-        self.pending = self.registers.pending
-        self.polls_per_byte = polls_per_byte
-        self.registers.lost, self.registers.refused = lost, refused
-        self.registers.attach(self)
 
 
 class Board(chips.Board[Chip]):
@@ -120,7 +94,7 @@ def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
         ("SYST.CVR", 0),
         ("SYST.CSR", 7),
     ]
-    assert board.chip.registers.core_hz == 48_000_000
+    assert board.chip.samd21.core_hz == 48_000_000
 
 
 @pytest.mark.parametrize(
@@ -153,7 +127,7 @@ def test_a_clock_that_does_not_come_is_reported(
     """At 8 MHz, from the oscillator that runs after reset, the console still has its rate."""
     chip = Chip(polls={what: OUT_OF_REACH})
     assert Board(impatient, chip).start() == status
-    assert chip.registers.core_hz == 8_000_000
+    assert chip.samd21.core_hz == 8_000_000
     needed_by_console = what in ("generator", "swrst")
     assert OUT_OF_REACH - chip.pending[what] == (polls + 1) * (1 + needed_by_console)
     again = Chip(polls={what: OUT_OF_REACH})

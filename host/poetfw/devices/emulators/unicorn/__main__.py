@@ -9,23 +9,23 @@ allow or what the model does not know; standard error says what, and where.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Container
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from poetfw.devices.emulators.unicorn.bus import MachineError
-from poetfw.devices.emulators.unicorn.nrf52840 import Nrf52840
+from poetfw.devices.emulators.unicorn.nrf52840 import Nrf52840Dk
 from poetfw.devices.emulators.unicorn.samd21 import Mkr1000
 from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.firmware import IMAGE
 
-MACHINES: dict[str, type[Nrf52840 | Mkr1000]] = {"nrf52840": Nrf52840, "samd21": Mkr1000}
+MACHINES: dict[str, type[Nrf52840Dk | Mkr1000]] = {"nrf52840": Nrf52840Dk, "samd21": Mkr1000}
 """Chips on their boards, by the name that board files call them."""
 
 
-def read_flash(elf: Path, flash_bytes: int, architectures: Collection[int]) -> bytes:
+def read_flash(elf: Path, flash_bytes: int, architectures: Container[int]) -> bytes:
     """All of a chip's flash with a program in it, and erased elsewhere.
 
     Args:

@@ -10,11 +10,9 @@ from __future__ import annotations
 import random
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Container
-from functools import partial
-from typing import Protocol
+from collections.abc import Container
 
-from poetfw.devices.emulators.unicorn.bus import Bus, MachineError
+from poetfw.devices.emulators.unicorn.chip import Chip, Console, Processor, SpiDevice
 from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
 
 BOOTLOADER_BYTES = 8 * 1024
@@ -95,52 +93,16 @@ _ON_DEMAND = 0x80
 POWER_ON, SOFTWARE = 1 << 0, 1 << 6
 """Causes of a reset."""
 
-Console = Callable[[bytes], object]
 
-
-class SpiDevice(Protocol):
-    """What hangs on the SPI pins."""
-
-    def select(self, selected: bool) -> None:
-        """Drive its select pin."""
-
-    def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
-        """What it sends while it receives as many bytes, from a time on."""
-
-
-class Processor(Protocol):
-    """What the chip's peripherals want of the processor and its memory."""
-
-    @property
-    def cycles(self) -> int:
-        """Time since the reset."""
-
-    def dma_read(self, address: int, size_bytes: int) -> bytes:
-        """Read RAM."""
-
-    def dma_write(self, address: int, data: bytes) -> None:
-        """Write RAM."""
-
-    def after(self, cycles: int, happen: Callable[[], None]) -> None:
-        """Let something happen after so many cycles."""
-
-    def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
-        """Connect an interrupt, which is requested as long as its line says so."""
-
-
-class Samd21(Bus):
+class Samd21(Chip):
     """The chip after a reset, when its bootloader has begun the program.
 
     Attributes:
-        polls: how often it must be asked before it shows what it waits for, by the name of that:
-            crystal, dfll, lock, generator, swrst, SERCOM1, SERCOM5 (their synchronisation), DMAC
-            (its reset), USART (a byte). Elsewhere 3 times.
-        pending: how often it must still be asked.
         core_hz: what the processor runs at.
-        exchanges: how many began on SPI.
-        lost: those of them, counted from 1, that never end.
-        refused: those whose memory the bus does not let the DMA controller reach.
-        stuck: whether the DMA controller's flags cannot be cleared.
+        refused: exchanges whose memory the bus does not let the DMA controller reach.
+
+    What it waits for is called crystal, dfll, lock, generator, swrst, SERCOM1, SERCOM5 (their
+    synchronisation), DMAC (its reset) and USART (a byte).
     """
 
     def __init__(self, card: SpiDevice, console: Console, cause: int = POWER_ON) -> None:
@@ -151,30 +113,18 @@ class Samd21(Bus):
             console: what is connected to the USART.
             cause: of the reset.
         """
-        super().__init__()
-        self.polls: dict[str, int] = {}
-        self.pending: dict[str, int] = {}
+        values = {**_AFTER_RESET, "PM.RCAUSE": cause}
+        super().__init__(REGISTERS, _READ_ONLY, _WRITE_ONLY, values)
         self.core_hz = 1_000_000
+        self.refused: Container[int] = ()
         self._card = card
         self._console = console
-        self._values = defaultdict(int, {**_AFTER_RESET, "PM.RCAUSE": cause})
-        self._ready: set[str] = set()
         self._clocked: dict[int, int] = {}
         self._dividers: set[int] = set()
-        self.exchanges = 0
-        self.lost: Container[int] = ()
-        self.refused: Container[int] = ()
-        self.stuck = False
         self._channels: defaultdict[tuple[int, str], int] = defaultdict(int)
         self._aborted = 0
         self._high: set[int] = set()
         self._outputs: set[int] = set()
-        for name, (address, size_bytes) in REGISTERS.items():
-            self.sizes[address] = size_bytes
-            if name not in _WRITE_ONLY:
-                self.readable[address] = partial(self._read, name)
-            if name not in _READ_ONLY:
-                self.writable[address] = partial(self._write, name)
 
     def read(self, address: int, size_bytes: int) -> int:
         """Read a register, or its lowest byte.
@@ -187,13 +137,9 @@ class Samd21(Bus):
         return super().read(address, size_bytes)
 
     def attach(self, processor: Processor) -> None:
-        """Connect the processor, without which there is no DMA."""
-        self._processor = processor
+        """Connect the processor, and DMA's interrupt."""
+        super().attach(processor)
         processor.connect(_DMAC_INTERRUPT, self._wants_interrupt)
-
-    def value(self, name: str) -> int:
-        """What a register holds."""
-        return self._values[name]
 
     def _read(self, name: str) -> int:
         block, _, register = name.partition(".")
@@ -232,27 +178,6 @@ class Samd21(Bus):
             self._require(before & ~value == 0, f"{name} stops a clock")
         elif block in ("PORT0", "PORT1"):
             self._drive(int(block[-1]), register, value)
-
-    def _require(self, right: bool, misuse: str) -> None:
-        if not right:
-            raise MachineError(misuse)
-
-    def _begin(self, what: str) -> None:
-        """Let something come, after a while."""
-        self.pending[what] = self.polls.get(what, 3)
-        self._ready.discard(what)
-
-    def _comes(self, what: str) -> bool:
-        """Whether something has come; each question is a poll."""
-        if self.pending.get(what, 0) > 0:
-            self.pending[what] -= 1
-            return False
-        self._ready.add(what)
-        return True
-
-    def _is_idle(self, what: str) -> bool:
-        """Whether nothing has begun that was not seen to end."""
-        return what in self._ready or what not in self.pending
 
     # Clocks ------------------------------------------------------------------------------------
 
