@@ -29,7 +29,7 @@ import click
 from poetfw.boards import load_board
 from poetfw.devices.emulators.unicorn.__main__ import read_flash
 from poetfw.devices.emulators.unicorn.bus import MachineError
-from poetfw.devices.emulators.unicorn.nrf52840 import CORE_HZ, Nrf52840
+from poetfw.devices.emulators.unicorn.nrf52840 import CORE_HZ, Nrf52840Dk
 from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.firmware import IMAGE
 from poetfw.ir import Graph
@@ -171,9 +171,9 @@ def measure(project: Path) -> Measured:
         if b"@eval" in said:
             raise MachineError("enough")
 
-    flash = read_flash(compiled(project))
+    flash = read_flash(compiled(project), Nrf52840Dk)
     with (project / "run" / IMAGE).open("r+b") as image, suppress(MachineError):
-        Nrf52840(flash, Card(image, READ_S, WRITE_S), hear).run()
+        Nrf52840Dk(flash, Card(image, READ_S, WRITE_S), hear).run()
     lines = said.decode().splitlines()
     assert lines[-1].startswith("@eval"), lines[-3:]
     marks = [tuple(map(int, line.split()[1:])) for line in lines if line.startswith("@mark")]

@@ -9,7 +9,7 @@ from pathlib import Path
 from emulator.firmware_tools import compile_c, compile_sample, linker_script, run_program
 from poetfw.boards import Board, load_board
 from poetfw.devices import emulator_of
-from poetfw.devices.emulators.unicorn.__main__ import MACHINES, read_flash
+from poetfw.devices.emulators.unicorn.__main__ import MACHINES, Machine, read_flash
 from poetfw.devices.emulators.unicorn.bus import Bus
 from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
 from poetfw.devices.emulators.unicorn.sd_card import BLOCK_BYTES, BLOCKS_PER_UNIT, Card
@@ -50,9 +50,12 @@ class BareChip:
             "stack_bytes": board.stack_bytes,
         }
 
+    @property
+    def machine(self) -> type[Machine]:
+        return MACHINES[str(self.board.twin("unicorn").machine.machine)]
+
     def read_flash(self, elf: Path) -> bytes:
-        machine = MACHINES[self.board.twin("unicorn").machine.machine or ""]
-        return read_flash(elf, machine.flash_bytes, machine.architectures)
+        return read_flash(elf, self.machine)
 
     def compile(self, folder: Path, program: str) -> Path:
         source = folder / "program.c"
@@ -87,10 +90,9 @@ class BareChip:
     def boot(self, folder: Path, elf: Path) -> bytes:
         """What a program of the chip prints, without a process of its own."""
         said = bytearray()
-        machine = MACHINES[self.board.twin("unicorn").machine.machine or ""]
         with (folder / "card").open("w+b") as card:
             card.truncate(BLOCK_BYTES * BLOCKS_PER_UNIT)
-            machine(self.read_flash(elf), Card(card), said.extend).run()
+            self.machine(self.read_flash(elf), Card(card), said.extend).run()
         return bytes(said)
 
     def run(self, folder: Path, elf: Path, image: bytes | bytearray) -> tuple[int, list[str], str]:

@@ -9,7 +9,6 @@ allow or what the model does not know; standard error says what, and where.
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
@@ -21,31 +20,26 @@ from poetfw.devices.emulators.unicorn.samd21 import Mkr1000
 from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.firmware import IMAGE
 
-MACHINES: dict[str, type[Nrf52840Dk | Mkr1000]] = {"nrf52840": Nrf52840Dk, "samd21": Mkr1000}
+Machine = Nrf52840Dk | Mkr1000
+MACHINES: dict[str, type[Machine]] = {"nrf52840": Nrf52840Dk, "samd21": Mkr1000}
 """Chips on their boards, by the name that board files call them."""
 
 
-def read_flash(elf: Path, flash_bytes: int, architectures: Container[int]) -> bytes:
+def read_flash(elf: Path, machine: type[Machine]) -> bytes:
     """All of a chip's flash with a program in it, and erased elsewhere.
-
-    Args:
-        elf: the program.
-        flash_bytes: how much the chip has, from address 0 on.
-        architectures: of the programs that its processor executes: values of the attribute
-            Tag_CPU_arch (Addenda to the ABI for the Arm Architecture, section 3.3.5.2).
 
     Raises:
         MachineError: the file is no program for it.
     """
-    flash = bytearray(b"\xff" * flash_bytes)
+    flash = bytearray(b"\xff" * machine.flash_bytes)
     try:
         with elf.open("rb") as file:
             program = ELFFile(file)
-            if _architecture(program) not in architectures:
+            if _architecture(program) not in machine.architectures:
                 raise MachineError(f"{elf} is for another processor")
             for segment in program.iter_segments("PT_LOAD"):
                 start, content = segment["p_paddr"], segment.data()
-                if content and start + len(content) > flash_bytes:
+                if content and start + len(content) > machine.flash_bytes:
                     raise MachineError(f"{elf} has bytes at 0x{start:08x}, where no flash is")
                 flash[start : start + len(content)] = content
     except (OSError, ELFError) as error:
@@ -70,14 +64,14 @@ def _print(text: bytes) -> None:
 
 def main() -> int:
     """Run what the command line names; returns the exit code."""
-    _, machine, elf = sys.argv
-    chip = MACHINES[machine]
+    _, name, elf = sys.argv
+    machine = MACHINES[name]
     try:
-        flash = read_flash(Path(elf), chip.flash_bytes, chip.architectures)
+        flash = read_flash(Path(elf), machine)
         with Path(IMAGE).open("r+b") as image:
-            chip(flash, Card(image), _print).run()
+            machine(flash, Card(image), _print).run()
     except MachineError as error:
-        print(f"{machine}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 1
     return 0
 
