@@ -398,7 +398,9 @@ class Chip:
                 self.pending["SPI"], self._received = 0, None
                 self._channels = {k: v for k, v in self._channels.items() if k[1] != "CHCTRLA"}
         elif register in ("BASEADDR", "WRBADDR"):
-            self._require("DMAC" in self._ready and not on, f"{name} is written too soon, or too late")
+            self._require(
+                "DMAC" in self._ready and not on, f"{name} is written too soon, or too late"
+            )
             self._require(self._ram[value] % 16 == 0, f"{name} is not aligned")
         elif register in OF_CHANNEL:
             self._require(on, f"{name} is written while the DMAC is off")

@@ -221,9 +221,7 @@ def test_a_console_that_hangs_does_not_keep_the_board_from_training(
 
 @pytest.mark.parametrize("bytes_before", [0, 200, 300, 20_000])
 @pytest.mark.parametrize("how", ["no interrupt", "a storm", "an event that stays"])
-def test_a_bus_that_hangs_is_reported(
-    impatient: Path, bytes_before: int, how: str
-) -> None:
+def test_a_bus_that_hangs_is_reported(impatient: Path, bytes_before: int, how: str) -> None:
     chip = Chip()
     after(chip, bytes_before, lambda: break_bus(chip, how))
     lines = Board(impatient, chip).run()
@@ -275,7 +273,9 @@ def test_the_slowest_exchange_is_waited_for(impatient: Path) -> None:
 
 def test_a_byte_gets_twice_its_time() -> None:
     """At 125 kHz and 64 MHz, the slowest, it takes 4,096 cycles; a poll takes 4 or more of them."""
-    (polls,) = re.findall(r"#define POET_POLLS_PER_BYTE (\d+)u", (TEMPLATES / "storage/sd.c").read_text())
+    (polls,) = re.findall(
+        r"#define POET_POLLS_PER_BYTE (\d+)u", (TEMPLATES / "storage/sd.c").read_text()
+    )
     assert 4 * int(polls) >= 2 * 8 * 64_000_000 / 125_000
 
 
