@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What overlapping transfers save on the nRF52840, and whether the timeline that was planned is the one that ran.
+"""What overlapping transfers save on the nRF52840, and whether they run as planned.
 
-One network is built twice, so that it pages a lot, with overlapping and without. The board's own program runs on
-the model of the chip, where an exchange on SPI takes the time of its bits and the card takes its time, too. Each
-statement of a training step is timed, and within it the waiting for pages (the stall).
+One network is built twice, so that it pages a lot, with overlapping and without. The board's own
+program runs on the model of the chip, where an exchange on SPI takes the time of its bits and the
+card takes its time, too. Each statement of a training step is timed, and within it the waiting for
+pages (the stall).
 
-The planned timeline is that of `schedule/timeline.py`: an op takes what it took in the run, the interrupts of transfers
-beside it included, and a transfer what the board file says.
+The planned timeline is that of `schedule/timeline.py`: an op takes what it took in the run, the
+interrupts of transfers beside it included, and a transfer what the board file says.
 
     python benchmarks/overlap.py [--json]
 """
@@ -39,13 +40,13 @@ from poetfw.schedule.timeline import Clock
 MODEL = "--batch 8 --ram 100000 --scheduler swap-proactive --work-limit 5".split()
 STEPS = 2
 FIGURES = {
-    "value = 3.185e6": "value = 8.5e6",  # multiply-accumulates per second, at a cycle an instruction
+    "value = 3.185e6": "value = 8.5e6",  # multiply-accumulates per second
     "value = 4.617e6": "value = 0.93e6",  # bytes per second, in
     "value = 0.109e-3": "value = 0.8e-3",
     "value = 4.44e6": "value = 0.84e6",  # out
     "value = 0.113e-3": "value = 0.5e-3",
 }
-"""What the board file says, and what the model of the chip does, with this card: read off a run."""
+"""What the board file says, and what a run on the model of the chip with this card took."""
 READ_S, WRITE_S = 0.2e-3, 0.1e-3
 """What the card takes from a command to its first block, and to write a block."""
 
@@ -122,7 +123,7 @@ def build(folder: Path, overlap: bool) -> Path:
 def instrument(project: Path) -> list[int]:
     """Time each statement and the waiting; returns the plan's step of each mark, counted from 1.
 
-    It is negative where the statement reads samples, whose transfers are no pages: they are its work.
+    It is negative where the statement reads samples: these transfers are no pages, but its work.
     """
     step = project / "src/generated/train_step.c"
     head, body = step.read_text().split("int poet_train_step(void)\n{\n")
@@ -154,10 +155,12 @@ def compiled(project: Path) -> Path:
     files = [path for folder in folders for path in sorted((source / folder).glob("*.c"))]
     includes = [f"-I{source / folder}" for folder in (*folders, "hal")]
     flags = "-std=c11 -O2 -ffreestanding -ffp-contract=off -fno-math-errno -fno-strict-aliasing"
-    link = f"-ffunction-sections -fdata-sections -nostdlib -Wl,--gc-sections -T{project / 'ld/nrf52840.ld'}"
+    link = "-ffunction-sections -fdata-sections -nostdlib -Wl,--gc-sections"
     machine = load_board("nrf52840").toolchain.machine_flags
     command = ["arm-none-eabi-gcc", *flags.split(), *machine, *includes, *files, source / "marks.c"]
-    subprocess.run([*command, *link.split(), "-lgcc", "-o", out], check=True)
+    subprocess.run(
+        [*command, *link.split(), f"-T{project / 'ld/nrf52840.ld'}", "-lgcc", "-o", out], check=True
+    )
     return out
 
 
@@ -237,7 +240,9 @@ def main(as_json: bool) -> None:
         print(json.dumps(result))
     else:
         for name, value in result.items():
-            print(f"{name:24}{value:>14,}" if isinstance(value, int) else f"{name:24}{value:>14.1%}")
+            print(
+                f"{name:24}{value:>14,}" if isinstance(value, int) else f"{name:24}{value:>14.1%}"
+            )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many bytes of an SD card the driver moves each second through QEMU: seconds of this computer.
+"""How many bytes of an SD card the driver moves each second through QEMU.
 
-The machine is the MKR1000's twin, whose bus is polled; it takes no emulated time. So this says what tests on it take,
-nothing of a board.
+The machine is the MKR1000's twin, whose bus is polled and takes no emulated time. The seconds are
+those of this computer: they say what tests take, nothing of a board.
 
     python benchmarks/sd_throughput.py
 """

@@ -3,8 +3,9 @@
 
     python tests/unit/runtime/storage_faults.py [--each N]
 
-prints a table. A call is a command that opens the card, asks for its size, reads or writes; from it on the fault is
-there, until the next command (once) or for ever. A run ends as if nothing had happened, or with a status.
+prints a table. A call is a command that opens the card, asks for its size, reads or writes; from it
+on the fault is there, until the next command (once) or for ever. A run ends as if nothing had
+happened, or with a status.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from pathlib import Path
 
 import click
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import nrf52840_chip
 import samd21_chip
@@ -164,7 +166,9 @@ def outcomes(
         for once in (True, False):
             for call in range(first, usual.calls + 1, each):
                 outcome = run(library, make(), kind, call, once)
-                where = f"{driver}, {kind}, call {call}, {'once' if once else 'for ever'}: {outcome}"
+                where = (
+                    f"{driver}, {kind}, call {call}, {'once' if once else 'for ever'}: {outcome}"
+                )
                 assert outcome.time_s < LONGEST_S, where
                 if outcome.last_line.startswith("@done"):
                     assert outcome.weight == usual.weight, where

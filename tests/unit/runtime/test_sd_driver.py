@@ -67,7 +67,8 @@ class Driver:
         }
 
     def _exchange(self, tx: int | None, rx: int | None, count: int) -> None:
-        assert (tx or rx) and 1 <= count <= BLOCK
+        assert tx or rx
+        assert 1 <= count <= BLOCK
         received = self.card.exchange_all(ctypes.string_at(tx, count) if tx else b"\xff" * count)
         if rx:
             ctypes.memmove(rx, received, count)
