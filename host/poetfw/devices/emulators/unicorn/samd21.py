@@ -45,6 +45,7 @@ _RECEIVES, _SENDS = 3, 4
 """The triggers of SERCOM1."""
 _TERR, _TCMPL = 1, 2
 _DMAC_INTERRUPT = 6
+_LEVEL_0 = 1 << 8
 REGISTERS = {
     "PM.AHBMASK": (0x40000414, 4),
     "PM.APBBMASK": (0x4000041C, 4),
@@ -326,7 +327,11 @@ class Samd21(Chip):
                 self._require(not before & _ENABLE, "the DMAC is reset while it is on")
                 self._channels.clear()
                 self._begin("DMAC")
-            if not value & _ENABLE:
+            if value & _ENABLE:
+                tables = self._values["DMAC.BASEADDR"] and self._values["DMAC.WRBADDR"]
+                right = tables and value & _LEVEL_0
+                self._require(bool(right), "the DMAC has no descriptors, or no priority is on")
+            else:
                 self._abort()
                 for number in range(_CHANNELS):
                     self._channels[number, "CHCTRLA"] = 0
@@ -370,8 +375,12 @@ class Samd21(Chip):
         return advances, count, source - count * (advances & 1), target - count * (advances >> 1)
 
     def _begin_exchange(self, sender: int) -> None:
-        (receiver,) = (c for c in range(_CHANNELS) if self._trigger(c) == _RECEIVES)
+        receivers = [c for c in range(_CHANNELS) if self._trigger(c) == _RECEIVES]
+        self._require(len(receivers) == 1, f"{len(receivers)} channels receive")
+        (receiver,) = receivers
         self._require(receiver < sender, "what is received may be too late")
+        wanted = self._channels[receiver, "CHINTENSET"]
+        self._require(wanted == _TERR | _TCMPL, "nobody would hear of the end")
         is_on = self._channels[receiver, "CHCTRLA"] == _ENABLE
         self._require(is_on, "bytes are sent before they can be received")
         for pin in (MOSI_PIN, CLOCK_PIN, MISO_PIN):
