@@ -8,6 +8,7 @@
 #include "poet_memory.h"
 #include "spi.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #ifdef POET_TRANSFERS
@@ -576,6 +577,7 @@ static int settle(void)
     if (is_ok() || ++sd.attempts == ATTEMPTS) {
         queue[ended % QUEUE].status = sd.status;
         sd.attempts = 0u;
+        atomic_signal_fence(memory_order_seq_cst);
         ended++;
     }
     sd.status = POET_SD_OK;
@@ -627,6 +629,7 @@ void poet_sd_exchanged(void)
 static void begin(const struct request *request)
 {
     queue[begun % QUEUE] = *request;
+    atomic_signal_fence(memory_order_seq_cst); /* before an interrupt can see that it is there */
     begun++;
     if (!running) {
         running = 1;
@@ -659,6 +662,7 @@ int poet_sd_wait(void)
     while (ended == taken_away) {
         await_exchange();
     }
+    atomic_signal_fence(memory_order_seq_cst);
     return queue[taken_away++ % QUEUE].status;
 }
 

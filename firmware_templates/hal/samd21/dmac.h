@@ -95,10 +95,13 @@ static inline void poet_dmac_describe(struct poet_dmac_descriptor *descriptor, u
     descriptor->next = 0u;
 }
 
+/* An interrupt between the two writes would choose another channel. */
 static inline void poet_dmac_begin(uint32_t channel)
 {
+    const uint32_t primask = poet_interrupts_off();
     poet_write8(DMAC_CHID, (uint8_t)channel);
     poet_write8(DMAC_CHCTRLA, DMAC_CHCTRLA_ENABLE);
+    poet_interrupts_restore(primask);
 }
 
 /* Which flags are set; they are not any more. */
