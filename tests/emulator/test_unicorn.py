@@ -36,16 +36,21 @@ SIZES = {"ram_bytes": RAM_BYTES, "flash_bytes": FLASH_BYTES, "stack_bytes": 4096
 PORT = 0x40000000
 """A register that the tests' processor has, and that tells them what is written to it."""
 
+START_DEVICE, CLEAR_DEVICE = PORT + 4, PORT + 8
+DEVICE, DEVICE_CYCLES = 35, 30_000
+"""A device that interrupts so long after it was started, until it is cleared."""
+
 PROGRAM = f"""
 #include <stdint.h>
 #define REGISTER(address) (*(volatile uint32_t *)(address))
 #define SAY(value) (REGISTER({PORT:#x}u) = (uint32_t)(value))
 void reset(void);
 __attribute__((weak)) void systick(void);
+__attribute__((weak)) void device(void);
 __attribute__((section(".vectors"), used)) static const struct {{
     uint32_t stack;
-    void (*handlers[15])(void);
-}} VECTORS = {{ 0x20001000u, {{ [0] = reset, [14] = systick }} }};
+    void (*handlers[15 + {DEVICE} + 1])(void);
+}} VECTORS = {{ 0x20001000u, {{ [0] = reset, [14] = systick, [15 + {DEVICE}] = device }} }};
 static inline void wait(void) {{ __asm__ volatile("wfe" ::: "memory"); }}
 """
 
@@ -67,6 +72,10 @@ def _says(folder: Path, program: str) -> list[int]:
     flash = Memory(0, read_flash(_compile(folder, program)))
     ram = Memory(0x20000000, bytes(RAM_BYTES))
     core = Core(bus, flash, ram, ((PORT, 0x1000), (0xE0000000, 0x10000)))
+    pending: list[bool] = []
+    core.connect(DEVICE, lambda: bool(pending))
+    bus.task(START_DEVICE, lambda: core.after(DEVICE_CYCLES, lambda: pending.append(True)))
+    bus.task(CLEAR_DEVICE, pending.clear)
     assert core.run() is Ending.ASLEEP
     return said
 
@@ -288,6 +297,60 @@ def test_an_exception_waits_until_it_is_let_in(tmp_path: Path) -> None:
         __asm__ volatile("cpsie i"); (void)mix(5000u); STOP(); SAY(times != 0u); wait();
     """
     assert _says(tmp_path, SYSTICK + f"void reset(void) {{ {program} }}")[1:] == [0, 1]
+
+
+INTERRUPTED = f"""
+#define START() (REGISTER({START_DEVICE:#x}u) = 1u)
+#define CLEAR() (REGISTER({CLEAR_DEVICE:#x}u) = 1u)
+#define ENABLE() (REGISTER(0xe000e104u) = 1u << 3)
+static volatile uint32_t times, number;
+__attribute__((unused)) static uint32_t loops(void)
+{{
+    uint32_t n = 0u;
+    while (times == 0u && n < 100000u) {{ n++; }}
+    return n;
+}}
+void device(void);
+"""
+HANDLER = """
+void device(void)
+{
+    uint32_t ipsr;
+    __asm__ volatile("mrs %0, ipsr" : "=r"(ipsr));
+    number = ipsr;
+    times++;
+    CLEAR();
+}
+"""
+
+
+def test_a_device_interrupts_when_its_time_has_come(tmp_path: Path) -> None:
+    steps = "ENABLE(); START(); SAY(loops()); SAY(number); SAY(times); (void)loops(); SAY(times);"
+    program = INTERRUPTED + HANDLER + f"void reset(void) {{ {steps} wait(); }}"
+    waited, number, *times = _says(tmp_path, program)
+    assert number == 16 + DEVICE
+    assert times == [1, 1]
+    assert DEVICE_CYCLES / 8 < waited < (DEVICE_CYCLES + SLICE) / 3  # of 4 to 7 instructions
+
+
+@pytest.mark.parametrize("lets_in", ["ENABLE();", '__asm__ volatile("cpsie i");'])
+def test_a_device_waits_until_it_is_let_in(tmp_path: Path, lets_in: str) -> None:
+    before = '__asm__ volatile("cpsid i"); ENABLE();' if "cpsie" in lets_in else ""
+    steps = f"{before} START(); SAY(loops()); {lets_in} SAY(loops() < 100000u); SAY(times);"
+    program = INTERRUPTED + HANDLER + f"void reset(void) {{ {steps} wait(); }}"
+    assert _says(tmp_path, program) == [100_000, 1, 1]
+
+
+def test_an_interrupt_that_is_not_cleared_comes_again(tmp_path: Path) -> None:
+    handler = "void device(void) { if (++times == 5u) { REGISTER(0xe000e184u) = 1u << 3; } }"
+    steps = "ENABLE(); START(); (void)loops(); SAY(times); wait();"
+    assert _says(tmp_path, INTERRUPTED + handler + f"void reset(void) {{ {steps} }}") == [5]
+
+
+def test_a_device_ends_sleep(tmp_path: Path) -> None:
+    steps = "ENABLE(); START(); wait(); SAY(times); wait(); SAY(99);"
+    program = INTERRUPTED + HANDLER + f"void reset(void) {{ {steps} }}"
+    assert _says(tmp_path, program) == [1]
 
 
 def test_sleep_ends_with_systick_or_never(tmp_path: Path) -> None:
