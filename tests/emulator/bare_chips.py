@@ -18,16 +18,21 @@ from poetfw.firmware import IMAGE
 PORT = 0x40000000
 """A register that the tests' processors have, and that tells them what is written to it."""
 
+START_DEVICE, CLEAR_DEVICE = PORT + 4, PORT + 8
+DEVICE, DEVICE_CYCLES = 35, 30_000
+"""A device that interrupts so long after it was started, until it is cleared."""
+
 PROGRAM = f"""
 #include <stdint.h>
 #define REGISTER(address) (*(volatile uint32_t *)(address))
 #define SAY(value) (REGISTER({PORT:#x}u) = (uint32_t)(value))
 void reset(void);
 __attribute__((weak)) void systick(void);
+__attribute__((weak)) void device(void);
 __attribute__((section(".vectors"), used)) static const struct {{
     uint32_t stack;
-    void (*handlers[15])(void);
-}} VECTORS = {{ 0x20001000u, {{ [0] = reset, [14] = systick }} }};
+    void (*handlers[15 + {DEVICE} + 1])(void);
+}} VECTORS = {{ 0x20001000u, {{ [0] = reset, [14] = systick, [15 + {DEVICE}] = device }} }};
 static inline void wait(void) {{ __asm__ volatile("wfe" ::: "memory"); }}
 static inline _Noreturn void end(void) {{ for (;;) {{ wait(); }} }}
 """
@@ -84,6 +89,10 @@ class BareChip:
             ((PORT, 0x1000), (0xE0000000, 0x10000)),
             vectors=self.board.reserved_flash_bytes,
         )
+        pending: list[bool] = []
+        core.connect(DEVICE, lambda: bool(pending))
+        bus.task(START_DEVICE, lambda: core.after(DEVICE_CYCLES, lambda: pending.append(True)))
+        bus.task(CLEAR_DEVICE, pending.clear)
         assert core.run() is Ending.ASLEEP
         return said
 

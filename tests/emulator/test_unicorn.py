@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from emulator.bare_chips import NRF52840, SAMD21, BareChip
+from emulator.bare_chips import (
+    CLEAR_DEVICE,
+    DEVICE,
+    DEVICE_CYCLES,
+    NRF52840,
+    SAMD21,
+    START_DEVICE,
+    BareChip,
+)
 from emulator.firmware_tools import compile_sample, needs_qemu, run_twin, sample_image
 from poetfw.devices.emulators.unicorn.bus import Bus, MachineError
 from poetfw.devices.emulators.unicorn.core import SLICE, Core, Memory, Model
@@ -272,6 +280,64 @@ def test_systick_counts_down_as_time_goes_on(tmp_path: Path, chip: BareChip) -> 
     assert -value % (1 << 24) == pytest.approx(1_000_000, abs=SLICE)
     assert -wrapped % (1 << 24) == pytest.approx(17_000_000 - (1 << 24), abs=SLICE)
     assert (none, pending) == (0, 1 << 26)
+
+
+INTERRUPTED = f"""
+#define START() (REGISTER({START_DEVICE:#x}u) = 1u)
+#define CLEAR() (REGISTER({CLEAR_DEVICE:#x}u) = 1u)
+#define ENABLE() (REGISTER(0xe000e104u) = 1u << 3)
+static volatile uint32_t times, number;
+__attribute__((unused)) static uint32_t loops(void)
+{{
+    uint32_t n = 0u;
+    while (times == 0u && n < 100000u) {{ n++; }}
+    return n;
+}}
+void device(void);
+"""
+HANDLER = """
+void device(void)
+{
+    uint32_t ipsr;
+    __asm__ volatile("mrs %0, ipsr" : "=r"(ipsr));
+    number = ipsr;
+    times++;
+    CLEAR();
+}
+"""
+
+
+@CHIPS
+def test_a_device_interrupts_when_its_time_has_come(tmp_path: Path, chip: BareChip) -> None:
+    steps = "ENABLE(); START(); SAY(loops()); SAY(number); SAY(times); (void)loops(); SAY(times);"
+    program = INTERRUPTED + HANDLER + f"void reset(void) {{ {steps} end(); }}"
+    waited, number, *times = chip.says(tmp_path, program)
+    assert number == 16 + DEVICE
+    assert times == [1, 1]
+    assert DEVICE_CYCLES / 8 < waited < (DEVICE_CYCLES + SLICE) / 3  # of 4 to 7 instructions
+
+
+@CHIPS
+@pytest.mark.parametrize("lets_in", ["ENABLE();", '__asm__ volatile("cpsie i");'])
+def test_a_device_waits_until_it_is_let_in(tmp_path: Path, chip: BareChip, lets_in: str) -> None:
+    before = '__asm__ volatile("cpsid i"); ENABLE();' if "cpsie" in lets_in else ""
+    steps = f"{before} START(); SAY(loops()); {lets_in} SAY(loops() < 100000u); SAY(times);"
+    program = INTERRUPTED + HANDLER + f"void reset(void) {{ {steps} end(); }}"
+    assert chip.says(tmp_path, program) == [100_000, 1, 1]
+
+
+@CHIPS
+def test_an_interrupt_that_is_not_cleared_comes_again(tmp_path: Path, chip: BareChip) -> None:
+    handler = "void device(void) { if (++times == 5u) { REGISTER(0xe000e184u) = 1u << 3; } }"
+    steps = "ENABLE(); START(); (void)loops(); SAY(times); end();"
+    assert chip.says(tmp_path, INTERRUPTED + handler + f"void reset(void) {{ {steps} }}") == [5]
+
+
+@CHIPS
+def test_a_device_ends_sleep(tmp_path: Path, chip: BareChip) -> None:
+    steps = "ENABLE(); START(); wait(); SAY(times); end();"
+    program = INTERRUPTED + HANDLER + f"void reset(void) {{ {steps} }}"
+    assert chip.says(tmp_path, program) == [1]
 
 
 def test_the_cycle_counter_counts_instructions(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import count
 from typing import Any
 
 import unicorn as uc
@@ -116,6 +117,7 @@ class Core:
         self._cycles = 0
         self._slice = SLICE
         self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._numbers = count()
         self._lines: dict[int, Callable[[], bool]] = {}
         self._enabled: set[int] = set()
         self._wraps_at: int | None = None
@@ -179,7 +181,7 @@ class Core:
 
     def after(self, cycles: int, happen: Callable[[], None]) -> None:
         """Let something happen after so many cycles, in the order of their time."""
-        heapq.heappush(self._events, (self._cycles + cycles, len(self._events), happen))
+        heapq.heappush(self._events, (self._cycles + cycles, next(self._numbers), happen))
 
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
         """Connect an interrupt, which is requested as long as its line says so."""
@@ -204,15 +206,15 @@ class Core:
     # Instructions ------------------------------------------------------------------------------
 
     def _run_slice(self) -> None:
-        count = max(1, min(self._slice, self._next_cycles() - self._cycles))
+        instructions = max(1, min(self._slice, self._next_cycles() - self._cycles))
         self._slice = min(SLICE, 2 * self._slice)
         try:
-            self._uc.emu_start(self._pc | 1, _NEVER, count=count)
+            self._uc.emu_start(self._pc | 1, _NEVER, count=instructions)
         except uc.UcError as error:
             self._trap(error)
         else:
             self._pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
-            self._pass(count)
+            self._pass(instructions)
         if self._error is not None:
             raise self._error
         fpu_used = self._uc.reg_read(arm.UC_ARM_REG_CONTROL) & _CONTROL_FPCA
