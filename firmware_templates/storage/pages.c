@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slots that move while the core computes. Whole blocks of a tensor move between its RAM and the storage,
- * what is left of it and the trailer through a buffer of their own. */
+ * what is left of it and the trailer through a block of their own. Where they do not fit into one block, which is
+ * so for a few sizes, the first of two is waited for. */
 #include "slots.h"
 
 #include "crc32.h"
@@ -10,13 +11,12 @@
 #ifdef POET_TRANSFERS
 
 #define PAGES (POET_TRANSFERS / 2u) /* a page is two transfers: whole blocks, and the rest */
-#define REST_BLOCKS 2u
 
 struct page {
     uint32_t slot;
     uint8_t *target;   /* of a page-in; null for a page-out */
     uint32_t transfer; /* the count at which its last one has ended */
-    uint8_t rest[REST_BLOCKS * POET_BLOCK_BYTES];
+    uint8_t rest[POET_BLOCK_BYTES];
 };
 
 /* Those under way, oldest first, in a ring. */
@@ -29,9 +29,15 @@ static uint32_t whole_blocks(uint32_t bytes)
     return bytes / POET_BLOCK_BYTES;
 }
 
-static uint32_t rest_blocks(uint32_t bytes)
+/* Where a slot's last block is, counted from its first. */
+static uint32_t last_block(uint32_t bytes)
 {
-    return poet_slot_blocks(bytes) - whole_blocks(bytes);
+    return poet_slot_blocks(bytes) - 1u;
+}
+
+static void take_rest(const struct page *page, uint32_t bytes)
+{
+    memcpy(page->target + whole_blocks(bytes) * POET_BLOCK_BYTES, page->rest, bytes % POET_BLOCK_BYTES);
 }
 
 static int end_oldest(void)
@@ -44,9 +50,10 @@ static int end_oldest(void)
     if (page->target == NULL) {
         return POET_OK;
     }
-    memcpy(page->target + whole_blocks(bytes) * POET_BLOCK_BYTES, page->rest, bytes % POET_BLOCK_BYTES);
-    const uint8_t *const last = page->rest + (rest_blocks(bytes) - 1u) * POET_BLOCK_BYTES;
-    return poet_slot_verify(last, page->target, bytes);
+    if (last_block(bytes) == whole_blocks(bytes)) {
+        take_rest(page, bytes);
+    }
+    return poet_slot_verify(page->rest, page->target, bytes);
 }
 
 /* The entry for one more; its oldest makes room where there is none. */
@@ -66,17 +73,21 @@ int poet_page_out_begin(uint32_t slot, const void *ram, uint32_t bytes)
 {
     const uint8_t *const payload = ram;
     const uint32_t whole = whole_blocks(bytes);
-    const uint32_t last = (rest_blocks(bytes) - 1u) * POET_BLOCK_BYTES;
+    const uint32_t first = poet_slot_block(slot);
     struct page *page;
     POET_TRY(poet_slot_check(slot, bytes));
     POET_TRY(add_page(slot, NULL, &page));
     if (whole > 0u) {
-        POET_TRY(poet_storage_write_begin(poet_slot_block(slot), payload, whole));
+        POET_TRY(poet_storage_write_begin(first, payload, whole));
     }
     memset(page->rest, 0, sizeof page->rest);
     memcpy(page->rest, payload + whole * POET_BLOCK_BYTES, bytes % POET_BLOCK_BYTES);
-    poet_slot_seal(page->rest + last, bytes, poet_crc32(0u, payload, bytes));
-    POET_TRY(poet_storage_write_begin(poet_slot_block(slot) + whole, page->rest, rest_blocks(bytes)));
+    if (last_block(bytes) > whole) {
+        POET_TRY(poet_storage_write_blocks(first + whole, page->rest, 1u));
+        memset(page->rest, 0, sizeof page->rest);
+    }
+    poet_slot_seal(page->rest, bytes, poet_crc32(0u, payload, bytes));
+    POET_TRY(poet_storage_write_begin(first + last_block(bytes), page->rest, 1u));
     page->transfer = poet_storage_begun();
     return POET_OK;
 }
@@ -84,13 +95,18 @@ int poet_page_out_begin(uint32_t slot, const void *ram, uint32_t bytes)
 int poet_page_in_begin(uint32_t slot, void *ram, uint32_t bytes)
 {
     const uint32_t whole = whole_blocks(bytes);
+    const uint32_t first = poet_slot_block(slot);
     struct page *page;
     POET_TRY(poet_slot_check(slot, bytes));
     POET_TRY(add_page(slot, ram, &page));
     if (whole > 0u) {
-        POET_TRY(poet_storage_read_begin(poet_slot_block(slot), ram, whole));
+        POET_TRY(poet_storage_read_begin(first, ram, whole));
     }
-    POET_TRY(poet_storage_read_begin(poet_slot_block(slot) + whole, page->rest, rest_blocks(bytes)));
+    if (last_block(bytes) > whole) {
+        POET_TRY(poet_storage_read_blocks(first + whole, page->rest, 1u));
+        take_rest(page, bytes);
+    }
+    POET_TRY(poet_storage_read_begin(first + last_block(bytes), page->rest, 1u));
     page->transfer = poet_storage_begun();
     return POET_OK;
 }

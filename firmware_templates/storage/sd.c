@@ -1,21 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The card's protocol as routines that stop wherever the bus has to exchange bytes, and go on from there when it
+ * has: in the interrupt at the exchange's end, or at once where the bus is polled. Nothing else waits.
+ */
 #include "sd.h"
 
+#include "plan.h"
+#include "poet_memory.h"
 #include "spi.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
+
+#ifdef POET_TRANSFERS
+#define QUEUE POET_TRANSFERS
+#else
+#define QUEUE 1u
+#endif
 
 #define IDENTIFICATION_HZ 400000u
 #define TRANSFER_HZ 8000000u
+#define ATTEMPTS 3u
 
 /* Waits are counted in bytes clocked, of which there are at most 50 per ms during identification and
  * 1,000 per ms afterwards. The specification allows a card 100 ms to begin a read, 500 ms to be busy
  * after a write (SDXC) and 1 s to initialise; a command is answered within 8 bytes. */
 #define RESPONSE_BYTES 9u
 #define READ_BYTES 100000u
-#define BUSY_BYTES 500000u
-#define INITIALISE_ROUNDS 3200u /* of two commands, 16 bytes or more: 51,200 bytes */
+#define BUSY_BYTES 510000u
+#define INITIALISE_ROUNDS 1700u /* of two commands, 30 bytes or more: 51,000 bytes */
 #define RESET_ROUNDS 16u
+#define WAKE_BYTES 10u /* 74 clocks or more */
+
+/* How many bytes are exchanged at once while a response, or anything at all, is waited for: few, where it comes
+ * soon; else many, for each exchange interrupts the core. */
+#define FEW_BYTES 8u
+#define MANY_BYTES 32u
+
+/* A poll of the core for the bus takes 4 cycles or more, so these are 16,384 or more. A byte on SPI takes 4,096 cycles
+ * at the slowest clocks there are, 125 kHz at 64 MHz and 94 at 48. */
+#ifndef POET_POLLS_PER_BYTE
+#define POET_POLLS_PER_BYTE 4096u
+#endif
 
 enum command {
     GO_IDLE_STATE = 0,
@@ -31,6 +56,7 @@ enum command {
     SD_SEND_OP_COND = 41, /* after APP_CMD */
     APP_CMD = 55,
     READ_OCR = 58,
+    CRC_ON_OFF = 59,
 };
 
 enum response {
@@ -38,6 +64,13 @@ enum response {
     R1_IDLE = 0x01,
     R1_ILLEGAL_COMMAND = 0x04,
     R1_NONE = 0x80, /* the one bit that is never set in a response */
+};
+
+/* The second byte of the answer to SEND_STATUS. */
+enum card_status {
+    STATUS_OK = 0x00,
+    STATUS_PROTECTED = 0x20,
+    STATUS_OUT_OF_RANGE = 0x80,
 };
 
 enum token {
@@ -49,31 +82,150 @@ enum token {
 
 #define DATA_RESPONSE_MASK 0x1fu
 #define DATA_RESPONSE_ACCEPTED 0x05u
+#define DATA_RESPONSE_CRC 0x0bu
 
 #define OPERATING_3V 0x100u  /* SEND_IF_COND: 2.7-3.6 V */
 #define CHECK_PATTERN 0xaau
 #define HIGH_CAPACITY (1u << 30) /* in the OCR and in SD_SEND_OP_COND's argument */
+#define CRC_ON 1u
 
 #define CSD_BYTES 16u
 #define CSD_STANDARD_CAPACITY 0u
 #define CSD_HIGH_CAPACITY 1u
 
-static int block_addressed;
+enum request_kind { OPEN, READ_SIZE, READ, WRITE };
 
-static uint8_t receive(void)
+struct request {
+    enum request_kind kind;
+    int status; /* once it is done */
+    uint32_t block;
+    uint32_t count;
+    uint8_t *target;       /* of what is read */
+    const uint8_t *source; /* of what is written */
+};
+
+/* Data whose CRC-16 is worked out while the next long exchange goes on, or at a transfer's end. */
+struct check {
+    const uint8_t *data;
+    uint32_t bytes;    /* 0: nothing to do */
+    uint32_t expected; /* NO_CRC: whatever it is */
+};
+#define NO_CRC UINT32_MAX
+
+/* The queue, as counts of requests since the start. The core alone begins and takes away, what is on
+ * the card's side alone ends; `running` says whether the latter has something to do. */
+static struct request queue[QUEUE];
+static volatile uint32_t begun;
+static volatile uint32_t ended;
+static uint32_t taken_away;
+static volatile int running;
+static volatile uint32_t exchanges; /* that came to their end */
+
+static struct {
+    const uint8_t *tx; /* the next exchange, or the one under way */
+    uint8_t *rx;
+    volatile uint32_t bytes;
+    struct check check;
+    uint32_t crc;             /* the last that was worked out */
+    uint8_t out[FEW_BYTES];
+    uint8_t in[MANY_BYTES];   /* what came, and is dealt with from `next` to `end` */
+    uint32_t next;
+    uint32_t end;
+    uint32_t left;            /* of what is counted until it is given up */
+    uint32_t rounds;
+    uint32_t position;        /* in a transfer, in blocks */
+    uint32_t capacity;
+    uint32_t value;
+    uint32_t attempts;
+    int status;
+    int is_open;              /* since the last error */
+    int block_addressed;
+    uint8_t r1;
+} sd;
+
+/* Routines. Each has a place that says where it goes on; what it must know then is in `sd`. One that calls another
+ * ends, or stops, with it. */
+enum progress { STOPPED, ENDED };
+enum routine { COMMAND, WAIT, DATA, PART, ATTEMPT, ROUTINES };
+static uint16_t places[ROUTINES];
+
+#define BEGIN(routine)                    \
+    uint16_t *const place = &places[routine]; \
+    switch (*place) {                     \
+    case 0:
+#define STOP()              \
+    do {                    \
+        *place = __LINE__;  \
+        return STOPPED;     \
+    case __LINE__:;         \
+    } while (0)
+#define CALL(progress)                 \
+    do {                               \
+        *place = __LINE__;             \
+        __attribute__((fallthrough));  \
+    case __LINE__:                     \
+        if ((progress) == STOPPED) {   \
+            return STOPPED;            \
+        }                              \
+    } while (0)
+#define RETURN()        \
+    do {                \
+        *place = 0u;    \
+        return ENDED;   \
+    } while (0)
+#define END()   \
+    }           \
+    *place = 0u; \
+    return ENDED
+
+/* Sees to it that there is a byte to take. */
+#define RECEIVE(bytes)             \
+    do {                           \
+        if (sd.next == sd.end) {   \
+            ask_to_receive(bytes); \
+            STOP();                \
+        }                          \
+    } while (0)
+
+/* The first error is the one that counts. */
+static void fail(enum poet_sd_status status)
 {
-    uint8_t byte;
-    poet_hal_spi_transfer(NULL, &byte, 1u);
-    return byte;
+    if (sd.status == POET_SD_OK) {
+        sd.status = status;
+    }
 }
 
-static void send(uint8_t byte)
+static int is_ok(void)
 {
-    poet_hal_spi_transfer(&byte, NULL, 1u);
+    return sd.status == POET_SD_OK;
+}
+
+static void ask_to_exchange(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
+{
+    sd.tx = tx;
+    sd.rx = rx;
+    sd.bytes = bytes;
+}
+
+static void ask_to_receive(uint32_t bytes)
+{
+    ask_to_exchange(NULL, sd.in, bytes);
+    sd.next = 0u;
+    sd.end = bytes;
+}
+
+static uint8_t take(void)
+{
+    return sd.in[sd.next++];
+}
+
+static void drop(void)
+{
+    sd.next = sd.end;
 }
 
 /* CRC-7 with polynomial x^7 + x^3 + 1, in the upper bits, and the end bit below. */
-static uint8_t command_crc(const uint8_t *frame, uint32_t bytes)
+static uint8_t crc7(const uint8_t *frame, uint32_t bytes)
 {
     uint32_t crc = 0u;
     for (uint32_t i = 0u; i < bytes; i++) {
@@ -85,158 +237,445 @@ static uint8_t command_crc(const uint8_t *frame, uint32_t bytes)
     return (uint8_t)(crc | 1u);
 }
 
-/* Sends a command and returns R1, of which R1_NONE is set if none came. */
-static uint8_t command(enum command number, uint32_t argument)
+/* CRC-16 with polynomial x^16 + x^12 + x^5 + 1, eight bits at a time. */
+static uint32_t crc16(const uint8_t *data, uint32_t bytes)
 {
-    uint8_t frame[6] = {
-        (uint8_t)(0x40u | (uint32_t)number), (uint8_t)(argument >> 24), (uint8_t)(argument >> 16),
-        (uint8_t)(argument >> 8),            (uint8_t)argument,         0u,
-    };
-    frame[5] = command_crc(frame, 5u);
-    (void)receive(); /* N_RC: one byte at least between the last response and a command */
-    poet_hal_spi_transfer(frame, NULL, sizeof frame);
+    uint32_t crc = 0u;
+    for (uint32_t i = 0u; i < bytes; i++) {
+        uint32_t high = crc >> 8 ^ data[i];
+        high ^= high >> 4;
+        crc = (crc << 8 ^ high ^ high << 5 ^ high << 12) & 0xffffu;
+    }
+    return crc;
+}
+
+static void work_out_crc(void)
+{
+    if (sd.check.bytes > 0u) {
+        sd.crc = crc16(sd.check.data, sd.check.bytes);
+        sd.check.bytes = 0u;
+        if (sd.check.expected != NO_CRC && sd.check.expected != sd.crc) {
+            fail(POET_SD_ERROR_CRC);
+        }
+    }
+}
+
+static void work_out_crc_later(const uint8_t *data, uint32_t bytes, uint32_t expected)
+{
+    const struct check check = {data, bytes, expected};
+    sd.check = check;
+}
+
+/* Sends a command and receives R1, of which R1_NONE is set if none came. */
+static enum progress command(enum command number, uint32_t argument)
+{
+    BEGIN(COMMAND)
+    sd.out[0] = 0xffu; /* N_RC: one byte at least between the last response and a command */
+    sd.out[1] = (uint8_t)(0x40u | (uint32_t)number);
+    sd.out[2] = (uint8_t)(argument >> 24);
+    sd.out[3] = (uint8_t)(argument >> 16);
+    sd.out[4] = (uint8_t)(argument >> 8);
+    sd.out[5] = (uint8_t)argument;
+    sd.out[6] = crc7(sd.out + 1, 5u);
+    drop();
+    ask_to_exchange(sd.out, NULL, 7u);
+    STOP();
     if (number == STOP_TRANSMISSION) {
-        (void)receive(); /* a stuff byte */
+        RECEIVE(FEW_BYTES);
+        (void)take(); /* a stuff byte */
     }
-    uint8_t response = R1_NONE;
-    for (uint32_t i = 0u; i < RESPONSE_BYTES && (response & R1_NONE) != 0u; i++) {
-        response = receive();
-    }
-    return response;
+    sd.left = RESPONSE_BYTES;
+    do {
+        RECEIVE(FEW_BYTES);
+        sd.r1 = take();
+    } while ((sd.r1 & R1_NONE) != 0u && --sd.left > 0u);
+    END();
 }
 
 /* What follows R1 in R3 and R7. */
-static uint32_t receive_u32(void)
+static enum progress receive_value(void)
 {
-    uint8_t bytes[4];
-    poet_hal_spi_transfer(NULL, bytes, sizeof bytes);
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    BEGIN(WAIT)
+    sd.value = 0u;
+    for (sd.left = 4u; sd.left > 0u; sd.left--) {
+        RECEIVE(FEW_BYTES);
+        sd.value = sd.value << 8 | take();
+    }
+    END();
 }
 
-static int wait_ready(void)
+/* Until the line is high, as the last of some bytes tells. */
+static enum progress wait_ready(void)
 {
-    for (uint32_t i = 0u; i < BUSY_BYTES; i++) {
-        if (receive() == 0xffu) {
-            return POET_SD_OK;
+    BEGIN(WAIT)
+    for (sd.left = BUSY_BYTES; sd.left > MANY_BYTES; sd.left -= sd.end) {
+        RECEIVE(sd.left == BUSY_BYTES ? 2u : MANY_BYTES);
+        drop();
+        if (sd.in[sd.end - 1u] == 0xffu) {
+            RETURN();
         }
     }
-    return POET_SD_ERROR_TIMEOUT;
+    fail(POET_SD_ERROR_BUSY);
+    END();
 }
 
-/* Deselects the card; returns how what was done with it ended. */
-static int leave(int status)
+/* Deselects the card. */
+static enum progress leave(void)
 {
+    BEGIN(WAIT)
     poet_hal_spi_select(0);
-    (void)receive(); /* the card lets go of the bus one byte later */
-    return poet_hal_spi_ok() ? status : POET_SD_ERROR_BUS;
+    ask_to_receive(1u); /* the card lets go of the bus one byte later */
+    STOP();
+    drop();
+    work_out_crc();
+    END();
 }
 
-static uint8_t application_command(enum command number, uint32_t argument)
+static enum progress reset(void)
 {
-    (void)command(APP_CMD, 0u);
-    return command(number, argument);
-}
-
-static int reset(void)
-{
-    for (uint32_t i = 0u; i < RESET_ROUNDS; i++) {
-        if (command(GO_IDLE_STATE, 0u) == R1_IDLE) {
-            return POET_SD_OK;
+    BEGIN(DATA)
+    for (sd.rounds = 0u; sd.rounds < RESET_ROUNDS; sd.rounds++) {
+        CALL(command(GO_IDLE_STATE, 0u));
+        if (sd.r1 == R1_IDLE) {
+            RETURN();
         }
     }
-    return POET_SD_ERROR_NO_CARD;
+    /* A line that is low says ready to every question. */
+    fail(sd.r1 == R1_READY ? POET_SD_ERROR_BUSY : POET_SD_ERROR_NO_CARD);
+    END();
 }
 
-static int initialise(void)
+static enum progress identify(void)
 {
-    int status = reset();
-    if (status != POET_SD_OK) {
-        return status;
+    BEGIN(PART)
+    CALL(reset());
+    if (!is_ok()) {
+        RETURN();
     }
-    uint32_t capacity = HIGH_CAPACITY;
-    const uint8_t response = command(SEND_IF_COND, OPERATING_3V | CHECK_PATTERN);
-    if (response == R1_IDLE) {
-        if ((receive_u32() & 0xfffu) != (OPERATING_3V | CHECK_PATTERN)) {
-            return POET_SD_ERROR_VOLTAGE;
+    CALL(command(SEND_IF_COND, OPERATING_3V | CHECK_PATTERN));
+    sd.capacity = HIGH_CAPACITY;
+    if (sd.r1 == R1_IDLE) {
+        CALL(receive_value());
+        if ((sd.value & 0xfffu) != (OPERATING_3V | CHECK_PATTERN)) {
+            fail(POET_SD_ERROR_VOLTAGE);
+            RETURN();
         }
-    } else if ((response & R1_ILLEGAL_COMMAND) != 0u && (response & R1_NONE) == 0u) {
-        capacity = 0u; /* a version 1 card: standard capacity, and it must not be asked for more */
+    } else if ((sd.r1 & R1_ILLEGAL_COMMAND) != 0u && (sd.r1 & R1_NONE) == 0u) {
+        sd.capacity = 0u; /* a version 1 card: standard capacity, and it must not be asked for more */
     } else {
-        return POET_SD_ERROR_NO_CARD;
+        fail(POET_SD_ERROR_NO_CARD);
+        RETURN();
     }
-    uint32_t rounds = 0u;
-    while (application_command(SD_SEND_OP_COND, capacity) != R1_READY) {
-        if (++rounds == INITIALISE_ROUNDS) {
-            return POET_SD_ERROR_NOT_READY;
+    sd.rounds = 0u;
+    do {
+        if (sd.rounds++ == INITIALISE_ROUNDS) {
+            fail(POET_SD_ERROR_NOT_READY);
+            RETURN();
+        }
+        CALL(command(APP_CMD, 0u));
+        CALL(command(SD_SEND_OP_COND, sd.capacity));
+    } while (sd.r1 != R1_READY);
+    /* Some cards, and QEMU's, still call themselves idle here. */
+    CALL(command(READ_OCR, 0u));
+    if ((sd.r1 & ~(uint32_t)R1_IDLE) != R1_READY) {
+        fail(POET_SD_ERROR_COMMAND);
+        RETURN();
+    }
+    CALL(receive_value());
+    sd.block_addressed = (sd.value & HIGH_CAPACITY) != 0u;
+    CALL(command(CRC_ON_OFF, CRC_ON));
+    if (sd.r1 != R1_READY) {
+        fail(POET_SD_ERROR_COMMAND);
+        RETURN();
+    }
+    if (!sd.block_addressed) {
+        CALL(command(SET_BLOCKLEN, POET_SD_BLOCK_BYTES));
+        if (sd.r1 != R1_READY) {
+            fail(POET_SD_ERROR_COMMAND);
         }
     }
-    /* Some cards, and QEMU's, still call themselves idle here. */
-    if ((command(READ_OCR, 0u) & ~(uint32_t)R1_IDLE) != R1_READY) {
-        return POET_SD_ERROR_COMMAND;
+    END();
+}
+
+/* Receives a block's data, or a register's. */
+static enum progress receive_data(uint8_t *target, uint32_t bytes)
+{
+    BEGIN(DATA)
+    sd.left = READ_BYTES;
+    do {
+        RECEIVE(MANY_BYTES);
+        sd.value = take();
+    } while (sd.value == TOKEN_NONE && --sd.left > 0u);
+    if (sd.value != TOKEN_START) {
+        fail(sd.value == TOKEN_NONE ? POET_SD_ERROR_TIMEOUT : POET_SD_ERROR_READ);
+        RETURN();
     }
-    block_addressed = (receive_u32() & HIGH_CAPACITY) != 0u;
-    if (!block_addressed && command(SET_BLOCKLEN, POET_SD_BLOCK_BYTES) != R1_READY) {
-        return POET_SD_ERROR_COMMAND;
+    for (sd.left = 0u; sd.left < bytes && sd.next != sd.end; sd.left++) {
+        target[sd.left] = take(); /* what came with the token */
     }
-    return POET_SD_OK;
+    if (sd.left < bytes) {
+        ask_to_exchange(NULL, target + sd.left, bytes - sd.left);
+        STOP();
+    }
+    /* No more than the CRC: QEMU's card loses count if the next block is stopped after it has begun. */
+    RECEIVE(2u);
+    sd.value = (uint32_t)take() << 8;
+    RECEIVE(1u);
+    sd.value |= take();
+    work_out_crc_later(target, bytes, sd.value);
+    END();
+}
+
+static enum progress send_data(enum token token, const uint8_t *source)
+{
+    BEGIN(DATA)
+    sd.out[0] = 0xffu; /* one byte at least between response and data */
+    sd.out[1] = (uint8_t)token;
+    ask_to_exchange(sd.out, NULL, 2u);
+    STOP();
+    work_out_crc_later(source, POET_SD_BLOCK_BYTES, NO_CRC);
+    ask_to_exchange(source, NULL, POET_SD_BLOCK_BYTES);
+    STOP();
+    memset(sd.out, 0xff, sizeof sd.out);
+    sd.out[0] = (uint8_t)(sd.crc >> 8);
+    sd.out[1] = (uint8_t)sd.crc;
+    ask_to_exchange(sd.out, sd.in, sizeof sd.out);
+    STOP();
+    sd.next = 2u;
+    sd.end = sizeof sd.out;
+    sd.value = take() & DATA_RESPONSE_MASK;
+    if (sd.value != DATA_RESPONSE_ACCEPTED) {
+        fail(sd.value == DATA_RESPONSE_CRC ? POET_SD_ERROR_CRC : POET_SD_ERROR_WRITE);
+        RETURN();
+    }
+    CALL(wait_ready());
+    END();
+}
+
+/* The card's word on what it has programmed: it finds some errors only after it accepted the data, and says why it
+ * refused it. */
+static enum progress check_written(void)
+{
+    BEGIN(DATA)
+    CALL(command(SEND_STATUS, 0u));
+    RECEIVE(FEW_BYTES);
+    sd.value = take();
+    if (sd.r1 != R1_READY) {
+        fail(POET_SD_ERROR_WRITE);
+    } else if ((sd.value & STATUS_PROTECTED) != 0u) {
+        sd.status = POET_SD_ERROR_PROTECTED;
+    } else if ((sd.value & STATUS_OUT_OF_RANGE) != 0u) {
+        sd.status = POET_SD_ERROR_RANGE;
+    } else if (sd.value != STATUS_OK) {
+        fail(POET_SD_ERROR_WRITE);
+    }
+    END();
+}
+
+static enum progress receive_blocks(const struct request *request)
+{
+    BEGIN(PART)
+    for (sd.position = 0u; sd.position < request->count && is_ok(); sd.position++) {
+        CALL(receive_data(request->target + sd.position * POET_SD_BLOCK_BYTES, POET_SD_BLOCK_BYTES));
+    }
+    if (request->count > 1u) {
+        /* Its response is not looked at: a card may report here that it has read ahead past its
+         * end, after all the data asked for arrived intact. */
+        CALL(command(STOP_TRANSMISSION, 0u));
+        CALL(wait_ready());
+    }
+    END();
+}
+
+static enum progress send_blocks(const struct request *request)
+{
+    BEGIN(PART)
+    for (sd.position = 0u; sd.position < request->count && is_ok(); sd.position++) {
+        CALL(send_data(request->count == 1u ? TOKEN_START : TOKEN_START_OF_MANY,
+                       request->source + sd.position * POET_SD_BLOCK_BYTES));
+    }
+    if (request->count > 1u) {
+        if (is_ok()) {
+            sd.out[0] = 0xffu;
+            sd.out[1] = TOKEN_STOP;
+            sd.out[2] = 0xffu; /* busy shows one byte later */
+            ask_to_exchange(sd.out, NULL, 3u);
+            STOP();
+            drop();
+        } else {
+            CALL(command(STOP_TRANSMISSION, 0u)); /* how a failed write of many is ended */
+        }
+        CALL(wait_ready());
+    }
+    if (sd.status != POET_SD_ERROR_BUSY) {
+        CALL(check_written());
+    }
+    END();
+}
+
+static enum command first_command(const struct request *request)
+{
+    switch (request->kind) {
+    case READ:
+        return request->count == 1u ? READ_SINGLE_BLOCK : READ_MULTIPLE_BLOCK;
+    case WRITE:
+        return request->count == 1u ? WRITE_BLOCK : WRITE_MULTIPLE_BLOCK;
+    default:
+        return SEND_CSD;
+    }
+}
+
+static enum progress move(const struct request *request)
+{
+    switch (request->kind) {
+    case READ:
+        return receive_blocks(request);
+    case WRITE:
+        return send_blocks(request);
+    default:
+        return receive_data(request->target, CSD_BYTES);
+    }
+}
+
+static enum progress attempt(const struct request *request)
+{
+    BEGIN(ATTEMPT)
+    if (request->kind == OPEN || !sd.is_open) {
+        poet_hal_spi_init();
+        poet_hal_spi_clock(IDENTIFICATION_HZ);
+        ask_to_receive(WAKE_BYTES);
+        STOP();
+        poet_hal_spi_select(1);
+        CALL(identify());
+        CALL(leave());
+        if (is_ok()) {
+            poet_hal_spi_clock(TRANSFER_HZ);
+        }
+    }
+    if (request->kind != OPEN && is_ok()) {
+        poet_hal_spi_select(1);
+        drop();
+        CALL(wait_ready());
+        if (is_ok()) {
+            CALL(command(first_command(request),
+                         sd.block_addressed ? request->block : request->block * POET_SD_BLOCK_BYTES));
+            if (sd.r1 == R1_READY) {
+                CALL(move(request));
+            } else {
+                fail(POET_SD_ERROR_COMMAND);
+            }
+        }
+        CALL(leave());
+    }
+    END();
+}
+
+/* What an attempt came to: the request is done, or tried again. Returns whether there is more to do. */
+static int settle(void)
+{
+    sd.is_open = is_ok();
+    if (is_ok() || ++sd.attempts == ATTEMPTS) {
+        queue[ended % QUEUE].status = sd.status;
+        sd.attempts = 0u;
+        atomic_signal_fence(memory_order_seq_cst);
+        ended++;
+    }
+    sd.status = POET_SD_OK;
+    running = ended != begun;
+    return running;
+}
+
+/* Gives up an attempt whose exchange does not end. */
+static void abandon(void)
+{
+    memset(places, 0, sizeof places);
+    sd.check.bytes = 0u;
+    sd.status = POET_SD_ERROR_BUS;
+}
+
+/* Goes on until the bus has something to exchange, or nothing is left to do. */
+static void proceed(void)
+{
+    int is_over;
+    do {
+        while (sd.status == POET_SD_ERROR_BUS || attempt(&queue[ended % QUEUE]) == ENDED) {
+            if (!settle()) {
+                return;
+            }
+        }
+        const int is_long = sd.bytes > MANY_BYTES;
+        is_over = poet_hal_spi_begin(sd.tx, sd.rx, sd.bytes);
+        if (is_long) { /* so this is no first exchange, which is not begun in an interrupt */
+            work_out_crc();
+        }
+        if (is_over && !poet_hal_spi_ok()) {
+            abandon();
+        }
+    } while (is_over);
+}
+
+void poet_sd_exchanged(void)
+{
+    if (running) {
+        exchanges++;
+        if (!poet_hal_spi_ok()) {
+            abandon();
+        }
+        proceed();
+    }
+}
+
+/* Adds to the queue. The machine is started where it does not run: asked after it could have seen the request. */
+static void begin(const struct request *request)
+{
+    queue[begun % QUEUE] = *request;
+    atomic_signal_fence(memory_order_seq_cst); /* before an interrupt can see that it is there */
+    begun++;
+    if (!running) {
+        running = 1;
+        proceed();
+    }
+}
+
+/* Waits until an exchange has ended, and sees to it if it does not. */
+static void await_exchange(void)
+{
+    const uint32_t before = exchanges;
+    uint32_t polls = sd.bytes * POET_POLLS_PER_BYTE;
+    while (running && exchanges == before) {
+        if (polls-- == 0u || !poet_hal_spi_ok()) {
+            poet_hal_spi_init(); /* after which no interrupt comes */
+            if (running) {
+                abandon();
+                proceed();
+            }
+            return;
+        }
+    }
+}
+
+int poet_sd_wait(void)
+{
+    if (taken_away == begun) {
+        return POET_SD_OK;
+    }
+    while (ended == taken_away) {
+        await_exchange();
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    return queue[taken_away++ % QUEUE].status;
 }
 
 int poet_sd_open(void)
 {
-    poet_hal_spi_init();
-    poet_hal_spi_clock(IDENTIFICATION_HZ);
-    for (uint32_t i = 0u; i < 10u; i++) {
-        (void)receive(); /* 74 clocks or more, not selected, wake the card up */
-    }
-    poet_hal_spi_select(1);
-    const int status = leave(initialise());
-    if (status == POET_SD_OK) {
-        poet_hal_spi_clock(TRANSFER_HZ);
-    }
-    return status;
+    const struct request request = {.kind = OPEN};
+    begin(&request);
+    return poet_sd_wait();
 }
 
-/* Selects the card and gives it a command that names a block. */
-static int begin(enum command number, uint32_t block, uint32_t count)
+/* The card's size, from its CSD register (section 5.3). */
+static int get_size(const uint8_t *csd, uint32_t *blocks)
 {
-    const uint32_t addressable = block_addressed ? UINT32_MAX : UINT32_MAX / POET_SD_BLOCK_BYTES;
-    if (count > addressable || block > addressable - count) {
-        return POET_SD_ERROR_RANGE;
-    }
-    const int status = wait_ready();
-    if (status != POET_SD_OK) {
-        return status;
-    }
-    const uint32_t address = block_addressed ? block : block * POET_SD_BLOCK_BYTES;
-    return command(number, address) == R1_READY ? POET_SD_OK : POET_SD_ERROR_COMMAND;
-}
-
-static int read_data(uint8_t *ram, uint32_t bytes)
-{
-    uint8_t token = TOKEN_NONE;
-    for (uint32_t i = 0u; i < READ_BYTES && token == TOKEN_NONE; i++) {
-        token = receive();
-    }
-    if (token != TOKEN_START) {
-        return token == TOKEN_NONE ? POET_SD_ERROR_TIMEOUT : POET_SD_ERROR_READ;
-    }
-    poet_hal_spi_transfer(NULL, ram, bytes);
-    (void)receive(); /* CRC-16: off in SPI mode, and slots carry a CRC of their own */
-    (void)receive();
-    return POET_SD_OK;
-}
-
-/* Reads the card's size from its CSD register (section 5.3). */
-static int read_size(uint32_t *blocks)
-{
-    uint8_t csd[CSD_BYTES];
-    if (command(SEND_CSD, 0u) != R1_READY) {
-        return POET_SD_ERROR_COMMAND;
-    }
-    const int status = read_data(csd, sizeof csd);
-    if (status != POET_SD_OK) {
-        return status;
-    }
     const uint32_t structure = (uint32_t)csd[0] >> 6;
     if (structure == CSD_HIGH_CAPACITY) {
         const uint32_t c_size = (csd[7] & 0x3fu) << 16 | (uint32_t)csd[8] << 8 | csd[9];
@@ -253,84 +692,37 @@ static int read_size(uint32_t *blocks)
     return POET_SD_OK;
 }
 
-static int write_data(enum token token, const uint8_t *ram)
-{
-    send((uint8_t)token);
-    poet_hal_spi_transfer(ram, NULL, POET_SD_BLOCK_BYTES);
-    send(0xffu); /* CRC-16, not looked at */
-    send(0xffu);
-    if ((receive() & DATA_RESPONSE_MASK) != DATA_RESPONSE_ACCEPTED) {
-        return POET_SD_ERROR_WRITE;
-    }
-    return wait_ready();
-}
-
-/* The card's word on what it has programmed: it finds some errors only after it accepted the data. */
-static int check_written(void)
-{
-    const uint8_t response = command(SEND_STATUS, 0u);
-    return response == R1_READY && receive() == 0u ? POET_SD_OK : POET_SD_ERROR_WRITE;
-}
-
-static int read_selected(uint32_t block, uint8_t *ram, uint32_t count)
-{
-    int status = begin(count == 1u ? READ_SINGLE_BLOCK : READ_MULTIPLE_BLOCK, block, count);
-    if (status != POET_SD_OK) {
-        return status;
-    }
-    for (uint32_t i = 0u; i < count && status == POET_SD_OK; i++) {
-        status = read_data(ram + i * POET_SD_BLOCK_BYTES, POET_SD_BLOCK_BYTES);
-    }
-    if (count > 1u) {
-        /* Its response is not looked at: a card may report here that it has read ahead past its
-         * end, after all the data asked for arrived intact. */
-        (void)command(STOP_TRANSMISSION, 0u);
-        const int ready = wait_ready();
-        status = status != POET_SD_OK ? status : ready;
-    }
-    return status;
-}
-
-static int write_selected(uint32_t block, const uint8_t *ram, uint32_t count)
-{
-    int status = begin(count == 1u ? WRITE_BLOCK : WRITE_MULTIPLE_BLOCK, block, count);
-    if (status != POET_SD_OK) {
-        return status;
-    }
-    (void)receive(); /* one byte at least between response and data */
-    if (count == 1u) {
-        status = write_data(TOKEN_START, ram);
-        return status == POET_SD_OK ? check_written() : status;
-    }
-    for (uint32_t i = 0u; i < count && status == POET_SD_OK; i++) {
-        status = write_data(TOKEN_START_OF_MANY, ram + i * POET_SD_BLOCK_BYTES);
-    }
-    if (status == POET_SD_OK) {
-        send(TOKEN_STOP);
-        (void)receive(); /* busy shows one byte later */
-        status = wait_ready();
-        return status == POET_SD_OK ? check_written() : status;
-    }
-    (void)command(STOP_TRANSMISSION, 0u); /* how a failed write of many is ended */
-    (void)wait_ready();
-    return status;
-}
-
 int poet_sd_blocks(uint32_t *blocks)
 {
-    poet_hal_spi_select(1);
-    const int status = wait_ready();
-    return leave(status == POET_SD_OK ? read_size(blocks) : status);
+    uint8_t csd[CSD_BYTES];
+    const struct request request = {.kind = READ_SIZE, .target = csd};
+    begin(&request);
+    const int status = poet_sd_wait();
+    return status == POET_SD_OK ? get_size(csd, blocks) : status;
 }
 
-int poet_sd_read(uint32_t block, uint8_t *ram, uint32_t count)
+static int is_addressable(uint32_t block, uint32_t count)
 {
-    poet_hal_spi_select(1);
-    return leave(read_selected(block, ram, count));
+    const uint32_t addressable = sd.block_addressed ? UINT32_MAX : UINT32_MAX / POET_SD_BLOCK_BYTES;
+    return count <= addressable && block <= addressable - count;
 }
 
-int poet_sd_write(uint32_t block, const uint8_t *ram, uint32_t count)
+int poet_sd_read_begin(uint32_t block, uint8_t *ram, uint32_t count)
 {
-    poet_hal_spi_select(1);
-    return leave(write_selected(block, ram, count));
+    if (!is_addressable(block, count)) {
+        return POET_SD_ERROR_RANGE;
+    }
+    const struct request request = {.kind = READ, .block = block, .count = count, .target = ram};
+    begin(&request);
+    return POET_SD_OK;
+}
+
+int poet_sd_write_begin(uint32_t block, const uint8_t *ram, uint32_t count)
+{
+    if (!is_addressable(block, count)) {
+        return POET_SD_ERROR_RANGE;
+    }
+    const struct request request = {.kind = WRITE, .block = block, .count = count, .source = ram};
+    begin(&request);
+    return POET_SD_OK;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SD card in SPI mode (SD Specifications Part 1, Physical Layer Simplified Specification, chapter 7):
- * SDSC and SDHC/SDXC, blocks of 512 bytes. Every wait is bounded.
+ * SDSC and SDHC/SDXC, blocks of 512 bytes, commands and data under CRC. Every wait is bounded, and what fails is
+ * tried three times in all, each time with the card initialised anew.
  *
- * Each function returns 0 or a negative enum poet_sd_status; the card is left deselected.
+ * Each function returns 0 or a negative enum poet_sd_status, of the last attempt.
  */
 #ifndef POET_SD_H
 #define POET_SD_H
@@ -17,23 +18,31 @@ enum poet_sd_status {
     POET_SD_ERROR_VOLTAGE = -17,   /* the card does not run at 2.7-3.6 V */
     POET_SD_ERROR_NOT_READY = -18, /* initialisation does not come to its end */
     POET_SD_ERROR_COMMAND = -19,   /* the card refused a command */
-    POET_SD_ERROR_TIMEOUT = -20,   /* no data, or busy for too long */
+    POET_SD_ERROR_TIMEOUT = -20,   /* no data came from the card */
     POET_SD_ERROR_READ = -21,      /* the card reported an error in place of data */
     POET_SD_ERROR_WRITE = -22,     /* the card did not accept data */
-    POET_SD_ERROR_RANGE = -23,     /* beyond what the card's addressing can express */
+    POET_SD_ERROR_RANGE = -23,     /* beyond the card's end, or what its addressing can express */
     POET_SD_ERROR_SIZE = -24,      /* the card does not state its size in a known way */
     POET_SD_ERROR_BUS = -25,       /* the bus's controller did not end a transfer */
+    POET_SD_ERROR_CRC = -26,       /* data was damaged on its way from the card, or to it */
+    POET_SD_ERROR_BUSY = -27,      /* the card is busy for too long, or its data line is held low */
+    POET_SD_ERROR_PROTECTED = -28, /* the card is write-protected */
 };
 
-/* Resets and initialises the card at up to 400 kHz, then raises the clock to 8 MHz. Call it again to
- * recover from an error or a changed card. */
+/* Initialises the card at up to 400 kHz, then raises the clock to 8 MHz. Nothing else may be under way. Call
+ * it again to recover from an error or a changed card. */
 int poet_sd_open(void);
 
-/* Asks the open card how many blocks it has. */
+/* Asks the open card how many blocks it has. Nothing else may be under way. */
 int poet_sd_blocks(uint32_t *blocks);
 
-/* Moves `count` (1 or more) blocks. After an error what reached RAM or the card is unknown. */
-int poet_sd_read(uint32_t block, uint8_t *ram, uint32_t count);
-int poet_sd_write(uint32_t block, const uint8_t *ram, uint32_t count);
+/* Begins to move `count` (1 or more) blocks, which belong to the transfer until poet_sd_wait. As many may be under
+ * way as the plan's POET_TRANSFERS, or one; they are done in their order. */
+int poet_sd_read_begin(uint32_t block, uint8_t *ram, uint32_t count);
+int poet_sd_write_begin(uint32_t block, const uint8_t *ram, uint32_t count);
+
+/* Waits for the transfer that has been under way for longest, and returns how it ended; 0 if there is none. After
+ * an error what reached RAM or the card is unknown. */
+int poet_sd_wait(void);
 
 #endif

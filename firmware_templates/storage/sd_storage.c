@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Block storage on the SD card. Transfers are done before the call that begins them returns. */
+/* Block storage on the SD card. */
 #include "hal.h"
 #include "poet.h"
 #include "sd.h"
@@ -18,15 +18,15 @@ int poet_hal_storage_blocks(uint32_t *blocks)
 
 int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
 {
-    return poet_sd_read(block, ram, count);
+    return poet_sd_read_begin(block, ram, count);
 }
 
 int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
 {
-    return poet_sd_write(block, ram, count);
+    return poet_sd_write_begin(block, ram, count);
 }
 
 int poet_hal_storage_wait(void)
 {
-    return POET_OK;
+    return poet_sd_wait();
 }

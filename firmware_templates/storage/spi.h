@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* Sets up the bus, or sets it up anew, with the card not selected. */
+/* Sets up the bus, or sets it up anew, with the card not selected. What was under way is given up: nothing of it
+ * reaches RAM any more, and no interrupt comes of it. */
 void poet_hal_spi_init(void);
 
 /* Clock from now on: the fastest the bus has that is not above `hz`. */
@@ -15,12 +16,16 @@ void poet_hal_spi_clock(uint32_t hz);
 /* Drives the card's chip select: low (selected) or high. */
 void poet_hal_spi_select(int selected);
 
-/* Exchanges `bytes` bytes (1 or more). A null `tx` sends 0xff; a null `rx` drops what is received. Both
- * must be in RAM. Returns when the last bit is through; if that does not come in time, the bus is no
- * longer ok, and until it is set up again transfers only receive 0xff. */
-void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes);
+/* Begins to exchange `bytes` bytes (1 to 512). A null `tx` sends 0xff; a null `rx` drops what is received; they are
+ * not both null, need not be aligned, and must be where the bus can reach them: arena and static data are.
+ *
+ * Returns 1 if it is done with that: every bit is through, or the bus is not ok. Else it returns 0, and when the
+ * last bit is through or the bus is not ok, calls poet_sd_exchanged, once, from an interrupt. A family
+ * without interrupts exchanges the bytes before it returns. */
+int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes);
+void poet_sd_exchanged(void);
 
-/* Whether every transfer since the bus was set up has ended. */
+/* Whether no exchange since the bus was set up has failed. */
 int poet_hal_spi_ok(void);
 
 #endif

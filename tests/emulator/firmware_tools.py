@@ -48,10 +48,10 @@ def compile_c(
     return out
 
 
-def linker_script(name: str, out: Path, **sizes: int) -> Path:
+def linker_script(name: str, out: Path, flash_start: int = 0, **sizes: int) -> Path:
     """Render a linker script."""
     template = template_environment().get_template(f"ld/{name}.ld.j2")
-    out.write_text(template.render(flash_start="0x00000000", **sizes))
+    out.write_text(template.render(flash_start=f"0x{flash_start:08x}", **sizes))
     return out
 
 
@@ -60,6 +60,7 @@ def compile_sample(
     hal: str,
     *flags: str,
     ram_bytes: int = 262144,
+    flash_start: int = 0,
     flash_bytes: int = 1 << 20,
     stack_bytes: int = 4096,
     machine: tuple[str, ...] = CORTEX_M4F,
@@ -84,6 +85,7 @@ def compile_sample(
     script = linker_script(
         hal,
         out.with_suffix(".ld"),
+        flash_start,
         ram_bytes=ram_bytes,
         flash_bytes=flash_bytes,
         stack_bytes=stack_bytes,

@@ -9,85 +9,21 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from emulator.firmware_tools import (
-    CORTEX_M4F,
-    compile_c,
-    compile_sample,
-    linker_script,
-    needs_qemu,
-    run_program,
-    run_twin,
-    sample_image,
+from emulator.bare_chips import (
+    CLEAR_DEVICE,
+    DEVICE,
+    DEVICE_CYCLES,
+    NRF52840,
+    SAMD21,
+    START_DEVICE,
+    BareChip,
 )
-from poetfw.boards import load_board
-from poetfw.devices import emulator_of
-from poetfw.devices.emulators.unicorn.__main__ import read_flash
+from emulator.firmware_tools import compile_sample, needs_qemu, run_twin, sample_image
 from poetfw.devices.emulators.unicorn.bus import Bus, MachineError
-from poetfw.devices.emulators.unicorn.core import SLICE, Core, Ending, Memory
-from poetfw.devices.emulators.unicorn.nrf52840 import FLASH_BYTES, RAM_BYTES, Nrf52840
-from poetfw.devices.emulators.unicorn.sd_card import BLOCK_BYTES, BLOCKS_PER_UNIT, Card
+from poetfw.devices.emulators.unicorn.core import SLICE, Core, Memory, Model
 from poetfw.firmware import IMAGE
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
-
-MACHINE = load_board("nrf52840").twin("unicorn").machine
-EMULATOR = emulator_of(MACHINE)
-SIZES = {"ram_bytes": RAM_BYTES, "flash_bytes": FLASH_BYTES, "stack_bytes": 4096}
-PORT = 0x40000000
-"""A register that the tests' processor has, and that tells them what is written to it."""
-
-PROGRAM = f"""
-#include <stdint.h>
-#define REGISTER(address) (*(volatile uint32_t *)(address))
-#define SAY(value) (REGISTER({PORT:#x}u) = (uint32_t)(value))
-void reset(void);
-__attribute__((weak)) void systick(void);
-__attribute__((section(".vectors"), used)) static const struct {{
-    uint32_t stack;
-    void (*handlers[15])(void);
-}} VECTORS = {{ 0x20001000u, {{ [0] = reset, [14] = systick }} }};
-static inline void wait(void) {{ __asm__ volatile("wfe" ::: "memory"); }}
-"""
-
-
-def _compile(folder: Path, program: str) -> Path:
-    source = folder / "program.c"
-    source.write_text(PROGRAM + program)
-    script = linker_script("nrf52840", folder / "program.ld", **SIZES)
-    flags = ("-ffreestanding", "-nostdlib", f"-T{script}", "-Wl,-ereset")
-    return compile_c(
-        folder / "program.elf", [source], [], *CORTEX_M4F, *flags, compiler="arm-none-eabi-gcc"
-    )
-
-
-def _says(folder: Path, program: str) -> list[int]:
-    """What a program on the processor alone writes to the port until it sleeps."""
-    bus, said = Bus(), []
-    bus.writable[PORT] = said.append
-    flash = Memory(0, read_flash(_compile(folder, program)))
-    ram = Memory(0x20000000, bytes(RAM_BYTES))
-    core = Core(bus, flash, ram, ((PORT, 0x1000), (0xE0000000, 0x10000)))
-    assert core.run() is Ending.ASLEEP
-    return said
-
-
-def _run(folder: Path, elf: Path, image: bytes | bytearray) -> tuple[int, list[str], str]:
-    """Exit code, console, and what standard error says."""
-    storage = folder / IMAGE
-    storage.write_bytes(image)
-    EMULATOR.prepare(MACHINE, storage, 0)
-    command = ["sh", "-c", '"$@" 2>stderr', "sh", *EMULATOR.command(MACHINE, elf)]
-    code, lines = run_program(command, folder)
-    return code, lines, (folder / "stderr").read_text()
-
-
-def _boot(folder: Path, elf: Path) -> bytes:
-    """What a program of the chip prints, without a process of its own."""
-    said = bytearray()
-    with (folder / "card").open("w+b") as card:
-        card.truncate(BLOCK_BYTES * BLOCKS_PER_UNIT)
-        Nrf52840(read_flash(elf), Card(card), said.extend).run()
-    return bytes(said)
 
 
 def test_the_boards_own_program_trains_to_the_bits_of_the_twins(tmp_path: Path) -> None:
@@ -98,7 +34,7 @@ def test_the_boards_own_program_trains_to_the_bits_of_the_twins(tmp_path: Path) 
         folder.mkdir()
         elf = compile_sample(folder / "firmware.elf", hal)
         if folder is own:
-            code, lines, said = _run(folder, elf, image)
+            code, lines, said = NRF52840.run(folder, elf, image)
             assert (code, said) == (0, "")
         else:
             (folder / IMAGE).write_bytes(image)
@@ -132,7 +68,7 @@ REFUSED = {
     "write": ("REGISTER(0x40001504u) = 1u;", "write of 4 bytes to 0x40001504, which is not model"),
     "write-only": ("(void)REGISTER(0x40002008u);", "read of 4 bytes from 0x40002008"),
     "byte": ("*(volatile uint8_t *)0x40000400u = 1u;", "write of 1 bytes to 0x40000400"),
-    "value": ("REGISTER(0x40002500u) = 4u;", "0x00000004 is not modelled in the register 0x4000"),
+    "value": ("REGISTER(0x40002500u) = 4u;", "0x00000004 is not modelled in the register UARTE.EN"),
     "no memory": ("(void)REGISTER(0x20040000u);", "read of 4 bytes at 0x20040000"),
     "across the end": ("(void)REGISTER(0x2003fffeu);", "read of . bytes at 0x200"),
     "write to flash": ("REGISTER(0x8000u) = 0u;", "write of 4 bytes at 0x00008000"),
@@ -140,7 +76,8 @@ REFUSED = {
     "code in RAM": ("((void (*)(void))0x20000001u)();", "fetch of . bytes at 0x20000000"),
     "FPU": ('__asm__ volatile("vmov.f32 s0, #1.0");', "FPU is used before it is switched on"),
     "undefined": ('__asm__ volatile(".short 0xde00");', "an instruction that cannot be executed"),
-    "UICR": ("REGISTER(0x10001200u) = 0u;", "0x10001200 is written while NVMC does not allow it"),
+    "ARMv8-M": ('__asm__ volatile(".inst.w 0xe8d10faf");', "an instruction that cannot be execut"),
+    "UICR": ("REGISTER(0x10001200u) = 0u;", "PSELRESET.0. is written while NVMC does not allow it"),
     "silent console": (SEND, "the UARTE sends before it is enabled"),
     "DMA from flash": (
         UARTE + f"REGISTER(0x40002544u) = {FLASH};" + SEND,
@@ -156,14 +93,14 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_board_would_not_do_is_an_error(tmp_path: Path, name: str) -> None:
     statement, message = REFUSED[name]
-    elf = _compile(tmp_path, f"void reset(void) {{ {statement} wait(); }}")
+    elf = NRF52840.compile(tmp_path, f"void reset(void) {{ {statement} end(); }}")
     with pytest.raises(MachineError, match=rf"{message}.*; pc 0x[02]000[0-9a-f]{{4}}$"):
-        _boot(tmp_path, elf)
+        NRF52840.boot(tmp_path, elf)
 
 
 def test_an_error_ends_the_process(tmp_path: Path) -> None:
-    elf = _compile(tmp_path, f"void reset(void) {{ {REFUSED['read'][0]} wait(); }}")
-    code, lines, said = _run(tmp_path, elf, bytes(512))
+    elf = NRF52840.compile(tmp_path, f"void reset(void) {{ {REFUSED['read'][0]} end(); }}")
+    code, lines, said = NRF52840.run(tmp_path, elf, bytes(512))
     assert (code, lines) == (1, [])
     assert re.fullmatch(
         r"nrf52840: a read of 4 bytes from 0x40001504, which is not modelled; pc 0x[0-9a-f]{8}\n",
@@ -174,8 +111,8 @@ def test_an_error_ends_the_process(tmp_path: Path) -> None:
 @pytest.mark.parametrize("address", [RAM, LAST])
 def test_dma_reads_all_of_ram(tmp_path: Path, address: str) -> None:
     text = f"REGISTER({address}) = 0x0a216948u; REGISTER(0x40002544u) = {address};"
-    elf = _compile(tmp_path, f"void reset(void) {{ {UARTE + text + SEND} wait(); }}")
-    assert _boot(tmp_path, elf) == b"Hi!\n"
+    elf = NRF52840.compile(tmp_path, f"void reset(void) {{ {UARTE + text + SEND} end(); }}")
+    assert NRF52840.boot(tmp_path, elf) == b"Hi!\n"
 
 
 def test_the_address_of_an_error_is_that_of_its_instruction(tmp_path: Path) -> None:
@@ -183,7 +120,7 @@ def test_the_address_of_an_error_is_that_of_its_instruction(tmp_path: Path) -> N
     access = '__asm__ volatile("movs r0, #0\\n movs r1, #5\\n place: .global place\\n"'
     program = places + access + ' "strb r1, [r0]" ::: "r0", "r1"); }'
     with pytest.raises(MachineError) as error:
-        _says(tmp_path, program)
+        NRF52840.says(tmp_path, program)
     (pc,) = re.findall("pc 0x([0-9a-f]+)", str(error.value))
     with (tmp_path / "program.elf").open("rb") as file:
         (symbol,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name("place")
@@ -199,13 +136,13 @@ def test_a_file_that_is_no_program_of_the_chip(
 ) -> None:
     (tmp_path / "other.elf").write_bytes(content)
     with pytest.raises(MachineError, match=f"other.elf {message}|other.elf is for {message}"):
-        read_flash(tmp_path / "other.elf")
+        NRF52840.read_flash(tmp_path / "other.elf")
 
 
 def test_a_program_behind_a_bootloader_does_not_start_by_itself() -> None:
-    flash = Memory(0, b"\xff" * FLASH_BYTES)
-    with pytest.raises(MachineError, match="flash does not begin with a program's vectors"):
-        Core(Bus(), flash, Memory(0x20000000, bytes(RAM_BYTES)), ())
+    flash, ram = Memory(0, b"\xff" * (1 << 20)), Memory(0x20000000, bytes(1 << 18))
+    with pytest.raises(MachineError, match="no program's vectors are at 0x00000000"):
+        Core(Model.CORTEX_M4F, Bus(), flash, ram, ())
 
 
 # Exceptions ------------------------------------------------------------------------------------
@@ -218,9 +155,9 @@ static volatile uint32_t times, number, back, alignment;
 static volatile float noise;
 __attribute__((naked)) void systick(void)
 {
-    __asm__ volatile("mov r0, lr\\n mov r1, sp\\n push {r4, lr}\\n bl count\\n pop {r4, lr}\\n"
-                     "mov r0, #0\\n msr apsr_nzcvq, r0\\n mov r1, r0\\n mov r2, r0\\n mov r3, r0\\n"
-                     "mov r12, r0\\n bx lr");
+    __asm__ volatile("mov r0, lr\\n mov r1, sp\\n push {r4, lr}\\n bl count\\n pop {r1, r2}\\n"
+                     "mov lr, r2\\n mov r0, #0\\n msr apsr_nzcvq, r0\\n mov r1, r0\\n"
+                     "mov r2, r0\\n mov r3, r0\\n mov r12, r0\\n bx lr");
 }
 void count(uint32_t lr, uint32_t sp);
 __attribute__((used)) void count(uint32_t lr, uint32_t sp)
@@ -243,8 +180,13 @@ __attribute__((unused)) static uint32_t mix(uint32_t rounds)
     float f = 0.0f;
 #endif
     for (uint32_t i = 0u; i < rounds; i++) {
+#if __ARM_ARCH_ISA_THUMB >= 2
         __asm__ volatile("tst %0, #1\\n itete ne\\n addne %1, #3\\n subeq %1, #1\\n"
                          "eorne %0, %0, %1\\n addeq %0, %0, %1, lsl #1" : "+r"(a), "+r"(b)::"cc");
+#else
+        __asm__ volatile("lsr %0, #1\\n bcc 1f\\n add %1, #3\\n b 2f\\n 1: sub %1, #1\\n"
+                         "2: adc %0, %1" : "+l"(a), "+l"(b)::"cc");
+#endif
         a = a * 1664525u + i;
 #ifdef WITH_FPU
         f = f * 0.75f + (float)(a >> 8);
@@ -259,15 +201,24 @@ __attribute__((unused)) static uint32_t mix(uint32_t rounds)
 FPU_ON = 'REGISTER(0xe000ed88u) = 0xfu << 20; __asm__ volatile("dsb\\n isb");'
 
 
-@pytest.mark.parametrize("fpu", [False, True])
-def test_an_exception_leaves_everything_as_it_was(tmp_path: Path, fpu: bool) -> None:
+CHIPS = pytest.mark.parametrize("chip", [NRF52840, SAMD21], ids=["M4F", "M0+"])
+
+
+@pytest.mark.parametrize(
+    ("chip", "fpu"),
+    [(NRF52840, False), (NRF52840, True), (SAMD21, False)],
+    ids=["M4", "M4F", "M0+"],
+)
+def test_an_exception_leaves_everything_as_it_was(
+    tmp_path: Path, chip: BareChip, fpu: bool
+) -> None:
     steps = """
         SAY(mix(200000u)); START(9999u); SAY(mix(200000u)); STOP();
-        SAY(times); SAY(number); SAY(back); SAY(alignment); wait();
+        SAY(times); SAY(number); SAY(back); SAY(alignment); end();
     """
     define = "#define WITH_FPU\n" if fpu else ""
     program = define + SYSTICK + f"void reset(void) {{ {FPU_ON if fpu else ''} {steps} }}"
-    quiet, disturbed, times, number, back, alignment = _says(tmp_path, program)
+    quiet, disturbed, times, number, back, alignment = chip.says(tmp_path, program)
     assert disturbed == quiet
     assert times > 100
     assert number == 15
@@ -275,24 +226,118 @@ def test_an_exception_leaves_everything_as_it_was(tmp_path: Path, fpu: bool) -> 
     assert alignment == 0
 
 
-def test_systick_comes_as_often_as_it_should(tmp_path: Path) -> None:
-    loop = '__asm__ volatile("1: subs %0, #1\\n bne 1b" : "+r"(n));'
-    program = f"uint32_t n = 500000u; START(49999u); {loop} STOP(); SAY(times); wait();"
-    (times,) = _says(tmp_path, SYSTICK + f"void reset(void) {{ {program} }}")
+@CHIPS
+def test_an_exception_returns_from_a_plain_function(tmp_path: Path, chip: BareChip) -> None:
+    program = """
+        static volatile uint32_t times;
+        void systick(void) { times++; }
+        void reset(void) {
+            REGISTER(0xe000e014u) = 999u; REGISTER(0xe000e018u) = 0u; REGISTER(0xe000e010u) = 7u;
+            while (times < 5u) { wait(); }
+            REGISTER(0xe000e010u) = 0u; SAY(times); end();
+        }
+    """
+    assert chip.says(tmp_path, program) == [5]
+
+
+@CHIPS
+def test_systick_comes_as_often_as_it_should(tmp_path: Path, chip: BareChip) -> None:
+    loop = '__asm__ volatile(".syntax unified\\n 1: subs %0, #1\\n bne 1b" : "+r"(n));'
+    program = f"uint32_t n = 500000u; START(49999u); {loop} STOP(); SAY(times); end();"
+    (times,) = chip.says(tmp_path, SYSTICK + f"void reset(void) {{ {program} }}")
     assert times == 1_000_000 // 50_000
 
 
-def test_an_exception_waits_until_it_is_let_in(tmp_path: Path) -> None:
+@CHIPS
+def test_an_exception_waits_until_it_is_let_in(tmp_path: Path, chip: BareChip) -> None:
     program = """
         __asm__ volatile("cpsid i"); START(99u); SAY(mix(5000u)); SAY(times);
-        __asm__ volatile("cpsie i"); (void)mix(5000u); STOP(); SAY(times != 0u); wait();
+        __asm__ volatile("cpsie i"); (void)mix(5000u); STOP(); SAY(times != 0u); end();
     """
-    assert _says(tmp_path, SYSTICK + f"void reset(void) {{ {program} }}")[1:] == [0, 1]
+    assert chip.says(tmp_path, SYSTICK + f"void reset(void) {{ {program} }}")[1:] == [0, 1]
 
 
-def test_sleep_ends_with_systick_or_never(tmp_path: Path) -> None:
-    program = "START(999999u); wait(); wait(); wait(); STOP(); SAY(times); wait(); SAY(99);"
-    assert _says(tmp_path, SYSTICK + f"void reset(void) {{ {program} }}") == [3]
+@CHIPS
+def test_sleep_ends_with_systick_or_never(tmp_path: Path, chip: BareChip) -> None:
+    """The second sleep ends at once: an exception has come since the first began."""
+    program = "START(999999u); wait(); wait(); wait(); STOP(); SAY(times); end();"
+    assert chip.says(tmp_path, SYSTICK + f"void reset(void) {{ {program} }}") == [2]
+
+
+@CHIPS
+def test_systick_counts_down_as_time_goes_on(tmp_path: Path, chip: BareChip) -> None:
+    loop = '__asm__ volatile(".syntax unified\\n 1: subs %0, #1\\n bne 1b" : "+r"(n));'
+    program = f"""
+        uint32_t n = 500000u; __asm__ volatile("cpsid i"); START(0xffffffu);
+        SAY(REGISTER(0xe000e018u)); {loop} SAY(REGISTER(0xe000e018u));
+        SAY(REGISTER(0xe000ed04u)); n = 8000000u; {loop} SAY(REGISTER(0xe000e018u));
+        SAY(REGISTER(0xe000ed04u)); STOP(); end();
+    """
+    first, value, none, wrapped, pending = chip.says(
+        tmp_path, SYSTICK + f"void reset(void) {{ {program} }}"
+    )
+    assert first == 0  # it begins with the next cycle
+    assert -value % (1 << 24) == pytest.approx(1_000_000, abs=SLICE)
+    assert -wrapped % (1 << 24) == pytest.approx(17_000_000 - (1 << 24), abs=SLICE)
+    assert (none, pending) == (0, 1 << 26)
+
+
+INTERRUPTED = f"""
+#define START() (REGISTER({START_DEVICE:#x}u) = 1u)
+#define CLEAR() (REGISTER({CLEAR_DEVICE:#x}u) = 1u)
+#define ENABLE() (REGISTER(0xe000e104u) = 1u << 3)
+static volatile uint32_t times, number;
+__attribute__((unused)) static uint32_t loops(void)
+{{
+    uint32_t n = 0u;
+    while (times == 0u && n < 100000u) {{ n++; }}
+    return n;
+}}
+void device(void);
+"""
+HANDLER = """
+void device(void)
+{
+    uint32_t ipsr;
+    __asm__ volatile("mrs %0, ipsr" : "=r"(ipsr));
+    number = ipsr;
+    times++;
+    CLEAR();
+}
+"""
+
+
+@CHIPS
+def test_a_device_interrupts_when_its_time_has_come(tmp_path: Path, chip: BareChip) -> None:
+    steps = "ENABLE(); START(); SAY(loops()); SAY(number); SAY(times); (void)loops(); SAY(times);"
+    program = INTERRUPTED + HANDLER + f"void reset(void) {{ {steps} end(); }}"
+    waited, number, *times = chip.says(tmp_path, program)
+    assert number == 16 + DEVICE
+    assert times == [1, 1]
+    assert DEVICE_CYCLES / 8 < waited < (DEVICE_CYCLES + SLICE) / 3  # of 4 to 7 instructions
+
+
+@CHIPS
+@pytest.mark.parametrize("lets_in", ["ENABLE();", '__asm__ volatile("cpsie i");'])
+def test_a_device_waits_until_it_is_let_in(tmp_path: Path, chip: BareChip, lets_in: str) -> None:
+    before = '__asm__ volatile("cpsid i"); ENABLE();' if "cpsie" in lets_in else ""
+    steps = f"{before} START(); SAY(loops()); {lets_in} SAY(loops() < 100000u); SAY(times);"
+    program = INTERRUPTED + HANDLER + f"void reset(void) {{ {steps} end(); }}"
+    assert chip.says(tmp_path, program) == [100_000, 1, 1]
+
+
+@CHIPS
+def test_an_interrupt_that_is_not_cleared_comes_again(tmp_path: Path, chip: BareChip) -> None:
+    handler = "void device(void) { if (++times == 5u) { REGISTER(0xe000e184u) = 1u << 3; } }"
+    steps = "ENABLE(); START(); (void)loops(); SAY(times); end();"
+    assert chip.says(tmp_path, INTERRUPTED + handler + f"void reset(void) {{ {steps} }}") == [5]
+
+
+@CHIPS
+def test_a_device_ends_sleep(tmp_path: Path, chip: BareChip) -> None:
+    steps = "ENABLE(); START(); wait(); SAY(times); end();"
+    program = INTERRUPTED + HANDLER + f"void reset(void) {{ {steps} }}"
+    assert chip.says(tmp_path, program) == [1]
 
 
 def test_the_cycle_counter_counts_instructions(tmp_path: Path) -> None:
@@ -301,7 +346,7 @@ def test_the_cycle_counter_counts_instructions(tmp_path: Path) -> None:
         REGISTER(0xe0001000u) = REGISTER(0xe0001000u) | 1u;
         uint32_t n = 500000u; uint32_t before = REGISTER(0xe0001004u);
         __asm__ volatile("1: subs %0, #1\\n bne 1b" : "+r"(n));
-        SAY(REGISTER(0xe0001004u) - before); wait();
+        SAY(REGISTER(0xe0001004u) - before); end();
     """
-    (cycles,) = _says(tmp_path, f"void reset(void) {{ {program} }}")
+    (cycles,) = NRF52840.says(tmp_path, f"void reset(void) {{ {program} }}")
     assert cycles == pytest.approx(1_000_000, abs=SLICE)

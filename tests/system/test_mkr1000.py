@@ -18,7 +18,7 @@ from system.commands import needs_twin, succeed
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow, needs_twin]
 
-BOARD_RAM_BYTES, STACK_BYTES = 32_768, 2_048
+BOARD_RAM_BYTES, STACK_BYTES = 32_768, 1_536
 STEPS = ("--steps", "5")
 
 
@@ -65,14 +65,6 @@ def test_it_trains_as_its_references_do(build: Any, run: Any) -> None:
     assert run["verify"]["ok"]
     assert run["verify"]["bit_identical_to_unscheduled"] is True
     assert run["verify"]["max_rel_error_loss"] <= 1e-5
-
-
-def test_all_boards_lose_alike(folder: Path, build: Any, run: Any) -> None:
-    same = ("--batch", str(build["batch"]), "--momentum", "0", "--scheduler", "checkpoint-all")
-    for board in ("linux", "nrf52840"):
-        succeed("build", "--board", board, *same, cwd=folder)
-        other = succeed("run", "--board", board, *STEPS, cwd=folder)
-        assert run["loss"] == pytest.approx(other["loss"], rel=1e-5), board
 
 
 PORTS = """

@@ -35,7 +35,8 @@ struct vectors {
     void (*handlers[15])(void);
 };
 
-/* Only the processor's own exceptions: no interrupt of a peripheral is ever enabled. */
+/* The processor's own exceptions. The linker script puts behind them what a family has in .vectors.interrupts,
+ * the vectors of its peripherals' interrupts. */
 __attribute__((section(".vectors"), used)) static const struct vectors VECTORS = {
     .initial_stack = poet_stack_upper,
     .handlers =

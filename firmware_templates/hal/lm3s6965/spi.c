@@ -52,7 +52,7 @@ void poet_hal_spi_select(int selected)
     GPIO_DATA(PORT_D, SD_SELECT_PIN) = selected ? 0u : 1u << SD_SELECT_PIN;
 }
 
-void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
+int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 {
     for (uint32_t done = 0u; done < bytes;) {
         const uint32_t left = bytes - done;
@@ -67,6 +67,7 @@ void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
             }
         }
     }
+    return 1;
 }
 
 int poet_hal_spi_ok(void)

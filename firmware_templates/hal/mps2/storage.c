@@ -10,7 +10,6 @@
 static const char FILE_NAME[] = "storage.img";
 
 static int32_t file = CLOSED;
-static int last_status = POET_OK;
 
 int poet_hal_storage_open(void)
 {
@@ -49,17 +48,15 @@ static int transfer(enum poet_semihosting service, uint32_t block, uint32_t ram,
 
 int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
 {
-    last_status = transfer(POET_SYS_READ, block, (uint32_t)ram, count);
-    return POET_OK;
+    return transfer(POET_SYS_READ, block, (uint32_t)ram, count);
 }
 
 int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
 {
-    last_status = transfer(POET_SYS_WRITE, block, (uint32_t)ram, count);
-    return POET_OK;
+    return transfer(POET_SYS_WRITE, block, (uint32_t)ram, count);
 }
 
 int poet_hal_storage_wait(void)
 {
-    return last_status;
+    return POET_OK;
 }

@@ -5,14 +5,15 @@
 
 #include "gpio.h"
 #include "hal_pins.h"
-#include "poet_memory.h"
-#include "wait.h"
+#include "nvic.h"
 
 #include <stddef.h>
 
 #define SPIM_TASKS_START 0x40023010u
 #define SPIM_TASKS_STOP 0x40023014u
 #define SPIM_EVENTS_END 0x40023118u
+#define SPIM_INTENSET 0x40023304u
+#define SPIM_INTENSET_END (1u << 6)
 #define SPIM_ENABLE 0x40023500u
 #define SPIM_ENABLE_DISABLED 0u
 #define SPIM_ENABLE_ENABLED 7u
@@ -27,11 +28,27 @@
 #define SPIM_CONFIG 0x40023554u
 #define SPIM_CONFIG_MODE0_MSB_FIRST 0u
 #define SPIM_ORC 0x400235c0u
-#define SPIM_MAXCNT_MAXIMUM 0xffffu
+
+#define SPIM_INTERRUPT 35u
+#define STRAYS_MAXIMUM 1000u
+
+void poet_spi_interrupt(void);
+
+static int under_way;
+static uint32_t strays; /* interrupts that nothing caused, since an exchange began */
+
+/* Neither does DMA write to RAM afterwards, nor does an interrupt come. */
+static void switch_off(void)
+{
+    poet_interrupt_disable(SPIM_INTERRUPT);
+    under_way = 0;
+    poet_write(SPIM_TASKS_STOP, 1u);
+    poet_write(SPIM_ENABLE, SPIM_ENABLE_DISABLED);
+}
 
 void poet_hal_spi_init(void)
 {
-    poet_write(SPIM_ENABLE, SPIM_ENABLE_DISABLED);
+    switch_off();
     poet_gpio_output_high(POET_PIN_SD_SELECT, 0u);
     poet_gpio_output_high(POET_PIN_SD_MOSI, GPIO_CNF_HIGH_DRIVE);
     poet_gpio_output_high(POET_PIN_SD_CLOCK, GPIO_CNF_HIGH_DRIVE);
@@ -42,7 +59,11 @@ void poet_hal_spi_init(void)
     poet_write(SPIM_PSEL_MISO, POET_PIN_SD_MISO);
     poet_write(SPIM_CONFIG, SPIM_CONFIG_MODE0_MSB_FIRST);
     poet_write(SPIM_ORC, 0xffu); /* sent when nothing else is */
+    strays = 0u;
+    poet_write(SPIM_EVENTS_END, 0u);
+    poet_write(SPIM_INTENSET, SPIM_INTENSET_END);
     poet_write(SPIM_ENABLE, SPIM_ENABLE_ENABLED);
+    poet_interrupt_enable(SPIM_INTERRUPT);
 }
 
 void poet_hal_spi_clock(uint32_t hz)
@@ -73,35 +94,35 @@ int poet_hal_spi_ok(void)
     return poet_read(SPIM_ENABLE) == SPIM_ENABLE_ENABLED;
 }
 
-/* Waits awake: asleep the cycle counter would stop, and storage would seem to take no time. */
-static void transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
+int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 {
+    if (!poet_hal_spi_ok()) {
+        return 1;
+    }
     poet_write(SPIM_TXD_PTR, poet_dma_address(tx));
     poet_write(SPIM_TXD_MAXCNT, tx != NULL ? bytes : 0u);
     poet_write(SPIM_RXD_PTR, poet_dma_address(rx));
     poet_write(SPIM_RXD_MAXCNT, rx != NULL ? bytes : 0u);
-    poet_write(SPIM_EVENTS_END, 0u);
+    strays = 0u;
+    under_way = 1;
     poet_barrier();
     poet_write(SPIM_TASKS_START, 1u);
-    if (!poet_wait(SPIM_EVENTS_END, bytes * POET_POLLS_PER_BYTE)) {
-        poet_write(SPIM_TASKS_STOP, 1u); /* it may not write to RAM later on */
-        poet_write(SPIM_ENABLE, SPIM_ENABLE_DISABLED);
-    }
-    poet_barrier();
+    return 0;
 }
 
-void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
+/* The event is what calls this, until it is cleared and that has reached the peripheral: hence the read. */
+void poet_spi_interrupt(void)
 {
-    while (bytes > 0u) {
-        const uint32_t part = bytes < SPIM_MAXCNT_MAXIMUM ? bytes : SPIM_MAXCNT_MAXIMUM;
-        if (poet_hal_spi_ok()) {
-            transfer(tx, rx, part);
-        }
-        if (!poet_hal_spi_ok() && rx != NULL) {
-            memset(rx, 0xff, part);
-        }
-        tx = tx != NULL ? tx + part : NULL;
-        rx = rx != NULL ? rx + part : NULL;
-        bytes -= part;
+    const int ended = poet_read(SPIM_EVENTS_END) != 0u;
+    poet_write(SPIM_EVENTS_END, 0u);
+    (void)poet_read(SPIM_EVENTS_END);
+    poet_barrier();
+    if (ended && under_way) {
+        under_way = 0;
+        poet_sd_exchanged();
+    } else if (++strays == STRAYS_MAXIMUM) {
+        switch_off();
     }
 }
+
+POET_VECTORS static poet_vector VECTORS[SPIM_INTERRUPT + 1u] = {[SPIM_INTERRUPT] = poet_spi_interrupt};

@@ -15,11 +15,9 @@ enum poet_nrf52840_status {
 };
 
 /* A poll takes 4 cycles or more, so these are 60 ms or more. The crystal starts within 2 ms, 64 characters
- * are through in 6, and a word of flash is written in 0.05. A byte on SPI takes 4,096 cycles at the slowest,
- * 125 kHz. */
+ * are through in 6, and a word of flash is written in 0.05. */
 #ifndef POET_POLLS
 #define POET_POLLS 1000000u
-#define POET_POLLS_PER_BYTE 4096u
 #endif
 
 /* Whether a register became other than 0 within so many polls. */

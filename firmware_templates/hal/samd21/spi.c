@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SERCOM1 as SPI master (SAM D21 data sheet, DS40001882, chapter 27), byte by byte: without DMA. */
+/* SERCOM1 as SPI master (SAM D21 data sheet, DS40001882, chapter 27), whose bytes two channels of the DMA controller
+ * move. */
 #include "spi.h"
 
+#include "dmac.h"
 #include "hal_pins.h"
-#include "poet_memory.h"
+#include "nvic.h"
 #include "port.h"
 #include "sercom.h"
 
@@ -14,20 +16,52 @@
 #define SPI_CTRLA_DIPO_PAD_3 (3u << 20)
 #define SPI_HZ 48000000u /* of the SERCOM: without this clock storage is not opened */
 #define SPI_BAUD_MAXIMUM 255u
-#define SPI_UNDER_WAY 2u /* what fits into the receiver's buffer if nobody empties it */
+#define STRAYS_MAXIMUM 1000u
+
+/* The channel with the lower number goes first where both have something to do: the receiver's buffer must not
+ * overflow. */
+enum channel { RECEIVER, SENDER, CHANNELS };
+
+void poet_spi_interrupt(void);
+
+static struct poet_dmac_descriptor descriptors[CHANNELS];
+static struct poet_dmac_descriptor under_way[CHANNELS]; /* the controller's own notes */
+static uint8_t ones = 0xffu; /* sent when nothing else is */
+static uint8_t dropped;
+static int is_under_way;
+static uint32_t strays; /* interrupts that nothing caused, since an exchange began */
+
+/* Neither does DMA write to RAM afterwards, nor does an interrupt come. */
+static void stop(void)
+{
+    poet_interrupt_disable(POET_DMAC_INTERRUPT);
+    is_under_way = 0;
+    poet_dmac_stop();
+}
+
+static void switch_off(void)
+{
+    stop();
+    (void)poet_sercom_disable(BUS);
+}
 
 void poet_hal_spi_init(void)
 {
+    stop();
     poet_port_output_high(POET_PIN_SD_SELECT);
     poet_port_give(POET_PIN_SD_MOSI, POET_PORT_C, PORT_PINCFG_DRVSTR);
     poet_port_give(POET_PIN_SD_CLOCK, POET_PORT_C, PORT_PINCFG_DRVSTR);
     poet_port_write(POET_PIN_SD_MISO, 1); /* which way it is pulled */
     poet_port_give(POET_PIN_SD_MISO, POET_PORT_C, PORT_PINCFG_INEN | PORT_PINCFG_PULLEN);
-    if (poet_sercom_reset(BUS)) {
+    if (poet_sercom_reset(BUS) && poet_dmac_start(descriptors, under_way)) {
+        poet_dmac_connect(RECEIVER, POET_DMAC_SERCOM_RECEIVES(BUS), POET_DMAC_ERROR | POET_DMAC_DONE);
+        poet_dmac_connect(SENDER, POET_DMAC_SERCOM_SENDS(BUS), POET_DMAC_ERROR);
         poet_write(SERCOM_CTRLA(BUS),
                    SERCOM_CTRLA_MODE_SPI_MASTER | SPI_CTRLA_DOPO_PAD_0 | SPI_CTRLA_DIPO_PAD_3);
         poet_write(SERCOM_CTRLB(BUS), SERCOM_CTRLB_RXEN);
         poet_sercom_enable(BUS);
+        strays = 0u;
+        poet_interrupt_enable(POET_DMAC_INTERRUPT);
     }
 }
 
@@ -52,37 +86,37 @@ void poet_hal_spi_select(int selected)
     poet_port_write(POET_PIN_SD_SELECT, !selected);
 }
 
-/* Returns how many bytes were received before the bus was switched off, if it was. The next byte is sent
- * while one is received, so that the bus does not rest. */
-static uint32_t exchange(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
+/* A source or target that does not advance is one byte's place. */
+int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 {
-    uint32_t sent = 0u;
-    uint32_t received = 0u;
-    uint32_t polls = 0u;
-    while (received < bytes) {
-        const uint32_t flags = poet_read8(SERCOM_INTFLAG(BUS));
-        if ((flags & SERCOM_INTFLAG_DRE) != 0u && sent < bytes && sent - received < SPI_UNDER_WAY) {
-            poet_write16(SERCOM_DATA(BUS), tx != NULL ? tx[sent] : 0xffu);
-            sent++;
-            polls = 0u;
-        } else if ((flags & SERCOM_INTFLAG_RXC) != 0u) {
-            const uint8_t byte = (uint8_t)poet_read16(SERCOM_DATA(BUS));
-            if (rx != NULL) {
-                rx[received] = byte;
-            }
-            received++;
-        } else if (polls++ == 2u * POET_POLLS_PER_BYTE) { /* since two bytes were under way */
-            (void)poet_sercom_disable(BUS);
-            break;
-        }
+    const uint32_t data = SERCOM_DATA(BUS);
+    const uint32_t target = poet_dma_address(rx != NULL ? rx : &dropped);
+    const uint32_t source = poet_dma_address(tx != NULL ? tx : &ones);
+    if (!poet_hal_spi_ok()) {
+        return 1;
     }
-    return received;
+    poet_dmac_describe(&descriptors[RECEIVER], data, target, bytes, rx != NULL ? POET_DMAC_TARGET_ADVANCES : 0u);
+    poet_dmac_describe(&descriptors[SENDER], source, data, bytes, tx != NULL ? POET_DMAC_SOURCE_ADVANCES : 0u);
+    strays = 0u;
+    is_under_way = 1;
+    poet_barrier();
+    poet_dmac_begin(RECEIVER);
+    poet_dmac_begin(SENDER);
+    return 0;
 }
 
-void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
+void poet_spi_interrupt(void)
 {
-    const uint32_t received = poet_hal_spi_ok() ? exchange(tx, rx, bytes) : 0u;
-    if (rx != NULL) {
-        memset(rx + received, 0xff, bytes - received);
+    const uint32_t flags = poet_dmac_take_flags(RECEIVER) | (poet_dmac_take_flags(SENDER) & POET_DMAC_ERROR);
+    if (is_under_way && flags != 0u) {
+        is_under_way = 0;
+        if ((flags & POET_DMAC_ERROR) != 0u) {
+            switch_off();
+        }
+        poet_sd_exchanged();
+    } else if (++strays == STRAYS_MAXIMUM) {
+        switch_off();
     }
 }
+
+POET_VECTORS static poet_vector VECTORS[POET_DMAC_INTERRUPT + 1u] = {[POET_DMAC_INTERRUPT] = poet_spi_interrupt};

@@ -16,12 +16,10 @@ enum poet_samd21_status {
 };
 
 /* A poll takes 4 cycles or more: these are 80 ms or more at 48 MHz, and 0.5 s at the 8 MHz from before. The
- * clocks and registers take less than 10 ms, a character on the console 0.1. A byte on SPI takes at most
- * 512 * 8 cycles, at the slowest clock there is. The crystal is counted for 2 s before it is said to run, and
- * gets 5. */
+ * clocks and registers take less than 10 ms, a character on the console 0.1. The crystal is
+ * counted for 2 s before it is said to run, and gets 5. */
 #ifndef POET_POLLS
 #define POET_POLLS 1000000u
-#define POET_POLLS_PER_BYTE 4096u
 #define POET_POLLS_OF_CRYSTAL 10000000u
 #endif
 

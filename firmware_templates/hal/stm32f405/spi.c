@@ -69,7 +69,7 @@ void poet_hal_spi_select(int selected)
 }
 
 /* One byte at a time: with a second one under way, an interrupt at the wrong moment would lose the first. */
-void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
+int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 {
     for (uint32_t i = 0u; i < bytes; i++) {
         uint8_t received = 0xffu;
@@ -85,4 +85,5 @@ void poet_hal_spi_transfer(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
             rx[i] = received;
         }
     }
+    return 1;
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poetfw.boards import list_boards
-from poetfw.devices.emulators import emulator_of
+from poetfw.devices.emulators import Emulator, emulator_of
 from poetfw.devices.process import run_tool
 from poetfw.errors import ToolError
 
@@ -48,7 +48,8 @@ def take_inventory() -> tuple[Finding, ...]:
     """Everything poetfw uses, found or not."""
     return (
         *(_program(*program) for program in _programs()),
-        *(_package(*package) for package in _PACKAGES),
+        *(_package(name, needed_for, name) for name, needed_for in _PACKAGES),
+        *(_package(*package) for package in _emulators_in_python()),
         _serial_ports(),
     )
 
@@ -61,13 +62,28 @@ def _programs() -> Iterator[tuple[str, str, str]]:
             toolchain = board.firmware.toolchain
             key = toolchain.compiler, toolchain.packages
             needed.setdefault(key, []).append(f"firmware for {board.name}")
-        for twin in board.twins:
-            for emulator in map(emulator_of, dict.fromkeys((twin.machine, twin.reference))):
-                if emulator.package is not None:
-                    uses = needed.setdefault((emulator.name, emulator.package), [])
-                    uses.append(f"the twin of {board.name}")
+    for emulator, boards in _emulators().items():
+        if emulator.package is not None:
+            needed[emulator.name, emulator.package] = [f"the twin of {board}" for board in boards]
     for (name, packages), uses in needed.items():
-        yield name, ", ".join(dict.fromkeys(uses)), packages
+        yield name, ", ".join(uses), packages
+
+
+def _emulators_in_python() -> Iterator[tuple[str, str, str]]:
+    """Those that are packages: name, what it is needed for, and what pip shall install."""
+    for emulator, boards in _emulators().items():
+        if emulator.extra is not None:
+            uses = ", ".join(f"a twin of {board}" for board in boards)
+            yield emulator.name, uses, f"'poetfw[{emulator.extra}]'"
+
+
+def _emulators() -> dict[Emulator, list[str]]:
+    """Emulators and the boards that they are for."""
+    found: dict[Emulator, dict[str, None]] = {}
+    for board in list_boards():
+        for machine in (m for twin in board.twins for m in (twin.machine, twin.reference)):
+            found.setdefault(emulator_of(machine), {})[board.name] = None
+    return {emulator: list(boards) for emulator, boards in found.items()}
 
 
 def _program(name: str, needed_for: str, debian: str) -> Finding:
@@ -81,11 +97,11 @@ def _program(name: str, needed_for: str, debian: str) -> Finding:
     return Finding(name, needed_for, version[0] if version else first, None)
 
 
-def _package(name: str, needed_for: str) -> Finding:
+def _package(name: str, needed_for: str, what: str) -> Finding:
     try:
         return Finding(name, needed_for, importlib.metadata.version(name), None)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, needed_for, None, f"pip install {name}")
+        return Finding(name, needed_for, None, f"pip install {what}")
 
 
 def _serial_ports() -> Finding:

@@ -4,7 +4,7 @@
  * The host has filled blocks [200, 216) with the pattern; this fills block 3, [100, 116) and
  * LAST_BLOCK, reads everything back, and asks for blocks that do not exist. Exit code 0 and "@sd ok"
  * if all went as it should, else 1 and the step and status at which it did not. With COUNTED it only asks
- * the timer how many instructions a loop of so many takes.
+ * the timer how many instructions a loop of so many takes. With ROUNDS it only moves so many times BLOCKS.
  */
 #include "console.h"
 #include "hal.h"
@@ -22,12 +22,17 @@ static uint8_t pattern(uint32_t block, uint32_t i)
     return (uint8_t)((block * POET_SD_BLOCK_BYTES + i) * 2654435761u >> 13);
 }
 
+static int move(int begun)
+{
+    return begun == POET_SD_OK ? poet_sd_wait() : begun;
+}
+
 static int write(uint32_t block, uint32_t count)
 {
     for (uint32_t i = 0u; i < count * POET_SD_BLOCK_BYTES; i++) {
         buffer[i] = pattern(block, i);
     }
-    return poet_sd_write(block, buffer, count);
+    return move(poet_sd_write_begin(block, buffer, count));
 }
 
 /* 1 where the card answers well but with other data. */
@@ -36,7 +41,7 @@ static int read(uint32_t block, uint32_t count)
     for (uint32_t i = 0u; i < sizeof buffer; i++) {
         buffer[i] = (uint8_t)~pattern(block, i);
     }
-    const int status = poet_sd_read(block, buffer, count);
+    const int status = move(poet_sd_read_begin(block, buffer, count));
     for (uint32_t i = 0u; i < count * POET_SD_BLOCK_BYTES; i++) {
         if (status == POET_SD_OK && buffer[i] != pattern(block, i)) {
             return 1;
@@ -70,6 +75,22 @@ static void check_ticks(void)
 }
 #endif
 
+#ifdef ROUNDS
+static void move_much(void)
+{
+    poet_print("@begin\n");
+    for (uint32_t i = 0u; i < ROUNDS; i++) {
+        expect("write", move(poet_sd_write_begin(i * BLOCKS, buffer, BLOCKS)), POET_SD_OK);
+    }
+    poet_print("@written\n");
+    for (uint32_t i = 0u; i < ROUNDS; i++) {
+        expect("read", move(poet_sd_read_begin(i * BLOCKS, buffer, BLOCKS)), POET_SD_OK);
+    }
+    poet_print("@read\n");
+    poet_hal_exit(0);
+}
+#endif
+
 _Noreturn void poet_run(void)
 {
     expect("start", poet_hal_init(), POET_OK);
@@ -78,6 +99,9 @@ _Noreturn void poet_run(void)
     check_ticks();
 #endif
     expect("open", poet_sd_open(), POET_SD_OK);
+#ifdef ROUNDS
+    move_much();
+#endif
     uint32_t blocks = 0u;
     expect("size", poet_sd_blocks(&blocks), POET_SD_OK);
     expect("blocks", blocks == LAST_BLOCK + 1u ? 0 : 1, 0);
@@ -89,8 +113,8 @@ _Noreturn void poet_run(void)
     expect("read-middle", read(105u, 2u), POET_SD_OK);
     expect("read-host", read(HOST_BLOCK, BLOCKS), POET_SD_OK);
     expect("read-last", read(LAST_BLOCK, 1u), POET_SD_OK);
-    expect("beyond-end", poet_sd_read(LAST_BLOCK + 1u, buffer, 1u), POET_SD_ERROR_COMMAND);
-    expect("beyond-addresses", poet_sd_read(UINT32_MAX, buffer, 1u), POET_SD_ERROR_RANGE);
+    expect("beyond-end", move(poet_sd_read_begin(LAST_BLOCK + 1u, buffer, 1u)), POET_SD_ERROR_COMMAND);
+    expect("beyond-addresses", poet_sd_read_begin(UINT32_MAX, buffer, 1u), POET_SD_ERROR_RANGE);
     expect("reopen", poet_sd_open(), POET_SD_OK);
     expect("read-after-reopen", read(100u, BLOCKS), POET_SD_OK);
     poet_print("@sd ok\n");

@@ -88,12 +88,12 @@ def test_a_board_without_a_firmware_table_can_only_be_scheduled_for():
         assert caught.value.exit_code == 1
 
 
-def test_transfers_overlap_where_a_thread_can_wait_for_them():
+def test_transfers_overlap_where_a_thread_or_an_interrupt_can_move_them():
     overlap = {board.name: board.storage.overlap for board in list_boards() if board.storage}
     assert overlap == {
         "linux": False,
-        "mkr1000": False,
-        "nrf52840": False,
+        "mkr1000": True,
+        "nrf52840": True,
         "rpi4": True,
         "stm32f405": False,
         "tx2": True,
@@ -128,6 +128,22 @@ def test_the_twins_of_nrf52840():
     assert exact == board.twin("unicorn")
     assert (exact.machine.emulator, exact.machine.machine) == ("unicorn", "nrf52840")
     assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
+
+
+def test_the_twins_of_mkr1000():
+    twin, exact = load_board("mkr1000").twins
+    assert (twin.name, twin.machine.machine, twin.machine.cpu) == (
+        "qemu",
+        "lm3s6965evb",
+        "cortex-m0",
+    )
+    assert (exact.name, exact.machine.emulator, exact.machine.machine) == (
+        "unicorn",
+        "unicorn",
+        "samd21",
+    )
+    assert (exact.machine.hal, exact.machine.platformio_env) == ("samd21", None)
+    assert exact.reference == twin.reference
 
 
 def test_linux_is_its_own_twin():
@@ -414,11 +430,11 @@ def test_no_such_board(name: str):
         ('hal = "nrf52840"', 'hal = ".."', "firmware.hal: "),
         ('hal = "nrf52840"', 'hal = "a.b"', "firmware.hal: "),
         (
-            'kind = "sd-spi"',
-            'kind = "sd-spi"\noverlap = true',
-            "the file: storage.overlap must be false: firmware of the HAL family 'nrf52840' waits",
+            'hal = "nrf52840"',
+            'hal = "nrf52999"',
+            "the file: storage.overlap must be false: firmware of the HAL family 'nrf52999' waits",
         ),
-        ('kind = "sd-spi"', 'kind = "sd-spi"\noverlap = 1', "storage.overlap: .*not 1"),
+        ("overlap = true", "overlap = 1", "storage.overlap: .*not 1"),
         ('kind = "sd-spi"', 'kind = "a tape"', "storage.kind: .*not 'a tape'"),
         (
             'flash_bytes = { value = 1_048_576, source = "PS, Memory" }',

@@ -68,6 +68,41 @@ class Host:
         return self.receive(1)[0]
 
 
+class SlowHost(Host):
+    """With a card that takes its time, on a bus that is never idle."""
+
+    def __init__(self, read_s: float, write_s: float) -> None:
+        super().__init__()
+        self.card = Card(self.file, read_s, write_s)
+        self.now_s = 0.0
+        exchange = self.card.exchange
+
+        def timed(sent: bytes, hz: int) -> bytes:
+            start_s, self.now_s = self.now_s, self.now_s + 8 * len(sent) / hz
+            return exchange(sent, hz, start_s)
+
+        self.card.exchange = timed  # type: ignore[assignment, method-assign]
+
+
+@pytest.mark.parametrize("time_s", [0.0, 0.0003, 0.002])
+def test_a_card_may_take_its_time(time_s: float) -> None:
+    host = SlowHost(time_s, 2 * time_s).ready()
+    protocol_s = 60 * 8 / FAST_HZ
+    for number in (17, 18):
+        began_s = host.now_s
+        assert host.command(number, 5) == 0x00
+        assert host.skip(0xFF) == 0xFE
+        assert time_s <= host.now_s - began_s <= time_s + protocol_s
+        host.receive(514)
+    assert host.command(12) == 0x00
+    host.skip(0x00)
+    assert host.command(24, 7) == 0x00
+    host.send(0xFE, bytes(512))
+    began_s = host.now_s
+    host.skip(0x00)
+    assert 2 * time_s <= host.now_s - began_s <= 2 * time_s + protocol_s
+
+
 def test_crcs_are_those_of_the_specification() -> None:
     # Section 4.5: CMD0, CMD17, and its response.
     assert frame(0) == bytes.fromhex("400000000095")

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import ClassVar, Generic, Protocol, TypeVar
@@ -21,8 +22,14 @@ from emulator.firmware_tools import (
     sample_image,
     slot_offset,
 )
+from poetfw.devices.emulators.unicorn.bus import MachineError, Register
+from poetfw.devices.emulators.unicorn.chip import Chip as ChipModel
 
 CORE = Path(__file__).parent / "chip"
+OUT_OF_REACH = 1 << 30
+"""More polls than any wait has."""
+_RAM, _APART = 0x20000000, 0x10000
+_LONGEST_STORM = 1_000_000
 
 
 class Model(Protocol):
@@ -34,6 +41,220 @@ class Model(Protocol):
 
     def install(self, library: ctypes.CDLL) -> list[object]:
         """Make it the library's chip; what is returned must be kept as long as it is used."""
+
+
+class Processor:
+    """What is around a chip's registers: the drivers' code, interrupts, SysTick, and memory.
+
+    Time goes on with each read of a register, as it would in a loop that polls.
+
+    Attributes:
+        card: what hangs on the SPI pins.
+        registers: the chip's; `polls` and `pending` are theirs.
+        console: what was sent to it.
+        polls: how often it must be asked before what it waits for has come, by name; SPI is an
+            exchange.
+        polls_per_byte: the same for each byte of an exchange on SPI, besides.
+        storm: whether the chip interrupts although nothing has ended.
+        on_read: called before each read of a register, with its name.
+        writes: every register written, with its value, in order.
+        misuse: what the model refuses.
+        cycles: how many have passed since a counter was cleared.
+        handled: how many of SysTick's interrupts were taken.
+        reads_in_thread: how often a register was read outside of an interrupt.
+        reset: whether the chip was told to reset itself.
+    """
+
+    names: ClassVar[Mapping[int, str]] = {
+        0xE000E010: "SYST.CSR",
+        0xE000E014: "SYST.RVR",
+        0xE000E018: "SYST.CVR",
+        0xE000E100: "NVIC.ISER[0]",
+        0xE000E104: "NVIC.ISER[1]",
+        0xE000E180: "NVIC.ICER[0]",
+        0xE000E184: "NVIC.ICER[1]",
+        0xE000ED04: "SCB.ICSR",
+        0xE000ED0C: "SCB.AIRCR",
+        0xE000EDFC: "DEMCR",
+        0xE0001000: "DWT.CTRL",
+        0xE0001004: "DWT.CYCCNT",
+    }
+
+    def __init__(
+        self,
+        chip: ChipModel,
+        names: Mapping[int, str],
+        card: Card,
+        polls: dict[str, int] | None = None,
+        polls_per_byte: int = 0,
+    ) -> None:
+        self.registers = registers = chip
+        self.card = card
+        self.console = b""
+        self.polls = registers.polls = polls or {}
+        self.pending = registers.pending
+        self.polls_per_byte = polls_per_byte
+        self.storm = False
+        self.on_read: Callable[[str], None] = lambda name: None
+        self.writes: list[tuple[str, int]] = []
+        self.misuse: list[str] = []
+        self.cycles = self.handled = 0
+        self.reads_in_thread = 0
+        self.reset = False
+        self._names = {**names, **self.names}
+        self._library: ctypes.CDLL | None = None
+        self._interrupt: tuple[int, Callable[[], bool]] = 0, lambda: False
+        self._enabled = self._handling = False
+        self._polls_left = 0
+        self._happen: Callable[[], None] = lambda: None
+        self._exchanged_bytes = 0
+        self._barrier = self._settled = False
+        self._places: dict[int, int] = {}
+        registers.keep(0xE000E010, Register((0, 7)))
+        registers.keep(0xE000E014, Register((0xFFFFFF,)))
+        registers.readable[0xE000E018] = lambda: -self.cycles & 0xFFFFFF
+        registers.writable[0xE000E018] = self._clear_systick
+        registers.readable[0xE000ED04] = lambda: (self.cycles >> 24 > self.handled) << 26
+        for word in (0, 1):
+            registers.writable[0xE000E100 + 4 * word] = partial(self._enable, word, True)
+            registers.writable[0xE000E180 + 4 * word] = partial(self._enable, word, False)
+        registers.writable[0xE000ED0C] = self._reset
+        registers.keep(0xE000EDFC, Register((1 << 24,)))
+        registers.keep(0xE0001000, Register((1,)))
+        registers.readable[0xE0001004] = self._count
+        registers.writable[0xE0001004] = lambda value: None
+        registers.attach(self)
+
+    def install(self, library: ctypes.CDLL) -> list[object]:
+        """Make it the library's chip; what is returned must be kept as long as it is used."""
+        self._library = library
+        u32 = ctypes.c_uint32
+        callbacks: dict[str, object] = {
+            "test_read": ctypes.CFUNCTYPE(u32, u32)(lambda address: self.read(address, 4)),
+            "test_write": ctypes.CFUNCTYPE(None, u32, u32)(lambda a, v: self.write(a, 4, v)),
+            "test_read_part": ctypes.CFUNCTYPE(u32, u32, u32)(self.read),
+            "test_write_part": ctypes.CFUNCTYPE(None, u32, u32, u32)(self.write),
+            "test_dma_address": ctypes.CFUNCTYPE(u32, ctypes.c_void_p)(self._dma_address),
+            "test_barrier": ctypes.CFUNCTYPE(None)(self._set_barrier),
+        }
+        return connect(library, callbacks)
+
+    def values(self, name: str) -> list[int]:
+        """What was written to a register, in order."""
+        return [value for written, value in self.writes if written == name]
+
+    # What the drivers do -----------------------------------------------------------------------
+
+    def read(self, address: int, size_bytes: int) -> int:
+        """Read a register, after what happens until then."""
+        self.on_read(self._names.get(address, "none"))
+        try:
+            self._pass()
+            return self.registers.read(address, size_bytes)
+        except MachineError as error:
+            self.misuse.append(str(error))
+            return 0
+
+    def write(self, address: int, size_bytes: int, value: int) -> None:
+        """Write a register."""
+        self.writes.append((self._names.get(address, "none"), value))
+        try:
+            self.registers.write(address, size_bytes, value)
+        except MachineError as error:
+            self.misuse.append(str(error))
+        self._settled = False
+
+    def _dma_address(self, pointer: int) -> int:
+        """A place in RAM as the chip's DMA is told of it, aligned alike."""
+        self._barrier = False
+        for place, known in self._places.items():
+            if known == pointer:
+                return place
+        place = _RAM + _APART * len(self._places) + pointer % 16
+        self._places[place] = pointer
+        return place
+
+    def _set_barrier(self) -> None:
+        self._barrier = self._settled = True
+
+    def _clear_systick(self, value: int) -> None:
+        self.cycles = self.handled = 0
+
+    def _count(self) -> int:
+        self.cycles += 100
+        return self.cycles
+
+    def _reset(self, value: int) -> None:
+        if value != 0x05FA0004 or not self._settled:
+            raise MachineError("a reset without its key, or before what was written is there")
+        self.reset = True
+
+    def _enable(self, word: int, on: bool, value: int) -> None:
+        interrupt, _ = self._interrupt
+        if 32 * word + value.bit_length() - 1 != interrupt or value.bit_count() != 1:
+            raise MachineError("no interrupt that there is")
+        self._enabled = on
+
+    # What the chip does ------------------------------------------------------------------------
+
+    def _pass(self) -> None:
+        """Let what is under way come nearer to its end, and take its interrupt."""
+        if self._handling:
+            return
+        self.reads_in_thread += 1
+        _, line = self._interrupt
+        for _ in range(_LONGEST_STORM):
+            if self._polls_left > 0:
+                self._polls_left -= 1
+                if self._polls_left == 0:
+                    self._happen()
+            if not (self._enabled and (line() or self.storm) and self._library is not None):
+                return
+            self._handling = True
+            self._library.poet_spi_interrupt()
+            self._handling = False
+        raise MachineError("interrupts for ever")
+
+    def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
+        """Connect the one interrupt that there is."""
+        self._interrupt = interrupt, line
+
+    def after(self, cycles: int, happen: Callable[[], None]) -> None:
+        """Let an exchange on SPI end."""
+        polls = (
+            self.polls.get("SPI", self.registers.other_polls)
+            + self.polls_per_byte * self._exchanged_bytes
+        )
+        self._polls_left = max(1, polls) if polls < OUT_OF_REACH else 0
+        self._happen = happen
+
+    def dma_read(self, address: int, size_bytes: int) -> bytes:
+        """Read RAM."""
+        if not self._barrier:
+            raise MachineError("DMA begins before what it is told is in RAM")
+        return ctypes.string_at(self._pointer(address), size_bytes)
+
+    def dma_write(self, address: int, data: bytes) -> None:
+        """Write RAM."""
+        ctypes.memmove(self._pointer(address), data, len(data))
+
+    def _pointer(self, address: int) -> int:
+        place = max(place for place in self._places if place <= address)
+        return self._places[place] + address - place
+
+    def select(self, selected: bool) -> None:
+        """Drive the card's select pin."""
+        self.card.select(selected)
+
+    def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
+        """What the card sends at the same time."""
+        self._exchanged_bytes = len(sent)
+        self.card.clock(clock_hz)
+        return self.card.exchange_all(sent)
+
+    def print(self, text: bytes) -> None:
+        """Show what the console receives."""
+        self.console += text
 
 
 ChipT = TypeVar("ChipT", bound=Model)

@@ -7,7 +7,8 @@ Written from the SD Physical Layer Simplified Specification, chapter 7, not from
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable
+from binascii import crc_hqx
+from collections.abc import Callable, Container, Generator, Iterable
 from dataclasses import dataclass, field
 
 BLOCK = 512
@@ -15,6 +16,8 @@ IDLE, ILLEGAL, ADDRESS_ERROR, PARAMETER_ERROR = 0x01, 0x04, 0x20, 0x40
 HIGH_CAPACITY = 1 << 30
 LONGEST_BUSY_S = 0.5
 OUT_OF_RANGE = 0x08  # as an error token
+WRITE_ERROR, CRC_ERROR = 0xED, 0xEB  # as responses to data
+STATUS_ERROR, STATUS_PROTECTED, STATUS_OUT_OF_RANGE = 0x04, 0x20, 0x80
 
 Line = Generator[int, int, None]
 """Yields what the card sends in a byte's time, and is sent what it receives in it."""
@@ -27,7 +30,9 @@ class Faults:
     Attributes:
         absent: there is no card; the line is pulled up.
         stuck: there is a short: every byte received is this one.
+        stuck_until: bytes clocked until the short is gone.
         removed_after: bytes clocked until the card is pulled out.
+        removed_until: bytes clocked until it is put in again.
         responses: R1 by command, instead of the right one; None: no response.
         echo: what answers SEND_IF_COND, instead of its argument.
         response_bytes: bytes between a command and its response: 1 to 8 as specified.
@@ -38,12 +43,19 @@ class Faults:
         csd: what the card says of itself, instead of the right 16 bytes.
         tokens: by position in a read, what comes instead of the data; None: nothing ever.
         data_responses: by position in a write, what answers the data; 5 in its low bits accepts.
+        damaged: positions in a read whose data arrives with a bit wrong.
+        damages: positions in a write whose data arrives at the card with a bit wrong.
+        protected: it refuses to be written.
+        full: it has no room for what is written.
         programming_fails: accepted blocks are lost, which only the card's status tells.
+        times: how often anything but what depends on time and bytes happens, until all is well.
     """
 
     absent: bool = False
     stuck: int | None = None
+    stuck_until: float = math.inf
     removed_after: float = math.inf
+    removed_until: float = math.inf
     responses: dict[int, int | None] = field(default_factory=dict)
     echo: int | None = None
     response_bytes: int = 1
@@ -53,8 +65,18 @@ class Faults:
     stop_s: float = 0.00001
     tokens: dict[int, int | None] = field(default_factory=dict)
     data_responses: dict[int, int] = field(default_factory=dict)
+    damaged: Container[int] = ()
+    damages: Container[int] = ()
+    protected: bool = False
+    full: bool = False
     programming_fails: bool = False
+    times: float = math.inf
     csd: bytes | None = None
+
+
+def crc16(data: bytes) -> bytes:
+    """As the specification's example has it: 7FA1 for a block of ones."""
+    return crc_hqx(data, 0).to_bytes(2)
 
 
 def crc7(data: Iterable[int]) -> int:
@@ -84,6 +106,7 @@ class Card:
         content: blocks by number; those never written are filled with a pattern.
         misuse: what the host did that the specification forbids.
         commands: numbers of those received.
+        on_command: called with each before it is obeyed.
         time_s: seconds clocked.
     """
 
@@ -98,6 +121,7 @@ class Card:
         self.content: dict[int, bytes] = {}
         self.misuse: list[str] = []
         self.commands: list[int] = []
+        self.on_command: Callable[[int], None] = lambda number: None
         self.time_s = 0.0
         self._hz = 0
         self._bytes = 0
@@ -112,7 +136,8 @@ class Card:
         self._conditions_sent = False
         self._application = False
         self._block_bytes = BLOCK if high_capacity else 1024
-        self._failed = False
+        self._status = 0
+        self._checks_crc = False
         self._past_the_end = False
         self._start()
 
@@ -147,6 +172,18 @@ class Card:
         self._bytes_unselected = 0
         self._start()
 
+    def exchange_all(self, sent: bytes) -> bytes:
+        """Bytes each way, quickly where nothing happens."""
+        end_s, end = self.time_s + 8 * len(sent) / self._hz, self._bytes + len(sent)
+        changes = (f for f in (self.faults.removed_after, self.faults.removed_until,
+                               self.faults.stuck_until) if self._bytes <= f <= end)  # fmt: skip
+        waits = self._selected and sent.count(0xFF) == len(sent) and end_s < self._waits_until_s
+        if any(True for _ in changes) or (self._answers and not waits):
+            return bytes(map(self.exchange, sent))
+        before = self.exchange(0xFF)
+        self.time_s, self._bytes = end_s, end
+        return bytes([before]) * len(sent)
+
     def exchange(self, byte: int) -> int:
         """One byte each way."""
         self.time_s += 8 / self._hz
@@ -157,18 +194,34 @@ class Card:
             self._bytes_unselected += 1
             self._clocks += 8
         if not self._answers:
-            return 0xFF if self.faults.stuck is None else self.faults.stuck
+            self._lose_power()
+            return self.faults.stuck if self._is_stuck and self.faults.stuck is not None else 0xFF
         if not self._selected:
             return 0xFF
         sent = self._sending
         self._sending = self._line.send(byte)
         return sent
 
+    def _happens(self, wrong: bool) -> bool:
+        """Whether something goes wrong that would; counts it."""
+        if wrong:
+            self.faults.times -= 1
+        return wrong and self.faults.times >= 0
+
     def _require(self, right: bool, misuse: str) -> None:
         if not right and self._answers:
             self.misuse.append(misuse)
 
+    def _lose_power(self) -> None:
+        """Forget everything where the card is pulled out; a short on its line leaves it alone."""
+        if not self._is_stuck:
+            self._in_idle_state = self._ready = self._checks_crc = False
+            self._busy_until_s, self._programming, self._clocks = 0.0, {}, 0
+            self._block_bytes = BLOCK if self.high_capacity else 1024
+            self._start()
+
     def _start(self) -> None:
+        self._waits_until_s = 0.0  # it sends the same as long as it only receives ones
         self._moving = False  # an answer's bytes, or a block's
         self._many = False  # until they are stopped
         self._line = self._listen()
@@ -180,8 +233,8 @@ class Card:
     def _settle(self) -> None:
         """End what is being programmed, if its time has come."""
         if self._programming and not self._busy and self._answers:
-            if self.faults.programming_fails:
-                self._failed = True
+            if self._happens(self.faults.programming_fails):
+                self._status |= STATUS_ERROR
             else:
                 self.content |= self._programming
             self._programming = {}
@@ -189,8 +242,12 @@ class Card:
     @property
     def _answers(self) -> bool:
         faults = self.faults
-        removed = faults.absent or self._bytes > faults.removed_after
-        return not removed and faults.stuck is None
+        removed = faults.absent or faults.removed_after < self._bytes <= faults.removed_until
+        return not removed and not self._is_stuck
+
+    @property
+    def _is_stuck(self) -> bool:
+        return self.faults.stuck is not None and self._bytes <= self.faults.stuck_until
 
     @property
     def _busy(self) -> bool:
@@ -210,6 +267,8 @@ class Card:
             idle_bytes = 0
             while (byte := (yield self._level)) == 0xFF:
                 idle_bytes += 1
+                self._waits_until_s = self._busy_until_s if self._busy else math.inf
+            self._waits_until_s = 0.0
             self._require(idle_bytes >= 1, "no byte between a response and a command")
             following: bytes | None = yield from self._frame(byte)
             while following is not None:
@@ -226,12 +285,14 @@ class Card:
         """Obey a command; returns another one that ended it."""
         number, argument = frame[0] & 0x3F, int.from_bytes(frame[1:5])
         self.commands.append(number)
+        self.on_command(number)
         self._require(frame[0] >> 6 == 1, f"{frame[0]:#04x} begins no command")
         self._require(frame[5] == crc7(frame[:5]) << 1 | 1, f"command {number} has a wrong CRC")
         application, self._application = self._application, False
         right, extra = self._execute(number, argument, application)
         self._moving = True
-        response = self.faults.responses.get(number, right)
+        wrong = self._happens(number in self.faults.responses)
+        response = self.faults.responses[number] if wrong else right
         if number == 12:
             yield from self._silence([0x00])  # the stuff byte: anything, and it means nothing
         yield from self._silence([0xFF] * self.faults.response_bytes)
@@ -266,6 +327,7 @@ class Card:
             self._require(self._clocks >= 74, "fewer than 74 clocks before the first command")
             self._in_idle_state, self._ready = True, False
             self._ready_at_s, self._conditions_sent = None, False
+            self._checks_crc, self._status = False, 0
             return IDLE, b""
         idle = 0 if self._ready else IDLE
         self._require(self._in_idle_state, f"command {number} before GO_IDLE_STATE")
@@ -297,8 +359,11 @@ class Card:
             case 12:
                 return PARAMETER_ERROR * self._past_the_end, b""
             case 13:
-                failed, self._failed = self._failed, False
-                return 0, bytes([0x04 * failed])
+                status, self._status = self._status, 0
+                return 0, bytes([status])
+            case 59:
+                self._checks_crc = bool(argument & 1)
+                return 0, b""
             case 16:
                 self._require(argument == BLOCK, f"a block length of {argument}")
                 self._block_bytes = argument
@@ -306,6 +371,7 @@ class Card:
             case 17 | 18 | 24 | 25:
                 unit = 1 if self.high_capacity else BLOCK
                 self._require(argument % unit == 0, f"the address {argument} is no block's")
+                self._require(self._checks_crc, "data moves without its CRC checked")
                 inside = argument // unit < self.blocks
                 return 0 if inside else ADDRESS_ERROR, b""
         self.misuse.append(f"command {number}" + " of an application" * application)
@@ -322,15 +388,21 @@ class Card:
         for position in range(self.blocks if many else 1):
             ready_s = self.time_s + self.faults.read_s
             while self.time_s < ready_s:
+                self._waits_until_s = ready_s
                 if (byte := (yield 0xFF)) != 0xFF:
                     return (yield from self._stop(byte, many))
-            token = self.faults.tokens.get(position, 0xFE)
+            self._waits_until_s = 0.0
+            token: int | None = 0xFE
+            if self._happens(position in self.faults.tokens):
+                token = self.faults.tokens[position]
             if first + position >= self.blocks:
                 token, self._past_the_end = OUT_OF_RANGE, True
             sent = b"" if token is None else bytes([token])
             if token == 0xFE:
                 content = (self.block(first + position) * 2)[: self._block_bytes]
-                sent += (content if register is None else register) + b"\x00\x00"
+                data = content if register is None else register
+                wrong = self._happens(position in self.faults.damaged)
+                sent += bytes([data[0] ^ wrong << 3]) + data[1:] + crc16(data)
             self._moving = token == 0xFE
             for value in sent:
                 if (byte := (yield value)) != 0xFF:
@@ -346,6 +418,7 @@ class Card:
 
     def _stop(self, first: int, many: bool) -> Generator[int, int, bytes]:
         self._moving = self._many = False
+        self._waits_until_s = 0.0
         frame = yield from self._frame(first)
         self._require(many and frame[0] == 0x4C, "the host talks while the card sends data")
         return frame
@@ -375,7 +448,19 @@ class Card:
             received = b""
             while len(received) < self._block_bytes + 2:
                 received += bytes([(yield 0xFF)])
-            response = self.faults.data_responses.get(position, 0xE5)
+            intact = crc16(received) == b"\x00\x00"
+            self._require(intact, "data is sent with a wrong CRC")
+            response = 0xE5
+            if self._happens(position in self.faults.damages):
+                response = CRC_ERROR
+            elif first + position >= self.blocks:
+                response, self._status = WRITE_ERROR, self._status | STATUS_OUT_OF_RANGE
+            elif self._happens(self.faults.full):
+                response, self._status = WRITE_ERROR, self._status | STATUS_OUT_OF_RANGE
+            elif self._happens(self.faults.protected):
+                response, self._status = WRITE_ERROR, self._status | STATUS_PROTECTED
+            elif self._happens(position in self.faults.data_responses):
+                response = self.faults.data_responses[position]
             self._require((yield response) == 0xFF, "the host talks while the card answers")
             self._moving = False
             rejected = response & 0x1F != 0x05

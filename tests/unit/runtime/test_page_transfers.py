@@ -90,8 +90,9 @@ def test_out_and_in_again_without_waiting_between(opened: ctypes.CDLL, size: int
     slot.bytes = size
     assert _begin_out(opened, "x", source) == OK
     assert _begin_in(opened, "x", target) == OK
-    assert not _in_storage(opened, "x", payload)  # nothing has moved
-    assert target.raw == bytes(size)
+    if size % 512 <= 496:  # else a block is waited for, and so all that began before it
+        assert not _in_storage(opened, "x", payload)  # nothing has moved
+        assert target.raw == bytes(size)
     assert _wait(opened, "x") == OK
     assert _in_storage(opened, "x", payload)
     assert target.raw == payload

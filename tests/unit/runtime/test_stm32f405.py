@@ -166,7 +166,7 @@ def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
     board.chip.polls["SPI"] = OUT_OF_REACH
     for _ in range(2):
         ram = ctypes.create_string_buffer(b"\x11" * 8)
-        board.call("poet_hal_spi_transfer", None, ram, 4)
+        board.call("poet_hal_spi_begin", None, ram, 4)
         assert ram.raw[:8] == b"\xff" * 4 + b"\x11" * 4
         assert board.call("poet_hal_spi_ok") == 0
     assert len(board.chip.values("SPI1.DR")) == 1  # none but the first transfer's
@@ -174,7 +174,7 @@ def test_what_a_bus_that_hangs_receives_is_ones(impatient: Path) -> None:
     assert board.call("poet_hal_spi_ok") == 0
     board.chip.polls.clear()
     board.call("poet_hal_spi_init")
-    board.call("poet_hal_spi_transfer", b"abc", None, 3)
+    board.call("poet_hal_spi_begin", b"abc", None, 3)
     assert board.call("poet_hal_spi_ok") == 1
 
 
@@ -197,7 +197,7 @@ def test_the_slowest_byte_is_waited_for(library: Path) -> None:
     board = Board(library, Chip())
     board.start_bus(1)
     board.chip.polls["SPI"] = 8 * 256 * 2 // 4
-    board.call("poet_hal_spi_transfer", None, bytes(4), 4)
+    board.call("poet_hal_spi_begin", None, bytes(4), 4)
     assert board.call("poet_hal_spi_ok") == 1
 
 
@@ -227,10 +227,10 @@ def test_what_is_sent_and_received(library: Path, count: int) -> None:
     board.chip.card.exchange = exchange  # type: ignore[method-assign]
     data = bytes(i * 5 & 0xFF for i in range(count))
     ram = ctypes.create_string_buffer(b"\x11" * (count + 1), count + 1)
-    board.call("poet_hal_spi_transfer", data, ram, count)
+    board.call("poet_hal_spi_begin", data, ram, count)
     assert bytes(sent) == data
     assert ram.raw == bytes(byte * 7 & 0xFF for byte in data) + b"\x11"
-    board.call("poet_hal_spi_transfer", None, None, count)
+    board.call("poet_hal_spi_begin", None, None, count)
     assert bytes(sent[count:]) == b"\xff" * count
 
 

@@ -73,7 +73,9 @@ def real_problem(model: str) -> ScheduleProblem:
     built = build_model(model, 8, 0)
     program = make_program(built.graph, built.loss, built.optimizer)
     costs = analytic_costs(program.training, board)
-    return schedule_problem(program.training, board, costs, None)
+    problem = schedule_problem(program.training, board, costs, None)
+    assert problem.storage is not None
+    return replace(problem, storage=replace(problem.storage, overlap=False))
 
 
 def replayed(problem: ScheduleProblem, name: str) -> Simulation | None:

@@ -26,12 +26,14 @@ class Emulator(ABC):
     Attributes:
         name: what board files call it; the program, where it is one.
         package: what to install on Debian or Ubuntu; None where nothing need be installed.
+        extra: of poetfw, where the emulator is a Python package that it brings.
         emulates: whether it stands for another processor than this computer's.
         options: what a machine may ask for.
     """
 
     name: str
     package: str | None = None
+    extra: str | None = None
     emulates: ClassVar[bool] = True
     options: ClassVar[Collection[str]] = ()
 

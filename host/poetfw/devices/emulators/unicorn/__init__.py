@@ -15,7 +15,7 @@ from poetfw.boards import Machine
 from poetfw.devices.emulators.base import Emulator, register
 from poetfw.errors import BoardError, ToolError
 
-_MACHINES = ("nrf52840",)
+_MACHINES = ("nrf52840", "samd21")
 _CARD_UNIT_BYTES = 512 * 1024
 """What a high-capacity card counts its size in (SD Physical Layer Specification, section 5.3.3)."""
 
@@ -23,7 +23,7 @@ _CARD_UNIT_BYTES = 512 * 1024
 class Unicorn(Emulator):
     """A process of this package; the storage image is the card in the chip's socket."""
 
-    name = "unicorn"
+    name = extra = "unicorn"
 
     def check(self, machine: Machine) -> None:
         """Like any emulator's; each machine is a chip with its own processor.
@@ -58,7 +58,7 @@ class Unicorn(Emulator):
         if find_spec(self.name) is None:
             raise ToolError(
                 f"{self.name} is not installed: it runs the firmware on this computer",
-                f"pip install 'poetfw[{self.name}]'",
+                f"pip install 'poetfw[{self.extra}]'",
                 "or choose another twin of the board with --emulator (`poetfw boards`)",
             )
 

@@ -15,31 +15,46 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from poetfw.devices.emulators.unicorn.bus import MachineError
-from poetfw.devices.emulators.unicorn.nrf52840 import FLASH_BYTES, Nrf52840
+from poetfw.devices.emulators.unicorn.nrf52840 import Nrf52840Dk
+from poetfw.devices.emulators.unicorn.samd21 import Mkr1000
 from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.firmware import IMAGE
 
+Machine = Nrf52840Dk | Mkr1000
+MACHINES: dict[str, type[Machine]] = {"nrf52840": Nrf52840Dk, "samd21": Mkr1000}
+"""Chips on their boards, by the name that board files call them."""
 
-def read_flash(elf: Path) -> bytes:
+
+def read_flash(elf: Path, machine: type[Machine]) -> bytes:
     """All of a chip's flash with a program in it, and erased elsewhere.
 
     Raises:
         MachineError: the file is no program for it.
     """
-    flash = bytearray(b"\xff" * FLASH_BYTES)
+    flash = bytearray(b"\xff" * machine.flash_bytes)
     try:
         with elf.open("rb") as file:
             program = ELFFile(file)
-            if program["e_machine"] != "EM_ARM":
-                raise MachineError(f"{elf} is for another processor: {program['e_machine']}")
+            if _architecture(program) not in machine.architectures:
+                raise MachineError(f"{elf} is for another processor")
             for segment in program.iter_segments("PT_LOAD"):
                 start, content = segment["p_paddr"], segment.data()
-                if content and start + len(content) > FLASH_BYTES:
+                if content and start + len(content) > machine.flash_bytes:
                     raise MachineError(f"{elf} has bytes at 0x{start:08x}, where no flash is")
                 flash[start : start + len(content)] = content
     except (OSError, ELFError) as error:
         raise MachineError(f"{elf} is no readable ELF file: {error}") from error
     return bytes(flash)
+
+
+def _architecture(program: ELFFile) -> int | None:
+    """What a program is compiled for; None where it does not say."""
+    section = program.get_section_by_name(".ARM.attributes")
+    for subsection in section.iter_subsections() if section is not None else ():
+        for scope in subsection.iter_subsubsections():
+            for attribute in scope.iter_attributes("TAG_CPU_ARCH"):
+                return int(attribute.value)
+    return None
 
 
 def _print(text: bytes) -> None:
@@ -49,13 +64,14 @@ def _print(text: bytes) -> None:
 
 def main() -> int:
     """Run what the command line names; returns the exit code."""
-    _, machine, elf = sys.argv
-    assert machine == "nrf52840", machine
+    _, name, elf = sys.argv
+    machine = MACHINES[name]
     try:
+        flash = read_flash(Path(elf), machine)
         with Path(IMAGE).open("r+b") as image:
-            Nrf52840(read_flash(Path(elf)), Card(image), _print).run()
+            machine(flash, Card(image), _print).run()
     except MachineError as error:
-        print(f"{machine}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 1
     return 0
 

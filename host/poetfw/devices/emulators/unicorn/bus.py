@@ -34,10 +34,15 @@ class Bus:
     Attributes:
         readable: what reading gives, by address.
         writable: what writing does, by address.
+        sizes: bytes of those that are no words.
     """
 
     readable: dict[int, Callable[[], int]] = field(default_factory=dict)
     writable: dict[int, Callable[[int], None]] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def _has(self, address: int, size_bytes: int) -> bool:
+        return size_bytes == self.sizes.get(address, WORD_BYTES)
 
     def keep(self, address: int, register: Register) -> Register:
         """Add a register that is read as it was written."""
@@ -65,9 +70,9 @@ class Bus:
         """Read a register.
 
         Raises:
-            MachineError: it is not modelled, or not read as a word.
+            MachineError: it is not modelled, or not read as a whole.
         """
-        if size_bytes != WORD_BYTES or address not in self.readable:
+        if address not in self.readable or not self._has(address, size_bytes):
             raise MachineError(
                 f"a read of {size_bytes} bytes from 0x{address:08x}, which is not modelled"
             )
@@ -77,9 +82,9 @@ class Bus:
         """Write a register.
 
         Raises:
-            MachineError: it is not modelled, cannot hold the value, or is not written as a word.
+            MachineError: it is not modelled, cannot hold the value, or is not written as a whole.
         """
-        if size_bytes != WORD_BYTES or address not in self.writable:
+        if address not in self.writable or not self._has(address, size_bytes):
             raise MachineError(
                 f"a write of {size_bytes} bytes to 0x{address:08x}, which is not modelled"
             )

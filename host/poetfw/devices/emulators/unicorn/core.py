@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Cortex-M4F: unicorn's instructions, with SysTick, exceptions, sleep and reset of our own.
+"""A Cortex-M: unicorn's instructions, with SysTick, exceptions, sleep and reset of our own.
 
-A cycle is an instruction. The processor runs in slices; between two of them time goes on and
-exceptions are taken, so that nothing is called for each instruction. Addresses and bits are those
-of the ARMv7-M Architecture Reference Manual.
+A cycle is an instruction. The processor runs in slices; between two of them time goes on, what was
+to happen happens, and exceptions are taken, so that nothing is called for each instruction.
+Exceptions have the same priority, which the firmware leaves as it is: none interrupts another.
+Addresses and bits are those of the ARMv7-M Architecture Reference Manual; ARMv6-M has some of them.
 """
 
 from __future__ import annotations
 
+import heapq
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import count
 from typing import Any
 
 import unicorn as uc
@@ -19,21 +22,29 @@ from unicorn import arm_const as arm
 
 from poetfw.devices.emulators.unicorn.bus import ANY, Bus, MachineError, Register
 
-SLICE = 10_000
+SLICE = 2_000
 """Most instructions between two looks at the time: what the cycle counter may be late."""
+_SLICE_AFTER_EXCEPTION = 64
+"""The same right after an exception was taken, when the firmware is likely to start something; it
+doubles from slice to slice."""
 
 _NEVER = 0xFFFFFFFE  # no instruction is there
+_NEVER_CYCLES = 1 << 62
 _WFE = b"\x20\xbf"
 
 _SYST_CSR, _SYST_RVR, _SYST_CVR = 0xE000E010, 0xE000E014, 0xE000E018
 _SYST_OFF, _SYST_ON_WITH_INTERRUPT = 0, 7
+_ICSR, _ICSR_PENDSTSET = 0xE000ED04, 1 << 26
 _AIRCR, _AIRCR_SYSRESETREQ = 0xE000ED0C, 0x05FA0004
 _CPACR, _CPACR_FPU = 0xE000ED88, 0xF << 20
 _DEMCR, _DEMCR_TRCENA = 0xE000EDFC, 1 << 24
 _DWT_CTRL, _DWT_CTRL_RESET, _DWT_CTRL_CYCCNTENA = 0xE0001000, 1 << 30, 1
 _DWT_CYCCNT = 0xE0001004
 
+_NVIC_ISER, _NVIC_ICER = 0xE000E100, 0xE000E180
+_INTERRUPTS = range(64)
 _SYSTICK = 15
+_FIRST_INTERRUPT = 16
 _VECTOR_BYTES = 4
 _EXC_RETURN = 0xFFFFFFE1  # the bits that all of them have
 _EXC_RETURN_MAIN = 0xFFFFFFF9  # to a program on the main stack
@@ -46,6 +57,13 @@ _BASIC = (
     *(arm.UC_ARM_REG_R12, arm.UC_ARM_REG_LR, arm.UC_ARM_REG_PC, arm.UC_ARM_REG_XPSR),
 )
 _FPU = (*range(arm.UC_ARM_REG_S0, arm.UC_ARM_REG_S0 + 16), arm.UC_ARM_REG_FPSCR)
+
+
+class Model(Enum):
+    """A processor, by unicorn's number for it."""
+
+    CORTEX_M0PLUS = arm.UC_CPU_ARM_CORTEX_M0
+    CORTEX_M4F = arm.UC_CPU_ARM_CORTEX_M4
 
 
 class Ending(Enum):
@@ -73,15 +91,23 @@ class Core:
     """A processor from reset on, with its memory."""
 
     def __init__(
-        self, bus: Bus, flash: Memory, ram: Memory, peripherals: Sequence[tuple[int, int]]
+        self,
+        model: Model,
+        bus: Bus,
+        flash: Memory,
+        ram: Memory,
+        peripherals: Sequence[tuple[int, int]],
+        vectors: int = 0,
     ) -> None:
         """Connect a processor.
 
         Args:
+            model: what it is.
             bus: gets the processor's own registers, beside the peripherals'.
-            flash: begins with the vectors; it cannot be written.
+            flash: holds the program; it cannot be written.
             ram: cannot be executed.
             peripherals: address and bytes of each area of registers, the processor's own included.
+            vectors: where the program's vectors begin in flash.
 
         Raises:
             MachineError: flash holds no program.
@@ -89,13 +115,20 @@ class Core:
         self._bus = bus
         self._ram = ram
         self._cycles = 0
+        self._slice = SLICE
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self._lines: dict[int, Callable[[], bool]] = {}
+        self._enabled: set[int] = set()
         self._wraps_at: int | None = None
         self._systick_pending = False
         self._counts_from = 0
+        self._event = False
+        self._cpacr = Register((0, _CPACR_FPU))
         self._ending: Ending | None = None
         self._error: MachineError | None = None
-        self._uc = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
-        self._uc.ctl_set_cpu_model(arm.UC_CPU_ARM_CORTEX_M4)
+        # Without UC_MODE_MCLASS, which makes any model a Cortex-M33.
+        self._uc = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB, model.value)
         for memory, rights in (
             (flash, uc.UC_PROT_READ | uc.UC_PROT_EXEC),
             (ram, uc.UC_PROT_READ | uc.UC_PROT_WRITE),
@@ -106,11 +139,13 @@ class Core:
             self._uc.mmio_map(address, size_bytes, self._read, address, self._write, address)
         self._uc.hook_add(uc.UC_HOOK_MEM_INVALID, self._refuse)
         self._add_registers()
-        stack, self._pc = struct.unpack_from("<2I", flash.content)
+        if model is Model.CORTEX_M4F:
+            self._add_registers_of_m4()
+        self._vectors = flash.content[vectors - flash.address :]
+        stack, self._pc = struct.unpack_from("<2I", self._vectors)
         if (stack - 4, 4) not in ram or (self._pc & ~1, 2) not in flash:
-            raise MachineError("the flash does not begin with a program's vectors")
+            raise MachineError(f"no program's vectors are at 0x{vectors:08x}")
         self._uc.reg_write(arm.UC_ARM_REG_SP, stack)
-        self._vectors = flash
 
     def ram(self) -> Memory:
         """RAM as it is."""
@@ -139,6 +174,19 @@ class Core:
         if (address, size_bytes) not in self._ram:
             raise MachineError(f"DMA of {size_bytes} bytes at 0x{address:08x}, which is not RAM")
 
+    @property
+    def cycles(self) -> int:
+        """Time since the reset, as of the last look at it."""
+        return self._cycles
+
+    def after(self, cycles: int, happen: Callable[[], None]) -> None:
+        """Let something happen after so many cycles, in the order of their time."""
+        heapq.heappush(self._events, (self._cycles + cycles, next(self._numbers), happen))
+
+    def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
+        """Connect an interrupt, which is requested as long as its line says so."""
+        self._lines[interrupt] = line
+
     def run(self) -> Ending:
         """Run until the firmware resets the chip, or sleeps with nothing to wake it up.
 
@@ -148,8 +196,8 @@ class Core:
         try:
             while self._ending is None:
                 self._run_slice()
-                if self._systick_pending and not self._masked():
-                    self._enter(_SYSTICK)
+                if (exception := self._requested()) and not self._masked():
+                    self._enter(exception)
         except MachineError as error:
             pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
             raise MachineError(f"{error}; pc 0x{pc:08x}") from error
@@ -158,14 +206,15 @@ class Core:
     # Instructions ------------------------------------------------------------------------------
 
     def _run_slice(self) -> None:
-        count = SLICE if self._wraps_at is None else min(SLICE, self._wraps_at - self._cycles)
+        instructions = max(1, min(self._slice, self._next_cycles() - self._cycles))
+        self._slice = min(SLICE, 2 * self._slice)
         try:
-            self._uc.emu_start(self._pc | 1, _NEVER, count=count)
+            self._uc.emu_start(self._pc | 1, _NEVER, count=instructions)
         except uc.UcError as error:
             self._trap(error)
         else:
             self._pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
-            self._pass(count)
+            self._pass(instructions)
         if self._error is not None:
             raise self._error
         fpu_used = self._uc.reg_read(arm.UC_ARM_REG_CONTROL) & _CONTROL_FPCA
@@ -188,6 +237,15 @@ class Core:
 
     # Exceptions --------------------------------------------------------------------------------
 
+    def _requested(self) -> int | None:
+        """The exception to be taken first."""
+        if self._systick_pending:
+            return _SYSTICK
+        for interrupt in sorted(self._enabled):
+            if self._lines[interrupt]():
+                return _FIRST_INTERRUPT + interrupt
+        return None
+
     def _masked(self) -> bool:
         registers = arm.UC_ARM_REG_PRIMASK, arm.UC_ARM_REG_IPSR
         return any(self._uc.reg_read(register) for register in registers)
@@ -209,10 +267,11 @@ class Core:
         self._uc.reg_write(arm.UC_ARM_REG_CONTROL, control & ~_CONTROL_FPCA)
         back = _EXC_RETURN_MAIN & ~(_EXC_RETURN_NO_FPU * with_fpu)
         self._uc.reg_write(arm.UC_ARM_REG_LR, back)
-        self._uc.reg_write(arm.UC_ARM_REG_XPSR, _XPSR_THUMB | exception)
-        self._uc.reg_write(arm.UC_ARM_REG_IPSR, exception)
-        (self._pc,) = struct.unpack_from("<I", self._vectors.content, _VECTOR_BYTES * exception)
-        self._systick_pending = False
+        self._set_psr(_XPSR_THUMB | exception)
+        (self._pc,) = struct.unpack_from("<I", self._vectors, _VECTOR_BYTES * exception)
+        self._slice = _SLICE_AFTER_EXCEPTION
+        if exception == _SYSTICK:
+            self._systick_pending = False
 
     def _return(self, exc_return: int) -> None:
         """Exception return (section B1.5.8)."""
@@ -223,48 +282,90 @@ class Core:
         xpsr = frame[len(_BASIC) - 1]
         for register, value in zip(registers, frame, strict=True):
             self._uc.reg_write(register, value)
-        self._uc.reg_write(arm.UC_ARM_REG_XPSR, xpsr & ~_XPSR_PADDED)
-        self._uc.reg_write(arm.UC_ARM_REG_IPSR, 0)
+        self._set_psr(xpsr & ~_XPSR_PADDED)
         control = self._uc.reg_read(arm.UC_ARM_REG_CONTROL) & ~_CONTROL_FPCA
         self._uc.reg_write(arm.UC_ARM_REG_CONTROL, control | _CONTROL_FPCA * with_fpu)
         padding = 4 * bool(xpsr & _XPSR_PADDED)
         self._uc.reg_write(arm.UC_ARM_REG_SP, stack + 4 * (len(registers) + with_fpu) + padding)
         self._pc = frame[len(_BASIC) - 2]
+        self._event = True  # what a program has not yet seen does not let it fall asleep
+
+    def _set_psr(self, value: int) -> None:
+        self._uc.reg_write(arm.UC_ARM_REG_XPSR_NZCVQG, value)
+        # Only this makes unicorn look whether the processor handles an exception.
+        self._uc.reg_write(arm.UC_ARM_REG_APSR_NZCV, value)
 
     # Time --------------------------------------------------------------------------------------
 
+    def _next_cycles(self) -> int:
+        """When something happens by itself; a time that never comes if nothing does."""
+        times = [self._wraps_at] if self._wraps_at is not None else []
+        return min(times + [at for at, *_ in self._events[:1]], default=_NEVER_CYCLES)
+
     def _pass(self, cycles: int) -> None:
         self._cycles += cycles
+        while self._events and self._events[0][0] <= self._cycles:
+            heapq.heappop(self._events)[-1]()
         while self._wraps_at is not None and self._cycles >= self._wraps_at:
             self._systick_pending = True
             self._wraps_at += self._reload.value + 1
 
     def _sleep(self) -> None:
-        """Let time pass until SysTick wakes the processor up; nothing else can."""
-        if self._wraps_at is None:
+        """Let time pass until something may wake the processor up."""
+        if self._event:
+            self._event = False
+        elif self._next_cycles() == _NEVER_CYCLES:
             self._ending = Ending.ASLEEP
         else:
-            self._pass(self._wraps_at - self._cycles)
+            self._pass(max(0, self._next_cycles() - self._cycles))
 
     # Registers ---------------------------------------------------------------------------------
 
     def _add_registers(self) -> None:
         self._reload = self._bus.keep(_SYST_RVR, Register(range(1, 1 << 24)))
-        self._bus.keep(_SYST_CVR, Register((0,)))
+        self._bus.readable[_SYST_CVR] = self._systick_value
+        self._bus.writable[_SYST_CVR] = self._clear_systick
         self._bus.writable[_SYST_CSR] = self._switch_systick
+        self._bus.readable[_ICSR] = lambda: (
+            _ICSR_PENDSTSET * self._systick_pending | self._uc.reg_read(arm.UC_ARM_REG_IPSR)
+        )
         self._bus.writable[_AIRCR] = self._reset
-        self._cpacr = self._bus.keep(_CPACR, Register((0, _CPACR_FPU)))
+        for word in (0, 1):
+            self._bus.writable[_NVIC_ISER + 4 * word] = self._switch_interrupts(word, True)
+            self._bus.writable[_NVIC_ICER + 4 * word] = self._switch_interrupts(word, False)
+
+    def _add_registers_of_m4(self) -> None:
+        self._bus.keep(_CPACR, self._cpacr)
         self._demcr = self._bus.keep(_DEMCR, Register((0, _DEMCR_TRCENA)))
         control = _DWT_CTRL_RESET, _DWT_CTRL_RESET | _DWT_CTRL_CYCCNTENA
         self._dwt = self._bus.keep(_DWT_CTRL, Register(control, _DWT_CTRL_RESET))
         self._bus.readable[_DWT_CYCCNT] = self._cycle_counter
         self._bus.writable[_DWT_CYCCNT] = self._set_cycle_counter
 
+    def _systick_value(self) -> int:
+        """It counts down, and interrupts when it gets to 0 (section B3.3.1)."""
+        if self._wraps_at is None:
+            raise MachineError("SysTick is read while it is off")
+        return (self._wraps_at - self._cycles) % (self._reload.value + 1)
+
+    def _clear_systick(self, value: int) -> None:
+        if self._wraps_at is not None:
+            raise MachineError("SysTick is cleared while it counts, which is not modelled")
+
     def _switch_systick(self, value: int) -> None:
         if value not in (_SYST_OFF, _SYST_ON_WITH_INTERRUPT):
             raise MachineError(f"0x{value:08x} is not modelled in SysTick's CSR")
         on = value == _SYST_ON_WITH_INTERRUPT
         self._wraps_at = self._cycles + self._reload.value + 1 if on else None
+
+    def _switch_interrupts(self, word: int, on: bool) -> Callable[[int], None]:
+        def write(value: int) -> None:
+            for interrupt in (i for i in _INTERRUPTS if i // 32 == word and value >> i % 32 & 1):
+                if interrupt not in self._lines:
+                    raise MachineError(f"the interrupt {interrupt} is not modelled")
+                (self._enabled.add if on else self._enabled.discard)(interrupt)
+
+        return write
 
     def _cycle_counter(self) -> int:
         if not (self._demcr.value and self._dwt.value & _DWT_CTRL_CYCCNTENA):

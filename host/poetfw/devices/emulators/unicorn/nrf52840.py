@@ -1,73 +1,293 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nordic's nRF52840 on its development kit, with an SD card on the Arduino header's SPI pins.
 
-Registers are those of the nRF52840 Product Specification 1.7, as far as the firmware uses them.
-What a DMA controller moves is there at once.
+Written from the nRF52840 Product Specification 1.7, as far as the firmware uses it. What the SPIM
+moves takes the time of its bits, other events some polls.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Container, Mapping
+from typing import ClassVar
 
-from poetfw.devices.emulators.unicorn.bus import Bus, MachineError, Register
-from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory
-from poetfw.devices.emulators.unicorn.sd_card import Card
+from poetfw.devices.emulators.unicorn.chip import Chip, Console, Processor, SpiDevice
+from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
 
-FLASH_BYTES = 1024 * 1024
 RAM_BYTES = 256 * 1024
+CORE_HZ = 64_000_000
 _RAM = 0x20000000
-_REGISTERS = (
+_AREAS = (
     (0x10000000, 0x2000),  # FICR and UICR
     (0x40000000, 0x30000),
     (0x50000000, 0x1000),  # GPIO
     (0xE0000000, 0x10000),  # the processor's
 )
 
-_DISCONNECTED = 0xFFFFFFFF
-_PORTS = ((0x50000000, 32), (0x50000300, 16))
-_OUTPUT = 1
-_INPUT_PULLUP = 3 << 2
-_HIGH_DRIVE = 3 << 8
-_SPI_HZ = {
-    0x02000000: 125_000,
-    0x04000000: 250_000,
-    0x08000000: 500_000,
-    0x10000000: 1_000_000,
-    0x20000000: 2_000_000,
-    0x40000000: 4_000_000,
-    0x80000000: 8_000_000,
+ERASED = DISCONNECTED = 0xFFFFFFFF
+CONSOLE_PIN = 6
+SELECT_PIN, MOSI_PIN, MISO_PIN, CLOCK_PIN = 44, 45, 46, 47
+OUTPUT, INPUT_PULLUP, HIGH_DRIVE = 1, 3 << 2, 3 << 8
+_PORTS = {0: 32, 1: 16}
+_PINS = range(48)
+_SPI_HZ = {0x02000000 << i: 125_000 << i for i in range(7)}
+_BAUD_115200 = 0x01D60000
+_SPIM_INTERRUPT, _SPIM_INTERRUPT_ON_END = 35, 1 << 6
+_BUILD_CODE_F = 5
+
+CRYSTAL_STARTED, FLASH_READY = "CLOCK.EVENTS_HFCLKSTARTED", "NVMC.READY"
+TEXT_SENT, TEXT_STOPPED = "UARTE.EVENTS_ENDTX", "UARTE.EVENTS_TXSTOPPED"
+_EXCHANGED = "SPIM.EVENTS_END"
+_AWAITED = (CRYSTAL_STARTED, TEXT_SENT, TEXT_STOPPED)
+RESET_PINS = ("UICR.PSELRESET[0]", "UICR.PSELRESET[1]")
+_KEPT = (*RESET_PINS, "POWER.RESETREAS")
+
+ADDRESSES = {
+    "FICR.BUILD_CODE": 0x10000134,
+    "UICR.PSELRESET[0]": 0x10001200,
+    "UICR.PSELRESET[1]": 0x10001204,
+    "CLOCK.TASKS_HFCLKSTART": 0x40000000,
+    CRYSTAL_STARTED: 0x40000100,
+    "POWER.RESETREAS": 0x40000400,
+    "APPROTECT.DISABLE": 0x40000558,
+    "POWER.DCDCEN": 0x40000578,
+    "UARTE.TASKS_STARTTX": 0x40002008,
+    "UARTE.TASKS_STOPTX": 0x4000200C,
+    TEXT_SENT: 0x40002120,
+    TEXT_STOPPED: 0x40002158,
+    "UARTE.ENABLE": 0x40002500,
+    "UARTE.PSEL.RTS": 0x40002508,
+    "UARTE.PSEL.TXD": 0x4000250C,
+    "UARTE.PSEL.CTS": 0x40002510,
+    "UARTE.PSEL.RXD": 0x40002514,
+    "UARTE.BAUDRATE": 0x40002524,
+    "UARTE.TXD.PTR": 0x40002544,
+    "UARTE.TXD.MAXCNT": 0x40002548,
+    "UARTE.CONFIG": 0x4000256C,
+    FLASH_READY: 0x4001E400,
+    "NVMC.CONFIG": 0x4001E504,
+    "NVMC.ICACHECNF": 0x4001E540,
+    "SPIM.TASKS_START": 0x40023010,
+    "SPIM.TASKS_STOP": 0x40023014,
+    _EXCHANGED: 0x40023118,
+    "SPIM.INTENSET": 0x40023304,
+    "SPIM.ENABLE": 0x40023500,
+    "SPIM.PSEL.SCK": 0x40023508,
+    "SPIM.PSEL.MOSI": 0x4002350C,
+    "SPIM.PSEL.MISO": 0x40023510,
+    "SPIM.FREQUENCY": 0x40023524,
+    "SPIM.RXD.PTR": 0x40023534,
+    "SPIM.RXD.MAXCNT": 0x40023538,
+    "SPIM.TXD.PTR": 0x40023544,
+    "SPIM.TXD.MAXCNT": 0x40023548,
+    "SPIM.CONFIG": 0x40023554,
+    "SPIM.ORC": 0x400235C0,
+    **{f"P{port}.{name}": 0x50000000 + 0x300 * port + offset
+       for port in _PORTS for name, offset in (("OUTSET", 0x508), ("OUTCLR", 0x50C))},
+    **{f"PIN_CNF[{pin}]": 0x50000000 + 0x300 * (pin // 32) + 0x700 + 4 * (pin % 32)
+       for pin in _PINS},
+}  # fmt: skip
+_READ_ONLY = ("FICR.BUILD_CODE", FLASH_READY)
+_WRITE_ONLY = [name for name in ADDRESSES if "TASKS" in name or name.endswith(("OUTSET", "OUTCLR"))]
+_ALLOWED: Mapping[str, Container[int]] = {
+    **{name: (1,) for name in ADDRESSES if "TASKS" in name},
+    **{name: (0,) for name in ADDRESSES if "EVENTS" in name},
+    "APPROTECT.DISABLE": (0x5A,),
+    "POWER.DCDCEN": (1,),
+    "UARTE.ENABLE": (0, 8),
+    "UARTE.PSEL.TXD": (CONSOLE_PIN,),
+    **{f"UARTE.PSEL.{name}": (DISCONNECTED,) for name in ("RTS", "CTS", "RXD")},
+    "UARTE.BAUDRATE": (_BAUD_115200,),
+    "UARTE.TXD.MAXCNT": range(1 << 16),
+    "UARTE.CONFIG": (0,),  # 8N1
+    "NVMC.CONFIG": (0, 1),  # it erases nothing
+    "NVMC.ICACHECNF": (1,),
+    "SPIM.INTENSET": (_SPIM_INTERRUPT_ON_END,),
+    "SPIM.ENABLE": (0, 7),
+    "SPIM.PSEL.SCK": (CLOCK_PIN,),
+    "SPIM.PSEL.MOSI": (MOSI_PIN,),
+    "SPIM.PSEL.MISO": (MISO_PIN,),
+    "SPIM.FREQUENCY": _SPI_HZ,
+    "SPIM.RXD.MAXCNT": range(1 << 16),
+    "SPIM.TXD.MAXCNT": range(1 << 16),
+    "SPIM.CONFIG": (0,),  # mode 0, most significant bit first
+    "SPIM.ORC": range(1 << 8),
+    **{f"P{port}.{name}": range(1 << pins)
+       for port, pins in _PORTS.items() for name in ("OUTSET", "OUTCLR")},
+    **{f"PIN_CNF[{pin}]": (OUTPUT, OUTPUT | HIGH_DRIVE, INPUT_PULLUP) for pin in _PINS},
+}  # fmt: skip
+_AFTER_RESET = {
+    **{name: DISCONNECTED for name in ADDRESSES if ".PSEL." in name},
+    "UARTE.BAUDRATE": 0x04000000,
+    "SPIM.FREQUENCY": 0x04000000,
 }
 
 
-def _pin(port: int, number: int) -> int:
-    return 32 * port + number
+class Nrf52840(Chip):
+    """The chip after a reset.
 
+    Attributes:
+        build_code: letter of the chip's build code, from A = 0 on.
+        inductor: whether the board has that of the DC/DC converter.
+        takes_pin: whether flash takes the reset pin that is written to it.
 
-CONSOLE_PIN = _pin(0, 6)
-CARD_SELECT, CARD_MOSI, CARD_MISO, CARD_CLOCK = (_pin(1, number) for number in (12, 13, 14, 15))
+    What it waits for is called as the event, or NVMC.READY.
+    """
 
-Console = Callable[[bytes], object]
-
-
-class Nrf52840:
-    """The chip: what a reset leaves as it is."""
-
-    def __init__(self, flash: bytes, card: Card, console: Console) -> None:
+    def __init__(self, card: SpiDevice, console: Console, kept: Mapping[str, int]) -> None:
         """Solder it in.
 
         Args:
-            flash: what is in all of its flash.
-            card: the card in the socket.
+            card: what is connected to the SPI pins.
             console: what is connected to the UART.
+            kept: what a reset leaves as it is, by name.
         """
+        registers = {name: (address, 4) for name, address in ADDRESSES.items()}
+        super().__init__(registers, _READ_ONLY, _WRITE_ONLY, {**_AFTER_RESET, **kept})
+        self.build_code = _BUILD_CODE_F
+        self.inductor = self.takes_pin = True
+        self._card = card
+        self._console = console
+        self._under_way = False
+
+    def attach(self, processor: Processor) -> None:
+        """Connect the processor, and DMA's interrupt."""
+        super().attach(processor)
+        processor.connect(
+            _SPIM_INTERRUPT,
+            lambda: bool(self._values[_EXCHANGED] and self._values["SPIM.INTENSET"]),
+        )
+
+    def kept(self) -> dict[str, int]:
+        """What a reset leaves as it is, by name."""
+        return {name: self._values[name] for name in _KEPT}
+
+    def _read(self, name: str) -> int:
+        if name == "FICR.BUILD_CODE":
+            return self.build_code
+        if name == FLASH_READY:
+            return int(self._comes(name))
+        if name in RESET_PINS:
+            self._require(self._is_idle(FLASH_READY), f"{name} is read while flash is busy")
+        if name in _AWAITED and self._values[name]:
+            return int(self._comes(name))
+        return self._values[name]
+
+    def _write(self, name: str, value: int) -> None:
+        allowed = name not in _ALLOWED or value in _ALLOWED[name]
+        self._require(allowed, f"0x{value:08x} is not modelled in the register {name}")
+        block, _, register = name.partition(".")
+        if register.startswith("PSEL.") or register in ("CONFIG", "BAUDRATE"):
+            enabled = self._values[f"{block}.ENABLE"]
+            self._require(not enabled, f"{name} is changed while it is enabled")
+        before = self._values[name]
+        self._values[name] = value
+        if name == "CLOCK.TASKS_HFCLKSTART":
+            self._happens(CRYSTAL_STARTED)
+        elif name == "POWER.RESETREAS":
+            self._values[name] = before & ~value
+        elif name == "POWER.DCDCEN":
+            self._require(self.inductor, "the converter starts without an inductor")
+        elif name == "APPROTECT.DISABLE":
+            self._require(self.build_code >= _BUILD_CODE_F, f"{name} is not there yet")
+        elif name == "NVMC.CONFIG":
+            self._begin(FLASH_READY)
+        elif name in RESET_PINS:
+            self._program(name, before, value)
+        elif name == "UARTE.TASKS_STARTTX":
+            self._transmit()
+        elif name == "UARTE.TASKS_STOPTX":
+            self._happens(TEXT_STOPPED)
+        elif name == "SPIM.TASKS_START":
+            self._exchange()
+        elif name == "SPIM.TASKS_STOP":
+            self._under_way = False
+        elif name == _EXCHANGED and self.stuck:
+            self._values[name] = before
+        elif block in ("P0", "P1"):
+            self._drive(int(block[-1]), value, register == "OUTSET")
+
+    def _happens(self, event: str) -> None:
+        """Let an event come, after a while."""
+        self._require(not self._values[event], f"{event} was not cleared")
+        self._values[event] = 1
+        self._begin(event)
+
+    def _program(self, name: str, before: int, value: int) -> None:
+        """NVMC writes UICR (sections 4.3 and 4.5), where it is erased."""
+        writing = self._values["NVMC.CONFIG"] == 1
+        self._require(writing, f"{name} is written while NVMC does not allow it")
+        self._require(self._is_idle(FLASH_READY), f"{name} is written while flash is busy")
+        self._values[name] = before & value if self.takes_pin else before
+        self._begin(FLASH_READY)
+
+    def _transmit(self) -> None:
+        get = self._values
+        ready = get["UARTE.ENABLE"] == 8 and get["UARTE.PSEL.TXD"] == CONSOLE_PIN
+        self._require(ready, "the UARTE sends before it is enabled and has its pin")
+        timed = get["UARTE.BAUDRATE"] == _BAUD_115200 and get["CLOCK.TASKS_HFCLKSTART"] == 1
+        self._require(timed, "the UARTE sends before it has its baud rate and the crystal")
+        self._check_pin(CONSOLE_PIN, OUTPUT)
+        self._console(self._processor.dma_read(get["UARTE.TXD.PTR"], get["UARTE.TXD.MAXCNT"]))
+        self._happens(TEXT_SENT)
+
+    # SPI ---------------------------------------------------------------------------------------
+
+    def _exchange(self) -> None:
+        get = self._values
+        wired = all(get[f"SPIM.PSEL.{name}"] != DISCONNECTED for name in ("SCK", "MOSI", "MISO"))
+        ready = get["SPIM.ENABLE"] == 7 and wired
+        self._require(ready, "the SPIM transfers before it is enabled and has its pins")
+        self._require(self.stuck or not self._under_way, "a transfer begins within another")
+        self._require(self.stuck or not get[_EXCHANGED], f"{_EXCHANGED} was not cleared")
+        for pin in (SELECT_PIN, CLOCK_PIN, MOSI_PIN):
+            self._check_pin(pin, OUTPUT)
+        self._check_pin(MISO_PIN, INPUT_PULLUP)
+        sends, receives = get["SPIM.TXD.MAXCNT"], get["SPIM.RXD.MAXCNT"]
+        sent = self._processor.dma_read(get["SPIM.TXD.PTR"], sends) if sends else b""
+        sent += bytes([get["SPIM.ORC"]]) * (receives - sends)
+        hz, to = _SPI_HZ[get["SPIM.FREQUENCY"]], get["SPIM.RXD.PTR"]
+        received = self._card.exchange(sent, hz, self._processor.cycles / CORE_HZ)
+        self._under_way = True
+        self.exchanges += 1
+        number = self.exchanges
+
+        def end() -> None:
+            if self._under_way and number == self.exchanges:
+                self._under_way = False
+                if receives:
+                    self._processor.dma_write(to, received[:receives])
+                self._values[_EXCHANGED] = 1
+
+        if number not in self.lost:
+            self._processor.after(8 * len(sent) * CORE_HZ // hz, end)
+
+    def _check_pin(self, pin: int, direction: int) -> None:
+        configuration = self._values[f"PIN_CNF[{pin}]"]
+        right = configuration & ~HIGH_DRIVE == direction
+        self._require(right, f"pin {pin} is configured as 0x{configuration:x} for a peripheral")
+
+    def _drive(self, port: int, pins: int, high: bool) -> None:
+        if pins << 32 * port >> SELECT_PIN & 1:
+            self._require(self.stuck or not self._under_way, "the card is selected anew under way")
+            self._card.select(not high)
+
+
+class Nrf52840Dk:
+    """The board: what a reset leaves as it is."""
+
+    flash_bytes: ClassVar[int] = 1024 * 1024
+    architectures: ClassVar[Container[int]] = (10, 11, 12, 13)
+    """ARMv7, ARMv6-M, ARMv6S-M, ARMv7E-M"""
+
+    def __init__(self, flash: bytes, card: SpiDevice, console: Console) -> None:
+        """Take what is in all of the flash, the card in the socket, and what reads the console."""
         self._flash = Memory(0, flash)
         # RAM holds anything after power-on, but the same in every run.
         self._ram = Memory(_RAM, random.Random(0).randbytes(RAM_BYTES))
         self._card = card
         self._console = console
-        self._uicr = {0x10001200: _DISCONNECTED, 0x10001204: _DISCONNECTED}  # PSELRESET
-        self._reset_reason = 0
+        self._kept = dict.fromkeys(RESET_PINS, ERASED)
 
     def run(self) -> None:
         """Run until the firmware sleeps for ever.
@@ -76,161 +296,12 @@ class Nrf52840:
             MachineError: it does what the chip does not allow or the model does not know.
         """
         while self._boot() is Ending.RESET:
-            self._reset_reason |= 1 << 2  # SREQ: by software
+            self._kept["POWER.RESETREAS"] |= 1 << 2  # SREQ: by software
 
     def _boot(self) -> Ending:
-        bus = Bus()
-        core = Core(bus, self._flash, self._ram, _REGISTERS)
-        self._add_power(bus)
-        self._add_flash_controller(bus)
-        crystal = _add_crystal(bus)
-        gpio = _Gpio(bus)
-        _Uarte(bus, core, gpio, crystal, self._console)
-        _Spim(bus, core, gpio, self._card)
+        chip = Nrf52840(self._card, self._console, self._kept)
+        core = Core(Model.CORTEX_M4F, chip, self._flash, self._ram, _AREAS)
+        chip.attach(core)
         ending = core.run()
-        self._ram = core.ram()
+        self._ram, self._kept = core.ram(), chip.kept()
         return ending
-
-    def _add_power(self, bus: Bus) -> None:
-        """POWER (section 5.3) and debug access (section 4.8)."""
-
-        def clear(value: int) -> None:
-            self._reset_reason &= ~value
-
-        bus.readable[0x40000400] = lambda: self._reset_reason  # RESETREAS
-        bus.writable[0x40000400] = clear
-        bus.keep(0x40000578, Register((1,)))  # DCDCEN
-        bus.keep(0x40000558, Register((0x5A,)))  # APPROTECT.DISABLE
-        bus.readable[0x10000134] = lambda: 5  # FICR, build code F: APPROTECT as of revision 3
-
-    def _add_flash_controller(self, bus: Bus) -> None:
-        """NVMC (section 4.3), which writes UICR (section 4.5) where it is erased."""
-        config = bus.keep(0x4001E504, Register((0, 1)))
-        bus.keep(0x4001E540, Register((1,)))  # ICACHECNF
-        bus.readable[0x4001E400] = lambda: 1  # READY
-
-        def add(address: int) -> None:
-            def write(value: int) -> None:
-                if config.value != 1:
-                    raise MachineError(f"0x{address:08x} is written while NVMC does not allow it")
-                self._uicr[address] &= value
-
-            bus.readable[address] = lambda: self._uicr[address]
-            bus.writable[address] = write
-
-        for address in self._uicr:
-            add(address)
-
-
-def _add_crystal(bus: Bus) -> Register:
-    """The high-frequency crystal of CLOCK (section 5.4); returns the event that it has started."""
-    started = bus.keep(0x40000100, Register((0,)))
-
-    def start() -> None:
-        started.value = 1
-
-    bus.task(0x40000000, start)
-    return started
-
-
-class _Gpio:
-    """GPIO (section 6.9)."""
-
-    def __init__(self, bus: Bus) -> None:
-        self.on_change: dict[int, Callable[[bool], None]] = {}
-        self._configuration: dict[int, Register] = {}
-        modes = (_OUTPUT, _OUTPUT | _HIGH_DRIVE, _INPUT_PULLUP)
-        for port, (base, pins) in enumerate(_PORTS):
-            bus.writable[base + 0x508] = self._setter(port, pins, True)
-            bus.writable[base + 0x50C] = self._setter(port, pins, False)
-            for number in range(pins):
-                register = bus.keep(base + 0x700 + 4 * number, Register(modes))
-                self._configuration[_pin(port, number)] = register
-
-    def _setter(self, port: int, pins: int, level: bool) -> Callable[[int], None]:
-        def write(value: int) -> None:
-            if value >> pins:
-                raise MachineError(f"port {port} has no pins 0x{value:08x}")
-            for number in range(pins):
-                if value >> number & 1 and (changed := self.on_change.get(_pin(port, number))):
-                    changed(level)
-
-        return write
-
-    def check(self, pin: int, direction: int) -> None:
-        """Check that a pin is an output, or an input with a pull-up, for a peripheral."""
-        register = self._configuration[pin]
-        if register.value & ~_HIGH_DRIVE != direction:
-            raise MachineError(f"pin {pin} is configured as 0x{register.value:x} for a peripheral")
-
-
-class _Uarte:
-    """UARTE0 (section 6.34), as far as it sends."""
-
-    def __init__(
-        self, bus: Bus, core: Core, gpio: _Gpio, crystal: Register, console: Console
-    ) -> None:
-        self._core, self._gpio, self._crystal, self._console = core, gpio, crystal, console
-        bus.task(0x40002008, self._start)
-        bus.task(0x4000200C, self._stop)
-        self._ended = bus.keep(0x40002120, Register((0,)))
-        self._stopped = bus.keep(0x40002158, Register((0,)))
-        self._enable = bus.keep(0x40002500, Register((0, 8)))
-        self._pin = bus.keep(0x4000250C, Register((CONSOLE_PIN,), _DISCONNECTED))
-        for unused in (0x40002508, 0x40002510, 0x40002514):  # RTS, CTS, RXD
-            bus.keep(unused, Register((_DISCONNECTED,), _DISCONNECTED))
-        self._baud = bus.keep(0x40002524, Register((0x01D60000,), 0x04000000))  # 115200
-        self._address = bus.keep(0x40002544, Register())
-        self._count = bus.keep(0x40002548, Register(range(1 << 16)))
-        bus.keep(0x4000256C, Register((0,)))  # CONFIG: 8N1
-
-    def _start(self) -> None:
-        if self._enable.value != 8 or self._pin.value != CONSOLE_PIN:
-            raise MachineError("the UARTE sends before it is enabled and has its pin")
-        if self._baud.value not in self._baud.allowed or not self._crystal.value:
-            raise MachineError("the UARTE sends before it has its baud rate and the crystal")
-        self._gpio.check(CONSOLE_PIN, _OUTPUT)
-        self._console(self._core.dma_read(self._address.value, self._count.value))
-        self._ended.value = 1
-
-    def _stop(self) -> None:
-        self._stopped.value = 1
-
-
-class _Spim:
-    """SPIM2 (section 6.25), with the card behind it."""
-
-    def __init__(self, bus: Bus, core: Core, gpio: _Gpio, card: Card) -> None:
-        self._core, self._gpio, self._card = core, gpio, card
-        gpio.on_change[CARD_SELECT] = lambda level: card.select(not level)
-        bus.task(0x40023010, self._start)
-        bus.task(0x40023014, lambda: None)  # STOP: nothing is under way
-        self._ended = bus.keep(0x40023118, Register((0,)))
-        self._enable = bus.keep(0x40023500, Register((0, 7)))
-        wires = ((0x40023508, CARD_CLOCK), (0x4002350C, CARD_MOSI), (0x40023510, CARD_MISO))
-        self._pins = [bus.keep(at, Register((pin,), _DISCONNECTED)) for at, pin in wires]
-        self._frequency = bus.keep(0x40023524, Register(_SPI_HZ, 0x04000000))
-        self._to = bus.keep(0x40023534, Register())
-        self._to_count = bus.keep(0x40023538, Register(range(1 << 16)))
-        self._from = bus.keep(0x40023544, Register())
-        self._from_count = bus.keep(0x40023548, Register(range(1 << 16)))
-        bus.keep(0x40023554, Register((0,)))  # CONFIG: mode 0, MSB first
-        self._filler = bus.keep(0x400235C0, Register(range(1 << 8)))
-
-    def _start(self) -> None:
-        if self._enable.value != 7 or any(pin.value == _DISCONNECTED for pin in self._pins):
-            raise MachineError("the SPIM transfers before it is enabled and has its pins")
-        for pin, direction in (
-            (CARD_SELECT, _OUTPUT),
-            (CARD_CLOCK, _OUTPUT),
-            (CARD_MOSI, _OUTPUT),
-            (CARD_MISO, _INPUT_PULLUP),
-        ):
-            self._gpio.check(pin, direction)
-        sends, receives = self._from_count.value, self._to_count.value
-        sent = self._core.dma_read(self._from.value, sends) if sends else b""
-        sent += bytes([self._filler.value]) * (receives - sends)
-        received = self._card.exchange(sent, _SPI_HZ[self._frequency.value])
-        if receives:
-            self._core.dma_write(self._to.value, received[:receives])
-        self._ended.value = 1

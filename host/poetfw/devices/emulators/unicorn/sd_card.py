@@ -49,13 +49,18 @@ def _with_crc16(data: bytes) -> bytes:
 class Card:
     """The card; the bus exchanges bytes with it."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, read_s: float = 0.0, write_s: float = 0.0) -> None:
         """Insert a card.
 
         Args:
             file: its blocks; a whole number of units.
+            read_s: seconds from a command to read to the first block.
+            write_s: seconds that it is busy with a block that was written.
         """
         self._file = file
+        self._read_s = read_s
+        self._write_s = write_s
+        self._now_s = 0.0
         self._blocks = file.seek(0, 2) // BLOCK_BYTES
         assert self._blocks % BLOCKS_PER_UNIT == 0, "no card has this size"
         self._selected = False
@@ -77,8 +82,13 @@ class Card:
             raise MachineError("the SD card is deselected in the middle of a command or its data")
         self._selected = selected
 
-    def exchange(self, sent: bytes, clock_hz: int) -> bytes:
+    def exchange(self, sent: bytes, clock_hz: int, start_s: float = 0.0) -> bytes:
         """What the card sends while it receives as many bytes.
+
+        Args:
+            sent: by the host.
+            clock_hz: of the bus.
+            start_s: when the first byte goes.
 
         Raises:
             MachineError: the specification does not allow what is sent.
@@ -89,7 +99,8 @@ class Card:
         if self._idle and clock_hz > _IDENTIFICATION_HZ:
             raise MachineError(f"the SD card is identified at {clock_hz} Hz, 400 kHz are allowed")
         received = bytearray()
-        for byte in sent:
+        for i, byte in enumerate(sent):
+            self._now_s = start_s + 8 * i / clock_hz
             received.append(self._output)
             self._output = self._session.send(byte)
         return bytes(received)
@@ -152,6 +163,7 @@ class Card:
         elif number in (17, 18, 24, 25):
             yield from self._respond(_READY)
             if number == 17:
+                yield from self._wait(_NOTHING, self._read_s)
                 yield from self._send(self._data(self._read(argument)))
             elif number == 18:
                 yield from self._read_many(argument)
@@ -171,8 +183,15 @@ class Card:
             if received != _NOTHING:
                 raise MachineError(f"the SD card receives 0x{received:02x} while it answers")
 
+    def _wait(self, sent: int, time_s: float) -> _Session:
+        """Send the same for a while."""
+        until_s = self._now_s + time_s
+        while self._now_s < until_s:
+            yield from self._send(bytes([sent]))
+
     def _busy(self) -> _Session:
         yield from self._send(bytes(_BUSY))
+        yield from self._wait(0, self._write_s)
 
     def _data(self, data: bytes) -> bytes:
         return bytes([_NOTHING] * _DATA_DELAY + [_START]) + _with_crc16(data)
@@ -182,6 +201,9 @@ class Card:
         return self._file.read(BLOCK_BYTES)
 
     def _stream(self, block: int) -> Iterator[int]:
+        until_s = self._now_s + self._read_s
+        while self._now_s < until_s:
+            yield _NOTHING
         for each in range(block, self._blocks):
             yield from self._data(self._read(each))
         while True:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h: the plan of digits-cnn on nrf52840, batch 4: sizes, addresses and slots.
- * Written by poetfw 0.1.0 (plan 67d7f893). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan cf38b48c). Do not edit: change the plan and build again.
  */
 #ifndef POET_PLAN_H
 #define POET_PLAN_H
@@ -9,15 +9,16 @@
 
 #include "storage.h"
 
-#define POET_PLAN_ID 0x67d7f893u /* names this plan; the storage image must agree */
+#define POET_PLAN_ID 0xcf38b48cu /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"
 #define POET_RAM_BYTES 262144u
 #define POET_FLASH_BYTES 1048576u
 #define POET_STACK_BYTES 4096u
 #define POET_DCDC_INDUCTOR 1 /* 1 if the board has that of the chip's converter */
-#define POET_ARENA_BYTES 47840u
+#define POET_ARENA_BYTES 47904u
 #define POET_ARENA_ALIGNMENT 8u
 #define POET_BLOCK_BYTES 512u /* one storage block */
+#define POET_TRANSFERS 8u /* that may be under way at once */
 #define POET_PAGE_BUFFER 20384u /* its offset in the arena */
 #define POET_BATCH 4u
 #define POET_X_BYTES 256u /* features of one sample */

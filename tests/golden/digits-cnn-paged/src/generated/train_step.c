@@ -1,139 +1,148 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_step.c: one training step, digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 67d7f893). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan cf38b48c). Do not edit: change the plan and build again.
  *
  *   58 steps: 48 compute, 0 of them again; 5 page-outs, 5 page-ins
  *
  *     offset      bytes  tensor     holds                                  steps
- *     20,896      1,024  T0000_1    x                                      1-4
- *     20,896      8,192  T0005      conv2                                  10-46
- *     20,896      8,192  T0032      conv2.backward_input                   50-52
- *     20,896      8,192  T0033      relu1.backward                         52-55
- *     20,896      8,192  T0035      bn1.backward_input                     55-58
- *     29,088      1,024  T0000_2    x                                      57-58
- *     29,088      8,192  T0001      conv1                                  3-7, 53-55
- *     29,088      8,192  T0003      bn1                                    7-8
- *     29,088      8,192  T0004      relu1                                  8-10, 48-52
- *     29,088      8,192  T0007      bn2                                    13-14
- *     29,088      8,192  T0008      relu2                                  14-44
- *     29,088         64  T0029      bn2.backward_affine                    45-47
- *     37,280      2,048  T0009_2    pool2                                  40-42
- *     37,280      4,096  T0010      conv3                                  17-21, 36-38
- *     37,280      4,096  T0012      bn3                                    21-22
- *     37,280      4,096  T0013      relu3                                  22-35
- *     37,280      8,192  T0027      pool2.backward                         43-44
- *     37,280      8,192  T0028      relu2.backward                         44-46
- *     37,280      8,192  T0030      bn2.backward_input                     46-50
- *     37,280         64  T0034      bn1.backward_affine                    54-56
- *     41,376      2,048  T0009_1    pool2                                  15-18
- *     41,376      1,024  T0014      pool3                                  23-24
- *     41,376      1,024  T0015      flatten                                24-32
- *     41,376      4,096  T0022      pool3.backward                         34-35
- *     41,376      4,096  T0023      relu3.backward                         35-38
- *     41,376      4,096  T0025      bn3.backward_input                     38-42
- *     42,400        160  T0016      logits                                 25-28
- *     42,400        160  T0018      loss.backward                          28-32
- *     42,560         16  T0017      load y                                 26-28
- *     42,560         40  T0019      logits.backward_bias                   29-33
- *     45,472      1,024  T0020      logits.backward_input                  30-31
- *     45,472      1,024  T0021      flatten.backward                       31-34
- *     45,472        128  T0024      bn3.backward_affine                    37-39
- *     45,472      2,048  T0026      conv3.backward_input                   41-43
- *     45,472      2,304  T0031      conv2.backward_weight                  49-51
- *     46,496        128  T0011      bn3.statistics                         19-38
- *     47,520         64  T0006      bn2.statistics                         11-46
- *     47,776         64  T0002      bn1.statistics                         5-55
+ *     20,896         64  T0002      bn1.statistics                         5-56
+ *     20,960      8,192  T0001_1    conv1                                  3-7
+ *     20,960      8,192  T0003      bn1                                    7-8
+ *     20,960      8,192  T0004      relu1                                  8-10, 45-54
+ *     20,960      8,192  T0007      bn2                                    13-14
+ *     20,960      8,192  T0008      relu2                                  14-44
+ *     20,960         64  T0034      bn1.backward_affine                    55-57
+ *     29,152      1,024  T0000_1    x                                      1-4
+ *     29,152      8,192  T0001_2    conv1                                  51-56
+ *     29,152      2,048  T0009_1    pool2                                  15-18
+ *     29,152      1,024  T0014      pool3                                  23-24
+ *     29,152      1,024  T0015      flatten                                24-32
+ *     29,152      4,096  T0022      pool3.backward                         34-35
+ *     29,152      4,096  T0023      relu3.backward                         35-39
+ *     29,152      4,096  T0025      bn3.backward_input                     39-42
+ *     29,152      8,192  T0027      pool2.backward                         43-44
+ *     29,152      8,192  T0028      relu2.backward                         44-47
+ *     29,152      8,192  T0030      bn2.backward_input                     47-50
+ *     30,176        160  T0016      logits                                 25-28
+ *     30,176        160  T0018      loss.backward                          28-32
+ *     30,336         16  T0017      load y                                 26-28
+ *     30,336         40  T0019      logits.backward_bias                   29-33
+ *     33,248      2,048  T0009_2    pool2                                  37-42
+ *     33,248      4,096  T0010_1    conv3                                  17-21
+ *     33,248      4,096  T0012      bn3                                    21-22
+ *     33,248      4,096  T0013      relu3                                  22-35
+ *     35,296      4,096  T0010_2    conv3                                  36-39
+ *     37,344      1,024  T0020      logits.backward_input                  30-31
+ *     37,344      1,024  T0021      flatten.backward                       31-34
+ *     37,344      2,048  T0026      conv3.backward_input                   41-43
+ *     37,344         64  T0029      bn2.backward_affine                    46-48
+ *     37,344      8,192  T0032      conv2.backward_input                   50-54
+ *     37,344      8,192  T0033      relu1.backward                         54-56
+ *     37,344      8,192  T0035      bn1.backward_input                     56-58
+ *     39,392      8,192  T0005      conv2                                  10-47
+ *     45,536      1,024  T0000_2    x                                      53-58
+ *     45,536      2,304  T0031      conv2.backward_weight                  49-52
+ *     47,584         64  T0006      bn2.statistics                         11-47
+ *     47,648        128  T0011      bn3.statistics                         19-39
+ *     47,776        128  T0024      bn3.backward_affine                    38-40
  */
 #include <stddef.h>
 
 #include "ops.h"
 #include "poet.h"
 
-#define T0000_1 ((float *)(void *)(poet_arena + 20896u)) /* x [4,1,8,8] */
-#define T0000_2 ((float *)(void *)(poet_arena + 29088u)) /* x [4,1,8,8] */
-#define T0001 ((float *)(void *)(poet_arena + 29088u)) /* conv1 [4,8,8,8] */
-#define T0002 ((float *)(void *)(poet_arena + 47776u)) /* bn1.statistics [2,8] */
-#define T0003 ((float *)(void *)(poet_arena + 29088u)) /* bn1 [4,8,8,8] */
-#define T0004 ((float *)(void *)(poet_arena + 29088u)) /* relu1 [4,8,8,8] */
-#define T0005 ((float *)(void *)(poet_arena + 20896u)) /* conv2 [4,8,8,8] */
-#define T0006 ((float *)(void *)(poet_arena + 47520u)) /* bn2.statistics [2,8] */
-#define T0007 ((float *)(void *)(poet_arena + 29088u)) /* bn2 [4,8,8,8] */
-#define T0008 ((float *)(void *)(poet_arena + 29088u)) /* relu2 [4,8,8,8] */
-#define T0009_1 ((float *)(void *)(poet_arena + 41376u)) /* pool2 [4,8,4,4] */
-#define T0009_2 ((float *)(void *)(poet_arena + 37280u)) /* pool2 [4,8,4,4] */
-#define T0010 ((float *)(void *)(poet_arena + 37280u)) /* conv3 [4,16,4,4] */
-#define T0011 ((float *)(void *)(poet_arena + 46496u)) /* bn3.statistics [2,16] */
-#define T0012 ((float *)(void *)(poet_arena + 37280u)) /* bn3 [4,16,4,4] */
-#define T0013 ((float *)(void *)(poet_arena + 37280u)) /* relu3 [4,16,4,4] */
-#define T0014 ((float *)(void *)(poet_arena + 41376u)) /* pool3 [4,16,2,2] */
-#define T0015 ((float *)(void *)(poet_arena + 41376u)) /* flatten [4,64] */
-#define T0016 ((float *)(void *)(poet_arena + 42400u)) /* logits [4,10] */
-#define T0017 ((int32_t *)(void *)(poet_arena + 42560u)) /* load y [4] */
-#define T0018 ((float *)(void *)(poet_arena + 42400u)) /* loss.backward [4,10] */
-#define T0019 ((float *)(void *)(poet_arena + 42560u)) /* logits.backward_bias [10] */
-#define T0020 ((float *)(void *)(poet_arena + 45472u)) /* logits.backward_input [4,64] */
-#define T0021 ((float *)(void *)(poet_arena + 45472u)) /* flatten.backward [4,16,2,2] */
-#define T0022 ((float *)(void *)(poet_arena + 41376u)) /* pool3.backward [4,16,4,4] */
-#define T0023 ((float *)(void *)(poet_arena + 41376u)) /* relu3.backward [4,16,4,4] */
-#define T0024 ((float *)(void *)(poet_arena + 45472u)) /* bn3.backward_affine [2,16] */
-#define T0025 ((float *)(void *)(poet_arena + 41376u)) /* bn3.backward_input [4,16,4,4] */
-#define T0026 ((float *)(void *)(poet_arena + 45472u)) /* conv3.backward_input [4,8,4,4] */
-#define T0027 ((float *)(void *)(poet_arena + 37280u)) /* pool2.backward [4,8,8,8] */
-#define T0028 ((float *)(void *)(poet_arena + 37280u)) /* relu2.backward [4,8,8,8] */
-#define T0029 ((float *)(void *)(poet_arena + 29088u)) /* bn2.backward_affine [2,8] */
-#define T0030 ((float *)(void *)(poet_arena + 37280u)) /* bn2.backward_input [4,8,8,8] */
-#define T0031 ((float *)(void *)(poet_arena + 45472u)) /* conv2.backward_weight [8,8,3,3] */
-#define T0032 ((float *)(void *)(poet_arena + 20896u)) /* conv2.backward_input [4,8,8,8] */
-#define T0033 ((float *)(void *)(poet_arena + 20896u)) /* relu1.backward [4,8,8,8] */
-#define T0034 ((float *)(void *)(poet_arena + 37280u)) /* bn1.backward_affine [2,8] */
-#define T0035 ((float *)(void *)(poet_arena + 20896u)) /* bn1.backward_input [4,8,8,8] */
+#define T0000_1 ((float *)(void *)(poet_arena + 29152u)) /* x [4,1,8,8] */
+#define T0000_2 ((float *)(void *)(poet_arena + 45536u)) /* x [4,1,8,8] */
+#define T0001_1 ((float *)(void *)(poet_arena + 20960u)) /* conv1 [4,8,8,8] */
+#define T0001_2 ((float *)(void *)(poet_arena + 29152u)) /* conv1 [4,8,8,8] */
+#define T0002 ((float *)(void *)(poet_arena + 20896u)) /* bn1.statistics [2,8] */
+#define T0003 ((float *)(void *)(poet_arena + 20960u)) /* bn1 [4,8,8,8] */
+#define T0004 ((float *)(void *)(poet_arena + 20960u)) /* relu1 [4,8,8,8] */
+#define T0005 ((float *)(void *)(poet_arena + 39392u)) /* conv2 [4,8,8,8] */
+#define T0006 ((float *)(void *)(poet_arena + 47584u)) /* bn2.statistics [2,8] */
+#define T0007 ((float *)(void *)(poet_arena + 20960u)) /* bn2 [4,8,8,8] */
+#define T0008 ((float *)(void *)(poet_arena + 20960u)) /* relu2 [4,8,8,8] */
+#define T0009_1 ((float *)(void *)(poet_arena + 29152u)) /* pool2 [4,8,4,4] */
+#define T0009_2 ((float *)(void *)(poet_arena + 33248u)) /* pool2 [4,8,4,4] */
+#define T0010_1 ((float *)(void *)(poet_arena + 33248u)) /* conv3 [4,16,4,4] */
+#define T0010_2 ((float *)(void *)(poet_arena + 35296u)) /* conv3 [4,16,4,4] */
+#define T0011 ((float *)(void *)(poet_arena + 47648u)) /* bn3.statistics [2,16] */
+#define T0012 ((float *)(void *)(poet_arena + 33248u)) /* bn3 [4,16,4,4] */
+#define T0013 ((float *)(void *)(poet_arena + 33248u)) /* relu3 [4,16,4,4] */
+#define T0014 ((float *)(void *)(poet_arena + 29152u)) /* pool3 [4,16,2,2] */
+#define T0015 ((float *)(void *)(poet_arena + 29152u)) /* flatten [4,64] */
+#define T0016 ((float *)(void *)(poet_arena + 30176u)) /* logits [4,10] */
+#define T0017 ((int32_t *)(void *)(poet_arena + 30336u)) /* load y [4] */
+#define T0018 ((float *)(void *)(poet_arena + 30176u)) /* loss.backward [4,10] */
+#define T0019 ((float *)(void *)(poet_arena + 30336u)) /* logits.backward_bias [10] */
+#define T0020 ((float *)(void *)(poet_arena + 37344u)) /* logits.backward_input [4,64] */
+#define T0021 ((float *)(void *)(poet_arena + 37344u)) /* flatten.backward [4,16,2,2] */
+#define T0022 ((float *)(void *)(poet_arena + 29152u)) /* pool3.backward [4,16,4,4] */
+#define T0023 ((float *)(void *)(poet_arena + 29152u)) /* relu3.backward [4,16,4,4] */
+#define T0024 ((float *)(void *)(poet_arena + 47776u)) /* bn3.backward_affine [2,16] */
+#define T0025 ((float *)(void *)(poet_arena + 29152u)) /* bn3.backward_input [4,16,4,4] */
+#define T0026 ((float *)(void *)(poet_arena + 37344u)) /* conv3.backward_input [4,8,4,4] */
+#define T0027 ((float *)(void *)(poet_arena + 29152u)) /* pool2.backward [4,8,8,8] */
+#define T0028 ((float *)(void *)(poet_arena + 29152u)) /* relu2.backward [4,8,8,8] */
+#define T0029 ((float *)(void *)(poet_arena + 37344u)) /* bn2.backward_affine [2,8] */
+#define T0030 ((float *)(void *)(poet_arena + 29152u)) /* bn2.backward_input [4,8,8,8] */
+#define T0031 ((float *)(void *)(poet_arena + 45536u)) /* conv2.backward_weight [8,8,3,3] */
+#define T0032 ((float *)(void *)(poet_arena + 37344u)) /* conv2.backward_input [4,8,8,8] */
+#define T0033 ((float *)(void *)(poet_arena + 37344u)) /* relu1.backward [4,8,8,8] */
+#define T0034 ((float *)(void *)(poet_arena + 20960u)) /* bn1.backward_affine [2,8] */
+#define T0035 ((float *)(void *)(poet_arena + 37344u)) /* bn1.backward_input [4,8,8,8] */
 
 int poet_train_step(void)
 {
     /*   1  load x: load_x T0000_1[4,1,8,8] */
     POET_TRY(poet_data_load_x(T0000_1));
-    /*   2  page out x, wanted again at step 57 */
-    POET_TRY(poet_page_out(SLOT_T0000, T0000_1, 1024u));
-    /*   3  conv1: conv2d T0000_1[4,1,8,8], P0000[8,1,3,3] -> T0001[4,8,8,8] */
-    poet_conv2d_forward_f32(&OP0000, T0000_1, P0000, NULL, T0001);
-    /*   4  page out conv1, wanted again at step 53 */
-    POET_TRY(poet_page_out(SLOT_T0001, T0001, 8192u));
-    /*   5  bn1.statistics: batch_norm_statistics T0001[4,8,8,8] -> T0002[2,8] */
-    poet_batch_norm_statistics_f32(&OP0001, T0001, T0002);
+    /*   2  page out x, wanted again at step 53 */
+    POET_TRY(poet_page_out_begin(SLOT_T0000, T0000_1, 1024u));
+    /*   3  conv1: conv2d T0000_1[4,1,8,8], P0000[8,1,3,3] -> T0001_1[4,8,8,8] */
+    poet_conv2d_forward_f32(&OP0000, T0000_1, P0000, NULL, T0001_1);
+    /*   4  page out conv1, wanted again at step 51 */
+    POET_TRY(poet_page_out_begin(SLOT_T0001, T0001_1, 8192u));
+    /*   5  bn1.statistics: batch_norm_statistics T0001_1[4,8,8,8] -> T0002[2,8] */
+    poet_batch_norm_statistics_f32(&OP0001, T0001_1, T0002);
     /*   6  bn1.update_running: batch_norm_update_running T0002[2,8] -> P0002[2,8] */
     poet_batch_norm_update_running_f32(&OP0002, T0002, P0002);
-    /*   7  bn1: batch_norm_normalize T0001[4,8,8,8], T0002[2,8], P0001[2,8] -> T0003[4,8,8,8] */
-    poet_batch_norm_normalize_f32(&OP0003, T0001, T0002, P0001, T0003);
+    POET_TRY(poet_page_wait(SLOT_T0001));
+    /*   7  bn1: batch_norm_normalize T0001_1[4,8,8,8], T0002[2,8], P0001[2,8] -> T0003[4,8,8,8] */
+    poet_batch_norm_normalize_f32(&OP0003, T0001_1, T0002, P0001, T0003);
     /*   8  relu1: relu T0003[4,8,8,8] -> T0004[4,8,8,8] */
     poet_relu_forward_f32(&OP0004, T0003, T0004);
-    /*   9  page out relu1, wanted again at step 48 */
-    POET_TRY(poet_page_out(SLOT_T0004, T0004, 8192u));
+    /*   9  page out relu1, wanted again at step 45 */
+    POET_TRY(poet_page_out_begin(SLOT_T0004, T0004, 8192u));
     /*  10  conv2: conv2d T0004[4,8,8,8], P0003[8,8,3,3] -> T0005[4,8,8,8] */
     poet_conv2d_forward_f32(&OP0005, T0004, P0003, NULL, T0005);
     /*  11  bn2.statistics: batch_norm_statistics T0005[4,8,8,8] -> T0006[2,8] */
     poet_batch_norm_statistics_f32(&OP0001, T0005, T0006);
     /*  12  bn2.update_running: batch_norm_update_running T0006[2,8] -> P0005[2,8] */
     poet_batch_norm_update_running_f32(&OP0002, T0006, P0005);
+    POET_TRY(poet_page_wait(SLOT_T0004));
     /*  13  bn2: batch_norm_normalize T0005[4,8,8,8], T0006[2,8], P0004[2,8] -> T0007[4,8,8,8] */
     poet_batch_norm_normalize_f32(&OP0003, T0005, T0006, P0004, T0007);
     /*  14  relu2: relu T0007[4,8,8,8] -> T0008[4,8,8,8] */
     poet_relu_forward_f32(&OP0004, T0007, T0008);
+    POET_TRY(poet_page_wait(SLOT_T0000));
     /*  15  pool2: max_pool2d T0008[4,8,8,8] -> T0009_1[4,8,4,4] */
     poet_max_pool2d_forward_f32(&OP0006, T0008, T0009_1);
-    /*  16  page out pool2, wanted again at step 40 */
-    POET_TRY(poet_page_out(SLOT_T0009, T0009_1, 2048u));
-    /*  17  conv3: conv2d T0009_1[4,8,4,4], P0006[16,8,3,3] -> T0010[4,16,4,4] */
-    poet_conv2d_forward_f32(&OP0007, T0009_1, P0006, NULL, T0010);
+    /*  16  page out pool2, wanted again at step 37 */
+    POET_TRY(poet_page_out_begin(SLOT_T0009, T0009_1, 2048u));
+    /*  17  conv3: conv2d T0009_1[4,8,4,4], P0006[16,8,3,3] -> T0010_1[4,16,4,4] */
+    poet_conv2d_forward_f32(&OP0007, T0009_1, P0006, NULL, T0010_1);
     /*  18  page out conv3, wanted again at step 36 */
-    POET_TRY(poet_page_out(SLOT_T0010, T0010, 4096u));
-    /*  19  bn3.statistics: batch_norm_statistics T0010[4,16,4,4] -> T0011[2,16] */
-    poet_batch_norm_statistics_f32(&OP0008, T0010, T0011);
+    POET_TRY(poet_page_out_begin(SLOT_T0010, T0010_1, 4096u));
+    /*  19  bn3.statistics: batch_norm_statistics T0010_1[4,16,4,4] -> T0011[2,16] */
+    poet_batch_norm_statistics_f32(&OP0008, T0010_1, T0011);
     /*  20  bn3.update_running: batch_norm_update_running T0011[2,16] -> P0008[2,16] */
     poet_batch_norm_update_running_f32(&OP0009, T0011, P0008);
-    /*  21  bn3: batch_norm_normalize T0010[4,16,4,4], T0011[2,16], P0007[2,16] -> T0012[4,16,4,4] */
-    poet_batch_norm_normalize_f32(&OP0010, T0010, T0011, P0007, T0012);
+    POET_TRY(poet_page_wait(SLOT_T0010));
+    /*  21  bn3: batch_norm_normalize T0010_1[4,16,4,4], T0011[2,16], P0007[2,16] -> T0012[4,16,4,4] */
+    poet_batch_norm_normalize_f32(&OP0010, T0010_1, T0011, P0007, T0012);
     /*  22  relu3: relu T0012[4,16,4,4] -> T0013[4,16,4,4] */
     poet_relu_forward_f32(&OP0011, T0012, T0013);
+    POET_TRY(poet_page_wait(SLOT_T0009));
     /*  23  pool3: max_pool2d T0013[4,16,4,4] -> T0014[4,16,2,2] */
     poet_max_pool2d_forward_f32(&OP0012, T0013, T0014);
     /*  24  flatten: reshape T0014[4,16,2,2] -> T0015[4,64] (a view: nothing moves) */
@@ -160,53 +169,58 @@ int poet_train_step(void)
     /*  35  relu3.backward: relu_backward T0013[4,16,4,4], T0022[4,16,4,4] -> T0023[4,16,4,4] */
     poet_relu_backward_f32(&OP0011, T0013, T0022, T0023);
     /*  36  page in conv3 */
-    POET_TRY(poet_page_in(SLOT_T0010, T0010, 4096u));
-    /*  37  bn3.backward_affine: batch_norm_backward_affine T0010[4,16,4,4], T0011[2,16], T0023[4,16,4,4] -> T0024[2,16] */
-    poet_batch_norm_backward_affine_f32(&OP0010, T0010, T0011, T0023, T0024);
-    /*  38  bn3.backward_input: batch_norm_backward_input T0010[4,16,4,4], T0011[2,16], P0007[2,16], T0024[2,16], T0023[4,16,4,4] -> T0025[4,16,4,4] */
-    poet_batch_norm_backward_input_f32(&OP0010, T0010, T0011, P0007, T0024, T0023, T0025);
-    /*  39  bn3.affine.update: sgd T0024[2,16] -> P0007[2,16], P0014[2,16] */
+    POET_TRY(poet_page_in_begin(SLOT_T0010, T0010_2, 4096u));
+    /*  37  page in pool2 */
+    POET_TRY(poet_page_in_begin(SLOT_T0009, T0009_2, 2048u));
+    POET_TRY(poet_page_wait(SLOT_T0010));
+    /*  38  bn3.backward_affine: batch_norm_backward_affine T0010_2[4,16,4,4], T0011[2,16], T0023[4,16,4,4] -> T0024[2,16] */
+    poet_batch_norm_backward_affine_f32(&OP0010, T0010_2, T0011, T0023, T0024);
+    /*  39  bn3.backward_input: batch_norm_backward_input T0010_2[4,16,4,4], T0011[2,16], P0007[2,16], T0024[2,16], T0023[4,16,4,4] -> T0025[4,16,4,4] */
+    poet_batch_norm_backward_input_f32(&OP0010, T0010_2, T0011, P0007, T0024, T0023, T0025);
+    /*  40  bn3.affine.update: sgd T0024[2,16] -> P0007[2,16], P0014[2,16] */
     POET_TRY(poet_capture(CAPTURE_P0007, T0024, 128u));
     poet_sgd_update_f32(&OP0018, T0024, NULL, P0007, P0014);
-    /*  40  page in pool2 */
-    POET_TRY(poet_page_in(SLOT_T0009, T0009_2, 2048u));
     /*  41  conv3.backward_input: conv2d_backward_input P0006[16,8,3,3], T0025[4,16,4,4] -> T0026[4,8,4,4] */
     poet_conv2d_backward_input_f32(&OP0007, P0006, T0025, T0026);
+    POET_TRY(poet_page_wait(SLOT_T0009));
     /*  42  conv3.weight.update: conv2d_backward_weight_sgd T0009_2[4,8,4,4], T0025[4,16,4,4] -> P0006[16,8,3,3], P0015[16,8,3,3] */
     poet_conv2d_backward_weight_sgd_f32(&OP0019, T0009_2, T0025, P0006, P0015);
     /*  43  pool2.backward: max_pool2d_backward T0008[4,8,8,8], T0026[4,8,4,4] -> T0027[4,8,8,8] */
     poet_max_pool2d_backward_f32(&OP0006, T0008, T0026, T0027);
     /*  44  relu2.backward: relu_backward T0008[4,8,8,8], T0027[4,8,8,8] -> T0028[4,8,8,8] */
     poet_relu_backward_f32(&OP0004, T0008, T0027, T0028);
-    /*  45  bn2.backward_affine: batch_norm_backward_affine T0005[4,8,8,8], T0006[2,8], T0028[4,8,8,8] -> T0029[2,8] */
+    /*  45  page in relu1 */
+    POET_TRY(poet_page_in_begin(SLOT_T0004, T0004, 8192u));
+    /*  46  bn2.backward_affine: batch_norm_backward_affine T0005[4,8,8,8], T0006[2,8], T0028[4,8,8,8] -> T0029[2,8] */
     poet_batch_norm_backward_affine_f32(&OP0003, T0005, T0006, T0028, T0029);
-    /*  46  bn2.backward_input: batch_norm_backward_input T0005[4,8,8,8], T0006[2,8], P0004[2,8], T0029[2,8], T0028[4,8,8,8] -> T0030[4,8,8,8] */
+    /*  47  bn2.backward_input: batch_norm_backward_input T0005[4,8,8,8], T0006[2,8], P0004[2,8], T0029[2,8], T0028[4,8,8,8] -> T0030[4,8,8,8] */
     poet_batch_norm_backward_input_f32(&OP0003, T0005, T0006, P0004, T0029, T0028, T0030);
-    /*  47  bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
+    /*  48  bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0004, T0029, 64u));
     poet_sgd_update_f32(&OP0020, T0029, NULL, P0004, P0016);
-    /*  48  page in relu1 */
-    POET_TRY(poet_page_in(SLOT_T0004, T0004, 8192u));
+    POET_TRY(poet_page_wait(SLOT_T0004));
     /*  49  conv2.backward_weight: conv2d_backward_weight T0004[4,8,8,8], T0030[4,8,8,8] -> T0031[8,8,3,3] */
     poet_conv2d_backward_weight_f32(&OP0005, T0004, T0030, T0031);
     /*  50  conv2.backward_input: conv2d_backward_input P0003[8,8,3,3], T0030[4,8,8,8] -> T0032[4,8,8,8] */
     poet_conv2d_backward_input_f32(&OP0005, P0003, T0030, T0032);
-    /*  51  conv2.weight.update: sgd T0031[8,8,3,3] -> P0003[8,8,3,3], P0017[8,8,3,3] */
+    /*  51  page in conv1 */
+    POET_TRY(poet_page_in_begin(SLOT_T0001, T0001_2, 8192u));
+    /*  52  conv2.weight.update: sgd T0031[8,8,3,3] -> P0003[8,8,3,3], P0017[8,8,3,3] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0031, 2304u));
     poet_sgd_update_f32(&OP0021, T0031, NULL, P0003, P0017);
-    /*  52  relu1.backward: relu_backward T0004[4,8,8,8], T0032[4,8,8,8] -> T0033[4,8,8,8] */
+    /*  53  page in x */
+    POET_TRY(poet_page_in_begin(SLOT_T0000, T0000_2, 1024u));
+    /*  54  relu1.backward: relu_backward T0004[4,8,8,8], T0032[4,8,8,8] -> T0033[4,8,8,8] */
     poet_relu_backward_f32(&OP0004, T0004, T0032, T0033);
-    /*  53  page in conv1 */
-    POET_TRY(poet_page_in(SLOT_T0001, T0001, 8192u));
-    /*  54  bn1.backward_affine: batch_norm_backward_affine T0001[4,8,8,8], T0002[2,8], T0033[4,8,8,8] -> T0034[2,8] */
-    poet_batch_norm_backward_affine_f32(&OP0003, T0001, T0002, T0033, T0034);
-    /*  55  bn1.backward_input: batch_norm_backward_input T0001[4,8,8,8], T0002[2,8], P0001[2,8], T0034[2,8], T0033[4,8,8,8] -> T0035[4,8,8,8] */
-    poet_batch_norm_backward_input_f32(&OP0003, T0001, T0002, P0001, T0034, T0033, T0035);
-    /*  56  bn1.affine.update: sgd T0034[2,8] -> P0001[2,8], P0018[2,8] */
+    POET_TRY(poet_page_wait(SLOT_T0001));
+    /*  55  bn1.backward_affine: batch_norm_backward_affine T0001_2[4,8,8,8], T0002[2,8], T0033[4,8,8,8] -> T0034[2,8] */
+    poet_batch_norm_backward_affine_f32(&OP0003, T0001_2, T0002, T0033, T0034);
+    /*  56  bn1.backward_input: batch_norm_backward_input T0001_2[4,8,8,8], T0002[2,8], P0001[2,8], T0034[2,8], T0033[4,8,8,8] -> T0035[4,8,8,8] */
+    poet_batch_norm_backward_input_f32(&OP0003, T0001_2, T0002, P0001, T0034, T0033, T0035);
+    /*  57  bn1.affine.update: sgd T0034[2,8] -> P0001[2,8], P0018[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0034, 64u));
     poet_sgd_update_f32(&OP0020, T0034, NULL, P0001, P0018);
-    /*  57  page in x */
-    POET_TRY(poet_page_in(SLOT_T0000, T0000_2, 1024u));
+    POET_TRY(poet_page_wait(SLOT_T0000));
     /*  58  conv1.weight.update: conv2d_backward_weight_sgd T0000_2[4,1,8,8], T0035[4,8,8,8] -> P0000[8,1,3,3], P0019[8,1,3,3] */
     poet_conv2d_backward_weight_sgd_f32(&OP0022, T0000_2, T0035, P0000, P0019);
     return POET_OK;

@@ -18,6 +18,7 @@
 #define POET_ARENA_BYTES 56672u
 #define POET_ARENA_ALIGNMENT 8u
 #define POET_BLOCK_BYTES 512u /* one storage block */
+#define POET_TRANSFERS 8u /* that may be under way at once */
 #define POET_PAGE_BUFFER 52576u /* its offset in the arena */
 #define POET_BATCH 4u
 #define POET_X_BYTES 256u /* features of one sample */

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the models of chips have in common.
+
+They serve two: the processor that executes a board's own program, and the tests of drivers that
+are compiled for this computer, which make a chip slow, or fail.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Mapping
+from functools import partial
+from typing import Protocol
+
+from poetfw.devices.emulators.unicorn.bus import Bus, MachineError
+
+Console = Callable[[bytes], object]
+"""What is connected to a chip's UART."""
+
+
+class Processor(Protocol):
+    """What a chip's peripherals want of the processor and its memory."""
+
+    @property
+    def cycles(self) -> int:
+        """Time since the reset."""
+
+    def dma_read(self, address: int, size_bytes: int) -> bytes:
+        """Read RAM."""
+
+    def dma_write(self, address: int, data: bytes) -> None:
+        """Write RAM."""
+
+    def after(self, cycles: int, happen: Callable[[], None]) -> None:
+        """Let something happen after so many cycles."""
+
+    def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
+        """Connect an interrupt, which is requested as long as its line says so."""
+
+
+class SpiDevice(Protocol):
+    """What hangs on a chip's SPI pins."""
+
+    def select(self, selected: bool) -> None:
+        """Drive its select pin."""
+
+    def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
+        """What it sends while it receives as many bytes, from a time on."""
+
+
+class Chip(Bus):
+    """Registers by name, some of which show only after a while what they wait for.
+
+    Attributes:
+        polls: how often it must be asked before it shows what it waits for, by the name of that.
+        other_polls: the same for all others.
+        pending: how often it must still be asked.
+        exchanges: how many began on SPI.
+        lost: those of them, counted from 1, that never end.
+        stuck: whether what says that they have ended cannot be cleared.
+    """
+
+    def __init__(
+        self,
+        registers: Mapping[str, tuple[int, int]],
+        read_only: Container[str],
+        write_only: Container[str],
+        values: Mapping[str, int],
+    ) -> None:
+        """Add registers.
+
+        Args:
+            registers: address and bytes of each, by its name.
+            read_only: those that cannot be written.
+            write_only: those that cannot be read.
+            values: what they hold after a reset, where it is not 0.
+        """
+        super().__init__()
+        self.polls: dict[str, int] = {}
+        self.other_polls = 3
+        self.pending: dict[str, int] = {}
+        self.exchanges = 0
+        self.lost: Container[int] = ()
+        self.stuck = False
+        self._values = defaultdict(int, values)
+        self._ready: set[str] = set()
+        for name, (address, size_bytes) in registers.items():
+            self.sizes[address] = size_bytes
+            if name not in write_only:
+                self.readable[address] = partial(self._read, name)
+            if name not in read_only:
+                self.writable[address] = partial(self._write, name)
+
+    def attach(self, processor: Processor) -> None:
+        """Connect the processor, without which there is no DMA."""
+        self._processor = processor
+
+    def value(self, name: str) -> int:
+        """What a register holds."""
+        return self._values[name]
+
+    def _read(self, name: str) -> int:
+        return self._values[name]
+
+    def _write(self, name: str, value: int) -> None:
+        self._values[name] = value
+
+    def _require(self, right: bool, misuse: str) -> None:
+        if not right:
+            raise MachineError(misuse)
+
+    def _begin(self, what: str) -> None:
+        """Let something come, after a while."""
+        self.pending[what] = self.polls.get(what, self.other_polls)
+        self._ready.discard(what)
+
+    def _comes(self, what: str) -> bool:
+        """Whether something has come; each question is a poll."""
+        if self.pending.get(what, 0) > 0:
+            self.pending[what] -= 1
+            return False
+        self._ready.add(what)
+        return True
+
+    def _is_idle(self, what: str) -> bool:
+        """Whether nothing has begun that was not seen to end."""
+        return what in self._ready or what not in self.pending
