@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sleeping until a peripheral's interrupt becomes pending, without taking it: it need not be enabled (ARMv6-M
+ * Architecture Reference Manual, B3.2.7, SEVONPEND; the same on ARMv7-M). */
+#ifndef POET_DOZE_H
+#define POET_DOZE_H
+
+#include "core.h"
+#include "systick.h"
+
+#include <stdint.h>
+
+#define SCR 0xe000ed10u
+#define SCR_SEVONPEND (1u << 4)
+#define NVIC_ICPR 0xe000e280u
+
+static inline void poet_doze_prepare(void)
+{
+    poet_write(SCR, SCR_SEVONPEND);
+}
+
+/* What becomes pending after this ends the next sleep, or keeps it from beginning. */
+static inline void poet_doze_clear(uint32_t interrupt)
+{
+    poet_write(NVIC_ICPR, 1u << interrupt);
+}
+
+/* Sleeps, with nothing but that to end it. */
+static inline void poet_doze(void)
+{
+    poet_systick_stop();
+    poet_wait_for_event();
+    poet_systick_resume();
+}
+
+#endif
