@@ -11,6 +11,8 @@
 
 #define SCR 0xe000ed10u
 #define SCR_SEVONPEND (1u << 4)
+#define NVIC_ISER 0xe000e100u
+#define NVIC_ICER 0xe000e180u
 #define NVIC_ICPR 0xe000e280u
 
 static inline void poet_doze_prepare(void)
@@ -30,6 +32,17 @@ static inline void poet_doze(void)
     poet_systick_stop();
     poet_wait_for_event();
     poet_systick_resume();
+}
+
+/* Sleeps until a peripheral asks for this interrupt, which is enabled for that and not taken. */
+static inline void poet_doze_until(uint32_t interrupt)
+{
+    const uint32_t primask = poet_interrupts_off();
+    poet_write(NVIC_ISER, 1u << interrupt);
+    __asm__ volatile("wfi" ::: "memory");
+    poet_write(NVIC_ICER, 1u << interrupt);
+    poet_doze_clear(interrupt);
+    poet_interrupts_restore(primask);
 }
 
 #endif

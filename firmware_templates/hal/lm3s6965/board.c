@@ -10,6 +10,7 @@
  */
 #include "console.h"
 #include "desk.h"
+#include "doze.h"
 #include "hal.h"
 #include "high_water.h"
 #include "plan.h"
@@ -24,6 +25,9 @@
 #define UART_FLAGS_RX_EMPTY 0x10u
 #define UART_LINE REGISTER(0x4000c02cu)
 #define UART_LINE_8_BITS_FIFO 0x70u
+#define UART_MASK REGISTER(0x4000c038u)
+#define UART_MASK_RX 0x50u
+#define UART_INTERRUPT 5u
 
 #define INSTRUCTIONS_PER_CYCLE 80u
 
@@ -86,8 +90,12 @@ void poet_systick(void)
     poet_systick_wrapped(&clock);
 }
 
+/* To an emulated core that polls, characters come slowly. */
 void poet_hal_idle(void)
 {
+    UART_MASK = UART_MASK_RX;
+    poet_doze_until(UART_INTERRUPT);
+    UART_MASK = 0u;
 }
 
 const char *poet_hal_reset_cause(void)

@@ -5,6 +5,7 @@
  * timer is 40 ns and so 40 instructions.
  */
 #include "desk.h"
+#include "doze.h"
 #include "guard.h"
 #include "hal.h"
 #include "registers.h"
@@ -24,6 +25,10 @@
 #define UART_CTRL REGISTER(0x40004008u)
 #define UART_CTRL_TX_ENABLE 1u
 #define UART_CTRL_RX_ENABLE 2u
+#define UART_CTRL_RX_INTERRUPT 8u
+#define UART_INTERRUPTS REGISTER(0x4000400cu)
+#define UART_INTERRUPTS_RX 2u
+#define UART_RX_INTERRUPT 0u
 #define UART_BAUDDIV REGISTER(0x40004010u)
 #define UART_BAUDDIV_MINIMUM 16u
 
@@ -40,7 +45,7 @@ int poet_hal_init(void)
 {
     poet_guard_memory();
     UART_BAUDDIV = UART_BAUDDIV_MINIMUM;
-    UART_CTRL = UART_CTRL_TX_ENABLE | UART_CTRL_RX_ENABLE;
+    UART_CTRL = UART_CTRL_TX_ENABLE | UART_CTRL_RX_ENABLE | UART_CTRL_RX_INTERRUPT;
     listens = poet_semihosting_listens();
     TIMER_RELOAD = UINT32_MAX;
     TIMER_VALUE = UINT32_MAX;
@@ -83,8 +88,13 @@ uint64_t poet_hal_ticks(void)
     return timer.elapsed * INSTRUCTIONS_PER_TIMER_TICK;
 }
 
+/* To an emulated core that polls, characters come slowly. */
 void poet_hal_idle(void)
 {
+    UART_INTERRUPTS = UART_INTERRUPTS_RX;
+    if ((UART_STATE & UART_STATE_RX_FULL) == 0u) {
+        poet_doze_until(UART_RX_INTERRUPT);
+    }
 }
 
 const char *poet_hal_reset_cause(void)

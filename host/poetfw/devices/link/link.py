@@ -43,7 +43,7 @@ class Patience:
 CONNECT = Patience(0.1, 1.0, 20.0, 400)
 """Between two steps of a training, a device listens for a quarter of a second."""
 
-QUICK = Patience(0.5, 1.0, 15.0, 24)
+QUICK = Patience(1.0, 1.0, 30.0, 24)
 """For what takes a device little time."""
 
 LONG = Patience(2.0, 2.0, 120.0, 32)
