@@ -40,7 +40,9 @@ ChipT = TypeVar("ChipT", bound=Model)
 
 
 def compile_drivers(folder: Path, family: str, *flags: str) -> Path:
-    """The sample project with a family's drivers as a shared library."""
+    """The sample project with a family's drivers as a shared library; it listens if told to."""
+    listens = any(flag.startswith("-DPOET_LISTEN_TICKS") for flag in flags)
+    quiet = () if listens else ("-DPOET_LISTEN_TICKS=0u",)
     templates = [TEMPLATES / d for d in ("storage", "runtime", f"hal/{family}")]
     folders = [*templates, SAMPLE / "src/generated"]
     sources = [file for folder in folders for file in sorted(folder.glob("*.c"))]
@@ -49,7 +51,7 @@ def compile_drivers(folder: Path, family: str, *flags: str) -> Path:
         folder / f"{family}.so",
         [CORE / "core.c", *sources],
         [CORE, *folders, TEMPLATES / "hal", TEMPLATES / "hal/cortex_m"],
-        *("-shared", "-fPIC", *flags),
+        *("-include", str(CORE / "core.h"), "-shared", "-fPIC", *quiet, *flags),
     )
 
 

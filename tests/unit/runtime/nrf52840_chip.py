@@ -15,7 +15,7 @@ from chips import connect
 from sd_card import Card
 
 ERASED = 0xFFFFFFFF
-RESET_PIN, CONSOLE_PIN = 18, 6
+RESET_PIN, CONSOLE_PIN, LISTENING_PIN = 18, 6, 8
 SELECT_PIN, MOSI_PIN, MISO_PIN, CLOCK_PIN = 44, 45, 46, 47
 OUTPUT, INPUT_PULLUP, HIGH_DRIVE = 1, 3 << 2, 3 << 8
 OUT_OF_REACH = 1 << 30
@@ -30,16 +30,22 @@ ADDRESSES = {
     "POWER.RESETREAS": 0x40000400,
     "APPROTECT.DISABLE": 0x40000558,
     "POWER.DCDCEN": 0x40000578,
+    "UARTE.TASKS_STARTRX": 0x40002000,
     "UARTE.TASKS_STARTTX": 0x40002008,
     "UARTE.TASKS_STOPTX": 0x4000200C,
+    "UARTE.EVENTS_RXDRDY": 0x40002108,
     "UARTE.EVENTS_ENDTX": 0x40002120,
     "UARTE.EVENTS_TXSTOPPED": 0x40002158,
+    "UARTE.SHORTS": 0x40002200,
+    "UARTE.INTENSET": 0x40002304,
     "UARTE.ENABLE": 0x40002500,
     "UARTE.PSEL.RTS": 0x40002508,
     "UARTE.PSEL.TXD": 0x4000250C,
     "UARTE.PSEL.CTS": 0x40002510,
     "UARTE.PSEL.RXD": 0x40002514,
     "UARTE.BAUDRATE": 0x40002524,
+    "UARTE.RXD.PTR": 0x40002534,
+    "UARTE.RXD.MAXCNT": 0x40002538,
     "UARTE.TXD.PTR": 0x40002544,
     "UARTE.TXD.MAXCNT": 0x40002548,
     "UARTE.CONFIG": 0x4000256C,
@@ -69,7 +75,9 @@ ADDRESSES = {
     "SYST.CSR": 0xE000E010,
     "SYST.RVR": 0xE000E014,
     "SYST.CVR": 0xE000E018,
+    "NVIC.ICPR": 0xE000E280,
     "SCB.AIRCR": 0xE000ED0C,
+    "SCB.SCR": 0xE000ED10,
     "DEMCR": 0xE000EDFC,
 }  # fmt: skip
 NAMES = {address: name for name, address in ADDRESSES.items()}
@@ -78,6 +86,7 @@ FREQUENCIES = {0x02000000 << i: 125_000 << i for i in range(7)}
 ENABLED = {"UARTE": 8, "SPIM": 7}
 WRITABLE, READABLE = 1, 0
 RESET_REQUEST = 0x05FA0004
+SEVONPEND, ENDRX_STARTRX, RXDRDY = 1 << 4, 1 << 5, 1 << 2
 
 
 @dataclass
@@ -95,6 +104,7 @@ class Chip:
         writes: every register written, with its value, in order.
         misuse: what the specification forbids, or leaves undefined.
         console: what the transmitter sent.
+        typed: what is sent to it, as soon as it sleeps.
         reset: whether the chip was told to reset itself.
         pending: how often a register must still be read.
     """
@@ -111,11 +121,15 @@ class Chip:
     writes: list[tuple[str, int]] = field(default_factory=list)
     misuse: list[str] = field(default_factory=list)
     console: bytes = b""
+    typed: bytes = b""
     reset: bool = False
     pending: dict[str, int] = field(default_factory=dict)
     _ram: dict[int, int] = field(default_factory=dict)
     _barrier: bool = False
     _cycles: int = 0
+    _received: int = 0
+    _ring: int = 0
+    _pending: bool = False
 
     def install(self, library: ctypes.CDLL) -> list[object]:
         """Make it the library's chip; what is returned must be kept as long as it is used."""
@@ -125,6 +139,7 @@ class Chip:
             "test_write": ctypes.CFUNCTYPE(None, u32, u32)(self.write),
             "test_dma_address": ctypes.CFUNCTYPE(u32, ctypes.c_void_p)(self.dma_address),
             "test_barrier": ctypes.CFUNCTYPE(None)(self.barrier),
+            "test_sleep": ctypes.CFUNCTYPE(ctypes.c_int)(self.sleep),
         }
         return connect(library, callbacks)
 
@@ -141,6 +156,33 @@ class Chip:
     def barrier(self) -> None:
         """The core waits for what it wrote."""
         self._barrier = True
+
+    def sleep(self) -> bool:
+        """The core waits for an event: an interrupt that becomes pending is one, if it is told so.
+
+        Characters come in until the receiver's ring is full: the firmware must take them meanwhile.
+        """
+        get = self.registers.get
+        self._require(get("SYST.CSR", 0) == 0, "SysTick ends each sleep")
+        if not self.typed or not self._is_receiving():
+            return False
+        room = get("UARTE.RXD.MAXCNT", 0)
+        for byte in self.typed[:room]:
+            at = self._ring + self._received % room
+            ctypes.memset(at, byte, 1)
+            self._received += 1
+        self.typed = self.typed[room:]
+        wakes = not get("UARTE.EVENTS_RXDRDY", 0) and not self._pending
+        self.registers["UARTE.EVENTS_RXDRDY"] = 1
+        self._pending = True
+        return wakes and get("SCB.SCR", 0) == SEVONPEND and bool(get("UARTE.INTENSET", 0) & RXDRDY)
+
+    def _is_receiving(self) -> bool:
+        get = self.registers.get
+        self._require(get("UARTE.SHORTS", 0) == ENDRX_STARTRX, "the receiver ends")
+        self._require(get(f"PIN_CNF[{LISTENING_PIN}]", 0) == INPUT_PULLUP, "RXD is no input")
+        self._require(get("UARTE.PSEL.RXD") == LISTENING_PIN, "the receiver has no pin")
+        return bool(get("UARTE.TASKS_STARTRX", 0)) and get("UARTE.ENABLE", 0) == 8
 
     def read(self, address: int) -> int:
         """The core reads a register."""
@@ -198,6 +240,13 @@ class Chip:
         if name == "SPIM.FREQUENCY":
             self._require(value in FREQUENCIES, f"no frequency is {value:#x}")
             self.card.clock(FREQUENCIES.get(value, 1))
+        if name == "UARTE.TASKS_STARTRX":
+            self._require(self._barrier, "the receiver starts before its ring is told")
+            self._require(self.registers.get("UARTE.ENABLE", 0) == 8, "the receiver is off")
+            self._ring = self._ram[self.registers["UARTE.RXD.PTR"]]
+        if name == "NVIC.ICPR":
+            self._require(value == 1 << 2, f"{name} is {value:#x}")
+            self._pending = bool(self.registers.get("UARTE.EVENTS_RXDRDY", 0))
         for port in (0, 1):
             if name in (f"P{port}.OUTSET", f"P{port}.OUTCLR"):
                 self._drive(32 * port + value.bit_length() - 1, name.endswith("SET"))

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from chips import connect
 from sd_card import Card
 
-SELECT_PIN, MOSI_PIN, CLOCK_PIN, MISO_PIN, CONSOLE_PIN = 42, 16, 17, 19, 54
+SELECT_PIN, MOSI_PIN, CLOCK_PIN, MISO_PIN = 42, 16, 17, 19
+CONSOLE_PIN, LISTENING_PIN = 54, 55
 FUNCTION_C, FUNCTION_D = 2, 3
 PMUXEN, INEN, PULLEN, DRVSTR = 1, 2, 4, 64
 OUT_OF_REACH = 1 << 30
@@ -49,10 +50,13 @@ REGISTERS = {
        for sercom, number in NUMBERS.items() for name, (offset, size) in _SERCOM.items()},
     f"{SPI}.BAUD": (0x42000C0C, 1),
     f"{USART}.BAUD": (0x42001C0C, 2),
+    f"{USART}.INTENSET": (0x42001C16, 1),
     "SYST.CSR": (0xE000E010, 4),
     "SYST.RVR": (0xE000E014, 4),
     "SYST.CVR": (0xE000E018, 4),
+    "NVIC.ICPR": (0xE000E280, 4),
     "SCB.ICSR": (0xE000ED04, 4),
+    "SCB.SCR": (0xE000ED10, 4),
 }  # fmt: skip
 NAMES = {address: name for name, (address, _) in REGISTERS.items()}
 READ_ONLY = {"PM.RCAUSE", "SYSCTRL.PCLKSR", "GCLK.STATUS", "SCB.ICSR"} | {
@@ -67,6 +71,7 @@ AFTER_RESET = {
 }
 CRYSTAL_READY, DFLL_READY, LOCKED = 1 << 1, 1 << 4, 3 << 6
 ON_DEMAND = 0x80
+SEVONPEND = 1 << 4
 
 
 @dataclass
@@ -83,6 +88,7 @@ class Chip:
         writes: every register written, with its value, in order.
         misuse: what the data sheet forbids, or leaves undefined.
         console: what the transmitter sent.
+        typed: what is sent to it, as soon as it sleeps.
         core_hz: what the processor runs at.
         cycles: how many have passed, as SysTick counts them.
         handled: how many of SysTick's interrupts the processor has taken.
@@ -95,6 +101,7 @@ class Chip:
     writes: list[tuple[str, int]] = field(default_factory=list)
     misuse: list[str] = field(default_factory=list)
     console: bytes = b""
+    typed: bytes = b""
     core_hz: int = 1_000_000
     cycles: int = 0
     handled: int = 0
@@ -104,6 +111,8 @@ class Chip:
     _clocked: dict[int, int] = field(default_factory=dict)
     _dividers: set[int] = field(default_factory=set)
     _received: list[int] = field(default_factory=list)
+    _heard: list[int] = field(default_factory=list)
+    _pending: bool = False
     _high: set[int] = field(default_factory=set)
     _outputs: set[int] = field(default_factory=set)
 
@@ -115,6 +124,7 @@ class Chip:
             "test_write": ctypes.CFUNCTYPE(None, u32, u32)(lambda a, v: self.write(a, 4, v)),
             "test_read_part": ctypes.CFUNCTYPE(u32, u32, u32)(self.read),
             "test_write_part": ctypes.CFUNCTYPE(None, u32, u32, u32)(self.write),
+            "test_sleep": ctypes.CFUNCTYPE(ctypes.c_int)(self.sleep),
         }
         return connect(library, callbacks)
 
@@ -125,6 +135,23 @@ class Chip:
     def value(self, name: str) -> int:
         """What a register holds."""
         return self.registers.get(name, 0)
+
+    def sleep(self) -> bool:
+        """The core waits for an event: an interrupt that becomes pending is one, if it is told so.
+
+        Two characters come in: more have no room in the receiver.
+        """
+        self._require(self.value("SYST.CSR") == 0, "SysTick ends each sleep")
+        on = self.value(f"{USART}.CTRLA") & ENABLE and self.value(f"{USART}.CTRLB") >> 17 & 1
+        if not self.typed or not on:
+            return False
+        self._require(self._is_given(LISTENING_PIN, FUNCTION_D), "the receiver has no pin")
+        self._require(LISTENING_PIN in self._high, "an open line is pulled down")
+        self._heard += self.typed[:2]
+        self.typed = self.typed[2:]
+        wakes = not self._pending and self.value("SCB.SCR") == SEVONPEND
+        self._pending = True
+        return wakes and self.value(f"{USART}.INTENSET") == RXC
 
     def read(self, address: int, size: int) -> int:
         """The core reads a register, or its lowest byte."""
@@ -151,6 +178,9 @@ class Chip:
                 return 0 if self._comes(block) else SWRST | ENABLE
             if register == "INTFLAG":
                 return self._flags(block)
+            if register == "DATA" and block == USART:
+                self._require(bool(self._heard), "a character is read before it has come")
+                return self._heard.pop(0) if self._heard else 0
             if register == "DATA":
                 self._require(bool(self._received), "a byte is read before it has come")
                 return self._received.pop(0) if self._received else 0
@@ -176,6 +206,9 @@ class Chip:
         if block in act:
             self._block = block
             act[block](register, before, value)
+        if name == "NVIC.ICPR":
+            self._require(value == 1 << (9 + NUMBERS[USART]), f"{name} is {value:#x}")
+            self._pending = bool(self._heard)
         if name == "SYST.CVR":
             self.cycles, self.handled = 0, 0
 
@@ -308,14 +341,15 @@ class Chip:
             self._require(self.value(f"{SPI}.CTRLB") == 1 << 17, "SPI receives nothing")
             self.card.clock(self.core_hz // (2 * (baud + 1)) if baud else 375_000)
         else:
-            self._require(control & ~ENABLE == 1 << 30 | 1 << 16 | 1 << 2, f"USART {control:#x}")
-            self._require(self.value(f"{USART}.CTRLB") == 1 << 16, "USART sends nothing")
+            self._require(control & ~ENABLE == 1 << 30 | 3 << 20 | 1 << 16 | 1 << 2,
+                          f"USART {control:#x}")  # fmt: skip
+            self._require(self.value(f"{USART}.CTRLB") == 3 << 16, "USART is half on")
             rate = self.core_hz / 16 * (1 - baud / 65536)
             self._require(abs(rate / 115_200 - 1) < 0.005, f"{rate:.0f} baud")
 
     def _flags(self, block: str) -> int:
         if block == USART:
-            return DRE if self._comes("USART") else 0
+            return DRE * self._comes("USART") | RXC * bool(self._heard)
         come = bool(self._received) and self._comes("SPI")
         moved_on = self._comes("DRE") and (come or len(self._received) < 2)
         return DRE * moved_on | RXC * come

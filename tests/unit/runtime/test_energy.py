@@ -31,7 +31,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "said.c").write_text(CONSOLE)
     return compile_c(
         folder / "energy.so",
-        [folder / "said.c", TEMPLATES / "hal/posix/energy.c", TEMPLATES / "runtime/console.c"],
+        [
+            folder / "said.c",
+            TEMPLATES / "hal/posix/energy.c",
+            *(TEMPLATES / c for c in ("runtime/console.c", "storage/crc32.c")),
+        ],
         [SAMPLE / "src/generated", *(TEMPLATES / d for d in ("runtime", "storage", "hal"))],
         *("-shared", "-fPIC", "-pthread"),
     )
