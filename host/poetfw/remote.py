@@ -114,7 +114,7 @@ def _program(project: BuiltProject) -> Path:
 def _check_processor(project: BuiltProject, host: Host) -> None:
     if not project.board.toolchain.hosted:
         raise BoardError(
-            f"the firmware of {project.board.name!r} is no program under Linux",
+            f"the firmware of {project.board.name!r} is no program that a host could run",
             "leave --host out, and name its --port",
         )
     needed = elf_machine(_program(project))

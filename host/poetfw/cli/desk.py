@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def connected(project: BuiltProject, port: str | None) -> Iterator[tuple[Desk, s
     if port is None:
         output.messages.print(f"port {output.escaped(name)}")
     with open_port(name, project.board.console_baud) as line:
-        yield Desk(Link(line)), name
+        yield Desk(Link(line, random.randrange(1, 1 << 31))), name
 
 
 @click.command(epilog="Example:  poetfw flash --storage --port /dev/ttyACM0")

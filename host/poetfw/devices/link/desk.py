@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from poetfw.devices.link.frames import LARGEST_DATA_BYTES, Answer
-from poetfw.devices.link.link import CONNECT, LONG, QUICK, Link
+from poetfw.devices.link.link import CONNECT, LONG, QUICK, Link, Patience
 from poetfw.devices.statuses import STATUSES
 from poetfw.errors import DeviceError, NoisyLineError, WrongBoardError
 from poetfw.firmware import BLOCK_BYTES
 
 PROTOCOL = 1
 MOST_SUMS = 64
-"""So many blocks' CRCs come in one answer."""
+"""So many blocks' CRCs come in one answer at most."""
 
-_SMALLEST_DATA_BYTES = LARGEST_DATA_BYTES // 8
+_SMALLEST = 3  # a part, as a power of two of the whole
 _FEW = 4
 _RESTARTS = 8
 _OK = 0
@@ -80,7 +80,17 @@ class Desk:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._part_bytes = LARGEST_DATA_BYTES
+        self._shrunk = 0
+
+    @property
+    def _part_bytes(self) -> int:
+        """How much data goes with a command or an answer."""
+        return LARGEST_DATA_BYTES >> self._shrunk
+
+    @property
+    def _sums(self) -> int:
+        """How many blocks' CRCs come in an answer."""
+        return MOST_SUMS >> self._shrunk
 
     def hello(self) -> Greeting:
         """Make the board stop what it does by itself, and say who it is.
@@ -108,18 +118,24 @@ class Desk:
         return _integer(answer, blocks)
 
     def checksums(self, first: int, count: int) -> list[int]:
-        """The CRC-32 of each of some blocks, at most `MOST_SUMS`."""
-        answer = self._link.ask("sums", first, count, patience=LONG)
-        if answer.values and answer.values[-1].startswith("-"):
-            _check_status(answer, answer.values[-1])
-        return [_integer(answer, text) for text in _fields(answer, count)]
+        """The CRC-32 of each of some blocks."""
+        sums: list[int] = []
+        while len(sums) < count:
+            wanted = min(self._sums, count - len(sums))
+            answer = self._ask_in_parts(LONG, "sums", first + len(sums), wanted)
+            if answer is None:
+                continue
+            if answer.values and answer.values[-1].startswith("-"):
+                _check_status(answer, answer.values[-1])
+            sums += [_integer(answer, text) for text in _fields(answer, wanted)]
+        return sums
 
     def read_block(self, block: int) -> bytes:
         """What a block holds."""
         content = b""
         while len(content) < BLOCK_BYTES:
             wanted = min(self._part_bytes, BLOCK_BYTES - len(content))
-            answer = self._ask_with_data("read", block, len(content), wanted)
+            answer = self._ask_in_parts(LONG, "read", block, len(content), wanted)
             if answer is None:
                 continue
             (status,) = _fields(answer, 1)
@@ -152,9 +168,9 @@ class Desk:
             part = data[at : at + self._part_bytes]
             last = at + len(part) == len(data)
             if last:
-                answer = self._ask_with_data("put", at, block, crc, data=part)
+                answer = self._ask_in_parts(LONG, "put", at, block, crc, data=part)
             else:
-                answer = self._ask_with_data("fill", at, data=part)
+                answer = self._ask_in_parts(QUICK, "fill", at, data=part)
             if answer is None:
                 continue
             if last:
@@ -163,20 +179,26 @@ class Desk:
             _check_status(answer, status)
             at += len(part)
 
-    def _ask_with_data(self, word: str, *numbers: int, data: bytes | None = None) -> Answer | None:
+    def _ask_in_parts(
+        self, patience: Patience, word: str, *numbers: int, data: bytes | None = None
+    ) -> Answer | None:
         """Ask with data in the question or the answer; None if less of it should be tried."""
-        smallest = self._part_bytes == _SMALLEST_DATA_BYTES
-        patience = QUICK if smallest else replace(QUICK, attempts=_FEW)
+        smallest = self._shrunk == _SMALLEST
         before = self._link.failures
         try:
-            answer = self._link.ask(word, *numbers, data=data, patience=patience)
+            answer = self._link.ask(
+                word,
+                *numbers,
+                data=data,
+                patience=patience if smallest else replace(patience, attempts=_FEW),
+            )
         except NoisyLineError:
             if smallest:
                 raise
-            self._part_bytes //= 2
+            self._shrunk += 1
             return None
-        if self._link.failures == before:
-            self._part_bytes = min(LARGEST_DATA_BYTES, 2 * self._part_bytes)
+        if self._link.failures == before and self._shrunk > 0:
+            self._shrunk -= 1
         return answer
 
     def begin(self, steps: int, flags: int) -> None:

@@ -21,6 +21,7 @@ from poetfw.devices.link.port import Line
 from poetfw.errors import DeviceError, NoAnswerError, NoisyLineError
 
 _SEQUENCES = 1 << 32
+_END = Answer(False, 0, "", (), None)  # of any answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +103,16 @@ class Link:
             damaged = False
             for answer in self._answers(min(wait_s, ends_s - self._line.now_s())):
                 heard = True
-                if answer is not None and answer.sequence == sequence and answer.word == word:
-                    return answer
-                if answer is not None and answer.sequence == sequence and answer.refused:
-                    raise DeviceError(
-                        f"the board's firmware does not know the command {word!r}",
-                        "flash the firmware that this poetfw built: `poetfw flash`",
-                    )
-                if answer is not None and answer.is_damaged:
+                if answer is None or answer.is_damaged:
                     damaged = True
+                elif answer is _END and damaged:
                     break
+                elif answer is not _END and answer.sequence == sequence:
+                    return self._accept(answer, word)
+            else:
+                wait_s *= patience.growth
             if self._line.now_s() >= ends_s:
                 break
-            if not damaged:
-                wait_s *= patience.growth
         if heard:
             raise NoisyLineError(
                 f"the line is too noisy: no whole answer came to the command {word!r}",
@@ -128,6 +125,14 @@ class Link:
             "check --port, and that firmware of poetfw is on the board: `poetfw flash`",
         )
 
+    def _accept(self, answer: Answer, word: str) -> Answer:
+        if answer.refused or answer.word != word:
+            raise DeviceError(
+                f"the board's firmware does not know the command {word!r}",
+                "flash the firmware that this poetfw built: `poetfw flash`",
+            )
+        return answer
+
     def _answers(self, wait_s: float) -> Iterator[Answer | None]:
         """What comes in within so long; None for what is no whole answer, nor of the console."""
         ends_s = self._line.now_s() + wait_s
@@ -137,6 +142,8 @@ class Link:
             self._rest = self._rest[-MAX_LINE_BYTES:]
             for line in lines:
                 answer = decode_answer(line[-MAX_LINE_BYTES:])
-                console = line.startswith((b"@", READY)) or not line.strip()
-                if answer is not None or not console:
+                ends = line.strip().endswith(READY)
+                if answer is not None or not (ends or line.startswith(b"@") or not line.strip()):
                     yield answer
+                if ends:
+                    yield _END
