@@ -148,8 +148,8 @@ enum poet_link_kind poet_link_parse(struct poet_link *link, struct poet_command 
 void poet_answer_begin(char kind, uint32_t sequence)
 {
     const char start[] = {kind, '-', '[', '\0'};
-    poet_print(start);
     (void)poet_print_crc();
+    poet_print(start);
     poet_print_decimal(sequence);
 }
 

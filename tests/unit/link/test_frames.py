@@ -20,7 +20,8 @@ from poetfw.devices.link.frames import (
 
 def framed(text: str, kind: str = "m") -> bytes:
     """An answer, written down anew."""
-    return f"{kind}-[{text} {crc32(text.encode()):08x}]".encode()
+    start = f"{kind}-[{text}"
+    return f"{start} {crc32(start.encode()):08x}]".encode()
 
 
 def asked(text: str) -> bytes:
@@ -66,6 +67,7 @@ def test_a_refusal_is_read() -> None:
         framed("7 save 0")[:-1],
         framed("7 save 0").replace(b"save", b"sbve"),
         framed("7 save 0").replace(b"m-", b"x-"),
+        framed("7 save 0").replace(b"m-", b"e-"),
         framed("7  save 0"),
         framed("-7 save 0"),
         framed("4294967296 save 0"),

@@ -22,7 +22,7 @@ MAX_LINE_BYTES = 1024
 READY = b"m-ready"
 """Ends every answer."""
 
-_ANSWER = re.compile(rb"([me])-\[((\d{1,10}) ([a-z]{1,8})((?: [ -~]{1,800})?)) ([0-9a-f]{8})\]")
+_ANSWER = re.compile(rb"(([me])-\[(\d{1,10}) ([a-z]{1,8})((?: [ -~]{1,800})?)) ([0-9a-f]{8})\]")
 _DAMAGED = "damaged"
 _LARGEST_NUMBER = 2**32 - 1
 
@@ -66,7 +66,7 @@ def decode_answer(line: bytes) -> Answer | None:
     """The last whole answer in a line; None if there is none."""
     answer = None
     for match in _ANSWER.finditer(line):
-        kind, text, sequence, word, values, crc = match.groups()
+        text, kind, sequence, word, values, crc = match.groups()
         if int(crc, 16) != crc32(text) or int(sequence) > _LARGEST_NUMBER:
             continue
         *plain, last = values.decode("ascii").split(" ")
