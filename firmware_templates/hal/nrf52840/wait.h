@@ -22,9 +22,9 @@ enum poet_nrf52840_status {
 #define POET_POLLS_PER_BYTE 4096u
 #endif
 
-/* A quarter of a second for somebody to say something. */
+/* A tenth of a second for somebody to say something. */
 #ifndef POET_LISTEN_TICKS
-#define POET_LISTEN_TICKS 16000000u
+#define POET_LISTEN_TICKS 6400000u
 #endif
 
 /* Whether a register became other than 0 within so many polls. */

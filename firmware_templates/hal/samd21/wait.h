@@ -25,9 +25,9 @@ enum poet_samd21_status {
 #define POET_POLLS_OF_CRYSTAL 10000000u
 #endif
 
-/* A quarter of a second for somebody to say something. */
+/* A tenth of a second for somebody to say something. */
 #ifndef POET_LISTEN_TICKS
-#define POET_LISTEN_TICKS 12000000u
+#define POET_LISTEN_TICKS 4800000u
 #endif
 
 /* Whether these bits of a register, or of its lowest byte, became `wanted` within so many polls. */

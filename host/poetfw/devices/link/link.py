@@ -41,8 +41,8 @@ class Patience:
     attempts: int
 
 
-CONNECT = Patience(0.1, 1.0, 20.0, 400)
-"""Between two steps of a training, a device listens for a quarter of a second."""
+CONNECT = Patience(0.04, 1.0, 20.0, 1000)
+"""Between two steps of a training, a device listens for a tenth of a second."""
 
 QUICK = Patience(1.0, 1.0, 30.0, 24)
 """For what takes a device little time."""

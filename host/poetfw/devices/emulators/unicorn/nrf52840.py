@@ -29,6 +29,10 @@ _PORTS = ((0x50000000, 32), (0x50000300, 16))
 _OUTPUT = 1
 _INPUT_PULLUP = 3 << 2
 _HIGH_DRIVE = 3 << 8
+_BAUD = (0x01D60000, 0x10000000)  # 115200 and 1,000,000
+_ENDRX_STARTRX = 1 << 5
+_RXDRDY = 1 << 2
+_SEVONPEND = 1 << 4
 _SPI_HZ = {
     0x02000000: 125_000,
     0x04000000: 250_000,
@@ -44,7 +48,7 @@ def _pin(port: int, number: int) -> int:
     return 32 * port + number
 
 
-CONSOLE_PIN = _pin(0, 6)
+CONSOLE_PIN, LISTENING_PIN = _pin(0, 6), _pin(0, 8)
 CARD_SELECT, CARD_MOSI, CARD_MISO, CARD_CLOCK = (_pin(1, number) for number in (12, 13, 14, 15))
 
 Console = Callable[[bytes], object]
@@ -165,7 +169,7 @@ class _Gpio:
 
 
 class _Uarte:
-    """UARTE0 (section 6.34), as far as it sends."""
+    """UARTE0 (section 6.34), to which nobody sends anything."""
 
     def __init__(
         self, bus: Bus, core: Core, gpio: _Gpio, crystal: Register, console: Console
@@ -177,12 +181,29 @@ class _Uarte:
         self._stopped = bus.keep(0x40002158, Register((0,)))
         self._enable = bus.keep(0x40002500, Register((0, 8)))
         self._pin = bus.keep(0x4000250C, Register((CONSOLE_PIN,), _DISCONNECTED))
-        for unused in (0x40002508, 0x40002510, 0x40002514):  # RTS, CTS, RXD
+        for unused in (0x40002508, 0x40002510):  # RTS, CTS
             bus.keep(unused, Register((_DISCONNECTED,), _DISCONNECTED))
-        self._baud = bus.keep(0x40002524, Register((0x01D60000,), 0x04000000))  # 115200
+        self._baud = bus.keep(0x40002524, Register(_BAUD, 0x04000000))
         self._address = bus.keep(0x40002544, Register())
         self._count = bus.keep(0x40002548, Register(range(1 << 16)))
         bus.keep(0x4000256C, Register((0,)))  # CONFIG: 8N1
+        self._listening_pin = bus.keep(0x40002514, Register((LISTENING_PIN,), _DISCONNECTED))
+        self._ring = bus.keep(0x40002534, Register())
+        self._ring_bytes = bus.keep(0x40002538, Register(range(1 << 16)))
+        self._shorts = bus.keep(0x40002200, Register((_ENDRX_STARTRX,)))
+        bus.task(0x40002000, self._listen)
+        bus.keep(0x40002108, Register((0,)))  # RXDRDY
+        bus.keep(0x40002304, Register((_RXDRDY,)))  # INTENSET
+        bus.keep(0xE000ED10, Register((_SEVONPEND,)))  # the processor's SCR
+        bus.keep(0xE000E280, Register((1 << 2,)))  # and its NVIC_ICPR
+
+    def _listen(self) -> None:
+        if self._enable.value != 8 or self._listening_pin.value != LISTENING_PIN:
+            raise MachineError("the UARTE receives before it is enabled and has its pin")
+        if self._shorts.value != _ENDRX_STARTRX:
+            raise MachineError("the UARTE's receiver would end")
+        self._gpio.check(LISTENING_PIN, _INPUT_PULLUP)
+        self._core.dma_read(self._ring.value, self._ring_bytes.value)
 
     def _start(self) -> None:
         if self._enable.value != 8 or self._pin.value != CONSOLE_PIN:
