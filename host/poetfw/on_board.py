@@ -170,6 +170,7 @@ def _train(project: BuiltProject, desk: Desk, steps: int, capture: bool, update:
     try:
         desk.begin(steps, _CAPTURE * capture)
         trained = []
+        update(0, steps, "training")
         for step in range(1, steps + 1):
             trained.append(desk.train(step))
             loss = check_finite("loss", trained[-1].loss)
@@ -266,6 +267,7 @@ def _different(
     wanted = list(blocks)
     different: list[int] = []
     done = 0
+    update(0, len(wanted), "comparing what is there")
     for run in _runs(wanted):
         sums = desk.checksums(run.start, len(run))
         different += [
@@ -287,6 +289,7 @@ def _runs(blocks: list[int]) -> Iterator[range]:
 
 
 def _write(desk: Desk, content: list[bytes], blocks: list[int], update: Update, text: str) -> None:
+    update(0, len(blocks), text)
     for done, block in enumerate(blocks, 1):
         desk.write_block(block, content[block])
         update(done, len(blocks), text)
@@ -294,6 +297,7 @@ def _write(desk: Desk, content: list[bytes], blocks: list[int], update: Update, 
 
 def _read(desk: Desk, blocks: list[int], update: Update, text: str) -> Mapping[int, bytes]:
     read = {}
+    update(0, len(blocks), text)
     for done, block in enumerate(blocks, 1):
         read[block] = desk.read_block(block)
         update(done, len(blocks), text)

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO
 
 from poetfw.devices.process import Files, TimedOut, last_lines, started
@@ -17,6 +18,7 @@ _OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 _NAME = re.compile(r"(?:[A-Za-z_][\w.-]{0,31}@)?[A-Za-z0-9][A-Za-z0-9._:-]{0,252}", re.ASCII)
 _CONNECTION_FAILED = 255
 _TIMEOUT_S = 600.0
+_PRINTED_BYTES = 1 << 16
 _FULL = re.compile(rb"No space left on device|Disk quota exceeded|File too large")
 
 
@@ -51,19 +53,28 @@ class Host:
         there = f"LC_ALL=C; export LC_ALL; {script}"
         return [_CLIENT, *_OPTIONS, "--", self.name, f"exec sh -c {shlex.quote(there)}"]
 
-    def run(self, script: str, files: Files | None = None) -> str:
-        """Run a script there to its end; returns what it prints.
+    def run(
+        self, script: str, source: BinaryIO | None = None, target: BinaryIO | None = None
+    ) -> str:
+        """Run a script there to its end; returns what it prints, without what is said of errors.
 
         Args:
             script: for a POSIX shell; it begins in the user's home.
-            files: what it reads and writes here instead.
+            source: what it reads; None for nothing.
+            target: where what it prints goes instead.
 
         Raises:
             HostError: the computer cannot be reached, or the script fails.
             HostFullError: there is no room for what it writes.
         """
+        with TemporaryFile() as printed:
+            self._run(script, Files(source, target or printed))
+            printed.seek(0)
+            return printed.read(_PRINTED_BYTES).decode(errors="replace")
+
+    def _run(self, script: str, files: Files) -> None:
         said: list[bytes] = []
-        with started(self.command(script), Path.cwd(), None, files or Files()) as process:
+        with started(self.command(script), Path.cwd(), None, files) as process:
             try:
                 said.extend(process.lines(_TIMEOUT_S))
                 code = process.wait(_TIMEOUT_S)
@@ -89,7 +100,6 @@ class Host:
                 f"{self.name}: what was to be done there failed with exit code {code}",
                 said=last_lines(said, 5),
             )
-        return b"".join(said).decode(errors="replace")
 
     def send(self, file: Path, folder: str, name: str, mode: int) -> None:
         """Copy a file there: it is there as a whole, or what was there before is.
@@ -111,7 +121,7 @@ class Host:
             f"mv -f {part} {whole} || {{ rm -f {part}; exit 1; }}"
         )
         with file.open("rb") as source:
-            self.run(script, Files(source=source))
+            self.run(script, source=source)
 
     def fetch(self, path: str, target: BinaryIO) -> None:
         """Copy a file from there, named from the user's home, to an open one.
@@ -119,4 +129,4 @@ class Host:
         Raises:
             HostError: the computer cannot be reached, or does not have it.
         """
-        self.run(f"cat -- {shlex.quote(path)}", Files(target=target))
+        self.run(f"cat -- {shlex.quote(path)}", target=target)
