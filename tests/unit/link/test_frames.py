@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from random import Random
 from zlib import crc32
@@ -10,6 +11,7 @@ from zlib import crc32
 import pytest
 from link_device import Device
 
+from emulator.firmware_tools import TEMPLATES
 from poetfw.devices.link.frames import (
     LARGEST_DATA_BYTES,
     Answer,
@@ -80,6 +82,15 @@ def test_a_refusal_is_read() -> None:
 )
 def test_what_is_no_whole_answer_is_none(line: bytes) -> None:
     assert decode_answer(line) is None
+
+
+def test_the_page_shows_whole_frames(device: Device) -> None:
+    page = (TEMPLATES.parent / "docs/serial-line.md").read_text()
+    (command,) = re.findall(r"host +(\d+ .*%)", page)
+    (answer,) = re.findall(r"board +(m-\[\d+ .*\])", page)
+    assert encode_command(7, "read", 9, 0, 3) == command.encode()
+    device.storage = bytes(9 * 512) + b"\0\1\2"
+    assert device.tell(command.encode()).startswith(answer.encode())
 
 
 # The firmware ----------------------------------------------------------------------------------
