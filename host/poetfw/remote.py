@@ -44,7 +44,7 @@ def flash(project: BuiltProject, host: Host, update: Update) -> None:
     """
     _check_processor(project, host)
     update(0, 2, "copying the program")
-    host.send(_program(project), folder_of(project), PROGRAM, 0o755)
+    host.send(project.flashable, folder_of(project), PROGRAM, 0o755)
     update(1, 2, "copying the storage image")
     host.send(project.image, folder_of(project), IMAGE, 0o644)
     update(2, 2, "copied")
@@ -66,7 +66,7 @@ def run_there(
     folder = folder_of(project)
     program = f"{folder}/{PROGRAM}"
     there = host.run(f"sha256sum -- {shlex.quote(program)} 2>/dev/null || true").split()
-    if there[:1] != [hashlib.sha256(_program(project).read_bytes()).hexdigest()]:
+    if there[:1] != [hashlib.sha256(project.flashable.read_bytes()).hexdigest()]:
         raise WrongBoardError(
             f"{host.name}:{program} is not this build's program, or is not there",
             f"copy it: `poetfw flash --board {project.board.name} --host {host.name}`",
@@ -107,17 +107,13 @@ def _fetch(host: Host, path: str, image: Path) -> None:
         raise OutputError(f"{image} cannot be written: {error.strerror or error}") from error
 
 
-def _program(project: BuiltProject) -> Path:
-    return project.folder / ".pio" / "build" / project.environment / PROGRAM
-
-
 def _check_processor(project: BuiltProject, host: Host) -> None:
     if not project.board.toolchain.hosted:
         raise BoardError(
             f"the firmware of {project.board.name!r} is no program that a host could run",
             "leave --host out, and name its --port",
         )
-    needed = elf_machine(_program(project))
+    needed = elf_machine(project.flashable)
     there = host.run("uname -m").strip()
     if there not in _MACHINES.get(needed, ()):
         raise WrongBoardError(

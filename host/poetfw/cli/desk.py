@@ -65,7 +65,7 @@ def flash(
         raise click.UsageError("--host copies program and image: it takes no --port, no --storage")
     if force and not storage:
         raise click.UsageError("--force is for --storage")
-    project = open_project(*built_folder(out, board))
+    project = open_project(*built_folder(out, board), on_board=True)
     done: dict[str, Any]
     with output.progress_bar() as update:
         if host is not None:
@@ -96,8 +96,7 @@ def flash(
 @out_option
 def monitor(board: str | None, port: str | None, out: Path | None) -> int:
     """Show what the board prints, until Ctrl-C; the board is sent nothing."""
-    folder, _ = built_folder(out, board)
-    project = open_project(folder)
+    project = open_project(*built_folder(out, board), on_board=True)
     name = choose_port(port)
     with open_port(name, project.board.console_baud) as line:
         output.messages.print(f"port {output.escaped(name)}, Ctrl-C ends")
@@ -124,7 +123,7 @@ def monitor(board: str | None, port: str | None, out: Path | None) -> int:
 @json_option
 def pull(board: str | None, port: str | None, file: Path, out: Path | None, as_json: bool) -> int:
     """Fetch the storage image, with what was trained, from the board."""
-    project = open_project(*built_folder(out, board))
+    project = open_project(*built_folder(out, board), on_board=True)
     with output.progress_bar() as update, connected(project, port) as (desk, name):
         fetched = on_board.pull(project, desk, file, update)
     if as_json:

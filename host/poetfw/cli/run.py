@@ -77,7 +77,7 @@ def run(
         raise click.UsageError("--on-board and --emulator contradict each other")
     if port is not None and host is not None:
         raise click.UsageError("--port and --host both say where the board is: give one of them")
-    project = open_project(*built_folder(out, board), emulator)
+    project = open_project(*built_folder(out, board), emulator, itself)
     settings = RunSettings(steps, epochs, verify, timeout)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:
