@@ -6,12 +6,14 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 import pytest
 from link_device import BLOCK, Device, Noise, Simulated, sample_image, sample_project
 
 from poetfw import on_board
 from poetfw.devices.link import Desk, Link
+from poetfw.devices.link.frames import encode_command
 from poetfw.errors import (
     DeviceError,
     ForeignCardError,
@@ -199,6 +201,7 @@ def test_a_board_that_says_nothing_is_given_up(device: Device) -> None:
     with pytest.raises(NoAnswerError, match="the board does not answer"):
         Desk(Link(line)).hello()
     assert 10 < line.now_s() < 30
+    assert line.writes < 600
     line.dead_after = line.writes + 1
     desk = Desk(Link(line))
     desk.hello()
@@ -206,6 +209,44 @@ def test_a_board_that_says_nothing_is_given_up(device: Device) -> None:
     with pytest.raises(NoAnswerError):
         desk.train(1)
     assert 100 < line.now_s() - before_s < 150
+    assert line.writes < 600 + 10
+
+
+def test_what_is_left_of_a_command_does_not_spoil_the_next(device: Device) -> None:
+    told = device.tell
+    device.tell = lambda text: told(text[:-1] if text[:1] != b"%" else text)  # type: ignore[method-assign]
+    line = Simulated(device)
+    link = Link(line)
+    Desk(link).hello()
+    assert (line.writes, link.failures) == (2, 1)
+
+
+def test_late_answers_are_not_taken_for_others(device: Device) -> None:
+    told = device.tell
+    late = device.tell(encode_command(3, "sums", 0, 1))
+    device.storage = b"x" * BLOCK
+    device.tell = lambda text: late + told(text)  # type: ignore[method-assign]
+    link = Link(Simulated(device), first=4)
+    assert Desk(link).checksums(0, 1) == [crc32(b"x" * BLOCK)]
+    assert link.failures == 0
+
+
+def test_a_command_that_the_firmware_does_not_know(device: Device) -> None:
+    with pytest.raises(DeviceError, match="does not know the command 'nothing'"):
+        Link(Simulated(device)).ask("nothing")
+    answer = Link(Scripted("0"), first=4)
+    with pytest.raises(DeviceError, match="is none"):
+        Desk(answer).evaluate(1)
+
+
+def test_zeros_are_not_sent(device: Device) -> None:
+    line = Simulated(device)
+    Desk(Link(line)).write_block(3, bytes(BLOCK))
+    assert line.writes == 1
+    Desk(Link(line)).write_block(3, b"x" * 264 + bytes(BLOCK - 264))
+    assert line.writes == 2
+    Desk(Link(line)).write_block(3, b"x" * 265 + bytes(BLOCK - 265))
+    assert line.writes == 4
 
 
 # What is not the project's ---------------------------------------------------------------------

@@ -77,6 +77,7 @@ def test_a_refusal_is_read() -> None:
         framed("7 save 0\t"),
         framed("7 read 0 :A"),
         framed("7 read 0 :A*=="),
+        framed("7 read 0 :AA*AA"),
         framed("7 read 0 :" + "A" * 2000),
     ],
 )
@@ -114,6 +115,7 @@ def test_the_firmware_answers_in_a_frame(device: Device) -> None:
     "command",
     [
         b"names%",
+        f"5 hello_{crc32(b'5 hello'):08x}%".encode(),
         b"hello%",
         asked("5 hello").replace(b"5", b"6"),
         asked("5 hello").replace(b" ", b"  ", 1),
@@ -172,6 +174,18 @@ def test_the_firmware_refuses_what_cannot_be(
     if answer is None:
         answer = f"sums {crc32(bytes(512))} -3"
     assert device.tell(asked(f"5 {command}")) == framed(f"5 {answer}") + b"\r\nm-ready\r\n"
+
+
+def test_a_command_may_fill_the_room_for_it_and_no_more(device: Device) -> None:
+    def padded(characters: int) -> bytes:
+        digits = characters - len("5 fill  :AAAA 01234567")
+        return asked(f"5 fill {0:0{digits}} :AAAA")
+
+    longest = padded(400)
+    assert len(longest) == 401  # with its end
+    assert device.tell(longest) == framed("5 fill 0") + b"\r\nm-ready\r\n"
+    assert device.tell(padded(401)) == DAMAGED
+    assert device.tell(longest[:-1] + b"x%") == DAMAGED
 
 
 def test_any_data_survives_both_ways(device: Device) -> None:

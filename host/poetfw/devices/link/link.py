@@ -126,7 +126,7 @@ class Link:
         )
 
     def _accept(self, answer: Answer, word: str) -> Answer:
-        if answer.refused or answer.word != word:
+        if answer.word != word:
             raise DeviceError(
                 f"the board's firmware does not know the command {word!r}",
                 "flash the firmware that this poetfw built: `poetfw flash`",
