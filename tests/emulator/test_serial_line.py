@@ -11,7 +11,7 @@ import socket
 import struct
 import subprocess
 import tty
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from emulator.firmware_tools import (
     run_program,
 )
 from poetfw import on_board
+from poetfw.boards import load_board
+from poetfw.devices import emulator_of
 from poetfw.devices.link import Desk, Link, open_port
 from poetfw.running import RunSettings
 from unit.link.link_device import BLOCK, sample_image, sample_project
@@ -50,11 +52,10 @@ def started(hal: str, elf: Path, folder: Path, *words: str) -> Iterator[str]:
             free.bind(("127.0.0.1", 0))
             number = free.getsockname()[1]
         command = machine(hal, elf)
-        at = command.index("stdio")
-        command[at] = f"tcp:127.0.0.1:{number},server=on,wait=off"
-        command[command.index("enable=on,target=native")] += "".join(
-            f",arg={word}" for word in ("firmware", *words)
-        )
+        if hal == "nrf52840":
+            command.append(str(number))
+        else:
+            listen_at(command, number, words)
         process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
         while True:  # until it is there; a hang ends with the test's time
             with socket.socket() as probe:
@@ -69,9 +70,19 @@ def started(hal: str, elf: Path, folder: Path, *words: str) -> Iterator[str]:
         os.close(ours)
 
 
+def listen_at(command: list[str], port: int, words: Sequence[str]) -> None:
+    """Have QEMU's machine have its console at a port, and the firmware told some words."""
+    command[command.index("stdio")] = f"tcp:127.0.0.1:{port},server=on,wait=off"
+    arguments = "".join(f",arg={word}" for word in ("firmware", *words))
+    command[command.index("enable=on,target=native")] += arguments
+
+
 def machine(hal: str, elf: Path) -> list[str]:
     if hal == "posix":
         return [str(elf)]
+    if hal == "nrf52840":
+        chip = load_board(hal).twin("unicorn").machine
+        return emulator_of(chip).command(chip, elf)
     if hal == "mps2":
         return qemu("mps2-an386", elf, "-icount", "shift=0")
     card = ("-drive", "if=sd,format=raw,file=storage.img")
@@ -97,6 +108,7 @@ def compile_for(hal: str, folder: Path) -> Path:
     [
         "posix",
         pytest.param("lm3s6965", marks=[pytest.mark.slow, pytest.mark.emulator, needs_qemu]),
+        pytest.param("nrf52840", marks=[pytest.mark.slow, pytest.mark.emulator, needs_qemu]),
         pytest.param("mps2", marks=[pytest.mark.slow, pytest.mark.emulator, needs_qemu]),
     ],
 )
@@ -136,8 +148,8 @@ def test_an_empty_card_is_filled_trained_on_and_read(
     assert report.high_water_bytes == int(done["high_water"])
     assert report.storage_bytes_read == int(done["read"])
     assert report.storage_bytes_written == int(done["written"])
-    assert report.emulated == (hal != "posix")
-    if hal != "posix":
+    assert report.emulated == (hal in ("lm3s6965", "mps2"))
+    if report.emulated:
         assert report.instructions == pytest.approx(int(done["ticks"]), rel=0.01)
         assert 0 < report.stack_high_water_bytes < 2048
     assert (

@@ -140,7 +140,9 @@ class Core:
             raise MachineError(f"DMA of {size_bytes} bytes at 0x{address:08x}, which is not RAM")
 
     def run(self) -> Ending:
-        """Run until the firmware resets the chip, or sleeps with nothing to wake it up.
+        """Run until the firmware resets the chip, or sleeps with nothing of the core to wake it up.
+
+        Called again, what slept goes on.
 
         Raises:
             MachineError: it does what the chip does not allow or the model does not know.
@@ -153,7 +155,8 @@ class Core:
         except MachineError as error:
             pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
             raise MachineError(f"{error}; pc 0x{pc:08x}") from error
-        return self._ending
+        ending, self._ending = self._ending, None
+        return ending
 
     # Instructions ------------------------------------------------------------------------------
 

@@ -52,24 +52,29 @@ CONSOLE_PIN, LISTENING_PIN = _pin(0, 6), _pin(0, 8)
 CARD_SELECT, CARD_MOSI, CARD_MISO, CARD_CLOCK = (_pin(1, number) for number in (12, 13, 14, 15))
 
 Console = Callable[[bytes], object]
+Keyboard = Callable[[], bytes]
 
 
 class Nrf52840:
     """The chip: what a reset leaves as it is."""
 
-    def __init__(self, flash: bytes, card: Card, console: Console) -> None:
+    def __init__(
+        self, flash: bytes, card: Card, console: Console, keyboard: Keyboard = bytes
+    ) -> None:
         """Solder it in.
 
         Args:
             flash: what is in all of its flash.
             card: the card in the socket.
-            console: what is connected to the UART.
+            console: what is connected to the UART's transmitter.
+            keyboard: what is connected to its receiver; asked when the firmware sleeps, it waits
+                for something to be said, and says nothing if nothing will be said any more.
         """
         self._flash = Memory(0, flash)
         # RAM holds anything after power-on, but the same in every run.
         self._ram = Memory(_RAM, random.Random(0).randbytes(RAM_BYTES))
         self._card = card
-        self._console = console
+        self._console, self._keyboard = console, keyboard
         self._uicr = {0x10001200: _DISCONNECTED, 0x10001204: _DISCONNECTED}  # PSELRESET
         self._reset_reason = 0
 
@@ -89,9 +94,13 @@ class Nrf52840:
         self._add_flash_controller(bus)
         crystal = _add_crystal(bus)
         gpio = _Gpio(bus)
-        _Uarte(bus, core, gpio, crystal, self._console)
+        uarte = _Uarte(bus, core, gpio, crystal, self._console)
         _Spim(bus, core, gpio, self._card)
         ending = core.run()
+        while ending is Ending.ASLEEP and uarte.can_wake and (said := self._keyboard()):
+            for start in range(0, len(said), uarte.ring_bytes):
+                uarte.receive(said[start : start + uarte.ring_bytes])
+                ending = core.run()
         self._ram = core.ram()
         return ending
 
@@ -169,7 +178,7 @@ class _Gpio:
 
 
 class _Uarte:
-    """UARTE0 (section 6.34), to which nobody sends anything."""
+    """UARTE0 (section 6.34). What is sent to it comes when the firmware sleeps."""
 
     def __init__(
         self, bus: Bus, core: Core, gpio: _Gpio, crystal: Register, console: Console
@@ -192,9 +201,11 @@ class _Uarte:
         self._ring_bytes = bus.keep(0x40002538, Register(range(1 << 16)))
         self._shorts = bus.keep(0x40002200, Register((_ENDRX_STARTRX,)))
         bus.task(0x40002000, self._listen)
-        bus.keep(0x40002108, Register((0,)))  # RXDRDY
-        bus.keep(0x40002304, Register((_RXDRDY,)))  # INTENSET
-        bus.keep(0xE000ED10, Register((_SEVONPEND,)))  # the processor's SCR
+        self._ready = bus.keep(0x40002108, Register((0,)))  # RXDRDY
+        self._interrupts = bus.keep(0x40002304, Register((_RXDRDY,)))  # INTENSET
+        self._control = bus.keep(0xE000ED10, Register((_SEVONPEND,)))  # the processor's SCR
+        self._listens = False
+        self._received = 0
         bus.keep(0xE000E280, Register((1 << 2,)))  # and its NVIC_ICPR
 
     def _listen(self) -> None:
@@ -204,6 +215,26 @@ class _Uarte:
             raise MachineError("the UARTE's receiver would end")
         self._gpio.check(LISTENING_PIN, _INPUT_PULLUP)
         self._core.dma_read(self._ring.value, self._ring_bytes.value)
+        self._listens = True
+
+    @property
+    def ring_bytes(self) -> int:
+        """How much the receiver takes before it begins anew."""
+        return self._ring_bytes.value
+
+    @property
+    def can_wake(self) -> bool:
+        """Whether something that comes in ends the processor's sleep."""
+        wakes = self._interrupts.value and self._control.value
+        return self._listens and self._enable.value == 8 and bool(wakes and self.ring_bytes)
+
+    def receive(self, data: bytes) -> None:
+        """Let characters come in."""
+        for byte in data:
+            address = self._ring.value + self._received % self.ring_bytes
+            self._core.dma_write(address, bytes([byte]))
+            self._received += 1
+        self._ready.value = 1
 
     def _start(self) -> None:
         if self._enable.value != 8 or self._pin.value != CONSOLE_PIN:
