@@ -111,11 +111,24 @@ def test_a_step_whose_answer_is_lost_is_not_trained_again(
     desk.train(2)
     with pytest.raises(DeviceError, match="it was reset"):
         desk.train(3)  # there are two
+    with pytest.raises(DeviceError, match="it was reset"):
+        desk.evaluate(0)
+    desk.begin(3, 0)
+    desk.train(1)
+    with pytest.raises(DeviceError, match="it was reset"):
+        desk.train(3)  # without the second
+    blocks = device.get("test_blocks")
+    device.set("test_blocks", 1)
+    with pytest.raises(DeviceError, match="status -9"):
+        desk.begin(3, 0)
+    device.set("test_blocks", blocks)
+    with pytest.raises(DeviceError, match="it was reset"):
+        desk.train(1)
     device.reset()
     for ask in (lambda: desk.train(3), desk.save, lambda: desk.evaluate(1)):
         with pytest.raises(DeviceError, match="it was reset"):
             ask()
-    assert device.get("test_steps") == 2
+    assert device.get("test_steps") == 3
 
 
 def test_a_board_that_is_reset_between_two_parts_of_a_block(device: Device) -> None:

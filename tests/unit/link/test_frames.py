@@ -176,6 +176,19 @@ def test_the_firmware_refuses_what_cannot_be(
     assert device.tell(asked(f"5 {command}")) == framed(f"5 {answer}") + b"\r\nm-ready\r\n"
 
 
+def test_a_block_of_another_content_is_not_written(device: Device) -> None:
+    block = b"abc".ljust(512, b"\0")
+    said = device.tell(encode_command(5, "put", 0, 3, crc32(block) ^ 1, data=b"abc"))
+    assert decode_answer(said) == Answer(False, 5, "put", ("-4", str(crc32(block))), None)
+    assert not any(device.storage)
+
+
+def test_an_answer_has_its_end(device: Device) -> None:
+    answer = decode_answer(device.tell(encode_command(5, "sums", 0, 65)))
+    assert answer is not None
+    assert answer.values == (str(crc32(bytes(512))),) * 64
+
+
 def test_a_command_may_fill_the_room_for_it_and_no_more(device: Device) -> None:
     def padded(characters: int) -> bytes:
         digits = characters - len("5 fill  :AAAA 01234567")
