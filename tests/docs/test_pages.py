@@ -44,6 +44,10 @@ NOT_RUN = {
     "pip install 'poetfw[sweep]'": "it needs a package registry",
     "pip install 'poetfw[unicorn]'": "it needs a package registry",
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
+    "poetfw build --board mkr1000": "tests/system/test_mkr1000.py does it",
+    "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (
+        "it waits for somebody; tests/emulator/test_serial_line.py comes"
+    ),
     "poetfw flash": "it needs a board; typed below without one",
     **dict.fromkeys(
         (
