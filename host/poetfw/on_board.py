@@ -11,7 +11,7 @@ from zlib import crc32
 
 from poetfw.devices import RunLog
 from poetfw.devices.console import check_finite
-from poetfw.devices.link import MOST_SUMS, Desk, StatusError
+from poetfw.devices.link import Desk, StatusError
 from poetfw.errors import (
     DeviceError,
     ForeignCardError,
@@ -43,6 +43,7 @@ Update = Callable[[int, int, str], None]
 """Is told how many of how many are done, and of what."""
 
 _CAPTURE = 1
+_AT_ONCE = 64  # blocks between two updates
 _FLASH_STORAGE = "poetfw flash --storage"
 
 
@@ -279,10 +280,10 @@ def _different(
 
 
 def _runs(blocks: list[int]) -> Iterator[range]:
-    """Rising numbers as ranges of at most `MOST_SUMS`."""
+    """Rising numbers as ranges of at most `_AT_ONCE`."""
     start = 0
     for i in range(1, len(blocks) + 1):
-        whole = i < len(blocks) and blocks[i] == blocks[i - 1] + 1 and i - start < MOST_SUMS
+        whole = i < len(blocks) and blocks[i] == blocks[i - 1] + 1 and i - start < _AT_ONCE
         if not whole:
             yield range(blocks[start], blocks[i - 1] + 1)
             start = i

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from poetfw import on_board, remote
+from poetfw.boards import load_board
 from poetfw.cli import output
 from poetfw.cli.options import (
     OutputFile,
@@ -24,7 +25,7 @@ from poetfw.cli.options import (
     port_option,
 )
 from poetfw.devices import upload_firmware
-from poetfw.devices.link import Desk, Link, choose_port, console_lines, open_port
+from poetfw.devices.link import Desk, Link, choose_port, console_lines, open_port, usb_ports
 from poetfw.devices.ssh import Host
 from poetfw.execution import BuiltProject, open_project
 
@@ -79,6 +80,8 @@ def flash(
             done = {"port": name, "blocks": upload.blocks, "sent": upload.sent}
             said = f"{upload.blocks:,} blocks, of which {upload.sent:,} were sent"
         else:
+            if port is None and usb_ports():  # a debugger need not have one
+                port = choose_port(None)
             update(0, 1, "uploading the firmware")
             upload_firmware(project.folder, project.environment, port)
             done = {"port": port, "environment": project.environment}
@@ -96,9 +99,12 @@ def flash(
 @out_option
 def monitor(board: str | None, port: str | None, out: Path | None) -> int:
     """Show what the board prints, until Ctrl-C; the board is sent nothing."""
-    project = open_project(*built_folder(out, board), on_board=True)
+    if board is not None:
+        baud = load_board(board).console_baud
+    else:
+        baud = open_project(*built_folder(out, board), on_board=True).board.console_baud
     name = choose_port(port)
-    with open_port(name, project.board.console_baud) as line:
+    with open_port(name, baud) as line:
         output.messages.print(f"port {output.escaped(name)}, Ctrl-C ends")
         for text in console_lines(line):
             output.results.print(output.escaped(text))

@@ -2,7 +2,6 @@
 """Boards at the other end of a serial line: ports, frames, asking until an answer is whole."""
 
 from poetfw.devices.link.desk import (
-    MOST_SUMS,
     Desk,
     Greeting,
     StatusError,
@@ -10,10 +9,9 @@ from poetfw.devices.link.desk import (
     Trained,
 )
 from poetfw.devices.link.link import Link
-from poetfw.devices.link.port import Line, choose_port, console_lines, open_port
+from poetfw.devices.link.port import Line, choose_port, console_lines, open_port, usb_ports
 
 __all__ = [
-    "MOST_SUMS",
     "Desk",
     "Greeting",
     "Line",
@@ -24,4 +22,5 @@ __all__ = [
     "choose_port",
     "console_lines",
     "open_port",
+    "usb_ports",
 ]

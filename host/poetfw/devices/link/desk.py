@@ -16,8 +16,7 @@ from poetfw.errors import DeviceError, NoisyLineError, WrongBoardError
 from poetfw.firmware import BLOCK_BYTES
 
 PROTOCOL = 1
-MOST_SUMS = 64
-"""So many blocks' CRCs come in one answer at most."""
+_MOST_SUMS = 64  # so many blocks' CRCs come in one answer at most
 
 _SMALLEST = 3  # a part, as a power of two of the whole
 _FEW = 4
@@ -90,7 +89,7 @@ class Desk:
     @property
     def _sums(self) -> int:
         """How many blocks' CRCs come in an answer."""
-        return MOST_SUMS >> self._shrunk
+        return _MOST_SUMS >> self._shrunk
 
     def hello(self) -> Greeting:
         """Make the board stop what it does by itself, and say who it is.

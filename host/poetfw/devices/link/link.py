@@ -41,7 +41,7 @@ class Patience:
     attempts: int
 
 
-CONNECT = Patience(0.04, 1.0, 20.0, 1000)
+CONNECT = Patience(0.04, 1.0, 30.0, 1000)
 """Between two steps of a training, a device listens for a tenth of a second."""
 
 QUICK = Patience(1.0, 1.0, 30.0, 24)
