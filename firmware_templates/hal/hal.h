@@ -23,8 +23,9 @@ void poet_hal_console_write(const char *text, uint32_t bytes);
  * anything. Never waits. What is not taken in time is lost. */
 uint32_t poet_hal_console_read(char *text, uint32_t bytes);
 
-/* For how many ticks the firmware listens after a start, before it does what the storage says: UINT64_MAX for
- * ever, 0 not at all, and then nothing ever comes in. */
+/* For how many ticks the firmware listens after a start, before it does what the storage says: 0 for not at all,
+ * and then nothing ever comes in. */
+#define POET_LISTEN_FOR_EVER UINT64_MAX
 uint64_t poet_hal_listen_ticks(void);
 
 /* Ticks since poet_hal_init. Never runs backwards; wraps after 2^64. */

@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-#define POET_LISTEN_FOR_EVER UINT64_MAX
-
 /* Waits for commands for so many ticks, and as poet_hal_listen_ticks says where any character has come; then
  * returns. From the first whole frame on the host is in charge, and this does not return any more. */
 void poet_listen(uint64_t ticks);

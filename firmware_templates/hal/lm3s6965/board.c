@@ -9,7 +9,6 @@
  * there is nothing, has not been used up.
  */
 #include "console.h"
-#include "desk.h"
 #include "doze.h"
 #include "hal.h"
 #include "high_water.h"

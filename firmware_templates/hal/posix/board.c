@@ -3,7 +3,6 @@
  * storage.img in the working directory. With a second argument, "listen", it takes commands on standard input. */
 #define _POSIX_C_SOURCE 200809L
 
-#include "desk.h"
 #include "energy.h"
 #include "hal.h"
 #include "poet.h"

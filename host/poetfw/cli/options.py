@@ -239,7 +239,7 @@ def port_option(command: _Command) -> _Command:
 
 def host_option(command: _Command) -> _Command:
     """--host."""
-    return option("--host", metavar="USER@HOST", help="The board under Linux, as ssh calls it.")(
+    return option("--host", metavar="USER@HOST", help="A board that ssh reaches, as ssh calls it.")(
         command
     )
 
