@@ -63,8 +63,6 @@ class Upload:
 def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update) -> Upload:
     """Make the board's storage hold the project's image; what it holds already is not sent.
 
-    The superblock comes last, so that a part of an image is never taken for one.
-
     Args:
         project: whose image.
         desk: the board.
@@ -88,11 +86,7 @@ def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update
             f"{_FLASH_STORAGE} --force overwrites it",
         )
     wrong = _different(desk, content, range(len(content)), update)
-    if wrong:
-        last = PARTITION_BLOCK
-        desk.write_block(last, UNFINISHED)
-        order = [*(block for block in wrong if block != last), last]
-        _write(desk, content, order, update, "sending the storage image")
+    _replace(desk, content, wrong, update, "sending the storage image")
     return Upload(len(content), len(wrong))
 
 
@@ -124,7 +118,7 @@ def run_on_board(
         raise WrongCardError(
             "the board's storage holds other samples than this build's image", _FLASH_STORAGE
         )
-    _write(desk, content, wrong, update, "restoring the initial weights")
+    _replace(desk, content, wrong, update, "restoring the initial weights")
     log = _train(project, desk, request.steps, settings.verify, update)
 
     purposes = (SlotPurpose.PERSISTENT, *([SlotPurpose.CAPTURE] if settings.verify else []))
@@ -289,11 +283,19 @@ def _runs(blocks: list[int]) -> Iterator[range]:
             start = i
 
 
-def _write(desk: Desk, content: list[bytes], blocks: list[int], update: Update, text: str) -> None:
-    update(0, len(blocks), text)
-    for done, block in enumerate(blocks, 1):
+def _replace(
+    desk: Desk, content: list[bytes], blocks: list[int], update: Update, text: str
+) -> None:
+    """Write blocks, the superblock last, so that part of an image is never taken for one."""
+    if not blocks:
+        return
+    last = PARTITION_BLOCK
+    desk.write_block(last, UNFINISHED)
+    order = [*(block for block in blocks if block != last), last]
+    update(0, len(order), text)
+    for done, block in enumerate(order, 1):
         desk.write_block(block, content[block])
-        update(done, len(blocks), text)
+        update(done, len(order), text)
 
 
 def _read(desk: Desk, blocks: list[int], update: Update, text: str) -> Mapping[int, bytes]:

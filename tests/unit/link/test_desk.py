@@ -292,6 +292,23 @@ def test_every_interrupted_upload_is_resumed_and_never_trained_on(
     assert stops > 40
 
 
+def test_weights_that_were_put_back_in_part_are_not_trained_on(
+    device: Device, project: BuiltProject, image: bytes
+) -> None:
+    flash(project, desk_of(device))
+    run(project, desk_of(device))
+    trained = device.storage
+    line = Simulated(device)
+    line.dead_after = 10
+    with pytest.raises(NoAnswerError):
+        run(project, Desk(Link(line)))
+    assert device.storage != trained
+    with pytest.raises(UnfinishedUploadError):
+        run(project, desk_of(device))
+    flash(project, desk_of(device))
+    assert device.storage[: len(image)] == image
+
+
 def test_other_boards_and_builds_are_told(device: Device, project: BuiltProject) -> None:
     project.board.name = "other"  # type: ignore[misc]
     with pytest.raises(WrongBoardError, match="the board that answers is 'sample', not 'other'"):
