@@ -86,6 +86,7 @@ FREQUENCIES = {0x02000000 << i: 125_000 << i for i in range(7)}
 ENABLED = {"UARTE": 8, "SPIM": 7}
 WRITABLE, READABLE = 1, 0
 RESET_REQUEST = 0x05FA0004
+BURST = 20  # no divisor of the receiver's ring: it ends in the middle of one
 SEVONPEND, ENDRX_STARTRX, RXDRDY = 1 << 4, 1 << 5, 1 << 2
 
 
@@ -160,18 +161,18 @@ class Chip:
     def sleep(self) -> bool:
         """The core waits for an event: an interrupt that becomes pending is one, if it is told so.
 
-        Characters come in until the receiver's ring is full: the firmware must take them meanwhile.
+        Some characters come in, which the firmware must take before it sleeps again.
         """
         get = self.registers.get
         self._require(get("SYST.CSR", 0) == 0, "SysTick ends each sleep")
         if not self.typed or not self._is_receiving():
             return False
         room = get("UARTE.RXD.MAXCNT", 0)
-        for byte in self.typed[:room]:
+        for byte in self.typed[:BURST]:
             at = self._ring + self._received % room
             ctypes.memset(at, byte, 1)
             self._received += 1
-        self.typed = self.typed[room:]
+        self.typed = self.typed[BURST:]
         wakes = not get("UARTE.EVENTS_RXDRDY", 0) and not self._pending
         self.registers["UARTE.EVENTS_RXDRDY"] = 1
         self._pending = True

@@ -301,8 +301,8 @@ def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:
-    """A command and a half, 32 characters at a time, a NUL among them and a line end between."""
-    chip = Chip(typed=b"n\0ame%\r\n" + b"x" * 150 + b"%" + encode_command(7, "hello"))
+    """Commands in bursts, a NUL among them; the last wraps around the ring."""
+    chip = Chip(typed=b"n\0ame%\r\n" + b"x" * 171 + b"%" + encode_command(7, "hello"))
     board = Board(listening, chip)
     lines = board.run()
     assert lines[-1] == "m-ready"
