@@ -12,7 +12,7 @@ PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm 
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev \
             gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-venv
 
-.PHONY: help demo test test-all mutants bench bench-schedule bench-memory lint setup setup-dev system clean
+.PHONY: help demo test test-all mutants bench bench-schedule bench-memory lint setup setup-dev system system-dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,7 +49,7 @@ setup-dev: PROGRAMS += clang:clang
 setup-dev: PACKAGES += clang
 
 setup: system $(VENV)/.installed ## Install everything poetfw needs
-setup-dev: system $(VENV)/.installed-dev ## Install everything its tests need as well
+setup-dev: system-dev $(VENV)/.installed-dev ## Install everything its tests need as well
 
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt --editable
 
@@ -64,7 +64,9 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | system
 	touch $@ $(VENV)/.installed
 
 # Installs missing system packages where that is allowed, else says which line to type.
-system:
+system-dev: PROGRAMS += ssh:openssh-client /usr/sbin/sshd:openssh-server
+system-dev: PACKAGES += openssh-client openssh-server
+system system-dev:
 	@missing=""; \
 	for pair in $(PROGRAMS); do \
 	    command -v $${pair%%:*} >/dev/null 2>&1 || missing="$$missing $${pair##*:}"; \

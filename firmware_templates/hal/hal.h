@@ -19,6 +19,15 @@ int poet_hal_init(void);
 /* Sends `bytes` characters to the console. Returns when they are sent or safely queued. */
 void poet_hal_console_write(const char *text, uint32_t bytes);
 
+/* Takes up to `bytes` characters that came in on the console; how many: 0 where none waits, or nobody can say
+ * anything. Never waits. What is not taken in time is lost. */
+uint32_t poet_hal_console_read(char *text, uint32_t bytes);
+
+/* For how many ticks the firmware listens after a start, before it does what the storage says: 0 for not at all,
+ * and then nothing ever comes in. */
+#define POET_LISTEN_FOR_EVER UINT64_MAX
+uint64_t poet_hal_listen_ticks(void);
+
 /* Ticks since poet_hal_init. Never runs backwards; wraps after 2^64. */
 uint64_t poet_hal_ticks(void);
 
@@ -38,7 +47,7 @@ int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count
 /* Waits for the transfer that has been under way for longest, and returns how it ended. */
 int poet_hal_storage_wait(void);
 
-/* Sleeps until an interrupt, or not at all. Ticks may stand still meanwhile. */
+/* Sleeps until a character may have come in, or not at all. Ticks may stand still meanwhile. */
 void poet_hal_idle(void);
 
 /* Why the board started: one word such as "power-on", "pin", "watchdog", "software". */

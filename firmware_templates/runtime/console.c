@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "console.h"
 
+#include "crc32.h"
 #include "hal.h"
+
+static uint32_t crc;
+
+static void send(const char *text, uint32_t bytes)
+{
+    crc = poet_crc32(crc, text, bytes);
+    poet_hal_console_write(text, bytes);
+}
 
 void poet_print(const char *text)
 {
@@ -9,7 +18,7 @@ void poet_print(const char *text)
     while (text[bytes] != '\0') {
         bytes++;
     }
-    poet_hal_console_write(text, bytes);
+    send(text, bytes);
 }
 
 void poet_print_decimal(uint64_t value)
@@ -20,7 +29,7 @@ void poet_print_decimal(uint64_t value)
         digits[--first] = (char)('0' + value % 10u);
         value /= 10u;
     } while (value != 0u);
-    poet_hal_console_write(digits + first, (uint32_t)sizeof digits - first);
+    send(digits + first, (uint32_t)sizeof digits - first);
 }
 
 void poet_print_hex(uint32_t value)
@@ -30,7 +39,7 @@ void poet_print_hex(uint32_t value)
         digits[i] = "0123456789abcdef"[value & 15u];
         value >>= 4;
     }
-    poet_hal_console_write(digits, sizeof digits);
+    send(digits, sizeof digits);
 }
 
 void poet_print_signed(int32_t value)
@@ -39,4 +48,11 @@ void poet_print_signed(int32_t value)
         poet_print("-");
     }
     poet_print_decimal((uint64_t)(value < 0 ? -(int64_t)value : value));
+}
+
+uint32_t poet_print_crc(void)
+{
+    const uint32_t printed = crc;
+    crc = 0u;
+    return printed;
 }

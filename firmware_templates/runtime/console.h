@@ -16,4 +16,7 @@ void poet_print_hex(uint32_t value);
 /* A signed decimal. */
 void poet_print_signed(int32_t value);
 
+/* The CRC-32 of all that was printed since the last call. */
+uint32_t poet_print_crc(void);
+
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole run: load, train, save, evaluate, report. */
 #include "console.h"
+#include "desk.h"
 #include "hal.h"
 #include "high_water.h"
 #include "poet.h"
 #include "poet_math.h"
+#include "stages.h"
 
 static void print_value(const char *name, const float *value)
 {
@@ -18,41 +20,17 @@ static void print_count(const char *name, uint64_t value)
     poet_print_decimal(value);
 }
 
-static int load(const struct poet_image *image)
-{
-    poet_slots_open(image->slots_first_block);
-    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const struct poet_persistent *tensor = &poet_persistents[i];
-        POET_TRY(poet_page_in(tensor->slot, poet_arena + tensor->offset,
-                              poet_slots[tensor->slot].bytes));
-    }
-    return POET_OK;
-}
-
 static int train(const struct poet_image *image, uint64_t *total_ticks)
 {
     for (uint32_t step = 1u; step <= image->steps; step++) {
-        const uint64_t start = poet_hal_ticks();
-        const int capture = step == image->steps && (image->flags & POET_IMAGE_CAPTURE) != 0u;
-        poet_slots_begin_step(step, capture);
-        poet_data_select_training(&image->training, image->seed, step - 1u);
-        POET_TRY(poet_train_step());
-        const uint64_t ticks = poet_hal_ticks() - start;
+        uint64_t ticks;
+        POET_TRY(poet_train(image, step, &ticks));
         *total_ticks += ticks;
         print_count("@step ", step);
         print_value(" loss=", POET_LOSS);
         print_count(" ticks=", ticks);
         poet_print("\n");
-    }
-    return POET_OK;
-}
-
-static int save(void)
-{
-    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const struct poet_persistent *tensor = &poet_persistents[i];
-        POET_TRY(poet_page_out(tensor->slot, poet_arena + tensor->offset,
-                               poet_slots[tensor->slot].bytes));
+        poet_listen(0u);
     }
     return POET_OK;
 }
@@ -62,10 +40,9 @@ static int evaluate(const struct poet_image *image)
     if ((image->flags & POET_IMAGE_EVALUATE) == 0u) {
         return POET_OK;
     }
-    for (uint32_t batch = 0u; batch < image->evaluation.count / POET_BATCH; batch++) {
-        poet_data_select_evaluation(&image->evaluation, batch);
-        POET_TRY(poet_evaluate_step());
-        print_count("@eval ", batch + 1u);
+    for (uint32_t batch = 1u; batch <= poet_evaluations(image); batch++) {
+        POET_TRY(poet_evaluate(image, batch));
+        print_count("@eval ", batch);
         print_value(" metric=", POET_METRIC);
         poet_print("\n");
     }
@@ -83,11 +60,11 @@ static int run(const char **at, uint64_t *ticks)
     print_count(" batch=", POET_BATCH);
     poet_print("\n");
     *at = "load";
-    POET_TRY(load(&image));
+    POET_TRY(poet_load(&image));
     *at = "train";
     POET_TRY(train(&image, ticks));
     *at = "save";
-    POET_TRY(save());
+    POET_TRY(poet_save());
     *at = "evaluate";
     return evaluate(&image);
 }
@@ -109,7 +86,8 @@ _Noreturn void poet_run(void)
 {
     const char *at = "start";
     uint64_t ticks = 0u;
-    int status = poet_hal_init();
+    const int started = poet_hal_init();
+    int status = started;
     poet_paint_arena();
     poet_paint_stack();
     poet_print("@boot plan=");
@@ -118,7 +96,8 @@ _Noreturn void poet_run(void)
     poet_print(poet_hal_reset_cause());
     poet_print("\n");
 
-    if (status == POET_OK) {
+    if (started == POET_OK) {
+        poet_listen(poet_hal_listen_ticks());
         status = run(&at, &ticks);
     }
     if (status < POET_OK) {
@@ -127,8 +106,11 @@ _Noreturn void poet_run(void)
         poet_print(" at=");
         poet_print(at);
         poet_print("\n");
-        poet_hal_exit(1);
+    } else {
+        print_done(ticks);
     }
-    print_done(ticks);
-    poet_hal_exit(0);
+    if (started == POET_OK && poet_hal_listen_ticks() != 0u) {
+        poet_listen(POET_LISTEN_FOR_EVER);
+    }
+    poet_hal_exit(status < POET_OK ? 1 : 0);
 }

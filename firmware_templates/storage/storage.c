@@ -91,11 +91,21 @@ static int find_partition(const uint8_t *table, struct partition *partition)
     return partition->blocks <= end - partition->first_block ? POET_OK : POET_ERROR_PARTITION_END;
 }
 
+int poet_storage_start(void)
+{
+    static int started;
+    if (!started) {
+        POET_TRY(poet_hal_storage_open());
+        started = 1;
+    }
+    return POET_OK;
+}
+
 int poet_storage_open(struct poet_image *image)
 {
     const uint8_t *const block = poet_arena + POET_PAGE_BUFFER;
     struct partition partition;
-    POET_TRY(poet_hal_storage_open());
+    POET_TRY(poet_storage_start());
     POET_TRY(poet_storage_read_blocks(0u, poet_arena + POET_PAGE_BUFFER, 1u));
     POET_TRY(find_partition(block, &partition));
     POET_TRY(poet_storage_read_blocks(partition.first_block, poet_arena + POET_PAGE_BUFFER, 1u));

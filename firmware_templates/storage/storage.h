@@ -40,7 +40,10 @@ struct poet_traffic {
     uint64_t written_bytes;
 };
 
-/* Opens the storage, finds the partition, and reads the superblock, through the page buffer.
+/* Makes the storage ready for transfers, unless it is. */
+int poet_storage_start(void);
+
+/* Starts the storage, finds the partition, and reads the superblock, through the page buffer.
  * POET_ERROR_NO_PARTITION, _FOREIGN, _PARTITION_START, _PARTITION_END, _PARTITION_SIZE: see status.h.
  * POET_ERROR_IMAGE: it is damaged, or describes data that cannot be trained on or does not fit.
  * POET_ERROR_PLAN: it was made for another plan. */

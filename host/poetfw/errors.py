@@ -87,6 +87,50 @@ class DeviceError(PoetfwError):
     exit_code = 4
 
 
+class PortError(PoetfwError):
+    """A serial port is none, or which one is meant is not clear."""
+
+
+class PortBusyError(DeviceError):
+    """Another program uses the serial port."""
+
+
+class PortLostError(DeviceError):
+    """The serial port is gone while it is used."""
+
+
+class NoAnswerError(DeviceError):
+    """Nothing comes back over the line."""
+
+
+class NoisyLineError(DeviceError):
+    """What comes back over the line is damaged again and again."""
+
+
+class WrongBoardError(DeviceError):
+    """Another board's firmware answers, or that of another build."""
+
+
+class WrongCardError(DeviceError):
+    """The board's storage holds the image of another build."""
+
+
+class ForeignCardError(DeviceError):
+    """The board's storage holds what is not poetfw's."""
+
+
+class UnfinishedUploadError(DeviceError):
+    """The board's storage holds a part of an image."""
+
+
+class HostError(DeviceError):
+    """A computer cannot be reached by ssh, or what was to be done there failed."""
+
+
+class HostFullError(HostError):
+    """A computer has no room for what is copied there."""
+
+
 class InfeasibleError(PoetfwError):
     """No plan exists within the budget or the deadline.
 

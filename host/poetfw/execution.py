@@ -72,7 +72,14 @@ class BuiltProject:
     @property
     def runnable(self) -> Path:
         """The ELF that runs on the twin."""
-        environment = self.environment_of(self.twin.machine)
+        return self._elf(self.environment_of(self.twin.machine))
+
+    @property
+    def flashable(self) -> Path:
+        """The board's own ELF."""
+        return self._elf(self.environment)
+
+    def _elf(self, environment: str) -> Path:
         return self.folder / ".pio" / "build" / environment / "firmware.elf"
 
     @property
@@ -89,7 +96,7 @@ class BuiltProject:
 
 
 def open_project(
-    folder: Path, board: str | None = None, emulator: str | None = None
+    folder: Path, board: str | None = None, emulator: str | None = None, on_board: bool = False
 ) -> BuiltProject:
     """The project in a folder.
 
@@ -97,6 +104,7 @@ def open_project(
         folder: where it is.
         board: name of the board it must be for; None for any.
         emulator: which of the board's twins shall run it; None for the first.
+        on_board: whether the board itself shall: then its firmware must be there.
 
     Raises:
         BoardError: the board has no such twin.
@@ -118,10 +126,9 @@ def open_project(
             f"{folder} was generated but not compiled",
             "run `poetfw build` without --generate-only",
         )
-    if not project.runnable.is_file():
-        raise OutputError(
-            f"{project.runnable}, the compiled firmware, is gone", "run `poetfw build` again"
-        )
+    needed = project.flashable if on_board else project.runnable
+    if not needed.is_file():
+        raise OutputError(f"{needed}, the compiled firmware, is gone", "run `poetfw build` again")
     return project
 
 

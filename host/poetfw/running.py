@@ -71,11 +71,37 @@ def run_project(
         settings.timeout_s,
         on_event,
     )
+    return report_run(project, request, log, folder / IMAGE, settings, progress)
+
+
+def report_run(
+    project: BuiltProject,
+    request: RunRequest,
+    log: RunLog,
+    trained: Path,
+    settings: RunSettings,
+    progress: Progress,
+    port: str | None = None,
+) -> RunReport:
+    """Verify a run if asked to, and say what it came to.
+
+    Args:
+        project: what ran.
+        request: what it was asked to do.
+        log: what it reported.
+        trained: the storage image that it left.
+        settings: of the run.
+        progress: called with what is being done.
+        port: how the board that it ran on was reached; None for the project's twin.
+
+    Raises:
+        DeviceError: the report or the image makes no sense.
+    """
     verification = None
     if settings.verify:
-        values = read_slots(folder / IMAGE, project.stages.slots, project.tensors)
+        values = read_slots(trained, project.stages.slots, project.tensors)
         verification = verify(Run(project, request, log, values, settings.timeout_s), progress)
-    return _report(project, request, log, folder / IMAGE, verification)
+    return _report(project, request, log, trained, verification, port)
 
 
 def _report(
@@ -84,6 +110,7 @@ def _report(
     log: RunLog,
     trained: Path,
     verification: Verification | None,
+    port: str | None,
 ) -> RunReport:
     accuracy = error = None
     if log.metrics and project.report.classifies:
@@ -96,11 +123,14 @@ def _report(
             )
     elif log.metrics:
         error = sum(log.metrics) / len(log.metrics)
-    emulated = emulator_of(project.twin.machine).emulates
+    emulated = log.tick_unit == "instructions"  # which only emulators count
+    if port is None:
+        emulated = emulator_of(project.twin.machine).emulates
     energy = None if emulated else log.energy  # a meter would have measured the emulator
     return RunReport(
         board=project.board.name,
-        emulator=project.twin.name,
+        emulator=project.twin.name if port is None else None,
+        port=port,
         emulated=emulated,
         steps=request.steps,
         loss=log.losses,

@@ -44,6 +44,35 @@ NOT_RUN = {
     "pip install 'poetfw[sweep]'": "it needs a package registry",
     "pip install 'poetfw[unicorn]'": "it needs a package registry",
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
+    "poetfw build --board mkr1000": "tests/system/test_mkr1000.py does it",
+    "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (
+        "it waits for somebody; tests/emulator/test_serial_line.py comes"
+    ),
+    "poetfw flash": "it needs a board; typed below without one",
+    **dict.fromkeys(
+        (
+            "poetfw flash --storage --port /dev/ttyACM0",
+            "poetfw run --on-board --port /dev/ttyACM0 --verify",
+            "poetfw pull --port /dev/ttyACM0 -o trained.img",
+            "poetfw monitor --port /dev/ttyACM0",
+        ),
+        "it needs a board; tests/system/test_on_board.py has one at another port",
+    ),
+    **dict.fromkeys(
+        (
+            "poetfw flash --storage --board mkr1000 --port socket://127.0.0.1:5555",
+            "poetfw run --on-board --board mkr1000 --port socket://127.0.0.1:5555 --steps 2 "
+            "--verify --json",
+        ),
+        "it needs an emulator; tests/system/test_on_board.py starts one",
+    ),
+    **dict.fromkeys(
+        (
+            "poetfw flash --board rpi4 --host user@host",
+            "poetfw run --on-board --board rpi4 --host user@host --verify",
+        ),
+        "it needs a computer; tests/system/test_on_board.py reaches this one",
+    ),
     "pio run -e nrf52840 -t upload": "it needs a board and PlatformIO's registry",
     "pio run -e nrf52840-system -t upload": "it needs a board; typed below without one",
     "pio run -e mkr1000-system -t upload": "it needs a board; tests/system uploads without one",
@@ -248,7 +277,9 @@ def test_the_whole_chip_is_erased_only_if_asked_to_as_the_page_says(tmp_path: Pa
             env={**os.environ, "PATH": f"{nrfjprog.parent}:{os.environ['PATH']}"},
             check=True,
         )
-    upload, erase = (tmp_path / "told").read_text().splitlines()
+    succeed("flash", cwd=tmp_path, PATH=f"{nrfjprog.parent}:{os.environ['PATH']}")
+    upload, erase, again = (tmp_path / "told").read_text().splitlines()
+    assert again == upload
     assert re.fullmatch(
         r"-f nrf52 --program \S+firmware.hex --sectorerase --verify --reset", upload
     )

@@ -47,7 +47,7 @@ def _build(folder: Path, last_block: int, *flags: str) -> Path:
         folder / "sd.elf",
         [
             SD / "main.c",
-            TEMPLATES / "storage/sd.c",
+            *(TEMPLATES / "storage" / name for name in ("crc32.c", "sd.c")),
             SAMPLE / "src/generated/plan.c",
             *(TEMPLATES / "runtime" / name for name in runtime),
             *(file for folder in folders for file in sorted(folder.glob("*.c"))),

@@ -13,6 +13,7 @@ enum poet_semihosting {
     POET_SYS_READ = 0x06,
     POET_SYS_SEEK = 0x0a,
     POET_SYS_FLEN = 0x0c,
+    POET_SYS_GET_CMDLINE = 0x15,
     POET_SYS_EXIT_EXTENDED = 0x20,
 };
 
@@ -23,6 +24,25 @@ static inline int32_t poet_semihosting(enum poet_semihosting service, const uint
     register const uint32_t *r1 __asm__("r1") = arguments;
     __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
     return (int32_t)r0;
+}
+
+/* Whether the emulator was given "listen" as the last of several arguments for the firmware. */
+static inline int poet_semihosting_listens(void)
+{
+    static const char last[] = " listen";
+    char line[48]; /* one that is longer is the firmware's path */
+    uint32_t arguments[2] = {(uint32_t)line, sizeof line};
+    const uint32_t bytes = sizeof last - 1u;
+    if (poet_semihosting(POET_SYS_GET_CMDLINE, arguments) != 0 || arguments[1] < bytes ||
+        arguments[1] >= sizeof line) {
+        return 0;
+    }
+    for (uint32_t i = 0u; i < bytes; i++) {
+        if (line[arguments[1] - bytes + i] != last[i]) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 /* Ends the emulation with an exit code. */

@@ -23,11 +23,17 @@ struct poet_systick_clock {
     uint32_t wraps;
 };
 
+/* Goes on from where it was stopped. */
+static inline void poet_systick_resume(void)
+{
+    poet_write(SYST_CSR, SYST_CSR_ENABLE | SYST_CSR_TICKINT | SYST_CSR_CORE_CLOCK);
+}
+
 static inline void poet_systick_start(void)
 {
     poet_write(SYST_RVR, SYST_MAXIMUM);
     poet_write(SYST_CVR, 0u);
-    poet_write(SYST_CSR, SYST_CSR_ENABLE | SYST_CSR_TICKINT | SYST_CSR_CORE_CLOCK);
+    poet_systick_resume();
 }
 
 static inline void poet_systick_stop(void)

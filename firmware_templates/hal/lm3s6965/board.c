@@ -9,6 +9,7 @@
  * there is nothing, has not been used up.
  */
 #include "console.h"
+#include "doze.h"
 #include "hal.h"
 #include "high_water.h"
 #include "plan.h"
@@ -20,6 +21,12 @@
 #define UART_DATA REGISTER(0x4000c000u)
 #define UART_FLAGS REGISTER(0x4000c018u)
 #define UART_FLAGS_TX_FULL 0x20u
+#define UART_FLAGS_RX_EMPTY 0x10u
+#define UART_LINE REGISTER(0x4000c02cu)
+#define UART_LINE_8_BITS_FIFO 0x70u
+#define UART_MASK REGISTER(0x4000c038u)
+#define UART_MASK_RX 0x50u
+#define UART_INTERRUPT 5u
 
 #define INSTRUCTIONS_PER_CYCLE 80u
 
@@ -36,12 +43,15 @@ _Static_assert(POET_FLASH_BYTES <= 256u << 10, "the emulated machine has 256 KB 
 const char poet_hal_tick_unit[] = "instructions";
 
 static struct poet_systick_clock clock;
+static int listens;
 
 int poet_hal_init(void)
 {
     for (uint32_t address = BOARD_RAM_UPPER; address < RAM_UPPER; address += 4u) {
         REGISTER(address) = PAINT;
     }
+    listens = poet_semihosting_listens();
+    UART_LINE = UART_LINE_8_BITS_FIFO;
     poet_systick_start();
     return POET_OK;
 }
@@ -55,6 +65,20 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     }
 }
 
+uint32_t poet_hal_console_read(char *text, uint32_t bytes)
+{
+    uint32_t taken = 0u;
+    while (listens && taken < bytes && (UART_FLAGS & UART_FLAGS_RX_EMPTY) == 0u) {
+        text[taken++] = (char)UART_DATA;
+    }
+    return taken;
+}
+
+uint64_t poet_hal_listen_ticks(void)
+{
+    return listens ? POET_LISTEN_FOR_EVER : 0u;
+}
+
 uint64_t poet_hal_ticks(void)
 {
     return poet_systick_cycles(&clock) * INSTRUCTIONS_PER_CYCLE;
@@ -65,8 +89,12 @@ void poet_systick(void)
     poet_systick_wrapped(&clock);
 }
 
+/* To an emulated core that polls, characters come slowly. */
 void poet_hal_idle(void)
 {
+    UART_MASK = UART_MASK_RX;
+    poet_doze_until(UART_INTERRUPT);
+    UART_MASK = 0u;
 }
 
 const char *poet_hal_reset_cause(void)

@@ -4,6 +4,7 @@
  * Run with -icount shift=0, which makes virtual time advance by 1 ns per instruction: a tick of the
  * timer is 40 ns and so 40 instructions.
  */
+#include "doze.h"
 #include "guard.h"
 #include "hal.h"
 #include "registers.h"
@@ -19,8 +20,14 @@
 #define UART_DATA REGISTER(0x40004000u)
 #define UART_STATE REGISTER(0x40004004u)
 #define UART_STATE_TX_FULL 1u
+#define UART_STATE_RX_FULL 2u
 #define UART_CTRL REGISTER(0x40004008u)
 #define UART_CTRL_TX_ENABLE 1u
+#define UART_CTRL_RX_ENABLE 2u
+#define UART_CTRL_RX_INTERRUPT 8u
+#define UART_INTERRUPTS REGISTER(0x4000400cu)
+#define UART_INTERRUPTS_RX 2u
+#define UART_RX_INTERRUPT 0u
 #define UART_BAUDDIV REGISTER(0x40004010u)
 #define UART_BAUDDIV_MINIMUM 16u
 
@@ -31,11 +38,14 @@ static struct {
     uint32_t last;
 } timer;
 
+static int listens;
+
 int poet_hal_init(void)
 {
     poet_guard_memory();
     UART_BAUDDIV = UART_BAUDDIV_MINIMUM;
-    UART_CTRL = UART_CTRL_TX_ENABLE;
+    UART_CTRL = UART_CTRL_TX_ENABLE | UART_CTRL_RX_ENABLE | UART_CTRL_RX_INTERRUPT;
+    listens = poet_semihosting_listens();
     TIMER_RELOAD = UINT32_MAX;
     TIMER_VALUE = UINT32_MAX;
     TIMER_CTRL = TIMER_CTRL_ENABLE;
@@ -53,6 +63,20 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     }
 }
 
+uint32_t poet_hal_console_read(char *text, uint32_t bytes)
+{
+    uint32_t taken = 0u;
+    while (listens && taken < bytes && (UART_STATE & UART_STATE_RX_FULL) != 0u) {
+        text[taken++] = (char)UART_DATA;
+    }
+    return taken;
+}
+
+uint64_t poet_hal_listen_ticks(void)
+{
+    return listens ? POET_LISTEN_FOR_EVER : 0u;
+}
+
 /* The timer counts down and wraps after 2^32 ticks, 1.7e11 instructions: training steps, before and
  * after each of which this is called, are far shorter. */
 uint64_t poet_hal_ticks(void)
@@ -63,8 +87,13 @@ uint64_t poet_hal_ticks(void)
     return timer.elapsed * INSTRUCTIONS_PER_TIMER_TICK;
 }
 
+/* To an emulated core that polls, characters come slowly. */
 void poet_hal_idle(void)
 {
+    UART_INTERRUPTS = UART_INTERRUPTS_RX;
+    if ((UART_STATE & UART_STATE_RX_FULL) == 0u) {
+        poet_doze_until(UART_RX_INTERRUPT);
+    }
 }
 
 const char *poet_hal_reset_cause(void)

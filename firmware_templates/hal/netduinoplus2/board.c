@@ -4,6 +4,8 @@
  * Run with -icount shift=0, which makes virtual time advance by 1 ns per instruction; a cycle of the core is
  * 1000/168 ns and so 125/21 instructions.
  */
+#include "desk.h"
+#include "doze.h"
 #include "guard.h"
 #include "hal.h"
 #include "semihosting.h"
@@ -16,13 +18,20 @@
 const char poet_hal_tick_unit[] = "instructions";
 
 static struct poet_systick_clock clock;
+static int listens;
 
 int poet_hal_init(void)
 {
     poet_guard_memory();
+    listens = poet_semihosting_listens();
     poet_usart_start(CORE_HZ / 2u);
     poet_systick_start();
     return POET_OK;
+}
+
+uint64_t poet_hal_listen_ticks(void)
+{
+    return listens ? POET_LISTEN_FOR_EVER : 0u;
 }
 
 uint64_t poet_hal_ticks(void)
@@ -37,8 +46,12 @@ void poet_systick(void)
     poet_systick_wrapped(&clock);
 }
 
+/* To an emulated core that polls, characters come slowly. */
 void poet_hal_idle(void)
 {
+    if (!poet_usart_has_input()) {
+        poet_doze_until(POET_USART_INTERRUPT);
+    }
 }
 
 const char *poet_hal_reset_cause(void)

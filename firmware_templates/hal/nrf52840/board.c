@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nRF52840: debug access, supply, reset pin, clock, console, cycle counter, reset cause. Registers are those
  * of the nRF52840 Product Specification 1.7 and, for the core, of the ARMv7-M Architecture Reference Manual. */
+#include "doze.h"
 #include "gpio.h"
 #include "hal.h"
 #include "hal_pins.h"
@@ -41,10 +42,16 @@
 #define NVMC_ICACHECNF_ENABLE 1u
 
 /* UARTE0, section 6.34 */
+#define UARTE_TASKS_STARTRX 0x40002000u
 #define UARTE_TASKS_STARTTX 0x40002008u
 #define UARTE_TASKS_STOPTX 0x4000200cu
+#define UARTE_EVENTS_RXDRDY 0x40002108u
 #define UARTE_EVENTS_ENDTX 0x40002120u
 #define UARTE_EVENTS_TXSTOPPED 0x40002158u
+#define UARTE_SHORTS 0x40002200u
+#define UARTE_SHORTS_ENDRX_STARTRX (1u << 5)
+#define UARTE_INTENSET 0x40002304u
+#define UARTE_INTEN_RXDRDY (1u << 2)
 #define UARTE_ENABLE 0x40002500u
 #define UARTE_ENABLE_DISABLED 0u
 #define UARTE_ENABLE_ENABLED 8u
@@ -53,11 +60,18 @@
 #define UARTE_PSEL_CTS 0x40002510u
 #define UARTE_PSEL_RXD 0x40002514u
 #define UARTE_BAUDRATE 0x40002524u
-#define UARTE_BAUDRATE_115200 0x01d60000u
+#if POET_CONSOLE_BAUD == 1000000u
+#define UARTE_BAUDRATE_CODE 0x10000000u
+#else
+#define UARTE_BAUDRATE_CODE 0x01d60000u /* 115200 */
+#endif
+#define UARTE_RXD_PTR 0x40002534u
+#define UARTE_RXD_MAXCNT 0x40002538u
 #define UARTE_TXD_PTR 0x40002544u
 #define UARTE_TXD_MAXCNT 0x40002548u
 #define UARTE_CONFIG 0x4000256cu
 #define UARTE_CONFIG_8N1 0u
+#define UARTE_INTERRUPT 2u
 
 /* Reset, DWT and debug control */
 #define AIRCR 0xe000ed0cu
@@ -76,6 +90,13 @@ static struct {
 } counter;
 
 static uint32_t reset_reason;
+
+/* The receiver fills this ring over and over, by itself. What has not been taken is not 0: commands are text. */
+#define RING_BYTES 32u
+static struct {
+    volatile uint8_t bytes[RING_BYTES];
+    uint32_t next;
+} received;
 
 void poet_systick(void);
 
@@ -149,12 +170,20 @@ static void start_console(void)
 {
     poet_gpio_output_high(POET_PIN_CONSOLE_TX, 0u);
     poet_write(UARTE_PSEL_TXD, POET_PIN_CONSOLE_TX);
-    poet_write(UARTE_PSEL_RXD, PSEL_DISCONNECTED);
+    poet_write(GPIO_PIN_CNF(POET_PIN_CONSOLE_RX), GPIO_CNF_INPUT_PULLUP);
+    poet_write(UARTE_PSEL_RXD, POET_PIN_CONSOLE_RX);
     poet_write(UARTE_PSEL_RTS, PSEL_DISCONNECTED);
     poet_write(UARTE_PSEL_CTS, PSEL_DISCONNECTED);
-    poet_write(UARTE_BAUDRATE, UARTE_BAUDRATE_115200);
+    poet_write(UARTE_BAUDRATE, UARTE_BAUDRATE_CODE);
     poet_write(UARTE_CONFIG, UARTE_CONFIG_8N1);
     poet_write(UARTE_ENABLE, UARTE_ENABLE_ENABLED);
+    poet_write(UARTE_RXD_PTR, poet_dma_address((const void *)received.bytes));
+    poet_write(UARTE_RXD_MAXCNT, RING_BYTES);
+    poet_write(UARTE_SHORTS, UARTE_SHORTS_ENDRX_STARTRX);
+    poet_write(UARTE_INTENSET, UARTE_INTEN_RXDRDY);
+    poet_doze_prepare();
+    poet_barrier();
+    poet_write(UARTE_TASKS_STARTRX, 1u);
 }
 
 static void start_cycle_counter(void)
@@ -214,6 +243,36 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     }
 }
 
+/* Takes the oldest character: the first from where the last was, for all between have been taken. */
+static int take_character(char *character)
+{
+    for (uint32_t i = 0u; i < RING_BYTES; i++) {
+        const uint32_t at = (received.next + i) % RING_BYTES;
+        const uint8_t byte = received.bytes[at];
+        if (byte != 0u) {
+            received.bytes[at] = 0u;
+            received.next = at + 1u;
+            *character = (char)byte;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+uint32_t poet_hal_console_read(char *text, uint32_t bytes)
+{
+    uint32_t taken = 0u;
+    while (taken < bytes && take_character(text + taken)) {
+        taken++;
+    }
+    return taken;
+}
+
+uint64_t poet_hal_listen_ticks(void)
+{
+    return POET_LISTEN_TICKS;
+}
+
 /* The cycle counter wraps every 67 s; SysTick, every 0.26 s, calls this often enough to see each wrap. */
 uint64_t poet_hal_ticks(void)
 {
@@ -231,10 +290,17 @@ void poet_systick(void)
     (void)poet_hal_ticks();
 }
 
-/* Stops the processor's clock, and with it the cycle counter. */
+/* Stops the processor's clock, and with it the cycle counter. A character whose event has come may not be in RAM
+ * yet, so that is looked at once more before any sleep. */
 void poet_hal_idle(void)
 {
-    poet_wait_for_event();
+    if (poet_read(UARTE_EVENTS_RXDRDY) != 0u) {
+        poet_write(UARTE_EVENTS_RXDRDY, 0u);
+        poet_doze_clear(UARTE_INTERRUPT);
+        poet_barrier();
+    } else {
+        poet_doze();
+    }
 }
 
 const char *poet_hal_reset_cause(void)
@@ -250,8 +316,7 @@ const char *poet_hal_reset_cause(void)
 _Noreturn void poet_hal_exit(int code)
 {
     (void)code;
-    poet_systick_stop();
     for (;;) {
-        poet_hal_idle();
+        poet_doze();
     }
 }

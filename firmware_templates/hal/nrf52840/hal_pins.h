@@ -12,6 +12,9 @@
 #ifndef POET_PIN_CONSOLE_TX
 #define POET_PIN_CONSOLE_TX POET_PIN(0u, 6u)
 #endif
+#ifndef POET_PIN_CONSOLE_RX
+#define POET_PIN_CONSOLE_RX POET_PIN(0u, 8u)
+#endif
 #ifndef POET_PIN_SD_SELECT
 #define POET_PIN_SD_SELECT POET_PIN(1u, 12u) /* D10 */
 #endif

@@ -20,6 +20,11 @@ enum poet_nrf52840_status {
 #define POET_POLLS 1000000u
 #endif
 
+/* A tenth of a second for somebody to say something. */
+#ifndef POET_LISTEN_TICKS
+#define POET_LISTEN_TICKS 6400000u
+#endif
+
 /* Whether a register became other than 0 within so many polls. */
 static inline int poet_wait(uint32_t address, uint32_t polls)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A computer under Linux. The storage is the file named by the first argument, else by POETFW_STORAGE, else
- * storage.img in the working directory. */
+ * storage.img in the working directory. With a second argument, "listen", it takes commands on standard input. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "energy.h"
@@ -8,13 +8,16 @@
 #include "poet.h"
 #include "storage_file.h"
 
+#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 const char poet_hal_tick_unit[] = "ns";
 
 static uint64_t start_ns;
+static int listens;
 
 static uint64_t now_ns(void)
 {
@@ -44,6 +47,29 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     }
 }
 
+static int has_input(int timeout_ms)
+{
+    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+    return poll(&input, 1, timeout_ms) > 0;
+}
+
+uint32_t poet_hal_console_read(char *text, uint32_t bytes)
+{
+    if (!listens || !has_input(0)) {
+        return 0u;
+    }
+    const ssize_t taken = read(STDIN_FILENO, text, bytes);
+    if (taken <= 0) {
+        poet_hal_exit(0); /* nobody will say anything any more */
+    }
+    return (uint32_t)taken;
+}
+
+uint64_t poet_hal_listen_ticks(void)
+{
+    return listens ? POET_LISTEN_FOR_EVER : 0u;
+}
+
 uint64_t poet_hal_ticks(void)
 {
     return now_ns() - start_ns;
@@ -51,6 +77,7 @@ uint64_t poet_hal_ticks(void)
 
 void poet_hal_idle(void)
 {
+    (void)has_input(-1);
 }
 
 const char *poet_hal_reset_cause(void)
@@ -74,6 +101,7 @@ _Noreturn void poet_hal_exit(int code)
 int main(int argc, char **argv)
 {
     const char *const name = argc > 1 ? argv[1] : getenv("POETFW_STORAGE");
+    listens = argc > 2 && strcmp(argv[2], "listen") == 0;
     poet_storage_file(name != NULL ? name : "storage.img");
     poet_run();
 }

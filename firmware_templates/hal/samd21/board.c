@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SAM D21: console, tick, reset cause. Registers are those of the SAM D21 data sheet, DS40001882. */
 #include "clock.h"
+#include "doze.h"
 #include "hal.h"
 #include "hal_pins.h"
+#include "plan.h"
 #include "port.h"
 #include "reset_cause.h"
 #include "sercom.h"
@@ -11,8 +13,8 @@
 
 /* USART (chapter 26) */
 #define CONSOLE 5u /* the SERCOM */
-#define CONSOLE_BAUD 115200u
 #define USART_CTRLA_TXPO_PAD_2 (1u << 16)
+#define USART_CTRLA_RXPO_PAD_3 (3u << 20)
 #define USART_CTRLA_DORD_LSB_FIRST (1u << 30)
 #define USART_SAMPLES 16u
 
@@ -26,19 +28,23 @@ static struct poet_systick_clock clock;
 /* BAUD = 65536 (1 - 16 baud / hz): table 25-2, asynchronous, arithmetic. */
 static uint16_t baud_register(uint32_t hz)
 {
-    return (uint16_t)(65536u - ((uint64_t)CONSOLE_BAUD * USART_SAMPLES * 65536u + hz / 2u) / hz);
+    return (uint16_t)(65536u - ((uint64_t)POET_CONSOLE_BAUD * USART_SAMPLES * 65536u + hz / 2u) / hz);
 }
 
 /* A console that cannot be started stays off, and the training goes on. */
 static void start_console(uint32_t hz)
 {
     poet_port_give(POET_PIN_CONSOLE_TX, POET_PORT_D, 0u);
+    poet_port_write(POET_PIN_CONSOLE_RX, 1); /* which way it is pulled */
+    poet_port_give(POET_PIN_CONSOLE_RX, POET_PORT_D, PORT_PINCFG_INEN | PORT_PINCFG_PULLEN);
     if (poet_sercom_reset(CONSOLE)) {
         poet_write(SERCOM_CTRLA(CONSOLE), SERCOM_CTRLA_MODE_USART | USART_CTRLA_TXPO_PAD_2 |
-                                              USART_CTRLA_DORD_LSB_FIRST);
-        poet_write(SERCOM_CTRLB(CONSOLE), SERCOM_CTRLB_TXEN);
+                                              USART_CTRLA_RXPO_PAD_3 | USART_CTRLA_DORD_LSB_FIRST);
+        poet_write(SERCOM_CTRLB(CONSOLE), SERCOM_CTRLB_TXEN | SERCOM_CTRLB_RXEN);
         poet_write16(SERCOM_BAUD(CONSOLE), baud_register(hz));
         poet_sercom_enable(CONSOLE);
+        poet_write8(SERCOM_INTENSET(CONSOLE), SERCOM_INTFLAG_RXC);
+        poet_doze_prepare();
     }
 }
 
@@ -62,6 +68,26 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     }
 }
 
+static int has_input(void)
+{
+    return poet_sercom_is_on(CONSOLE) &&
+           (poet_read8(SERCOM_INTFLAG(CONSOLE)) & SERCOM_INTFLAG_RXC) != 0u;
+}
+
+uint32_t poet_hal_console_read(char *text, uint32_t bytes)
+{
+    uint32_t taken = 0u;
+    while (taken < bytes && has_input()) {
+        text[taken++] = (char)poet_read16(SERCOM_DATA(CONSOLE));
+    }
+    return taken;
+}
+
+uint64_t poet_hal_listen_ticks(void)
+{
+    return POET_LISTEN_TICKS;
+}
+
 uint64_t poet_hal_ticks(void)
 {
     return poet_systick_cycles(&clock);
@@ -76,7 +102,10 @@ void poet_systick(void)
 
 void poet_hal_idle(void)
 {
-    poet_wait_for_event();
+    poet_doze_clear(SERCOM_INTERRUPT(CONSOLE));
+    if (!has_input()) {
+        poet_doze();
+    }
 }
 
 const char *poet_hal_reset_cause(void)
@@ -91,8 +120,7 @@ const char *poet_hal_reset_cause(void)
 _Noreturn void poet_hal_exit(int code)
 {
     (void)code;
-    poet_systick_stop();
     for (;;) {
-        poet_hal_idle();
+        poet_doze();
     }
 }

@@ -7,6 +7,7 @@
 #define POET_PIN(port, number) (32u * (port) + (number))
 
 #define POET_PIN_CONSOLE_TX POET_PIN(1u, 22u) /* 14, TX: SERCOM5, pad 2 */
+#define POET_PIN_CONSOLE_RX POET_PIN(1u, 23u) /* 13, RX: SERCOM5, pad 3 */
 #define POET_PIN_SD_MOSI POET_PIN(0u, 16u)    /* 8: SERCOM1, pad 0 */
 #define POET_PIN_SD_CLOCK POET_PIN(0u, 17u)   /* 9: SERCOM1, pad 1 */
 #define POET_PIN_SD_MISO POET_PIN(0u, 19u)    /* 10: SERCOM1, pad 3 */

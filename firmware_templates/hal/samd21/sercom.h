@@ -19,6 +19,8 @@
 #define SERCOM_CTRLB_TXEN (1u << 16)
 #define SERCOM_CTRLB_RXEN (1u << 17)
 #define SERCOM_BAUD(i) (SERCOM(i) + 0x0cu)
+#define SERCOM_INTENSET(i) (SERCOM(i) + 0x16u)
+#define SERCOM_INTERRUPT(i) (9u + (i))
 #define SERCOM_INTFLAG(i) (SERCOM(i) + 0x18u)
 #define SERCOM_INTFLAG_DRE (1u << 0)
 #define SERCOM_INTFLAG_RXC (1u << 2)

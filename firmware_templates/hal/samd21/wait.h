@@ -23,6 +23,11 @@ enum poet_samd21_status {
 #define POET_POLLS_OF_CRYSTAL 10000000u
 #endif
 
+/* A tenth of a second for somebody to say something. */
+#ifndef POET_LISTEN_TICKS
+#define POET_LISTEN_TICKS 4800000u
+#endif
+
 /* Whether these bits of a register, or of its lowest byte, became `wanted` within so many polls. */
 static inline int poet_wait(uint32_t address, uint32_t mask, uint32_t wanted, uint32_t polls)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* STM32F405: debug access, start, tick, reset cause, end. */
+#include "doze.h"
 #include "hal.h"
 #include "rcc.h"
 #include "reset_cause.h"
 #include "systick.h"
 #include "usart.h"
+#include "wait.h"
 
 /* RM0090, 38.16 */
 #define DBGMCU_CR 0xe0042004u
@@ -29,8 +31,14 @@ int poet_hal_init(void)
     poet_write(RCC_CSR, reset_flags | RCC_CSR_RMVF); /* they stay set over resets */
     const int status = poet_clock_start(&hz);
     poet_usart_start(hz);
+    poet_doze_prepare();
     poet_systick_start();
     return status;
+}
+
+uint64_t poet_hal_listen_ticks(void)
+{
+    return POET_LISTEN_TICKS;
 }
 
 uint64_t poet_hal_ticks(void)
@@ -47,7 +55,10 @@ void poet_systick(void)
 
 void poet_hal_idle(void)
 {
-    poet_wait_for_event();
+    poet_doze_clear(POET_USART_INTERRUPT);
+    if (!poet_usart_has_input()) {
+        poet_doze();
+    }
 }
 
 /* Every reset sets the pin's flag too, and power coming on that of a brownout. */
@@ -64,8 +75,7 @@ const char *poet_hal_reset_cause(void)
 _Noreturn void poet_hal_exit(int code)
 {
     (void)code;
-    poet_systick_stop();
     for (;;) {
-        poet_hal_idle();
+        poet_doze();
     }
 }

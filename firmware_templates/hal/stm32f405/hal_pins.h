@@ -6,8 +6,9 @@
 
 #define POET_PIN(port, number) (16u * (port) + (number))
 
-#define POET_PIN_CONSOLE_TX POET_PIN(0u, 9u) /* PA9: USART1 */
-#define POET_PIN_SD_CLOCK POET_PIN(0u, 5u)   /* PA5 to PA7: SPI1 */
+#define POET_PIN_CONSOLE_TX POET_PIN(0u, 9u) /* PA9 and PA10: USART1 */
+#define POET_PIN_CONSOLE_RX POET_PIN(0u, 10u)
+#define POET_PIN_SD_CLOCK POET_PIN(0u, 5u) /* PA5 to PA7: SPI1 */
 #define POET_PIN_SD_MISO POET_PIN(0u, 6u)
 #define POET_PIN_SD_MOSI POET_PIN(0u, 7u)
 

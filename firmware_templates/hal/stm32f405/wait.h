@@ -24,6 +24,11 @@ enum poet_stm32f405_status {
 #define POET_POLLS_PER_BYTE 4096u
 #endif
 
+/* A tenth of a second for somebody to say something. */
+#ifndef POET_LISTEN_TICKS
+#define POET_LISTEN_TICKS 16800000u
+#endif
+
 /* Whether these bits of a register became `wanted` within so many polls. */
 static inline int poet_wait(uint32_t address, uint32_t mask, uint32_t wanted, uint32_t polls)
 {

@@ -76,6 +76,7 @@ class FirmwareSupport:
         transfers: how many may be under way while the core computes, on the board and on its
             twins; 0 where the firmware waits for each.
         dcdc_inductor: whether the board has the inductor of the chip's DC/DC converter.
+        console_baud: bits per second on its serial line.
     """
 
     hal: str
@@ -83,6 +84,7 @@ class FirmwareSupport:
     toolchain: Toolchain
     transfers: int = 0
     dcdc_inductor: bool = False
+    console_baud: int = 115_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,11 @@ class Board:
     def platformio_env(self) -> str:
         """The PlatformIO environment for it; raises `BoardError` without firmware support."""
         return self.require_firmware().platformio_env
+
+    @property
+    def console_baud(self) -> int:
+        """Bits per second on its serial line; raises `BoardError` without firmware support."""
+        return self.require_firmware().console_baud
 
     @property
     def overlaps(self) -> bool:

@@ -121,6 +121,7 @@ class _Firmware(_Table):
     hal: _Identifier
     platformio_env: _Identifier
     dcdc_inductor: bool = False
+    console_baud: Literal[115_200, 1_000_000] = 115_200
 
 
 class _Training(_Table):

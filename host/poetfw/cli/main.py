@@ -15,7 +15,18 @@ import click
 from click.core import ParameterSource
 
 from poetfw import __version__
-from poetfw.cli import build, compare, doctor, listing, output, place, run, schedule, sweep
+from poetfw.cli import (
+    build,
+    compare,
+    desk,
+    doctor,
+    listing,
+    output,
+    place,
+    run,
+    schedule,
+    sweep,
+)
 from poetfw.cli.options import variable
 from poetfw.config import FILE, read_config
 from poetfw.errors import ConfigError, PoetfwError
@@ -66,6 +77,9 @@ def _options(parameters: Sequence[click.Parameter]) -> dict[str, bool]:
 
 cli.add_command(build.build)
 cli.add_command(run.run)
+cli.add_command(desk.flash)
+cli.add_command(desk.monitor)
+cli.add_command(desk.pull)
 cli.add_command(schedule.schedule)
 cli.add_command(compare.compare)
 cli.add_command(sweep.sweep)

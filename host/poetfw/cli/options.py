@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from poetfw.boards import Board
+from poetfw.boards import Board, load_board
+from poetfw.errors import OutputError, listed
+from poetfw.firmware.project import MANIFEST
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
 from poetfw.output_file import check_output_file
 from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
@@ -217,6 +219,31 @@ def board_option(command: _Command) -> _Command:
     )(command)
 
 
+def built_board_option(command: _Command) -> _Command:
+    """--board of a command that finds it by what was built."""
+    return option(
+        "--board",
+        metavar="NAME|FILE.toml",
+        help="The board.  [default: that of the only build in build/]",
+    )(command)
+
+
+def port_option(command: _Command) -> _Command:
+    """--port."""
+    return option(
+        "--port",
+        metavar="DEVICE|socket://HOST:PORT",
+        help="The board's serial port.  [default: the only one on USB]",
+    )(command)
+
+
+def host_option(command: _Command) -> _Command:
+    """--host."""
+    return option("--host", metavar="USER@HOST", help="A board that ssh reaches, as ssh calls it.")(
+        command
+    )
+
+
 def out_option(command: _Command) -> _Command:
     """--out."""
     return option(
@@ -226,6 +253,28 @@ def out_option(command: _Command) -> _Command:
         metavar="DIR",
         help="The project's folder.  [default: build/BOARD]",
     )(command)
+
+
+def built_folder(out: Path | None, board: str | None) -> tuple[Path, str | None]:
+    """The folder of a project that is built, and the name of its board where that was given.
+
+    Raises:
+        OutputError: neither folder nor board was given, and there is not one build alone in build/.
+    """
+    if board is not None:
+        known = load_board(board)
+        return out_folder(out, known), known.name
+    if out is not None:
+        return out, None
+    builds = sorted(path.parent for path in Path("build").glob(f"*/{MANIFEST}"))
+    if len(builds) == 1:
+        return builds[0], None
+    if builds:
+        raise OutputError(
+            f"there are several builds: {listed([path.name for path in builds])}",
+            "name the board with --board",
+        )
+    raise OutputError("there is no build in build/", "run `poetfw build`, or name one with --out")
 
 
 def out_folder(out: Path | None, board: Board) -> Path:

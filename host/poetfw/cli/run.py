@@ -7,10 +7,21 @@ from pathlib import Path
 
 import click
 
-from poetfw.boards import load_board
+from poetfw import on_board, remote
 from poetfw.cli import output
-from poetfw.cli.options import Positive, board_option, json_option, option, out_folder, out_option
+from poetfw.cli.desk import connected
+from poetfw.cli.options import (
+    Positive,
+    built_board_option,
+    built_folder,
+    host_option,
+    json_option,
+    option,
+    out_option,
+    port_option,
+)
 from poetfw.devices import Event
+from poetfw.devices.ssh import Host
 from poetfw.execution import open_project
 from poetfw.report import RunReport
 from poetfw.running import RunSettings, make_request, run_project
@@ -18,10 +29,13 @@ from poetfw.verification import verdict
 
 
 @click.command(epilog="Example:  poetfw run --board nrf52840 --steps 10 --verify")
-@board_option
+@built_board_option
 @option("--steps", type=click.IntRange(1), help="Training steps.  [default: the model's epochs]")
 @option("--epochs", type=click.IntRange(1), help="Passes over the training samples.")
 @option("--emulator", metavar="NAME", help="Which of the board's twins.  [default: its first]")
+@option("--on-board", "itself", is_flag=True, help="Run it on the board itself, not on a twin.")
+@port_option
+@host_option
 @option(
     "--verify",
     is_flag=True,
@@ -38,23 +52,32 @@ from poetfw.verification import verdict
 @out_option
 @json_option
 def run(
-    board: str,
+    board: str | None,
     steps: int | None,
     epochs: int | None,
     emulator: str | None,
+    itself: bool,
+    port: str | None,
+    host: str | None,
     verify: bool,
     timeout: float,
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Run the firmware that `poetfw build` made, on a twin of its board.
+    """Run the firmware that `poetfw build` made, on a twin of its board or on the board itself.
 
-    `poetfw boards` shows which twins there are.
+    `poetfw boards` shows which twins there are. With --on-board the firmware and the storage image
+    must be on the board (`poetfw flash`).
 
     With --verify, the command ends with exit code 4 if the run is not what it should be.
     """
-    known = load_board(board)
-    project = open_project(out_folder(out, known), known.name, emulator)
+    if not itself and (port is not None or host is not None):
+        raise click.UsageError("--port and --host go with --on-board")
+    if itself and emulator is not None:
+        raise click.UsageError("--on-board and --emulator contradict each other")
+    if port is not None and host is not None:
+        raise click.UsageError("--port and --host both say where the board is: give one of them")
+    project = open_project(*built_folder(out, board), emulator, itself)
     settings = RunSettings(steps, epochs, verify, timeout)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:
@@ -66,7 +89,13 @@ def run(
         def on_stage(text: str) -> None:
             update(0, total, text)
 
-        report = run_project(project, settings, on_stage, on_event)
+        if host is not None:
+            report = remote.run_there(project, settings, Host(host), update, on_event)
+        elif itself:
+            with connected(project, port) as (desk, name):
+                report = on_board.run_on_board(project, settings, desk, name, update)
+        else:
+            report = run_project(project, settings, on_stage, on_event)
     if as_json:
         output.print_json(report.to_json())
     else:
@@ -89,6 +118,8 @@ _FILES = {"direct": "past the system's cache", "cached": "in the system's cache"
 
 def _print(report: RunReport) -> None:
     where = f"its emulated twin ({report.emulator})" if report.emulated else "this computer"
+    if report.port is not None:
+        where = f"the board at {report.port}"
     rows = [
         ("steps", f"{report.steps:,}"),
         ("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"),

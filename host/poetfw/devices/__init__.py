@@ -2,9 +2,9 @@
 """PlatformIO, compilers and emulators: the only code that starts processes."""
 
 from poetfw.devices.console import Event
-from poetfw.devices.elf import ElfSize, elf_size
+from poetfw.devices.elf import ElfSize, elf_machine, elf_size
 from poetfw.devices.emulators import emulator_of
-from poetfw.devices.platformio import build_environments, choose_environment
+from poetfw.devices.platformio import build_environments, choose_environment, upload_firmware
 from poetfw.devices.runner import MeasuredEnergy, RunLog, run_firmware
 from poetfw.devices.static_ram import static_ram_bytes
 from poetfw.devices.step_size import step_bytes
@@ -16,9 +16,11 @@ __all__ = [
     "RunLog",
     "build_environments",
     "choose_environment",
+    "elf_machine",
     "elf_size",
     "emulator_of",
     "run_firmware",
     "static_ram_bytes",
     "step_bytes",
+    "upload_firmware",
 ]

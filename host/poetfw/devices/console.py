@@ -58,14 +58,22 @@ class Event:
         Raises:
             DeviceError: it is NaN or infinite, or missing.
         """
-        value = self.real(key)
-        if not math.isfinite(value):
-            raise DeviceError(
-                f"training diverged: the device reports {key} = {value}",
-                "lower --learning-rate",
-                "check the data's scale",
-            )
-        return value
+        return check_finite(key, self.real(key))
+
+
+def check_finite(key: str, value: float) -> float:
+    """A value that a device reports, which must be finite for training to make sense.
+
+    Raises:
+        DeviceError: it is NaN or infinite.
+    """
+    if not math.isfinite(value):
+        raise DeviceError(
+            f"training diverged: the device reports {key} = {value}",
+            "lower --learning-rate",
+            "check the data's scale",
+        )
+    return value
 
 
 def parse_line(line: bytes) -> Event | None:

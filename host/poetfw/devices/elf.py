@@ -49,6 +49,22 @@ def elf_size(path: Path) -> ElfSize:
     return ElfSize(flash, ram)
 
 
+def elf_machine(path: Path) -> str:
+    """The processor that an ELF is for, in ELF's word for it, such as `EM_ARM`.
+
+    Raises:
+        ToolError: the file is no ELF.
+    """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as file:
+            return str(ELFFile(file)["e_machine"])
+    except (OSError, ELFError) as error:
+        raise ToolError(f"{path} is no readable ELF file: {error}") from error
+
+
 def _word_padded(size: int) -> int:
     """A section's size with the padding that its successor's alignment may need."""
     return -(-size // 8) * 8

@@ -112,6 +112,26 @@ def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, P
     return elfs
 
 
+def upload_firmware(folder: Path, environment: str, port: str | None) -> None:
+    """Put an environment's firmware on a board, the way that the project has for it.
+
+    Args:
+        folder: the project.
+        environment: a name from its platformio.ini.
+        port: where the board is; None to have PlatformIO find it.
+
+    Raises:
+        ToolError: PlatformIO or the programmer fails; the error holds what they said.
+    """
+    core = folder.resolve() / ".pio" / "core"
+    _provide_scons(core)
+    command = [sys.executable, "-m", "platformio", "run", "--disable-auto-clean", "-d", "."]
+    command += ["-e", environment, "-t", "upload"]
+    if port is not None:
+        command.append(f"--upload-port={port}")
+    run_tool(command, folder, BUILD_TIMEOUT_S, _environment(core))
+
+
 def _environment(core: Path) -> dict[str, str]:
     return {
         "PLATFORMIO_CORE_DIR": str(core),

@@ -12,7 +12,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from poetfw.devices.console import MAX_LINE_BYTES
 from poetfw.errors import ToolError
@@ -31,13 +33,39 @@ class TimedOut(Exception):
         self.silent = silent
 
 
+@dataclass(frozen=True)
+class Files:
+    """Open files that a program gets.
+
+    Attributes:
+        source: its standard input; None for nothing at all.
+        target: its standard output, of which the lines are then not read; None to read them.
+    """
+
+    source: BinaryIO | None = None
+    target: BinaryIO | None = None
+
+
+_NONE = Files()
+
+
 class Process:
     """A running program whose output is read line by line, standard error merged in."""
 
     def __init__(
-        self, command: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str] | None = None,
+        files: Files = _NONE,
     ) -> None:
         """Start a program.
+
+        Args:
+            command: the program and its arguments.
+            cwd: the folder it works in.
+            environment: variables beside those of this process.
+            files: what it reads and writes instead.
 
         Raises:
             ToolError: it cannot be started.
@@ -47,9 +75,9 @@ class Process:
                 command,
                 cwd=cwd,
                 env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                stdin=files.source or subprocess.DEVNULL,
+                stdout=files.target or subprocess.PIPE,
+                stderr=subprocess.PIPE if files.target else subprocess.STDOUT,
                 start_new_session=True,
             )
         except OSError as error:
@@ -60,8 +88,9 @@ class Process:
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as stream:
+        output = self._process.stdout or self._process.stderr
+        assert output is not None
+        with output as stream:
             while not self._unwanted and (line := stream.readline(MAX_LINE_BYTES)):
                 self._lines.put(line)
         self._lines.put(None)
@@ -114,12 +143,15 @@ class Process:
 
 @contextlib.contextmanager
 def started(
-    command: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    files: Files = _NONE,
 ) -> Iterator[Process]:
     """A program that runs for as long as the `with` block."""
     with contextlib.ExitStack() as stack:
         with uninterrupted():
-            process = Process(command, cwd, environment)
+            process = Process(command, cwd, environment, files)
             stack.callback(process.kill)
         yield process
 

@@ -16,13 +16,19 @@ from poetfw.firmware.project import (
 from poetfw.firmware.sample_order import sample_order
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
 from poetfw.firmware.storage_image import (
+    PARTITION_BLOCK,
+    UNFINISHED,
+    Holds,
     RunRequest,
     Samples,
+    holds,
     image_blocks,
+    plan_of,
     read_request,
     read_samples,
     read_slots,
     set_request,
+    slots_block,
     write_image,
 )
 from poetfw.firmware.trace import (
@@ -37,6 +43,9 @@ from poetfw.firmware.trace import (
 __all__ = [
     "BLOCK_BYTES",
     "IMAGE",
+    "PARTITION_BLOCK",
+    "UNFINISHED",
+    "Holds",
     "Lowering",
     "Project",
     "RunRequest",
@@ -50,8 +59,10 @@ __all__ = [
     "assign_slots",
     "check_output_folder",
     "hal_families",
+    "holds",
     "image_blocks",
     "lower",
+    "plan_of",
     "read_request",
     "read_samples",
     "read_slots",
@@ -61,6 +72,7 @@ __all__ = [
     "render_project",
     "sample_order",
     "set_request",
+    "slots_block",
     "statement_numbers",
     "traced_project",
     "twin_environments",

@@ -147,6 +147,7 @@ def _settings(
         Define("POET_FLASH_BYTES", size(board.flash_bytes)),
         Define("POET_STACK_BYTES", size(board.stack_bytes)),
         Define("POET_DCDC_INDUCTOR", inductor, "1 if the board has that of the chip's converter"),
+        Define("POET_CONSOLE_BAUD", size(firmware.console_baud), "of the serial line"),
         Define("POET_ARENA_BYTES", size(memory.arena_bytes)),
         Define("POET_ARENA_ALIGNMENT", size(ALIGNMENT)),
         Define("POET_BLOCK_BYTES", size(BLOCK_BYTES), "one storage block"),

@@ -27,7 +27,7 @@ def known_environments() -> frozenset[str]:
 
 
 def select_environments(
-    names: Sequence[str], defaults: Sequence[str], toolchain: Toolchain
+    names: Sequence[str], defaults: Sequence[str], toolchain: Toolchain, console_baud: int
 ) -> bytes:
     """A platformio.ini of the named environments and what they extend.
 
@@ -35,6 +35,7 @@ def select_environments(
         names: the environments.
         defaults: those that a plain `pio run` builds.
         toolchain: what they build with.
+        console_baud: bits per second on the board's serial line.
     """
     everything = _read()
     wanted = [*_SHARED]
@@ -47,6 +48,10 @@ def select_environments(
     texts["platformio"] = [
         f"default_envs = {', '.join(defaults)}" if line.startswith("default_envs") else line
         for line in texts["platformio"]
+    ]
+    texts["env"] = [
+        f"monitor_speed = {console_baud}" if line.startswith("monitor_speed") else line
+        for line in texts["env"]
     ]
     texts["toolchain"] = [
         *(line for line in texts["toolchain"] if line.startswith(";")),

@@ -99,7 +99,7 @@ def render_project(view: ProjectView, board: Board) -> Project:
             path = file.relative_to(templates / "platformio")
             files[f"platforms/{path.as_posix()}"] = file.read_bytes()
     files["platformio.ini"] = select_environments(
-        _environments(board), _default_environments(board), board.toolchain
+        _environments(board), _default_environments(board), board.toolchain, board.console_baud
     )
     return Project(files)
 

@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO
 
@@ -141,6 +142,49 @@ class _Header:
         )
         # Packing again gives the same bytes only if magic, version, block size and CRC are right.
         return header if laid_out and header.pack() == block else None
+
+
+class Holds(Enum):
+    """What a storage holds, by its first block."""
+
+    OURS = auto()
+    """A partition table of one partition, of our type."""
+    NOTHING = auto()
+    """It was never written, or erased."""
+    FOREIGN = auto()
+
+
+def holds(first_block: bytes) -> Holds:
+    """What a storage holds whose first block is this."""
+    if first_block.count(first_block[:1]) == len(first_block) and first_block[0] in (0x00, 0xFF):
+        return Holds.NOTHING
+    entries = [first_block[at : at + 16] for at in range(446, 510, 16)]
+    types = [entry[4] for entry in entries if entry[4] != 0]
+    ours = first_block[510:] == _SIGNATURE and types == [_NON_FS_DATA]
+    return Holds.OURS if ours else Holds.FOREIGN
+
+
+UNFINISHED = b"POETPART".ljust(BLOCK_BYTES, b"\0")
+"""Stands where an image's superblock will be until all else of the image is there."""
+
+
+def plan_of(superblock: bytes) -> str | None:
+    """The plan that an image was made for, by its superblock; None if that is none."""
+    header = _Header.unpack(superblock)
+    return None if header is None else f"{header.plan_id:08x}"
+
+
+def slots_block(image: Path) -> int:
+    """Where the slots of an image in a file begin, those blocks before its partition included.
+
+    Raises:
+        DeviceError: the file is no storage image.
+    """
+    try:
+        with image.open("rb") as file:
+            return PARTITION_BLOCK + _read_header(image, file).slots_block
+    except OSError as error:
+        raise _unreadable(image, error) from error
 
 
 def write_image(

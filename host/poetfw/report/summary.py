@@ -199,7 +199,8 @@ class RunReport:
 
     Attributes:
         board: name of the board.
-        emulator: name of the twin that it ran on.
+        emulator: name of the twin that it ran on; None on the board itself.
+        port: the serial port or the computer that the board was reached by; None for a twin.
         emulated: whether that is another processor than this computer's; its instructions are then
             counts of the emulator, neither cycles nor seconds of the board.
         steps: training steps.
@@ -219,7 +220,8 @@ class RunReport:
     """
 
     board: str
-    emulator: str
+    emulator: str | None
+    port: str | None
     emulated: bool
     steps: int
     loss: tuple[float, ...]

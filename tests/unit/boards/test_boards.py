@@ -479,7 +479,8 @@ def test_no_such_board(name: str):
             "the file: the tables firmware and toolchain need each other",
         ),
         (
-            '[firmware]\nhal = "nrf52840"\nplatformio_env = "nrf52840"\ndcdc_inductor = true\n',
+            '[firmware]\nhal = "nrf52840"\nplatformio_env = "nrf52840"\ndcdc_inductor = true\n'
+            "console_baud = 1_000_000\n",
             "",
             "the file: a board with a twin needs a firmware table",
         ),

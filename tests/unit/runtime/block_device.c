@@ -7,7 +7,7 @@
 #include "poet_memory.h"
 
 #define BLOCKS 256u
-#define CONSOLE_BYTES 256u
+#define CONSOLE_BYTES 8192u
 
 uint8_t test_device[BLOCKS * POET_BLOCK_BYTES];
 char test_console[CONSOLE_BYTES];

@@ -56,6 +56,8 @@ class Processor:
             exchange.
         polls_per_byte: the same for each byte of an exchange on SPI, besides.
         storm: whether the chip interrupts although nothing has ended.
+        typed: what is sent to it, as soon as it sleeps.
+        burst: how much of that comes at once.
         on_read: called before each read of a register, with its name.
         writes: every register written, with its value, in order.
         misuse: what the model refuses.
@@ -73,7 +75,9 @@ class Processor:
         0xE000E104: "NVIC.ISER[1]",
         0xE000E180: "NVIC.ICER[0]",
         0xE000E184: "NVIC.ICER[1]",
+        0xE000E280: "NVIC.ICPR",
         0xE000ED04: "SCB.ICSR",
+        0xE000ED10: "SCB.SCR",
         0xE000ED0C: "SCB.AIRCR",
         0xE000EDFC: "DEMCR",
         0xE0001000: "DWT.CTRL",
@@ -87,6 +91,8 @@ class Processor:
         card: Card,
         polls: dict[str, int] | None = None,
         polls_per_byte: int = 0,
+        typed: bytes = b"",
+        burst: int = 1,
     ) -> None:
         self.registers = registers = chip
         self.card = card
@@ -95,6 +101,7 @@ class Processor:
         self.pending = registers.pending
         self.polls_per_byte = polls_per_byte
         self.storm = False
+        self.typed, self.burst = typed, burst
         self.on_read: Callable[[str], None] = lambda name: None
         self.writes: list[tuple[str, int]] = []
         self.misuse: list[str] = []
@@ -110,7 +117,10 @@ class Processor:
         self._exchanged_bytes = 0
         self._barrier = self._settled = False
         self._places: dict[int, int] = {}
-        registers.keep(0xE000E010, Register((0, 7)))
+        self._pending = False
+        self._systick = registers.keep(0xE000E010, Register((0, 7)))
+        self._system_control = registers.keep(0xE000ED10, Register((1 << 4,)))
+        registers.writable[0xE000E280] = self._clear_pending
         registers.keep(0xE000E014, Register((0xFFFFFF,)))
         registers.readable[0xE000E018] = lambda: -self.cycles & 0xFFFFFF
         registers.writable[0xE000E018] = self._clear_systick
@@ -136,6 +146,7 @@ class Processor:
             "test_write_part": ctypes.CFUNCTYPE(None, u32, u32, u32)(self.write),
             "test_dma_address": ctypes.CFUNCTYPE(u32, ctypes.c_void_p)(self._dma_address),
             "test_barrier": ctypes.CFUNCTYPE(None)(self._set_barrier),
+            "test_sleep": ctypes.CFUNCTYPE(ctypes.c_int)(self._sleep),
         }
         return connect(library, callbacks)
 
@@ -176,6 +187,27 @@ class Processor:
 
     def _set_barrier(self) -> None:
         self._barrier = self._settled = True
+
+    def _clear_pending(self, value: int) -> None:
+        self._pending = self.registers.has_received()
+
+    def _sleep(self) -> bool:
+        """The core waits for an event: an interrupt that becomes pending is one, if it is told so.
+
+        Some characters come in, which the firmware must take before it sleeps again.
+        """
+        if self._systick.value:
+            self.misuse.append("SysTick ends each sleep")
+        if not self.typed or not self.registers.listens():
+            return False
+        wakes = not (self._pending or self.registers.has_received())
+        self._pending = True
+        try:
+            self.registers.receive(self.typed[: self.burst])
+        except MachineError as error:
+            self.misuse.append(str(error))
+        self.typed = self.typed[self.burst :]
+        return wakes and bool(self._system_control.value)
 
     def _clear_systick(self, value: int) -> None:
         self.cycles = self.handled = 0
@@ -261,7 +293,9 @@ ChipT = TypeVar("ChipT", bound=Model)
 
 
 def compile_drivers(folder: Path, family: str, *flags: str) -> Path:
-    """The sample project with a family's drivers as a shared library."""
+    """The sample project with a family's drivers as a shared library; it listens if told to."""
+    listens = any(flag.startswith("-DPOET_LISTEN_TICKS") for flag in flags)
+    quiet = () if listens else ("-DPOET_LISTEN_TICKS=0u",)
     templates = [TEMPLATES / d for d in ("storage", "runtime", f"hal/{family}")]
     folders = [*templates, SAMPLE / "src/generated"]
     sources = [file for folder in folders for file in sorted(folder.glob("*.c"))]
@@ -270,7 +304,7 @@ def compile_drivers(folder: Path, family: str, *flags: str) -> Path:
         folder / f"{family}.so",
         [CORE / "core.c", *sources],
         [CORE, *folders, TEMPLATES / "hal", TEMPLATES / "hal/cortex_m"],
-        *("-shared", "-fPIC", *flags),
+        *("-include", str(CORE / "core.h"), "-shared", "-fPIC", *quiet, *flags),
     )
 
 

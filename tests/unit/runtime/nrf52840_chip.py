@@ -12,6 +12,7 @@ from poetfw.devices.emulators.unicorn.nrf52840 import ADDRESSES, RESET_PINS, Nrf
 
 NAMES = {address: name for name, address in ADDRESSES.items()}
 RESET_PIN = 18
+BURST = 20  # no divisor of the receiver's ring: it ends in the middle of one
 
 
 class Chip(Processor):
@@ -29,10 +30,11 @@ class Chip(Processor):
         polls: dict[str, int] | None = None,
         other_polls: int = 20,
         polls_per_byte: int = 0,
+        typed: bytes = b"",
     ) -> None:
         kept = dict.fromkeys(RESET_PINS, RESET_PIN) if kept is None else kept
         self.nrf52840 = registers = Nrf52840(self, self.print, kept)
-        super().__init__(registers, NAMES, card or Card(), polls, polls_per_byte)
+        super().__init__(registers, NAMES, card or Card(), polls, polls_per_byte, typed, BURST)
         registers.build_code, registers.inductor = build_code, inductor
         registers.takes_pin, registers.lost = takes_pin, lost
         registers.other_polls = other_polls

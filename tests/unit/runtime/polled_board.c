@@ -21,6 +21,18 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     test_console(text, bytes);
 }
 
+uint32_t poet_hal_console_read(char *text, uint32_t bytes)
+{
+    (void)text;
+    (void)bytes;
+    return 0u;
+}
+
+uint64_t poet_hal_listen_ticks(void)
+{
+    return 0u;
+}
+
 uint64_t poet_hal_ticks(void)
 {
     return 0u;

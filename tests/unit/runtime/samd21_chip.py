@@ -25,8 +25,10 @@ class Chip(Processor):
         polls_per_byte: int = 0,
         lost: Container[int] = (),
         refused: Container[int] = (),
+        typed: bytes = b"",
     ) -> None:
         registers = Samd21(self, self.print, cause)
-        super().__init__(registers, NAMES, card or Card(), polls, polls_per_byte)
+        room = registers.room_bytes
+        super().__init__(registers, NAMES, card or Card(), polls, polls_per_byte, typed, room)
         self.samd21 = registers
         registers.lost, registers.refused = lost, refused

@@ -16,13 +16,15 @@ from sd_card import Card
 
 CRYSTAL_HZ = 8_000_000
 OWN_HZ = 16_000_000
-SELECT_PIN, CLOCK_PIN, MISO_PIN, MOSI_PIN, CONSOLE_PIN = 4, 5, 6, 7, 9
+SELECT_PIN, CLOCK_PIN, MISO_PIN, MOSI_PIN = 4, 5, 6, 7
+CONSOLE_PIN, LISTENING_PIN = 9, 10
 FUNCTION_SPI1, FUNCTION_USART1 = 5, 7
 OUT_OF_REACH = 1 << 30
 """More polls than any wait has."""
 
 HSION, HSIRDY, HSEON, HSERDY, PLLON, PLLRDY = 1, 2, 1 << 16, 1 << 17, 1 << 24, 1 << 25
-UE, TE, SPE, TXE, RXNE = 1 << 13, 1 << 3, 1 << 6, 1 << 7, 1
+UE, RXNEIE, TE, RE, SPE, TXE, RXNE = 1 << 13, 1 << 5, 1 << 3, 1 << 2, 1 << 6, 1 << 7, 1
+ORE, HEARD, USART1_INTERRUPT, SEVONPEND = 1 << 3, 1 << 5, 37, 1 << 4
 
 _GPIO = {"MODER": 0x00, "OSPEEDR": 0x08, "PUPDR": 0x0C, "BSRR": 0x18, "AFRL": 0x20, "AFRH": 0x24}
 REGISTERS = {
@@ -46,7 +48,9 @@ REGISTERS = {
     "SYST.CSR": 0xE000E010,
     "SYST.RVR": 0xE000E014,
     "SYST.CVR": 0xE000E018,
+    "NVIC.ICPR1": 0xE000E284,
     "SCB.ICSR": 0xE000ED04,
+    "SCB.SCR": 0xE000ED10,
 }
 NAMES = {address: name for name, address in REGISTERS.items()}
 READ_ONLY = {"SPI1.SR", "USART1.SR", "SCB.ICSR"}
@@ -85,6 +89,8 @@ class Chip:
         writes: every register written, with its value, in order.
         misuse: what the manual forbids, or leaves undefined.
         console: what the transmitter sent.
+        typed: what is sent to it, as soon as it sleeps; it has room for one character.
+        overrun: whether one was lost, which the receiver says until it is read.
         cycles: how many have passed, as SysTick counts them.
         handled: how many of SysTick's interrupts the processor has taken.
         pending: how often it must still be asked.
@@ -96,6 +102,8 @@ class Chip:
     writes: list[tuple[str, int]] = field(default_factory=list)
     misuse: list[str] = field(default_factory=list)
     console: bytes = b""
+    typed: bytes = b""
+    overrun: bool = False
     cycles: int = 0
     handled: int = 0
     pending: dict[str, int] = field(default_factory=dict)
@@ -103,6 +111,8 @@ class Chip:
     _silent: set[str] = field(default_factory=set)
     _received: list[int] = field(default_factory=list)
     _high: set[int] = field(default_factory=set)
+    _heard: list[int] = field(default_factory=list)
+    _pending_interrupt: bool = False
 
     def install(self, library: ctypes.CDLL) -> list[object]:
         """Make it the library's chip; what is returned must be kept as long as it is used."""
@@ -112,6 +122,7 @@ class Chip:
             {
                 "test_read": ctypes.CFUNCTYPE(u32, u32)(self.read),
                 "test_write": ctypes.CFUNCTYPE(None, u32, u32)(self.write),
+                "test_sleep": ctypes.CFUNCTYPE(ctypes.c_int)(self.sleep),
             },
         )
 
@@ -135,6 +146,20 @@ class Chip:
         code = self.value("RCC.CFGR") >> shift & 7
         return self.core_hz >> (code - 3 if code >= 4 else 0)
 
+    def sleep(self) -> bool:
+        """The core waits for an event: an interrupt that becomes pending, if it is told so."""
+        self._require(self.value("SYST.CSR") == 0, "SysTick ends each sleep")
+        if not self.typed or self.value("USART1.CR1") != UE | RXNEIE | TE | RE:
+            return False
+        self._require(self._is_given(LISTENING_PIN, FUNCTION_USART1), "the receiver has no pin")
+        pulled = self.value("GPIOA.PUPDR") >> 2 * LISTENING_PIN & 3
+        self._require(pulled == 1, "an open line is not pulled up")
+        self._require(not self._heard and not self.overrun, "it sleeps before it has read")
+        self._heard, self.typed = [self.typed[0]], self.typed[1:]
+        wakes = not self._pending_interrupt and self.value("SCB.SCR") == SEVONPEND
+        self._pending_interrupt = True
+        return wakes
+
     def read(self, address: int) -> int:
         """The core reads a register."""
         name = self._name(address)
@@ -153,7 +178,12 @@ class Chip:
         if name == "FLASH.ACR":
             return self.value(name) if self._comes("flash") else 0
         if name == "USART1.SR":
-            return TXE if self._comes("USART") else 0
+            heard = HEARD * bool(self._heard) | ORE * self.overrun
+            return TXE * self._comes("USART") | heard
+        if name == "USART1.DR":
+            self._require(bool(self._heard) or self.overrun, "no character has come")
+            self.overrun = False
+            return self._heard.pop() if self._heard else 0xFF
         if name == "SPI1.SR":
             return RXNE if self._received and self._comes("SPI") else 0
         if name == "SPI1.DR":
@@ -186,6 +216,9 @@ class Chip:
         if name == "FLASH.ACR":
             self._require(value & ~0x607 == 0, f"FLASH.ACR {value:#x}")
             self._begin("flash")
+        if name == "NVIC.ICPR1":
+            self._require(value == 1 << USART1_INTERRUPT - 32, f"{name} is {value:#x}")
+            self._pending_interrupt = bool(self._heard)
         if name == "SYST.CVR":
             self.cycles, self.handled = 0, 0
 
@@ -299,7 +332,7 @@ class Chip:
             self._require(not on, "the rate is changed while it sends")
         if register == "CR1" and value:
             rate = self.bus_hz(13) / max(self.value("USART1.BRR"), 1)
-            self._require(value == UE | TE, f"USART1.CR1 {value:#x}")
+            self._require(value == UE | RXNEIE | TE | RE, f"USART1.CR1 {value:#x}")
             self._require(abs(rate / 115_200 - 1) < 0.005, f"{rate:.0f} baud")
         if register == "DR":
             self._require(on, "a byte is sent while the console is off")
@@ -340,7 +373,7 @@ class Chip:
         else:
             width, first = (4, 8 * (register == "AFRH")) if register[:3] == "AFR" else (2, 0)
             changed = {first + i // width for i in range(32) if (value ^ before) >> i & 1}
-            ours = {SELECT_PIN, CLOCK_PIN, MISO_PIN, MOSI_PIN, CONSOLE_PIN}
+            ours = {SELECT_PIN, CLOCK_PIN, MISO_PIN, MOSI_PIN, CONSOLE_PIN, LISTENING_PIN}
             self._require(changed <= ours, f"{register} of pins {changed} is changed")
         if register == "MODER":
             outputs = {i for i in range(16) if value >> 2 * i & 3 == 1}

@@ -24,6 +24,8 @@ void poet_hal_console_write(const char *text, uint32_t bytes) { strncat(said, te
 RANGE = 262_143_328_850
 Report = Callable[[], tuple[int, str] | None]
 
+SOURCES = ("hal/posix/energy.c", "runtime/console.c", "storage/crc32.c")
+
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -31,7 +33,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "said.c").write_text(CONSOLE)
     return compile_c(
         folder / "energy.so",
-        [folder / "said.c", TEMPLATES / "hal/posix/energy.c", TEMPLATES / "runtime/console.c"],
+        [folder / "said.c", *(TEMPLATES / name for name in SOURCES)],
         [SAMPLE / "src/generated", *(TEMPLATES / d for d in ("runtime", "storage", "hal"))],
         *("-shared", "-fPIC", "-pthread"),
     )

@@ -12,24 +12,28 @@ import chips
 import pytest
 from chips import OUT_OF_REACH, Trained, compile_drivers, trained_here
 from nrf52840_chip import RESET_PIN, Chip
-from sd_card import BLOCK, Card
+from sd_card import BLOCK, Card, Faults
 
 from emulator.firmware_tools import TEMPLATES
 from poetfw.devices.emulators.unicorn.nrf52840 import (
     CLOCK_PIN,
     CONSOLE_PIN,
     CRYSTAL_STARTED,
+    ENDRX_STARTRX,
     ERASED,
     FLASH_READY,
     HIGH_DRIVE,
     INPUT_PULLUP,
+    LISTENING_PIN,
     MISO_PIN,
     MOSI_PIN,
     OUTPUT,
     RESET_PINS,
+    RXDRDY,
     SELECT_PIN,
     TEXT_SENT,
 )
+from poetfw.devices.link.frames import Answer, decode_answer, encode_command
 
 CRYSTAL, RESET_PIN_STATUS, RESET_STATUS = -32, -33, -34
 NO_CARD, COMMAND, BUS = -16, -19, -25
@@ -82,12 +86,19 @@ def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
         ("P0.OUTSET", 1 << CONSOLE_PIN),
         (f"PIN_CNF[{CONSOLE_PIN}]", OUTPUT),
         ("UARTE.PSEL.TXD", CONSOLE_PIN),
-        ("UARTE.PSEL.RXD", 0xFFFFFFFF),
+        (f"PIN_CNF[{LISTENING_PIN}]", INPUT_PULLUP),
+        ("UARTE.PSEL.RXD", LISTENING_PIN),
         ("UARTE.PSEL.RTS", 0xFFFFFFFF),
         ("UARTE.PSEL.CTS", 0xFFFFFFFF),
         ("UARTE.BAUDRATE", 0x01D60000),
         ("UARTE.CONFIG", 0),
         ("UARTE.ENABLE", 8),
+        ("UARTE.RXD.PTR", 0x20000000),
+        ("UARTE.RXD.MAXCNT", 32),
+        ("UARTE.SHORTS", ENDRX_STARTRX),
+        ("UARTE.INTENSET", RXDRDY),
+        ("SCB.SCR", 1 << 4),  # SEVONPEND
+        ("UARTE.TASKS_STARTRX", 1),
         ("DEMCR", 1 << 24),
         ("DWT.CYCCNT", 0),
         ("DWT.CTRL", 1),
@@ -307,6 +318,51 @@ def test_waits_are_long_enough(library: Path, name: str) -> None:
     assert board.start() == 0
     board.call("poet_hal_console_write", b"x" * 64, 64)
     assert board.chip.console == b"x" * 64
+
+
+# Input -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_drivers(
+        tmp_path_factory.mktemp("listening"), "nrf52840", "-DPOET_LISTEN_TICKS=2000u"
+    )
+
+
+def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:
+    """Commands in bursts, a NUL among them; the last wraps around the ring."""
+    chip = Chip(typed=b"n\0ame%\r\n" + b"x" * 171 + b"%" + encode_command(7, "hello"))
+    board = Board(listening, chip)
+    lines = board.run()
+    assert lines[-1] == "m-ready"
+    assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
+    assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
+        Answer(True, 0, "damaged", (), None),
+        Answer(False, 7, "hello", ("1", "5a3b1e00", "sample"), None),
+    ]
+    assert board.weight == here.weight
+
+
+def test_a_board_that_has_no_card_answers(listening: Path) -> None:
+    chip = Chip(card=Card(faults=Faults(absent=True)), typed=b"name%")
+    lines = Board(listening, chip).run()
+    assert lines[-3:] == ["@error status=-16 at=image", "m-name-dut-[poetfw]", "m-ready"]
+
+
+def test_a_receiver_that_is_off_gives_nothing(impatient: Path) -> None:
+    chip = Chip(polls={"UARTE.EVENTS_ENDTX": OUT_OF_REACH})
+    board = Board(impatient, chip)
+    assert board.start() == 0
+    text = ctypes.create_string_buffer(8)
+    assert board.call("poet_hal_console_read", text, 8) == 0
+
+
+def test_a_rate_of_a_million(tmp_path_factory: pytest.TempPathFactory) -> None:
+    flags = "-DPOET_CONSOLE_BAUD=1000000u"
+    board = Board(compile_drivers(tmp_path_factory.mktemp("fast"), "nrf52840", flags), Chip())
+    assert board.start() == 0
+    assert board.chip.values("UARTE.BAUDRATE") == [0x10000000]
 
 
 # All of it -------------------------------------------------------------------------------------

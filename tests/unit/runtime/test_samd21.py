@@ -24,6 +24,7 @@ from poetfw.devices.emulators.unicorn.samd21 import (
     SPI,
     USART,
 )
+from poetfw.devices.link.frames import Answer, decode_answer, encode_command
 
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
 NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
@@ -83,13 +84,18 @@ def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
         ("GCLK.GENCTRL", 0x30700),
         ("PMUX[54]", 3),
         ("PINCFG[54]", PMUXEN),
+        ("PORT1.OUTSET", 1 << 23),
+        ("PMUX[54]", 0x33),
+        ("PINCFG[55]", PMUXEN | INEN | PULLEN),
         ("PM.APBCMASK", 0x10080),
         ("GCLK.CLKCTRL", 0x4019),
         ("SERCOM5.CTRLA", 1),
-        ("SERCOM5.CTRLA", 0x40010004),
-        ("SERCOM5.CTRLB", 1 << 16),
+        ("SERCOM5.CTRLA", 0x40310004),
+        ("SERCOM5.CTRLB", 3 << 16),
         ("SERCOM5.BAUD", 63019),
-        ("SERCOM5.CTRLA", 0x40010006),
+        ("SERCOM5.CTRLA", 0x40310006),
+        ("SERCOM5.INTENSET", 4),
+        ("SCB.SCR", 16),
         ("SYST.RVR", 0xFFFFFF),
         ("SYST.CVR", 0),
         ("SYST.CSR", 7),
@@ -106,6 +112,38 @@ def test_reset_causes(library: Path, cause: int, name: str) -> None:
     board = Board(library, Chip(cause=cause))
     board.library.poet_hal_reset_cause.restype = ctypes.c_char_p
     assert board.library.poet_hal_reset_cause() == name.encode()
+
+
+# Input -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_drivers(
+        tmp_path_factory.mktemp("listening"), "samd21", "-DPOET_LISTEN_TICKS=2000u"
+    )
+
+
+def passing(chip: Chip) -> Chip:
+    """The same, and time passes with each look at it."""
+
+    def read(name: str) -> None:
+        chip.cycles += 100 * (name == "SYST.CVR")
+
+    chip.on_read = read
+    return chip
+
+
+def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:
+    chip = passing(Chip(typed=b"name%\r\nxyz%" + encode_command(7, "hello")))
+    board = Board(listening, chip)
+    lines = board.run()
+    assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
+    assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
+        Answer(True, 0, "damaged", (), None),
+        Answer(False, 7, "hello", ("1", "5a3b1e00", "sample"), None),
+    ]
+    assert board.weight == here.weight
 
 
 # Waits -----------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from chips import Trained, compile_drivers, trained_here
 from sd_card import Card, Faults
 from stm32f405_chip import AFTER_RESET, FROM_BOOTLOADER, OUT_OF_REACH, SPE, UE, Chip
 
+from poetfw.devices.link.frames import Answer, decode_answer, encode_command
+
 OSCILLATOR, CRYSTAL, FLASH, PLL, SWITCH = -64, -65, -66, -67, -68
 NO_CARD, BUS = -16, -25
 POLLS, POLLS_PER_BYTE = 200, 40
@@ -71,9 +73,15 @@ def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
         ("GPIOA.PUPDR", 0x64040000),
         ("GPIOA.AFRH", 0x70),
         ("GPIOA.MODER", 0xA8080000),
+        ("RCC.AHB1ENR", 0x00100001),
+        ("GPIOA.OSPEEDR", 0x0C280000),
+        ("GPIOA.PUPDR", 0x64140000),
+        ("GPIOA.AFRH", 0x770),
+        ("GPIOA.MODER", 0xA8280000),
         ("RCC.APB2ENR", 0x10),
         ("USART1.BRR", 729),
-        ("USART1.CR1", 0x2008),
+        ("USART1.CR1", 0x202C),
+        ("SCB.SCR", 16),
         ("SYST.RVR", 0xFFFFFF),
         ("SYST.CVR", 0),
         ("SYST.CSR", 7),
@@ -99,6 +107,45 @@ def test_reset_causes(library: Path, flags: int, name: str) -> None:
     board.library.poet_hal_reset_cause.restype = ctypes.c_char_p
     assert board.library.poet_hal_reset_cause() == name.encode()
     assert board.chip.value("RCC.CSR") == 0  # or the next one would be this one
+
+
+# Input -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_drivers(
+        tmp_path_factory.mktemp("listening"), "stm32f405", "-DPOET_LISTEN_TICKS=2000u"
+    )
+
+
+@pytest.mark.parametrize("overrun", [False, True])
+def test_a_board_that_is_done_answers(listening: Path, here: Trained, overrun: bool) -> None:
+    chip = Chip(typed=b"name%\r\nxyz%" + encode_command(7, "hello"), overrun=overrun)
+
+    def passing(name: str) -> None:
+        chip.cycles += 100 * (name == "SYST.CVR")
+
+    chip.on_read = passing
+    board = Board(listening, chip)
+    lines = board.run()
+    assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
+    assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
+        Answer(True, 0, "damaged", (), None),
+        Answer(False, 7, "hello", ("1", "5a3b1e00", "sample"), None),
+    ]
+    assert board.weight == here.weight
+
+
+def test_what_was_lost_is_no_character(library: Path) -> None:
+    board = Board(library, Chip())
+    assert board.start() == 0
+    text = ctypes.create_string_buffer(4)
+    for heard, overrun in ((b"", False), (b"", True), (b"a", False), (b"b", True)):
+        board.chip._heard, board.chip.overrun = list(heard), overrun
+        assert board.call("poet_hal_console_read", text, 4) == len(heard)
+        assert text.raw[: len(heard)] == heard
+        assert board.call("poet_usart_has_input") == 0
 
 
 # Waits -----------------------------------------------------------------------------------------

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run an ELF on a chip's model: `python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf`.
 
-The storage image in the working folder is its SD card, standard output its console. Exit code 0:
+The storage image in the working folder is its SD card, standard output its console; with a number
+behind, one TCP port of this computer is, to which one program at a time may connect. Exit code 0:
 the firmware sleeps for ever, which is how it ends on a board. 1: it did what the chip does not
 allow or what the model does not know; standard error says what, and where.
 """
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import sys
 from pathlib import Path
 
@@ -62,14 +65,41 @@ def _print(text: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+class _Plug:
+    """A TCP port that stands for the serial port. What is printed while nobody is there is lost."""
+
+    def __init__(self, port: int) -> None:
+        self._server = socket.create_server(("127.0.0.1", port))
+        self._other: socket.socket | None = None
+
+    def send(self, text: bytes) -> None:
+        if self._other is not None:
+            with contextlib.suppress(OSError):  # whoever was there is gone
+                self._other.sendall(text)
+
+    def receive(self) -> bytes:
+        while True:
+            if self._other is None:
+                self._other, _ = self._server.accept()
+            with contextlib.suppress(OSError):
+                if said := self._other.recv(4096):
+                    return said
+            self._other.close()
+            self._other = None
+
+
 def main() -> int:
     """Run what the command line names; returns the exit code."""
-    _, name, elf = sys.argv
+    _, name, elf, *port = sys.argv
     machine = MACHINES[name]
     try:
         flash = read_flash(Path(elf), machine)
         with Path(IMAGE).open("r+b") as image:
-            machine(flash, Card(image), _print).run()
+            if port:
+                plug = _Plug(int(port[0]))
+                machine(flash, Card(image), plug.send, plug.receive).run()
+            else:
+                machine(flash, Card(image), _print).run()
     except MachineError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

@@ -13,9 +13,14 @@ from functools import partial
 from typing import Protocol
 
 from poetfw.devices.emulators.unicorn.bus import Bus, MachineError
+from poetfw.devices.emulators.unicorn.core import Core, Ending
 
 Console = Callable[[bytes], object]
-"""What is connected to a chip's UART."""
+"""What is connected to the transmitter of a chip's UART."""
+
+Keyboard = Callable[[], bytes]
+"""What is connected to its receiver. Asked while the firmware sleeps, it waits for something to be
+said, and says nothing if nothing will be said any more."""
 
 
 class Processor(Protocol):
@@ -99,6 +104,23 @@ class Chip(Bus):
         """What a register holds."""
         return self._values[name]
 
+    @property
+    def room_bytes(self) -> int:
+        """How many characters the receiver takes before the firmware must take them."""
+        raise NotImplementedError
+
+    def listens(self) -> bool:
+        """Whether the receiver is on, and a character in it is an interrupt."""
+        raise NotImplementedError
+
+    def receive(self, text: bytes) -> None:
+        """Let characters come in."""
+        raise NotImplementedError
+
+    def has_received(self) -> bool:
+        """Whether the receiver requests its interrupt."""
+        raise NotImplementedError
+
     def _read(self, name: str) -> int:
         return self._values[name]
 
@@ -125,3 +147,20 @@ class Chip(Bus):
     def _is_idle(self, what: str) -> bool:
         """Whether nothing has begun that was not seen to end."""
         return what in self._ready or what not in self.pending
+
+
+def run_and_listen(core: Core, chip: Chip, keyboard: Keyboard) -> Ending:
+    """Run until the firmware resets the chip, or sleeps with nobody who would wake it up.
+
+    Raises:
+        MachineError: it does what the chip does not allow or the model does not know.
+    """
+    ending = core.run()
+    while ending is Ending.ASLEEP and core.wakes_by_pending and chip.listens():
+        said = keyboard()
+        if not said:
+            break
+        for start in range(0, len(said), chip.room_bytes):
+            chip.receive(said[start : start + chip.room_bytes])
+            ending = core.run()
+    return ending

@@ -36,12 +36,13 @@ _SYST_CSR, _SYST_RVR, _SYST_CVR = 0xE000E010, 0xE000E014, 0xE000E018
 _SYST_OFF, _SYST_ON_WITH_INTERRUPT = 0, 7
 _ICSR, _ICSR_PENDSTSET = 0xE000ED04, 1 << 26
 _AIRCR, _AIRCR_SYSRESETREQ = 0xE000ED0C, 0x05FA0004
+_SCR, _SCR_SEVONPEND = 0xE000ED10, 1 << 4
 _CPACR, _CPACR_FPU = 0xE000ED88, 0xF << 20
 _DEMCR, _DEMCR_TRCENA = 0xE000EDFC, 1 << 24
 _DWT_CTRL, _DWT_CTRL_RESET, _DWT_CTRL_CYCCNTENA = 0xE0001000, 1 << 30, 1
 _DWT_CYCCNT = 0xE0001004
 
-_NVIC_ISER, _NVIC_ICER = 0xE000E100, 0xE000E180
+_NVIC_ISER, _NVIC_ICER, _NVIC_ICPR = 0xE000E100, 0xE000E180, 0xE000E280
 _INTERRUPTS = range(64)
 _SYSTICK = 15
 _FIRST_INTERRUPT = 16
@@ -187,8 +188,15 @@ class Core:
         """Connect an interrupt, which is requested as long as its line says so."""
         self._lines[interrupt] = line
 
+    @property
+    def wakes_by_pending(self) -> bool:
+        """Whether an interrupt that becomes pending ends its sleep, though it is not enabled."""
+        return bool(self._system_control.value)
+
     def run(self) -> Ending:
-        """Run until the firmware resets the chip, or sleeps with nothing to wake it up.
+        """Run until the firmware resets the chip, or sleeps with nothing of the core to wake it up.
+
+        Called again, what slept goes on.
 
         Raises:
             MachineError: it does what the chip does not allow or the model does not know.
@@ -201,7 +209,8 @@ class Core:
         except MachineError as error:
             pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
             raise MachineError(f"{error}; pc 0x{pc:08x}") from error
-        return self._ending
+        ending, self._ending = self._ending, None
+        return ending
 
     # Instructions ------------------------------------------------------------------------------
 
@@ -330,6 +339,8 @@ class Core:
             _ICSR_PENDSTSET * self._systick_pending | self._uc.reg_read(arm.UC_ARM_REG_IPSR)
         )
         self._bus.writable[_AIRCR] = self._reset
+        self._system_control = self._bus.keep(_SCR, Register((_SCR_SEVONPEND,)))
+        self._bus.keep(_NVIC_ICPR, Register())
         for word in (0, 1):
             self._bus.writable[_NVIC_ISER + 4 * word] = self._switch_interrupts(word, True)
             self._bus.writable[_NVIC_ICER + 4 * word] = self._switch_interrupts(word, False)

@@ -11,7 +11,14 @@ import random
 from collections.abc import Container, Mapping
 from typing import ClassVar
 
-from poetfw.devices.emulators.unicorn.chip import Chip, Console, Processor, SpiDevice
+from poetfw.devices.emulators.unicorn.chip import (
+    Chip,
+    Console,
+    Keyboard,
+    Processor,
+    SpiDevice,
+    run_and_listen,
+)
 from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
 
 RAM_BYTES = 256 * 1024
@@ -25,19 +32,20 @@ _AREAS = (
 )
 
 ERASED = DISCONNECTED = 0xFFFFFFFF
-CONSOLE_PIN = 6
+CONSOLE_PIN, LISTENING_PIN = 6, 8
 SELECT_PIN, MOSI_PIN, MISO_PIN, CLOCK_PIN = 44, 45, 46, 47
 OUTPUT, INPUT_PULLUP, HIGH_DRIVE = 1, 3 << 2, 3 << 8
 _PORTS = {0: 32, 1: 16}
 _PINS = range(48)
 _SPI_HZ = {0x02000000 << i: 125_000 << i for i in range(7)}
-_BAUD_115200 = 0x01D60000
+_BAUDS = 0x01D60000, 0x10000000  # 115200 and 1,000,000
+ENDRX_STARTRX, RXDRDY = 1 << 5, 1 << 2
 _SPIM_INTERRUPT, _SPIM_INTERRUPT_ON_END = 35, 1 << 6
 _BUILD_CODE_F = 5
 
 CRYSTAL_STARTED, FLASH_READY = "CLOCK.EVENTS_HFCLKSTARTED", "NVMC.READY"
 TEXT_SENT, TEXT_STOPPED = "UARTE.EVENTS_ENDTX", "UARTE.EVENTS_TXSTOPPED"
-_EXCHANGED = "SPIM.EVENTS_END"
+_RECEIVED, _EXCHANGED = "UARTE.EVENTSRXDRDY", "SPIM.EVENTS_END"
 _AWAITED = (CRYSTAL_STARTED, TEXT_SENT, TEXT_STOPPED)
 RESET_PINS = ("UICR.PSELRESET[0]", "UICR.PSELRESET[1]")
 _KEPT = (*RESET_PINS, "POWER.RESETREAS")
@@ -51,16 +59,22 @@ ADDRESSES = {
     "POWER.RESETREAS": 0x40000400,
     "APPROTECT.DISABLE": 0x40000558,
     "POWER.DCDCEN": 0x40000578,
+    "UARTE.TASKS_STARTRX": 0x40002000,
     "UARTE.TASKS_STARTTX": 0x40002008,
     "UARTE.TASKS_STOPTX": 0x4000200C,
+    _RECEIVED: 0x40002108,
     TEXT_SENT: 0x40002120,
     TEXT_STOPPED: 0x40002158,
+    "UARTE.SHORTS": 0x40002200,
+    "UARTE.INTENSET": 0x40002304,
     "UARTE.ENABLE": 0x40002500,
     "UARTE.PSEL.RTS": 0x40002508,
     "UARTE.PSEL.TXD": 0x4000250C,
     "UARTE.PSEL.CTS": 0x40002510,
     "UARTE.PSEL.RXD": 0x40002514,
     "UARTE.BAUDRATE": 0x40002524,
+    "UARTE.RXD.PTR": 0x40002534,
+    "UARTE.RXD.MAXCNT": 0x40002538,
     "UARTE.TXD.PTR": 0x40002544,
     "UARTE.TXD.MAXCNT": 0x40002548,
     "UARTE.CONFIG": 0x4000256C,
@@ -96,8 +110,12 @@ _ALLOWED: Mapping[str, Container[int]] = {
     "POWER.DCDCEN": (1,),
     "UARTE.ENABLE": (0, 8),
     "UARTE.PSEL.TXD": (CONSOLE_PIN,),
-    **{f"UARTE.PSEL.{name}": (DISCONNECTED,) for name in ("RTS", "CTS", "RXD")},
-    "UARTE.BAUDRATE": (_BAUD_115200,),
+    "UARTE.PSEL.RXD": (LISTENING_PIN,),
+    **{f"UARTE.PSEL.{name}": (DISCONNECTED,) for name in ("RTS", "CTS")},
+    "UARTE.SHORTS": (ENDRX_STARTRX,),
+    "UARTE.INTENSET": (RXDRDY,),
+    "UARTE.BAUDRATE": _BAUDS,
+    "UARTE.RXD.MAXCNT": range(1, 1 << 16),
     "UARTE.TXD.MAXCNT": range(1 << 16),
     "UARTE.CONFIG": (0,),  # 8N1
     "NVMC.CONFIG": (0, 1),  # it erases nothing
@@ -149,6 +167,7 @@ class Nrf52840(Chip):
         self._card = card
         self._console = console
         self._under_way = False
+        self._received = 0
 
     def attach(self, processor: Processor) -> None:
         """Connect the processor, and DMA's interrupt."""
@@ -194,6 +213,8 @@ class Nrf52840(Chip):
             self._begin(FLASH_READY)
         elif name in RESET_PINS:
             self._program(name, before, value)
+        elif name == "UARTE.TASKS_STARTRX":
+            self._listen()
         elif name == "UARTE.TASKS_STARTTX":
             self._transmit()
         elif name == "UARTE.TASKS_STOPTX":
@@ -225,11 +246,42 @@ class Nrf52840(Chip):
         get = self._values
         ready = get["UARTE.ENABLE"] == 8 and get["UARTE.PSEL.TXD"] == CONSOLE_PIN
         self._require(ready, "the UARTE sends before it is enabled and has its pin")
-        timed = get["UARTE.BAUDRATE"] == _BAUD_115200 and get["CLOCK.TASKS_HFCLKSTART"] == 1
+        timed = get["UARTE.BAUDRATE"] in _BAUDS and get["CLOCK.TASKS_HFCLKSTART"] == 1
         self._require(timed, "the UARTE sends before it has its baud rate and the crystal")
         self._check_pin(CONSOLE_PIN, OUTPUT)
         self._console(self._processor.dma_read(get["UARTE.TXD.PTR"], get["UARTE.TXD.MAXCNT"]))
         self._happens(TEXT_SENT)
+
+    def _listen(self) -> None:
+        get = self._values
+        ready = get["UARTE.ENABLE"] == 8 and get["UARTE.PSEL.RXD"] == LISTENING_PIN
+        self._require(ready, "the UARTE receives before it is enabled and has its pin")
+        ends = get["UARTE.SHORTS"] != ENDRX_STARTRX
+        self._require(not ends, "the UARTE's receiver would end")
+        self._check_pin(LISTENING_PIN, INPUT_PULLUP)
+        self._processor.dma_read(get["UARTE.RXD.PTR"], self.room_bytes)
+
+    @property
+    def room_bytes(self) -> int:
+        """Of the ring that the receiver fills over and over."""
+        return self._values["UARTE.RXD.MAXCNT"]
+
+    def listens(self) -> bool:
+        """Whether the receiver is on, and a character in it is an interrupt."""
+        on = self._values["UARTE.TASKS_STARTRX"] and self._values["UARTE.ENABLE"] == 8
+        return bool(on and self._values["UARTE.INTENSET"])
+
+    def receive(self, text: bytes) -> None:
+        """Let characters come in."""
+        for character in text:
+            place = self._values["UARTE.RXD.PTR"] + self._received % self.room_bytes
+            self._processor.dma_write(place, bytes([character]))
+            self._received += 1
+        self._values[_RECEIVED] = 1
+
+    def has_received(self) -> bool:
+        """Whether the receiver requests its interrupt."""
+        return bool(self._values[_RECEIVED] and self._values["UARTE.INTENSET"])
 
     # SPI ---------------------------------------------------------------------------------------
 
@@ -280,13 +332,15 @@ class Nrf52840Dk:
     architectures: ClassVar[Container[int]] = (10, 11, 12, 13)
     """ARMv7, ARMv6-M, ARMv6S-M, ARMv7E-M"""
 
-    def __init__(self, flash: bytes, card: SpiDevice, console: Console) -> None:
-        """Take what is in all of the flash, the card in the socket, and what reads the console."""
+    def __init__(
+        self, flash: bytes, card: SpiDevice, console: Console, keyboard: Keyboard = bytes
+    ) -> None:
+        """Take what is in all of the flash, the card in the socket, and who is on the UART."""
         self._flash = Memory(0, flash)
         # RAM holds anything after power-on, but the same in every run.
         self._ram = Memory(_RAM, random.Random(0).randbytes(RAM_BYTES))
         self._card = card
-        self._console = console
+        self._console, self._keyboard = console, keyboard
         self._kept = dict.fromkeys(RESET_PINS, ERASED)
 
     def run(self) -> None:
@@ -302,6 +356,6 @@ class Nrf52840Dk:
         chip = Nrf52840(self._card, self._console, self._kept)
         core = Core(Model.CORTEX_M4F, chip, self._flash, self._ram, _AREAS)
         chip.attach(core)
-        ending = core.run()
+        ending = run_and_listen(core, chip, self._keyboard)
         self._ram, self._kept = core.ram(), chip.kept()
         return ending

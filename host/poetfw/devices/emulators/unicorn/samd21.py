@@ -12,7 +12,14 @@ import struct
 from collections import defaultdict
 from collections.abc import Container
 
-from poetfw.devices.emulators.unicorn.chip import Chip, Console, Processor, SpiDevice
+from poetfw.devices.emulators.unicorn.chip import (
+    Chip,
+    Console,
+    Keyboard,
+    Processor,
+    SpiDevice,
+    run_and_listen,
+)
 from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
 
 BOOTLOADER_BYTES = 8 * 1024
@@ -25,14 +32,15 @@ _AREAS = (
     (0xE0000000, 0x10000),  # the processor's
 )
 
-SELECT_PIN, MOSI_PIN, CLOCK_PIN, MISO_PIN, CONSOLE_PIN = 42, 16, 17, 19, 54
+SELECT_PIN, MOSI_PIN, CLOCK_PIN, MISO_PIN = 42, 16, 17, 19
+CONSOLE_PIN, LISTENING_PIN = 54, 55
 _FUNCTION_C, _FUNCTION_D = 2, 3
 PMUXEN, INEN, PULLEN, DRVSTR = 1, 2, 4, 64
 
 SPI, USART = "SERCOM1", "SERCOM5"
 _NUMBERS = {SPI: 1, USART: 5}
 _SWRST, _ENABLE = 1, 2
-_DRE = 1
+_DRE, _RXC = 1, 4
 
 _SERCOM = {"CTRLA": (0x00, 4), "CTRLB": (0x04, 4), "INTFLAG": (0x18, 1), "SYNCBUSY": (0x1C, 4),
            "DATA": (0x28, 2)}  # fmt: skip
@@ -71,12 +79,13 @@ REGISTERS = {
     **{f"DMAC.{name}": (0x41004800 + offset, size) for name, (offset, size) in _DMAC.items()},
     f"{SPI}.BAUD": (0x42000C0C, 1),
     f"{USART}.BAUD": (0x42001C0C, 2),
+    f"{USART}.INTENSET": (0x42001C16, 1),
 }  # fmt: skip
 """Address and bytes of each, by its name."""
 _READ_ONLY = {"PM.RCAUSE", "SYSCTRL.PCLKSR", "GCLK.STATUS"} | {
     f"{sercom}.{name}" for sercom in _NUMBERS for name in ("SYNCBUSY", "INTFLAG")
 }
-_WRITE_ONLY = {"GCLK.CLKCTRL", "GCLK.GENCTRL", "GCLK.GENDIV", f"{USART}.DATA", f"{SPI}.DATA"} | {
+_WRITE_ONLY = {"GCLK.CLKCTRL", "GCLK.GENCTRL", "GCLK.GENDIV", f"{SPI}.DATA"} | {
     f"PORT{group}.{name}" for group in (0, 1) for name in ("DIRSET", "OUTCLR", "OUTSET")
 }
 """What they would show is not modelled."""
@@ -124,6 +133,7 @@ class Samd21(Chip):
         self._dividers: set[int] = set()
         self._channels: defaultdict[tuple[int, str], int] = defaultdict(int)
         self._aborted = 0
+        self._heard = b""
         self._high: set[int] = set()
         self._outputs: set[int] = set()
 
@@ -156,7 +166,9 @@ class Samd21(Chip):
                 return 0 if self._comes(block) else _SWRST | _ENABLE
             if register == "INTFLAG":
                 self._require(block == USART, "the core looks for what DMA moves")
-                return _DRE if self._comes("USART") else 0
+                return _DRE * self._comes("USART") | _RXC * bool(self._heard)
+            if register == "DATA":
+                return self._take()
         if name == "DMAC.CTRL" and self._values[name] & _SWRST:
             return 0 if self._comes("DMAC") else _SWRST
         if block == "DMAC" and register in _OF_CHANNEL:
@@ -289,8 +301,9 @@ class Samd21(Chip):
             self._require(control & ~_ENABLE == 3 << 20 | 3 << 2, f"SPI mode {control:#x}")
             self._require(self._values[f"{SPI}.CTRLB"] == 1 << 17, "SPI receives nothing")
         else:
-            self._require(control & ~_ENABLE == 1 << 30 | 1 << 16 | 1 << 2, f"USART {control:#x}")
-            self._require(self._values[f"{USART}.CTRLB"] == 1 << 16, "USART sends nothing")
+            both = 1 << 30 | 3 << 20 | 1 << 16 | 1 << 2
+            self._require(control & ~_ENABLE == both, f"USART {control:#x}")
+            self._require(self._values[f"{USART}.CTRLB"] == 3 << 16, "USART is half on")
             rate = self.core_hz / 16 * (1 - self._values[f"{USART}.BAUD"] / 65536)
             self._require(abs(rate / 115_200 - 1) < 0.005, f"{rate:.0f} baud")
 
@@ -299,6 +312,31 @@ class Samd21(Chip):
         self._require(self._is_given(CONSOLE_PIN, _FUNCTION_D), "the console has no pin")
         self._begin("USART")
         self._console(bytes([value]))
+
+    def _take(self) -> int:
+        self._require(bool(self._heard), "a character is read before it has come")
+        character, self._heard = self._heard[0], self._heard[1:]
+        return character
+
+    room_bytes = 2
+
+    def listens(self) -> bool:
+        """Whether the receiver is on, and a character in it is an interrupt."""
+        on = self._values[f"{USART}.CTRLA"] & _ENABLE and self._values[f"{USART}.CTRLB"] >> 17 & 1
+        if not on or self._values[f"{USART}.INTENSET"] != _RXC:
+            return False
+        self._require(self._is_given(LISTENING_PIN, _FUNCTION_D), "the receiver has no pin")
+        self._require(LISTENING_PIN in self._high, "an open line is pulled down")
+        return True
+
+    def receive(self, text: bytes) -> None:
+        """Let characters come in."""
+        self._require(len(self._heard + text) <= self.room_bytes, "a character is lost")
+        self._heard += text
+
+    def has_received(self) -> bool:
+        """Whether the receiver requests its interrupt."""
+        return bool(self._heard) and self._values[f"{USART}.INTENSET"] == _RXC
 
     # DMA ---------------------------------------------------------------------------------------
 
@@ -439,13 +477,15 @@ class Mkr1000:
     flash_bytes = 256 * 1024
     architectures = (11, 12)  # ARMv6-M, ARMv6S-M
 
-    def __init__(self, flash: bytes, card: SpiDevice, console: Console) -> None:
-        """Take what is in all of the flash, the card in the socket, and what reads the console."""
+    def __init__(
+        self, flash: bytes, card: SpiDevice, console: Console, keyboard: Keyboard = bytes
+    ) -> None:
+        """Take what is in all of the flash, the card in the socket, and who is on the UART."""
         self._flash = Memory(0, flash)
         # RAM holds anything after power-on, but the same in every run.
         self._ram = Memory(_RAM, random.Random(0).randbytes(RAM_BYTES))
         self._card = card
-        self._console = console
+        self._console, self._keyboard = console, keyboard
 
     def run(self) -> None:
         """Run until the firmware sleeps for ever.
@@ -464,6 +504,6 @@ class Mkr1000:
             Model.CORTEX_M0PLUS, chip, self._flash, self._ram, _AREAS, vectors=BOOTLOADER_BYTES
         )
         chip.attach(core)
-        ending = core.run()
+        ending = run_and_listen(core, chip, self._keyboard)
         self._ram = core.ram()
         return ending

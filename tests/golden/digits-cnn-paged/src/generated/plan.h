@@ -15,6 +15,7 @@
 #define POET_FLASH_BYTES 1048576u
 #define POET_STACK_BYTES 4096u
 #define POET_DCDC_INDUCTOR 1 /* 1 if the board has that of the chip's converter */
+#define POET_CONSOLE_BAUD 1000000u /* of the serial line */
 #define POET_ARENA_BYTES 47904u
 #define POET_ARENA_ALIGNMENT 8u
 #define POET_BLOCK_BYTES 512u /* one storage block */

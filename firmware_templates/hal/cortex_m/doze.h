@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sleeping until a peripheral's interrupt becomes pending, without taking it: it need not be enabled (ARMv6-M
+ * Architecture Reference Manual, B3.2.7, SEVONPEND; the same on ARMv7-M). */
+#ifndef POET_DOZE_H
+#define POET_DOZE_H
+
+#include "core.h"
+#include "systick.h"
+
+#include <stdint.h>
+
+#define SCR 0xe000ed10u
+#define SCR_SEVONPEND (1u << 4)
+#define NVIC_ISER(interrupt) (0xe000e100u + 4u * ((interrupt) / 32u))
+#define NVIC_ICER(interrupt) (0xe000e180u + 4u * ((interrupt) / 32u))
+#define NVIC_ICPR(interrupt) (0xe000e280u + 4u * ((interrupt) / 32u))
+#define NVIC_BIT(interrupt) (1u << (interrupt) % 32u)
+
+static inline void poet_doze_prepare(void)
+{
+    poet_write(SCR, SCR_SEVONPEND);
+}
+
+/* What becomes pending after this ends the next sleep, or keeps it from beginning. */
+static inline void poet_doze_clear(uint32_t interrupt)
+{
+    poet_write(NVIC_ICPR(interrupt), NVIC_BIT(interrupt));
+}
+
+/* Sleeps, with nothing but that to end it. */
+static inline void poet_doze(void)
+{
+    poet_systick_stop();
+    poet_wait_for_event();
+    poet_systick_resume();
+}
+
+/* Sleeps until a peripheral asks for this interrupt, which is enabled for that and not taken. */
+static inline void poet_doze_until(uint32_t interrupt)
+{
+    const uint32_t primask = poet_interrupts_off();
+    poet_write(NVIC_ISER(interrupt), NVIC_BIT(interrupt));
+    __asm__ volatile("wfi" ::: "memory");
+    poet_write(NVIC_ICER(interrupt), NVIC_BIT(interrupt));
+    poet_doze_clear(interrupt);
+    poet_interrupts_restore(primask);
+}
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "desk.h"
+
+#include "console.h"
+#include "crc32.h"
+#include "hal.h"
+#include "high_water.h"
+#include "link.h"
+#include "poet.h"
+#include "poet_math.h"
+#include "poet_memory.h"
+#include "stages.h"
+
+#define PROTOCOL 1u
+#define MOST_SUMS 64u
+
+/* What is under way for the host. */
+struct session {
+    struct poet_link link;
+    struct poet_command command;
+    struct poet_image image;
+    struct poet_traffic before; /* what had been moved when the training began */
+    uint32_t steps;             /* trained since it began */
+    int begun;
+    uint64_t ticks; /* of the last step */
+    float loss;
+};
+
+static uint8_t *page(void)
+{
+    return poet_arena + POET_PAGE_BUFFER;
+}
+
+static void print_value(float value)
+{
+    poet_print(" ");
+    poet_print_hex(poet_float_bits(value));
+}
+
+static void print_count(uint64_t value)
+{
+    poet_print(" ");
+    poet_print_decimal(value);
+}
+
+static void hello(struct session *session)
+{
+    (void)session;
+    poet_answer_number(PROTOCOL);
+    poet_print(" ");
+    poet_print_hex(POET_PLAN_ID);
+    poet_print(" " POET_BOARD);
+}
+
+static void card(struct session *session)
+{
+    (void)session;
+    uint32_t blocks = 0u;
+    int status = poet_storage_start();
+    if (status == POET_OK) {
+        status = poet_hal_storage_blocks(&blocks);
+    }
+    poet_answer_status(status);
+    poet_answer_number(blocks);
+}
+
+/* The CRC of each block, or why one cannot be read, and then of no more. */
+static void sums(struct session *session)
+{
+    const uint32_t *const numbers = session->command.numbers;
+    int status = poet_storage_start();
+    for (uint32_t i = 0u; i < numbers[1] && i < MOST_SUMS && status == POET_OK; i++) {
+        status = poet_storage_read_blocks(numbers[0] + i, page(), 1u);
+        if (status == POET_OK) {
+            poet_answer_number(poet_crc32(0u, page(), POET_BLOCK_BYTES));
+        }
+    }
+    if (status != POET_OK) {
+        poet_answer_status(status);
+    }
+}
+
+static void read_part(struct session *session)
+{
+    const uint32_t *const numbers = session->command.numbers;
+    int status = POET_ERROR_ARGUMENT;
+    if (numbers[1] <= POET_BLOCK_BYTES && numbers[2] <= POET_BLOCK_BYTES - numbers[1]) {
+        status = poet_storage_start();
+    }
+    if (status == POET_OK) {
+        status = poet_storage_read_blocks(numbers[0], page(), 1u);
+    }
+    poet_answer_status(status);
+    if (status == POET_OK) {
+        poet_answer_data(page() + numbers[1], numbers[2]);
+    }
+}
+
+/* Puts data into the page buffer, with zeros behind it. */
+static int put_data(const struct poet_command *command)
+{
+    const uint32_t offset = command->numbers[0];
+    if (offset > POET_BLOCK_BYTES || command->data_bytes > POET_BLOCK_BYTES - offset) {
+        return POET_ERROR_ARGUMENT;
+    }
+    memset(page() + offset, 0, POET_BLOCK_BYTES - offset);
+    if (command->data_bytes > 0u) {
+        memcpy(page() + offset, command->data, command->data_bytes);
+    }
+    return POET_OK;
+}
+
+static void fill(struct session *session)
+{
+    poet_answer_status(put_data(&session->command));
+}
+
+/* Writes the page buffer if it is what the host says, and reads again what the storage made of it. */
+static int put_block(const struct poet_command *command)
+{
+    const uint32_t block = command->numbers[1];
+    POET_TRY(put_data(command));
+    if (poet_crc32(0u, page(), POET_BLOCK_BYTES) != command->numbers[2]) {
+        return POET_ERROR_ARGUMENT;
+    }
+    POET_TRY(poet_storage_start());
+    POET_TRY(poet_storage_write_blocks(block, page(), 1u));
+    memset(page(), 0, POET_BLOCK_BYTES);
+    return poet_storage_read_blocks(block, page(), 1u);
+}
+
+static void put(struct session *session)
+{
+    poet_answer_status(put_block(&session->command));
+    poet_answer_number(poet_crc32(0u, page(), POET_BLOCK_BYTES));
+}
+
+static int begin_training(struct session *session)
+{
+    session->begun = 0;
+    session->steps = 0u;
+    session->before = poet_storage_traffic();
+    poet_paint_arena();
+    poet_paint_stack();
+    POET_TRY(poet_storage_open(&session->image));
+    session->image.steps = session->command.numbers[0];
+    session->image.flags = session->command.numbers[1];
+    POET_TRY(poet_load(&session->image));
+    session->begun = 1;
+    return POET_OK;
+}
+
+static void begin(struct session *session)
+{
+    poet_answer_status(begin_training(session));
+}
+
+/* A step that is asked for once more was done: its answer was lost. */
+static int train(struct session *session)
+{
+    const uint32_t step = session->command.numbers[0];
+    if (!session->begun || (step != session->steps && step != session->steps + 1u) || step == 0u ||
+        step > session->image.steps) {
+        return POET_ERROR_ARGUMENT;
+    }
+    if (step > session->steps) {
+        session->begun = 0; /* after a failure nothing can go on */
+        POET_TRY(poet_train(&session->image, step, &session->ticks));
+        session->begun = 1;
+        session->steps = step;
+        session->loss = *POET_LOSS;
+    }
+    return POET_OK;
+}
+
+static void step(struct session *session)
+{
+    const int status = train(session);
+    poet_answer_status(status);
+    if (status == POET_OK) {
+        print_value(session->loss);
+        print_count(session->ticks);
+    }
+}
+
+static void save(struct session *session)
+{
+    poet_answer_status(session->begun ? poet_save() : POET_ERROR_ARGUMENT);
+}
+
+static void evaluate(struct session *session)
+{
+    const uint32_t batch = session->command.numbers[0];
+    int status = POET_ERROR_ARGUMENT;
+    if (session->begun && batch >= 1u && batch <= poet_evaluations(&session->image)) {
+        status = poet_evaluate(&session->image, batch);
+    }
+    poet_answer_status(status);
+    if (status == POET_OK) {
+        print_value(*POET_METRIC);
+    }
+}
+
+static void done(struct session *session)
+{
+    const struct poet_traffic now = poet_storage_traffic();
+    poet_print(" ");
+    poet_print(poet_hal_tick_unit);
+    print_count(poet_arena_high_water());
+    print_count(poet_stack_high_water());
+    print_count(now.read_bytes - session->before.read_bytes);
+    print_count(now.written_bytes - session->before.written_bytes);
+}
+
+static const struct {
+    char word[8];
+    uint8_t numbers;
+    void (*answer)(struct session *session);
+} COMMANDS[] = {
+    {"hello", 0u, hello}, {"card", 0u, card}, {"sums", 2u, sums}, {"read", 3u, read_part},
+    {"fill", 1u, fill},   {"put", 3u, put},   {"begin", 2u, begin}, {"step", 1u, step},
+    {"save", 0u, save},   {"eval", 1u, evaluate}, {"done", 0u, done},
+};
+
+static int same(const char *left, const char *right)
+{
+    while (*left == *right && *left != '\0') {
+        left++;
+        right++;
+    }
+    return *left == *right;
+}
+
+static void answer_frame(struct session *session)
+{
+    const struct poet_command *const command = &session->command;
+    for (uint32_t i = 0u; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
+        if (same(command->word, COMMANDS[i].word) && command->count == COMMANDS[i].numbers) {
+            poet_answer_begin('m', command->sequence);
+            poet_print(" ");
+            poet_print(COMMANDS[i].word);
+            COMMANDS[i].answer(session);
+            poet_answer_end();
+            return;
+        }
+    }
+    poet_answer_begin('e', command->sequence);
+    poet_print(" unknown");
+    poet_answer_end();
+}
+
+/* Answers what came; whether it was for us. */
+static enum poet_link_kind answer(struct session *session)
+{
+    const enum poet_link_kind kind = poet_link_parse(&session->link, &session->command);
+    switch (kind) {
+    case POET_LINK_NOTHING:
+        break;
+    case POET_LINK_NAME:
+        poet_print("m-name-dut-[poetfw]\r\n");
+        poet_answer_ready();
+        break;
+    case POET_LINK_DAMAGED:
+        poet_answer_begin('e', 0u);
+        poet_print(" damaged");
+        poet_answer_end();
+        break;
+    case POET_LINK_FRAME:
+        answer_frame(session);
+        break;
+    }
+    return kind;
+}
+
+void poet_listen(uint64_t ticks)
+{
+    struct session session;
+    uint64_t since = poet_hal_ticks();
+    int heard = 0;
+    session.link.used = 0u;
+    session.begun = 0;
+    session.before = poet_storage_traffic();
+    for (;;) {
+        char character;
+        if (poet_hal_console_read(&character, 1u) == 0u) {
+            if (ticks == POET_LISTEN_FOR_EVER) {
+                poet_hal_idle();
+            } else if (poet_hal_ticks() - since >= ticks) {
+                return;
+            }
+            continue;
+        }
+        if (!heard && ticks != POET_LISTEN_FOR_EVER) {
+            ticks = poet_hal_listen_ticks();
+            heard = 1;
+        }
+        if (poet_link_take(&session.link, character)) {
+            const enum poet_link_kind kind = answer(&session);
+            if (kind == POET_LINK_FRAME) {
+                ticks = POET_LISTEN_FOR_EVER;
+            } else if (kind == POET_LINK_NAME) {
+                since = poet_hal_ticks();
+            }
+        }
+    }
+}

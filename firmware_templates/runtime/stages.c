@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stages.h"
+
+#include "hal.h"
+#include "poet.h"
+
+int poet_load(const struct poet_image *image)
+{
+    poet_slots_open(image->slots_first_block);
+    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
+        const struct poet_persistent *tensor = &poet_persistents[i];
+        POET_TRY(poet_page_in(tensor->slot, poet_arena + tensor->offset,
+                              poet_slots[tensor->slot].bytes));
+    }
+    return POET_OK;
+}
+
+int poet_train(const struct poet_image *image, uint32_t step, uint64_t *ticks)
+{
+    const uint64_t start = poet_hal_ticks();
+    const int capture = step == image->steps && (image->flags & POET_IMAGE_CAPTURE) != 0u;
+    poet_slots_begin_step(step, capture);
+    poet_data_select_training(&image->training, image->seed, step - 1u);
+    POET_TRY(poet_train_step());
+    *ticks = poet_hal_ticks() - start;
+    return POET_OK;
+}
+
+int poet_save(void)
+{
+    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
+        const struct poet_persistent *tensor = &poet_persistents[i];
+        POET_TRY(poet_page_out(tensor->slot, poet_arena + tensor->offset,
+                               poet_slots[tensor->slot].bytes));
+    }
+    return POET_OK;
+}
+
+uint32_t poet_evaluations(const struct poet_image *image)
+{
+    return image->evaluation.count / POET_BATCH;
+}
+
+int poet_evaluate(const struct poet_image *image, uint32_t batch)
+{
+    poet_data_select_evaluation(&image->evaluation, batch - 1u);
+    return poet_evaluate_step();
+}

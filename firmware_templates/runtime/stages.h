@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a training is made of, whoever has it done: main.c as the image says, desk.c as a host does. */
+#ifndef POET_STAGES_H
+#define POET_STAGES_H
+
+#include "storage.h"
+
+#include <stdint.h>
+
+/* Loads the persistent tensors from their slots. */
+int poet_load(const struct poet_image *image);
+
+/* Trains step `step` (1-based), the last of which captures where the image asks for it. *ticks is what it
+ * took; the loss is in POET_LOSS. */
+int poet_train(const struct poet_image *image, uint32_t step, uint64_t *ticks);
+
+/* Writes the persistent tensors to their slots. */
+int poet_save(void);
+
+/* How many batches of held-out samples the image has, and evaluating one (1-based): the metric is in
+ * POET_METRIC. */
+uint32_t poet_evaluations(const struct poet_image *image);
+int poet_evaluate(const struct poet_image *image, uint32_t batch);
+
+#endif

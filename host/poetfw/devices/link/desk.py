@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board on the desk: what its firmware does for a host, in values. Nothing it says is trusted."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from poetfw.devices.link.frames import LARGEST_DATA_BYTES, Answer
+from poetfw.devices.link.link import CONNECT, LONG, QUICK, Link, Patience
+from poetfw.devices.statuses import STATUSES
+from poetfw.errors import DeviceError, NoisyLineError, WrongBoardError
+from poetfw.firmware import BLOCK_BYTES
+
+PROTOCOL = 1
+_MOST_SUMS = 64  # so many blocks' CRCs come in one answer at most
+
+_SMALLEST = 3  # a part, as a power of two of the whole
+_FEW = 4
+_RESTARTS = 8
+_OK = 0
+_REFUSED = -4
+_IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+_TICK_UNITS = ("cycles", "instructions", "ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """Who answers.
+
+    Attributes:
+        plan_id: names the plan that its firmware was made for.
+        board: name of the board that it was built for.
+    """
+
+    plan_id: str
+    board: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A training step.
+
+    Attributes:
+        loss: mean loss of its batch.
+        ticks: what it took.
+    """
+
+    loss: float
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a board counted since a training began.
+
+    Attributes:
+        tick_unit: what a tick is: instructions, cycles or ns.
+        high_water_bytes: of the arena.
+        stack_high_water_bytes: of the stack.
+        storage_bytes_read, storage_bytes_written: what went through the storage.
+    """
+
+    tick_unit: str
+    high_water_bytes: int
+    stack_high_water_bytes: int
+    storage_bytes_read: int
+    storage_bytes_written: int
+
+
+class Desk:
+    """Commands to a board, one method each; each raises `DeviceError` where it fails.
+
+    Data goes in parts that get smaller while the line damages them.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._shrunk = 0
+
+    @property
+    def _part_bytes(self) -> int:
+        """How much data goes with a command or an answer."""
+        return LARGEST_DATA_BYTES >> self._shrunk
+
+    @property
+    def _sums(self) -> int:
+        """How many blocks' CRCs come in an answer."""
+        return _MOST_SUMS >> self._shrunk
+
+    def hello(self) -> Greeting:
+        """Make the board stop what it does by itself, and say who it is.
+
+        Raises:
+            WrongBoardError: its firmware speaks another language.
+        """
+        answer = self._link.ask("hello", patience=CONNECT)
+        version, plan_id, board = _fields(answer, 3)
+        if version != str(PROTOCOL):
+            raise WrongBoardError(
+                f"the board's firmware speaks version {version!r:.20} of the protocol, this poetfw "
+                f"version {PROTOCOL}",
+                "build, and flash what was built: `poetfw flash`",
+            )
+        if not re.fullmatch("[0-9a-f]{8}", plan_id) or not _IDENTIFIER.fullmatch(board):
+            raise _nonsense(answer)
+        return Greeting(plan_id, board)
+
+    def open_storage(self) -> int:
+        """Make the storage ready; returns how many blocks it has."""
+        answer = self._link.ask("card", patience=LONG)
+        status, blocks = _fields(answer, 2)
+        _check_status(answer, status)
+        return _integer(answer, blocks)
+
+    def checksums(self, first: int, count: int) -> list[int]:
+        """The CRC-32 of each of some blocks."""
+        sums: list[int] = []
+        while len(sums) < count:
+            wanted = min(self._sums, count - len(sums))
+            answer = self._ask_in_parts(LONG, "sums", first + len(sums), wanted)
+            if answer is None:
+                continue
+            if answer.values and answer.values[-1].startswith("-"):
+                _check_status(answer, answer.values[-1])
+            sums += [_integer(answer, text) for text in _fields(answer, wanted)]
+        return sums
+
+    def read_block(self, block: int) -> bytes:
+        """What a block holds."""
+        content = b""
+        while len(content) < BLOCK_BYTES:
+            wanted = min(self._part_bytes, BLOCK_BYTES - len(content))
+            answer = self._ask_in_parts(LONG, "read", block, len(content), wanted)
+            if answer is None:
+                continue
+            (status,) = _fields(answer, 1)
+            _check_status(answer, status)
+            if answer.data is None or len(answer.data) != wanted:
+                raise _nonsense(answer)
+            content += answer.data
+        return content
+
+    def write_block(self, block: int, content: bytes) -> None:
+        """Write a block. The board says what its storage then holds, and that is checked."""
+        wanted = crc32(content)
+        used = len(content.rstrip(b"\0"))  # the board puts zeros behind the data
+        for _ in range(_RESTARTS):
+            answer = self._put(block, content[:used], wanted)
+            status, crc = _fields(answer, 2)
+            if status == str(_REFUSED):  # it was reset between two parts
+                continue
+            _check_status(answer, status)
+            if _integer(answer, crc) == wanted:
+                return
+        raise DeviceError(
+            f"the board's storage does not keep what is written to block {block}",
+            "try another card",
+        )
+
+    def _put(self, block: int, data: bytes, crc: int) -> Answer:
+        at = 0
+        while True:
+            part = data[at : at + self._part_bytes]
+            last = at + len(part) == len(data)
+            if last:
+                answer = self._ask_in_parts(LONG, "put", at, block, crc, data=part)
+            else:
+                answer = self._ask_in_parts(QUICK, "fill", at, data=part)
+            if answer is None:
+                continue
+            if last:
+                return answer
+            (status,) = _fields(answer, 1)
+            _check_status(answer, status)
+            at += len(part)
+
+    def _ask_in_parts(
+        self, patience: Patience, word: str, *numbers: int, data: bytes | None = None
+    ) -> Answer | None:
+        """Ask with data in the question or the answer; None if less of it should be tried."""
+        smallest = self._shrunk == _SMALLEST
+        before = self._link.failures
+        try:
+            answer = self._link.ask(
+                word,
+                *numbers,
+                data=data,
+                patience=patience if smallest else replace(patience, attempts=_FEW),
+            )
+        except NoisyLineError:
+            if smallest:
+                raise
+            self._shrunk += 1
+            return None
+        if self._link.failures == before and self._shrunk > 0:
+            self._shrunk -= 1
+        return answer
+
+    def begin(self, steps: int, flags: int) -> None:
+        """Begin a training: load the weights that the storage holds."""
+        answer = self._link.ask("begin", steps, flags, patience=LONG)
+        (status,) = _fields(answer, 1)
+        _check_status(answer, status)
+
+    def train(self, step: int) -> Trained:
+        """Train a step, the first of which is 1. The last one may be asked for again."""
+        answer = self._link.ask("step", step, patience=LONG)
+        loss, ticks = self._values(answer, 2)
+        return Trained(_real(answer, loss), _integer(answer, ticks))
+
+    def save(self) -> None:
+        """Write the weights to the storage."""
+        answer = self._link.ask("save", patience=LONG)
+        self._values(answer, 0)
+
+    def evaluate(self, batch: int) -> float:
+        """The metric of a batch of held-out samples, the first of which is 1."""
+        answer = self._link.ask("eval", batch, patience=LONG)
+        return _real(answer, self._values(answer, 1)[0])
+
+    def summary(self) -> Summary:
+        """What was counted since the training began."""
+        answer = self._link.ask("done", patience=LONG)
+        unit, *counts = _fields(answer, 5)
+        if unit not in _TICK_UNITS:
+            raise _nonsense(answer)
+        return Summary(unit, *(_integer(answer, count) for count in counts))
+
+    def _values(self, answer: Answer, count: int) -> Sequence[str]:
+        """What follows a status that is good."""
+        status = answer.values[0] if answer.values else ""
+        if status == str(_REFUSED):
+            raise DeviceError(
+                "the board does not know of this training any more: it was reset",
+                "check its supply, and begin again",
+            )
+        _check_status(answer, status)
+        return _fields(answer, count + 1)[1:]
+
+
+def _fields(answer: Answer, count: int) -> tuple[str, ...]:
+    if len(answer.values) != count:
+        raise _nonsense(answer)
+    return answer.values
+
+
+def _check_status(answer: Answer, text: str) -> None:
+    if not re.fullmatch(r"0|-[1-9]\d{0,2}", text):
+        raise _nonsense(answer)
+    if text != str(_OK):
+        meaning = STATUSES.get(text, "an error that this poetfw does not know")
+        raise StatusError(
+            int(text), f"the board failed to do {answer.word!r}: status {text}: {meaning}"
+        )
+
+
+class StatusError(DeviceError):
+    """The firmware says that it failed.
+
+    Attributes:
+        status: as its headers number them, below 0.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _integer(answer: Answer, text: str) -> int:
+    if not re.fullmatch(r"\d{1,20}", text, re.ASCII) or int(text) >= 2**64:
+        raise _nonsense(answer)
+    return int(text)
+
+
+def _real(answer: Answer, text: str) -> float:
+    if not re.fullmatch("[0-9a-f]{8}", text):
+        raise _nonsense(answer)
+    value: float = struct.unpack(">f", bytes.fromhex(text))[0]
+    return value
+
+
+def _nonsense(answer: Answer) -> DeviceError:
+    said = " ".join(answer.values)
+    return DeviceError(
+        f"the board's answer to {answer.word!r} is none: {said!r:.80}",
+        "flash the firmware that this poetfw built: `poetfw flash`",
+    )

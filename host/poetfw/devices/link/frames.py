@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes over a serial line: commands and answers with a sequence number and a CRC-32.
+
+The format is in docs/serial-line.md. Every byte from a device is untrusted: what is no whole answer
+is no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error
+from dataclasses import dataclass
+from zlib import crc32
+
+LARGEST_DATA_BYTES = 264
+"""Most bytes of data in a command: the firmware has room for so many."""
+
+MAX_LINE_BYTES = 1024
+"""No answer is longer."""
+
+READY = b"m-ready"
+"""Ends every answer."""
+
+_ANSWER = re.compile(rb"(([me])-\[(\d{1,10}) ([a-z]{1,8})((?: [ -~]{1,800})?)) ([0-9a-f]{8})\]")
+_DAMAGED = "damaged"
+_LARGEST_NUMBER = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that came as it was sent.
+
+    Attributes:
+        refused: whether the device did not do what it was told.
+        sequence: number of the command that it answers; 0 where the device does not know.
+        word: the command's; of a refusal the reason.
+        values: what was answered, as text.
+        data: bytes that were answered, if any.
+    """
+
+    refused: bool
+    sequence: int
+    word: str
+    values: tuple[str, ...]
+    data: bytes | None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the device says that a command came damaged."""
+        return self.refused and self.word == _DAMAGED
+
+
+def encode_command(sequence: int, word: str, *numbers: int, data: bytes | None = None) -> bytes:
+    """The bytes of a command: `sequence word [number ...] [:data] crc%`."""
+    assert all(0 <= number <= _LARGEST_NUMBER for number in (sequence, *numbers)), numbers
+    parts = [str(sequence), word, *map(str, numbers)]
+    if data is not None:
+        assert len(data) <= LARGEST_DATA_BYTES, len(data)
+        parts.append(":" + encode_data(data))
+    text = " ".join(parts).encode("ascii")
+    return text + b" %08x%%" % crc32(text)
+
+
+def decode_answer(line: bytes) -> Answer | None:
+    """The last whole answer in a line; None if there is none."""
+    answer = None
+    for match in _ANSWER.finditer(line):
+        text, kind, sequence, word, values, crc = match.groups()
+        if int(crc, 16) != crc32(text) or int(sequence) > _LARGEST_NUMBER:
+            continue
+        *plain, last = values.decode("ascii").split(" ")
+        data = None
+        if last.startswith(":"):
+            data = decode_data(last[1:])
+            if data is None:
+                continue
+        else:
+            plain.append(last)
+        texts = tuple(text for text in plain if text)
+        answer = Answer(kind == b"e", int(sequence), word.decode(), texts, data)
+    return answer
+
+
+def encode_data(data: bytes) -> str:
+    """Bytes in base64, without padding."""
+    return b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def decode_data(text: str) -> bytes | None:
+    """What `encode_data` was given; None if the text is not what it returns."""
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (Error, ValueError):
+        return None

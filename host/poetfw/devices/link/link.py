@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asking a device, over a line that may lose, change and repeat bytes.
+
+Commands are such that it does not matter how often a device gets one. So each is sent again until
+its answer has come whole, for so long or so often and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from poetfw.devices.link.frames import (
+    MAX_LINE_BYTES,
+    READY,
+    Answer,
+    decode_answer,
+    encode_command,
+)
+from poetfw.devices.link.port import Line
+from poetfw.errors import DeviceError, NoAnswerError, NoisyLineError
+
+_SEQUENCES = 1 << 32
+_END = Answer(False, 0, "", (), None)  # of any answer
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an answer is waited for.
+
+    Attributes:
+        wait_s: for the first time, until the command is sent again.
+        growth: how many times as long each time after that.
+        total_s: in all.
+        attempts: how often the command is sent at most.
+    """
+
+    wait_s: float
+    growth: float
+    total_s: float
+    attempts: int
+
+
+CONNECT = Patience(0.04, 1.0, 30.0, 1000)
+"""Between two steps of a training, a device listens for a tenth of a second."""
+
+QUICK = Patience(1.0, 1.0, 30.0, 24)
+"""For what takes a device little time."""
+
+LONG = Patience(2.0, 2.0, 120.0, 32)
+"""For what may take a device long; one that says nothing for so long hangs."""
+
+
+class Link:
+    """A device at the other end of a line.
+
+    Attributes:
+        failures: how many commands had to be sent again.
+    """
+
+    def __init__(self, line: Line, first: int = 1) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            line: where the device is.
+            first: the first command's sequence number; a late answer to another program's has
+                another one.
+        """
+        self._line = line
+        self._sequence = first
+        self._rest = b""
+        self.failures = 0
+
+    def ask(
+        self,
+        word: str,
+        *numbers: int,
+        data: bytes | None = None,
+        patience: Patience = QUICK,
+    ) -> Answer:
+        """Have the device do something.
+
+        Args:
+            word: what.
+            numbers: its arguments.
+            data: bytes that go with it.
+            patience: how long and how often to try.
+
+        Raises:
+            NoAnswerError: nothing at all came back.
+            NoisyLineError: something did, but nothing whole.
+            DeviceError: the device does not know the command.
+        """
+        sequence = self._sequence
+        self._sequence = self._sequence % (_SEQUENCES - 1) + 1
+        command = encode_command(sequence, word, *numbers, data=data)
+        ends_s = self._line.now_s() + patience.total_s
+        wait_s, heard = patience.wait_s, False
+        for attempt in range(patience.attempts):
+            self.failures += attempt > 0
+            # What is left of a damaged command ends where the next begins.
+            self._line.write(b"%" + command if attempt else command)
+            damaged = False
+            for answer in self._answers(min(wait_s, ends_s - self._line.now_s())):
+                heard = True
+                if answer is None or answer.is_damaged:
+                    damaged = True
+                elif answer is _END and damaged:
+                    break
+                elif answer is not _END and answer.sequence == sequence:
+                    return self._accept(answer, word)
+            else:
+                wait_s *= patience.growth
+            if self._line.now_s() >= ends_s:
+                break
+        if heard:
+            raise NoisyLineError(
+                f"the line is too noisy: no whole answer came to the command {word!r}",
+                "use a shorter cable, or a lower rate (console_baud in the board's file)",
+                "check that --port is the board's, at the rate that its firmware has",
+            )
+        raise NoAnswerError(
+            "the board does not answer",
+            "reset it; while it trains it listens between two steps only",
+            "check --port, and that firmware of poetfw is on the board: `poetfw flash`",
+        )
+
+    def _accept(self, answer: Answer, word: str) -> Answer:
+        if answer.word != word:
+            raise DeviceError(
+                f"the board's firmware does not know the command {word!r}",
+                "flash the firmware that this poetfw built: `poetfw flash`",
+            )
+        return answer
+
+    def _answers(self, wait_s: float) -> Iterator[Answer | None]:
+        """What comes in within so long; None for what is no whole answer, nor of the console."""
+        ends_s = self._line.now_s() + wait_s
+        while (left_s := ends_s - self._line.now_s()) > 0:
+            received = self._line.read(left_s)
+            *lines, self._rest = (self._rest + received).split(b"\n")
+            self._rest = self._rest[-MAX_LINE_BYTES:]
+            for line in lines:
+                answer = decode_answer(line[-MAX_LINE_BYTES:])
+                ends = line.strip().endswith(READY)
+                if answer is not None or not (ends or line.startswith(b"@") or not line.strip()):
+                    yield answer
+                if ends:
+                    yield _END

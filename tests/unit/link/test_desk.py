@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage and training over a line: without noise, with some, with much, and with other boards."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from random import Random
+from zlib import crc32
+
+import pytest
+from link_device import BLOCK, Device, Noise, Simulated, sample_image, sample_project
+
+from poetfw import on_board
+from poetfw.devices.link import Desk, Link
+from poetfw.devices.link.frames import encode_command
+from poetfw.errors import (
+    DeviceError,
+    ForeignCardError,
+    NoAnswerError,
+    NoisyLineError,
+    UnfinishedUploadError,
+    WrongBoardError,
+    WrongCardError,
+)
+from poetfw.execution import BuiltProject
+from poetfw.firmware import PARTITION_BLOCK, UNFINISHED
+from poetfw.report import RunReport
+from poetfw.running import RunSettings
+
+STEPS = 3
+
+
+@pytest.fixture
+def image(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    return sample_image(monkeypatch, steps=STEPS)
+
+
+@pytest.fixture
+def project(tmp_path: Path, image: bytes) -> BuiltProject:
+    return sample_project(tmp_path, image)
+
+
+def quiet(done: int, total: int, text: str) -> None:
+    assert 0 <= done <= total
+
+
+def desk_of(device: Device, noise: Noise | None = None) -> Desk:
+    return Desk(Link(Simulated(device, noise)))
+
+
+def flash(project: BuiltProject, desk: Desk, force: bool = False) -> on_board.Upload:
+    return on_board.flash_storage(project, desk, force, quiet)
+
+
+def run(project: BuiltProject, desk: Desk, steps: int = STEPS) -> RunReport:
+    return on_board.run_on_board(project, RunSettings(steps), desk, "here", quiet)
+
+
+def test_what_is_there_is_not_sent_again(
+    device: Device, project: BuiltProject, image: bytes
+) -> None:
+    blocks = len(image) // BLOCK
+    blank = sum(not any(image[i : i + BLOCK]) for i in range(0, len(image), BLOCK))
+    assert flash(project, desk_of(device)) == on_board.Upload(blocks, blocks - blank)
+    assert device.storage[: len(image)] == image
+    assert not any(device.storage[len(image) :])
+    assert flash(project, desk_of(device)) == on_board.Upload(blocks, 0)
+    changed = bytearray(image)
+    changed[20 * BLOCK] ^= 1
+    device.storage = bytes(changed)
+    assert flash(project, desk_of(device)).sent == 1
+    assert device.storage[: len(image)] == image
+
+
+def test_a_run_starts_from_the_image_and_is_reported(
+    device: Device, project: BuiltProject, image: bytes, tmp_path: Path
+) -> None:
+    flash(project, desk_of(device))
+    report = run(project, desk_of(device))
+    assert (report.port, report.emulator, report.emulated) == ("here", None, False)
+    assert (report.steps, len(report.loss)) == (STEPS, STEPS)
+    # As tests/unit/runtime/test_run.py counts: x, y and pages; and the weight, in and out.
+    read = 3 + STEPS * (4 * 3 + 6) + 2 * 4 * 3
+    assert report.storage_bytes_read == read * BLOCK
+    assert report.storage_bytes_written == (STEPS * 6 + 1) * BLOCK
+    assert report.high_water_bytes == 2968
+    trained = Path(report.trained).read_bytes()
+    assert trained[:BLOCK] == image[:BLOCK]
+    slots = len(image) - 8 * BLOCK
+    assert trained[slots : slots + BLOCK] == device.storage[slots : slots + BLOCK]
+    assert trained[slots : slots + 4] != image[slots : slots + 4]
+    again = run(project, desk_of(device))
+    assert again.loss == report.loss  # the weights were put back before
+
+    out = tmp_path / "pulled"
+    on_board.pull(project, desk_of(device), out, quiet)
+    assert out.read_bytes() == device.storage[: len(image)]
+
+
+def test_a_step_whose_answer_is_lost_is_not_trained_again(
+    device: Device, project: BuiltProject
+) -> None:
+    flash(project, desk_of(device))
+    desk = desk_of(device)
+    desk.begin(2, 0)
+    assert desk.train(1) == desk.train(1)
+    assert device.get("test_steps") == 1
+    with pytest.raises(DeviceError, match="it was reset"):
+        desk.train(3)
+    desk.train(2)
+    with pytest.raises(DeviceError, match="it was reset"):
+        desk.train(3)  # there are two
+    with pytest.raises(DeviceError, match="it was reset"):
+        desk.evaluate(0)
+    desk.begin(3, 0)
+    desk.train(1)
+    with pytest.raises(DeviceError, match="it was reset"):
+        desk.train(3)  # without the second
+    blocks = device.get("test_blocks")
+    device.set("test_blocks", 1)
+    with pytest.raises(DeviceError, match="status -9"):
+        desk.begin(3, 0)
+    device.set("test_blocks", blocks)
+    with pytest.raises(DeviceError, match="it was reset"):
+        desk.train(1)
+    device.reset()
+    for ask in (lambda: desk.train(3), desk.save, lambda: desk.evaluate(1)):
+        with pytest.raises(DeviceError, match="it was reset"):
+            ask()
+    assert device.get("test_steps") == 3
+
+
+def test_a_board_that_is_reset_between_two_parts_of_a_block(device: Device) -> None:
+    desk = desk_of(device)
+    block = Random(1).randbytes(BLOCK)
+    told, resets = device.tell, itertools.count()
+
+    def tell(text: bytes) -> bytes:
+        if b" put " in text and next(resets) == 0:
+            device.reset()
+        return told(text)
+
+    device.tell = tell  # type: ignore[method-assign]
+    desk.write_block(5, block)
+    assert device.storage[5 * BLOCK : 6 * BLOCK] == block
+
+
+# Noise -----------------------------------------------------------------------------------------
+
+
+def session(firmware: Path, project: BuiltProject, image: bytes, rate: float, seed: int) -> bool:
+    """Flash, train and pull over a noisy line; whether it came to its end, and then it is right."""
+    reference = Device(firmware)
+    reference.storage = image
+    report = run(project, desk_of(reference), 2)
+
+    device, noise = Device(firmware), Noise(rate, Random(seed))
+    before = Random(seed).randbytes(BLOCK) * 128 if seed % 2 else bytes(128 * BLOCK)
+    device.storage = before
+    desk, out = desk_of(device, noise), project.folder / f"{seed}.img"
+    try:
+        flash(project, desk, force=True)
+        assert device.storage[: len(image)] == image
+        noisy = run(project, desk, 2)
+        on_board.pull(project, desk, out, quiet)
+    except (NoisyLineError, NoAnswerError):
+        assert not out.exists()
+        for i in range(128):  # no block holds anything but what it may
+            held = device.storage[i * BLOCK :][:BLOCK]
+            slots = len(image) // BLOCK - 8
+            allowed = (before[i * BLOCK :][:BLOCK], image[i * BLOCK :][:BLOCK], UNFINISHED)
+            trained = slots <= i < slots + 8
+            assert held in allowed or trained, i
+        return False
+    assert noisy.loss == report.loss
+    assert noisy.mean_squared_error == report.mean_squared_error
+    assert device.get("test_steps") == 2  # repeated commands train nothing twice
+    assert out.read_bytes() == device.storage[: len(image)] == reference.storage[: len(image)]
+    assert noise.faults > 0 or not rate
+    return True
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_noisy_line_costs_time_only(
+    firmware: Path, project: BuiltProject, image: bytes, seed: int
+) -> None:
+    assert session(firmware, project, image, 1e-3, seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_line_too_noisy_is_right_or_given_up(
+    firmware: Path, project: BuiltProject, image: bytes, seed: int
+) -> None:
+    session(firmware, project, image, 1e-2, seed)
+
+
+@pytest.mark.slow
+def test_a_thousand_noisy_sessions(firmware: Path, project: BuiltProject, image: bytes) -> None:
+    ended = [session(firmware, project, image, 1e-3, seed) for seed in range(100, 1000)]
+    assert all(ended)
+    much = [session(firmware, project, image, 1e-2, seed) for seed in range(1000, 1100)]
+    print(f"{sum(much)} of {len(much)} at 1e-2")
+
+
+def test_a_line_of_nothing_but_noise_is_given_up(device: Device) -> None:
+    with pytest.raises(NoisyLineError, match="the line is too noisy"):
+        desk_of(device, Noise(0.3, Random(1))).hello()
+
+
+def test_a_board_that_says_nothing_is_given_up(device: Device) -> None:
+    line = Simulated(device)
+    line.dead_after = 0
+    with pytest.raises(NoAnswerError, match="the board does not answer"):
+        Desk(Link(line)).hello()
+    assert 20 < line.now_s() < 40
+    assert line.writes < 800
+    line.dead_after = line.writes + 1
+    desk = Desk(Link(line))
+    desk.hello()
+    before_s = line.now_s()
+    with pytest.raises(NoAnswerError):
+        desk.train(1)
+    assert 100 < line.now_s() - before_s < 150
+    assert line.writes < 800 + 10
+
+
+def test_what_is_left_of_a_command_does_not_spoil_the_next(device: Device) -> None:
+    told = device.tell
+    device.tell = lambda text: told(text[:-1] if text[:1] != b"%" else text)  # type: ignore[method-assign]
+    line = Simulated(device)
+    link = Link(line)
+    Desk(link).hello()
+    assert (line.writes, link.failures) == (2, 1)
+
+
+def test_late_answers_are_not_taken_for_others(device: Device) -> None:
+    told = device.tell
+    late = device.tell(encode_command(3, "sums", 0, 1))
+    device.storage = b"x" * BLOCK
+    device.tell = lambda text: late + told(text)  # type: ignore[method-assign]
+    link = Link(Simulated(device), first=4)
+    assert Desk(link).checksums(0, 1) == [crc32(b"x" * BLOCK)]
+    assert link.failures == 0
+
+
+def test_a_command_that_the_firmware_does_not_know(device: Device) -> None:
+    with pytest.raises(DeviceError, match="does not know the command 'nothing'"):
+        Link(Simulated(device)).ask("nothing")
+    answer = Link(Scripted("0"), first=4)
+    with pytest.raises(DeviceError, match="is none"):
+        Desk(answer).evaluate(1)
+
+
+def test_zeros_are_not_sent(device: Device) -> None:
+    line = Simulated(device)
+    Desk(Link(line)).write_block(3, bytes(BLOCK))
+    assert line.writes == 1
+    Desk(Link(line)).write_block(3, b"x" * 264 + bytes(BLOCK - 264))
+    assert line.writes == 2
+    Desk(Link(line)).write_block(3, b"x" * 265 + bytes(BLOCK - 265))
+    assert line.writes == 4
+
+
+# What is not the project's ---------------------------------------------------------------------
+
+
+def test_every_interrupted_upload_is_resumed_and_never_trained_on(
+    device: Device, project: BuiltProject, image: bytes
+) -> None:
+    """Ctrl-C, or the plug pulled, at any command."""
+    old = bytearray(image)
+    old[15 * BLOCK : 40 * BLOCK] = Random(3).randbytes(25 * BLOCK)
+    for stops in itertools.count(5, 7):
+        device.storage = bytes(old)
+        line = Simulated(device)
+        line.dead_after = stops
+        try:
+            flash(project, Desk(Link(line)))
+            break
+        except NoAnswerError:
+            pass
+        if device.storage[: len(image)] != bytes(old):
+            with pytest.raises(UnfinishedUploadError, match="was not finished"):
+                run(project, desk_of(device))
+            left = device.storage
+            upload = flash(project, desk_of(device))
+            wrong = [i for i in range(len(image) // BLOCK)
+                     if left[i * BLOCK :][:BLOCK] != image[i * BLOCK :][:BLOCK]]  # fmt: skip
+            assert upload.sent == len(wrong)
+            assert device.storage[: len(image)] == image
+    assert stops > 40
+
+
+def test_weights_that_were_put_back_in_part_are_not_trained_on(
+    device: Device, project: BuiltProject, image: bytes
+) -> None:
+    flash(project, desk_of(device))
+    run(project, desk_of(device))
+    trained = device.storage
+    line = Simulated(device)
+    line.dead_after = 10
+    with pytest.raises(NoAnswerError):
+        run(project, Desk(Link(line)))
+    assert device.storage != trained
+    with pytest.raises(UnfinishedUploadError):
+        run(project, desk_of(device))
+    flash(project, desk_of(device))
+    assert device.storage[: len(image)] == image
+
+
+def test_other_boards_and_builds_are_told(device: Device, project: BuiltProject) -> None:
+    project.board.name = "other"  # type: ignore[misc]
+    with pytest.raises(WrongBoardError, match="the board that answers is 'sample', not 'other'"):
+        flash(project, desk_of(device))
+    project.board.name = "sample"  # type: ignore[misc]
+    project.report.plan_id = "00000001"  # type: ignore[misc]
+    with pytest.raises(WrongBoardError, match="of another build"):
+        run(project, desk_of(device))
+    assert not any(device.storage)
+
+
+FAT = bytes(446) + b"\x80\0\0\0\x0c\0\0\0" + bytes(56) + b"\x55\xaa"
+TWO = bytes(450) + b"\xda" + bytes(15) + b"\x0c" + bytes(43) + b"\x55\xaa"
+NO_TABLE = b"\xeb\x3c\x90MSDOS5.0".ljust(510, b"\0") + b"\x55\xaa"
+
+
+@pytest.mark.parametrize("first", [FAT, TWO, NO_TABLE, b"x".ljust(512, b"\0")])
+def test_a_card_of_somebody_elses_is_not_overwritten(
+    device: Device, project: BuiltProject, image: bytes, first: bytes
+) -> None:
+    assert len(first) == BLOCK
+    device.storage = first
+    before = device.storage
+    with pytest.raises(ForeignCardError, match="what is not poetfw's") as error:
+        flash(project, desk_of(device))
+    assert any("--force" in hint for hint in error.value.try_next)
+    with pytest.raises(ForeignCardError):
+        run(project, desk_of(device))
+    assert device.storage == before
+    flash(project, desk_of(device), force=True)
+    assert device.storage[: len(image)] == image
+
+
+@pytest.mark.parametrize("byte", [0x00, 0xFF])
+def test_an_erased_card_is_taken(device: Device, project: BuiltProject, byte: int) -> None:
+    device.storage = bytes([byte]) * (128 * BLOCK)
+    flash(project, desk_of(device))
+    run(project, desk_of(device))
+
+
+def test_a_card_from_another_plan_is_told(
+    device: Device, project: BuiltProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device.storage = sample_image(monkeypatch, plan_id=0x12345678)
+    with pytest.raises(WrongCardError, match="of another plan \\(12345678\\)"):
+        run(project, desk_of(device))
+    damaged = bytearray(device.storage)
+    damaged[PARTITION_BLOCK * BLOCK + 30] ^= 1
+    device.storage = bytes(damaged)
+    with pytest.raises(WrongCardError, match="no image, or a damaged one"):
+        on_board.pull(project, desk_of(device), project.folder / "out", quiet)
+
+
+def test_other_samples_are_told(device: Device, project: BuiltProject, image: bytes) -> None:
+    changed = bytearray(image)
+    changed[12 * BLOCK] ^= 1
+    device.storage = bytes(changed)
+    with pytest.raises(WrongCardError, match="other samples"):
+        run(project, desk_of(device))
+    assert device.get("test_steps") == 0
+
+
+def test_a_card_that_is_too_small_or_fails(device: Device, project: BuiltProject) -> None:
+    device.set("test_blocks", 20)
+    with pytest.raises(DeviceError, match="has 10,240 bytes"):
+        flash(project, desk_of(device))
+    device.set("test_blocks", 128)
+    device.set("test_stuck_block", 12)
+    with pytest.raises(DeviceError, match="does not keep what is written to block 12"):
+        flash(project, desk_of(device))
+
+
+def test_a_card_that_does_not_answer(device: Device, project: BuiltProject) -> None:
+    device.set("test_open_status", 2**32 - 16)
+    with pytest.raises(DeviceError, match="status -16: nothing answers as a card does"):
+        flash(project, desk_of(device))
+    assert not any(device.storage)
+
+
+class Scripted:
+    """A device whose answers are given."""
+
+    def __init__(self, *values: str) -> None:
+        self._values = iter(values)
+        self._said = b""
+        self._now_s = 0.0
+
+    def write(self, data: bytes) -> None:
+        from test_frames import framed
+
+        sequence, word, *_ = data.lstrip(b"%").decode().split(" ")
+        self._said = framed(f"{sequence} {word} {next(self._values)}".rstrip()) + b"\r\n"
+
+    def read(self, timeout_s: float) -> bytes:
+        said, self._said = self._said, b""
+        self._now_s += 0.01 if said else timeout_s
+        return said
+
+    def now_s(self) -> float:
+        return self._now_s
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "values"),
+    [
+        ("hello", (), "1 5a3b1e00"),
+        ("hello", (), "1 5a3b1e0g sample"),
+        ("hello", (), "1 5a3b1e00 ../../etc"),
+        ("open_storage", (), "0 -1"),
+        ("open_storage", (), "1 20"),
+        ("open_storage", (), "-0 20"),
+        ("checksums", (0, 2), "1"),
+        ("checksums", (0, 2), "1 2 3"),
+        ("checksums", (0, 1), "nan"),
+        ("checksums", (0, 1), "99999999999999999999999"),
+        ("read_block", (0,), "0"),
+        ("read_block", (0,), "0 :AAAA"),
+        ("write_block", (0, b"x" * 512), "0 1 2"),
+        ("train", (1,), "0 nan 1"),
+        ("train", (1,), "0 3f800000 -1"),
+        ("train", (1,), "0 3f800000 18446744073709551616"),
+        ("train", (1,), "0 3f80000 1"),
+        ("evaluate", (1,), "0"),
+        ("evaluate", (1,), ""),
+        ("summary", (), "joules 1 2 3 4"),
+        ("summary", (), "ns 1 2 3"),
+        ("summary", (), "ns 1 2 3 -4"),
+    ],
+)
+def test_nonsense_in_a_whole_frame_is_refused(
+    method: str, arguments: tuple[object, ...], values: str
+) -> None:
+    desk = Desk(Link(Scripted(values)))
+    with pytest.raises(DeviceError, match="is none"):
+        getattr(desk, method)(*arguments)
+
+
+def test_another_protocol_is_told() -> None:
+    with pytest.raises(WrongBoardError, match="version '2'"):
+        Desk(Link(Scripted("2 5a3b1e00 sample"))).hello()
+
+
+def test_a_loss_that_is_none_ends_the_run(device: Device, project: BuiltProject) -> None:
+    flash(project, desk_of(device))
+    desk = desk_of(device)
+    train = desk.train
+    desk.train = lambda step: type(train(step))(float("nan"), 1)  # type: ignore[method-assign]
+    with pytest.raises(DeviceError, match="training diverged"):
+        run(project, desk)
