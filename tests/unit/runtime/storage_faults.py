@@ -46,7 +46,7 @@ KINDS: dict[str, Faults] = {
     "full": Faults(full=True),
 }
 ONCE_BUSY_S = 0.7
-SHORT_BYTES, REMOVED_BYTES = 2_000, 400
+SHORT_BYTES = REMOVED_BYTES = 400
 """For how long a fault lasts that no command can end, since none arrives."""
 
 
