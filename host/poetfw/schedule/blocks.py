@@ -31,16 +31,19 @@ tensor that is kept:
 
     w[t] + m[t] + Σ_inputs m[i] + Σ_later m[i] (1 - R - P)[B,i] + Σ_others m[i] K[B,i]  ≤  budget;
 
-where t may take over its input i, m[t] counts as i does otherwise after t. And while node k is
-computed again there are its workspace, output and inputs, but not the one it takes over, beside all
-other tensors i < a that are kept:
+where t may take over its input i, m[t] counts as i does otherwise after t. A stage computes its
+own node last, so with the last of the block's there is all that the next block begins with: its row
+has S[B+1,i] for K[B,i], which is more where the block produces i. And while node k is computed
+again there are its workspace, output and inputs, but not the one it takes over, beside all other
+tensors i < a that are kept:
 
     (w[k] + m[k] + Σ_inputs m[i]) R[B,k] + Σ_others m[i] K[B,i]  ≤  budget.
 
 So every solution of the compact program has one here that costs no more: the least energy here is a
 lower bound. Blocks of one stage each lose little; few and large blocks make a small program.
 `cuts.lineage` holds of blocks as of stages, and what it finds here is worth having there. The rows
-of memory are knapsacks for `cuts.rounding`: 1 - R - P, K and R are lower bounds of what is there.
+of memory are knapsacks for `cuts.rounding`: 1 - R - P, K, S and R are lower bounds of what is
+there.
 """
 
 from __future__ import annotations
@@ -253,7 +256,7 @@ class _Builder:
                         self.program.at_most(terms, 0)
 
     def limit_memory(self, b: int, stages: range) -> None:
-        size, keep = self.graph.size, self.made.keep
+        size, keep, stay = self.graph.size, self.made.keep, self.made.stay
         later: set[int] = set()
         for t in reversed(stages):
             taken, inputs = self.graph.in_place[t], self.graph.inputs[t]
@@ -267,7 +270,8 @@ class _Builder:
                 if i in later:
                     items.append(Item(size[i], 1.0, tuple(negative(self.productions(b, i)))))
                 elif (b, i) in keep:
-                    items.append(Item(size[i], 0.0, ((keep[b, i], 1.0),)))
+                    column = stay[b + 1, i] if t == stages[-1] else keep[b, i]
+                    items.append(Item(size[i], 0.0, ((column, 1.0),)))
             self.limit(Knapsack(tuple(items), self.graph.workspace[t]))
             later.update(inputs)
         held = [
