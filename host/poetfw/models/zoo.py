@@ -12,7 +12,7 @@ from poetfw.errors import ModelError
 from poetfw.models.bert import BERT_BASE, BERT_MINI, bert
 from poetfw.models.layers import Layers
 from poetfw.models.model import Model
-from poetfw.models.resnet import resnet18
+from poetfw.models.resnet import resnet18, resnet50
 from poetfw.models.vgg import vgg16
 from poetfw.training import Sgd
 
@@ -150,6 +150,7 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
         "mlp": Entry(32, _mlp),
         "resnet8": Entry(32, _resnet8),
         "resnet18": Entry(1, resnet18),
+        "resnet50": Entry(1, resnet50),
         "vgg16": Entry(1, vgg16),
         "bert-base": Entry(1, partial(bert, "bert-base", BERT_BASE)),
         "bert-mini": Entry(1, partial(bert, "bert-mini", BERT_MINI)),

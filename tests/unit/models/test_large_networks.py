@@ -40,6 +40,7 @@ def gradient_sums(graph: Graph) -> list[Op]:
     ("name", "parameters"),
     [
         ("resnet18", 11_173_962),
+        ("resnet50", 23_520_842),
         ("vgg16", 14_728_266),
         ("bert-base", 109_482_240 + 2 * 768 + 2),
         ("bert-mini", 11_170_560 + 2 * 256 + 2),
@@ -123,6 +124,19 @@ def torch_resnet18(w: Leaves, x: Any) -> Any:
     return F.linear(F.avg_pool2d(x, 4).flatten(1), w["logits.weight"], w["logits.bias"])
 
 
+def torch_resnet50(w: Leaves, x: Any) -> Any:
+    x = F.relu(conv_bn(w, "stem", x))
+    for stage, blocks in enumerate((3, 4, 6, 3), start=1):
+        for index in range(1, blocks + 1):
+            block, stride = f"stage{stage}.{index}", 1 + (stage > 1 and index == 1)
+            y = F.relu(conv_bn(w, f"{block}.a", x))
+            y = F.relu(conv_bn(w, f"{block}.b", y, stride))
+            y = conv_bn(w, f"{block}.c", y)
+            shortcut = conv_bn(w, f"{block}.shortcut", x, stride) if index == 1 else x
+            x = F.relu(y + shortcut)
+    return F.linear(F.avg_pool2d(x, 4).flatten(1), w["logits.weight"], w["logits.bias"])
+
+
 def torch_vgg16(w: Leaves, x: Any) -> Any:
     for stage, convolutions in enumerate((2, 2, 3, 3, 3), start=1):
         for index in range(1, convolutions + 1):
@@ -163,7 +177,12 @@ def assert_step_matches(model: Model, network: Network, x: np.ndarray, y: np.nda
 
 
 @pytest.mark.parametrize(
-    ("name", "network"), [("resnet18", torch_resnet18), ("vgg16", torch_vgg16)]
+    ("name", "network"),
+    [
+        ("resnet18", torch_resnet18),
+        pytest.param("resnet50", torch_resnet50, marks=pytest.mark.slow),
+        ("vgg16", torch_vgg16),
+    ],
 )
 def test_gradients_of_image_networks_match_torch(name: str, network: Network):
     model = build_model(name, batch=2, seed=5)
