@@ -12,7 +12,7 @@ PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm 
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev \
             gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-venv
 
-.PHONY: help demo test test-all mutants bench bench-schedule bench-memory lint setup setup-dev system system-dev clean
+.PHONY: help demo test test-all test-faults mutants bench bench-schedule bench-memory lint setup setup-dev system system-dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,6 +26,9 @@ test: lint ## Run every check that fits in ten minutes
 
 test-all: lint ## Run every check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+
+test-faults: setup-dev ## Every fault of an SD card at every call of a short run, on each driver (10 minutes)
+	$(BIN)/python tests/unit/runtime/storage_faults.py
 
 mutants: setup-dev ## Break the code in 700 ways, and name those that no test notices
 	$(BIN)/python tests/mutants/run.py -j $$(nproc)

@@ -36,6 +36,7 @@ NOT_RUN = {
     "make demo": "it sets up the machine, then types what the first block of README.md shows",
     "make test": "it is what runs this test",
     "make test-all": "it is what runs this test as well",
+    "make test-faults": "tests/unit/runtime/test_storage_faults.py has its table",
     "make mutants": "it takes a quarter of an hour; tests/unit/test_mutants.py tries its program",
     "make bench-memory": "it sets up the machine, then runs benchmarks/memory.py",
     "make bench-schedule": "it sets up the machine, then runs benchmarks/schedule.py",
