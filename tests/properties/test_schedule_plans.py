@@ -22,6 +22,7 @@ from poetfw.schedule import (
 from poetfw.schedule.examples import random_problem
 from poetfw.schedule.simulator import TIME_TOLERANCE
 from poetfw.schedule.solve import without_paging
+from poetfw.schedule.transfers import plan_transfers
 
 EXACT = SolveOptions(gap=0.0)
 SEEDS = range(2000, 2020)
@@ -88,6 +89,21 @@ def test_minimum_budget_keeps_a_deadline_where_transfers_overlap(seed: int) -> N
     if minimum.exact:
         with pytest.raises(InfeasibleError):
             solve(replace(problem, ram_bytes=minimum.bytes - 1), "poet", EXACT)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_overlap_takes_neither_energy_nor_ram_nor_time(seed: int) -> None:
+    for waiting in random_problems(seed):
+        assert waiting.storage is not None
+        overlapping = replace(waiting, storage=replace(waiting.storage, overlap=True))
+        without, with_overlap = solve(waiting, "poet", EXACT), solve(overlapping, "poet", EXACT)
+        assert with_overlap.energy_j <= without.energy_j * (1 + 1e-9)
+        assert (with_overlap.gap, without.gap) == pytest.approx((0, 0), abs=1e-9)
+        assert with_overlap.peak_bytes <= waiting.ram_bytes
+        again = plan_transfers(overlapping, with_overlap.plan)
+        assert simulate(overlapping, again).time_s == pytest.approx(with_overlap.time_s)
+        if with_overlap.energy_j == without.energy_j:
+            assert with_overlap.time_s <= without.time_s * (1 + TIME_TOLERANCE)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

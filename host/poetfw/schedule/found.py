@@ -167,6 +167,26 @@ class Incumbent:
             self._suffix = ""
 
     @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A block that searches as if the core waited for each transfer.
+
+        Without a deadline that changes no energy, and no plan's need of RAM: where transfers
+        overlap, a tensor on its way out is waited for when its RAM is needed. The best plan's
+        transfers are planned at the end.
+        """
+        given, storage = self.problem, self.problem.storage
+        if storage is None or not storage.overlap or given.deadline_s is not None:
+            yield
+            return
+        self.problem = replace(given, storage=replace(storage, overlap=False))
+        try:
+            yield
+        finally:
+            self.problem, plan = given, self.found.plan
+            if plan is not None:
+                self.found = replace(self.found, plan=plan_transfers(given, plan, self._deadline))
+
+    @contextmanager
     def phase(self, name: str, work: Work) -> Iterator[Work]:
         """Log and tell what this block is about."""
         name += self._suffix

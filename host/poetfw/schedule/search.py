@@ -90,6 +90,14 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         best.prove(math.inf)
         return
     _try_published(best, work)
+    with best.waiting():
+        _search_in_phases(best, options, work)
+
+
+def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> None:
+    """From the best published plan on; see `search_compact`."""
+    problem = best.problem
+    graph = Indexed.of(problem)
     ordered = problem
     if options.other_orders and not _is_large(graph) and _is_dear(best, options):
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
