@@ -5,16 +5,14 @@
 #define POET_DOZE_H
 
 #include "core.h"
+#include "nvic.h"
 #include "systick.h"
 
 #include <stdint.h>
 
 #define SCR 0xe000ed10u
 #define SCR_SEVONPEND (1u << 4)
-#define NVIC_ISER(interrupt) (0xe000e100u + 4u * ((interrupt) / 32u))
-#define NVIC_ICER(interrupt) (0xe000e180u + 4u * ((interrupt) / 32u))
-#define NVIC_ICPR(interrupt) (0xe000e280u + 4u * ((interrupt) / 32u))
-#define NVIC_BIT(interrupt) (1u << (interrupt) % 32u)
+#define NVIC_ICPR(interrupt) (0xe000e280u + (interrupt) / 32u * 4u)
 
 static inline void poet_doze_prepare(void)
 {
@@ -24,7 +22,7 @@ static inline void poet_doze_prepare(void)
 /* What becomes pending after this ends the next sleep, or keeps it from beginning. */
 static inline void poet_doze_clear(uint32_t interrupt)
 {
-    poet_write(NVIC_ICPR(interrupt), NVIC_BIT(interrupt));
+    poet_write(NVIC_ICPR(interrupt), 1u << interrupt % 32u);
 }
 
 /* Sleeps, with nothing but that to end it. */
@@ -39,9 +37,9 @@ static inline void poet_doze(void)
 static inline void poet_doze_until(uint32_t interrupt)
 {
     const uint32_t primask = poet_interrupts_off();
-    poet_write(NVIC_ISER(interrupt), NVIC_BIT(interrupt));
+    poet_interrupt_enable(interrupt);
     __asm__ volatile("wfi" ::: "memory");
-    poet_write(NVIC_ICER(interrupt), NVIC_BIT(interrupt));
+    poet_interrupt_disable(interrupt);
     poet_doze_clear(interrupt);
     poet_interrupts_restore(primask);
 }

@@ -180,11 +180,7 @@ def slots_block(image: Path) -> int:
     Raises:
         DeviceError: the file is no storage image.
     """
-    try:
-        with image.open("rb") as file:
-            return PARTITION_BLOCK + _read_header(image, file).slots_block
-    except OSError as error:
-        raise _unreadable(image, error) from error
+    return PARTITION_BLOCK + _header_of(image).slots_block
 
 
 def write_image(
@@ -243,11 +239,7 @@ def image_blocks(image: Path) -> int:
     Raises:
         DeviceError: the file is no storage image.
     """
-    try:
-        with image.open("rb") as file:
-            return PARTITION_BLOCK + _read_header(image, file).blocks
-    except OSError as error:
-        raise _unreadable(image, error) from error
+    return PARTITION_BLOCK + _header_of(image).blocks
 
 
 def read_request(image: Path) -> RunRequest:
@@ -256,12 +248,7 @@ def read_request(image: Path) -> RunRequest:
     Raises:
         DeviceError: the file is no storage image.
     """
-    try:
-        with image.open("rb") as file:
-            header = _read_header(image, file)
-    except OSError as error:
-        raise _unreadable(image, error) from error
-    return header.request
+    return _header_of(image).request
 
 
 def set_request(image: Path, request: RunRequest) -> None:
@@ -355,6 +342,14 @@ def _read(image: Path) -> tuple[_Header, bytes]:
             header = _read_header(image, file)
             file.seek(PARTITION_BLOCK * BLOCK_BYTES)
             return header, file.read(header.blocks * BLOCK_BYTES)
+    except OSError as error:
+        raise _unreadable(image, error) from error
+
+
+def _header_of(image: Path) -> _Header:
+    try:
+        with image.open("rb") as file:
+            return _read_header(image, file)
     except OSError as error:
         raise _unreadable(image, error) from error
 

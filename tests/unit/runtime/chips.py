@@ -336,6 +336,11 @@ def trained_here(folder: Path, steps: int) -> Trained:
     return Trained(lines, content[slot_offset(content, "weight") :][:4])
 
 
+def without_ticks(line: str) -> str:
+    """A line of the console without what no two boards have in common."""
+    return " ".join(word for word in line.split() if not word.startswith(("ticks=", "tick_unit=")))
+
+
 class Board(Generic[ChipT]):
     """The drivers on a chip, with variables of their own.
 
@@ -355,6 +360,12 @@ class Board(Generic[ChipT]):
 
     def start(self) -> int:
         return self.call("poet_hal_init")
+
+    def start_bus(self, hz: int = 400_000) -> None:
+        """Start the SPI bus by itself."""
+        assert self.start() == 0
+        self.call("poet_hal_spi_init")
+        self.call("poet_hal_spi_clock", hz)
 
     def call(self, name: str, *arguments: object) -> int:
         status: int = self.library[name](*arguments)

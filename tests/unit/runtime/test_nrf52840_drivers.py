@@ -10,7 +10,7 @@ from pathlib import Path
 
 import chips
 import pytest
-from chips import OUT_OF_REACH, Trained, compile_drivers, trained_here
+from chips import OUT_OF_REACH, Trained, compile_drivers, trained_here, without_ticks
 from nrf52840_chip import RESET_PIN, Chip
 from sd_card import BLOCK, Card, Faults
 
@@ -366,10 +366,6 @@ def test_a_rate_of_a_million(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 # All of it -------------------------------------------------------------------------------------
-
-
-def without_ticks(line: str) -> str:
-    return " ".join(word for word in line.split() if not word.startswith(("ticks=", "tick_unit=")))
 
 
 @pytest.mark.parametrize("high_capacity", [False, True], ids=["SDSC", "SDHC"])

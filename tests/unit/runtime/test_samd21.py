@@ -10,7 +10,7 @@ from pathlib import Path
 
 import chips
 import pytest
-from chips import OUT_OF_REACH, Trained, compile_drivers, trained_here
+from chips import OUT_OF_REACH, Trained, compile_drivers, trained_here, without_ticks
 from samd21_chip import Chip
 from sd_card import BLOCK, Card, Faults
 
@@ -31,13 +31,7 @@ NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
 POLLS, POLLS_PER_BYTE, POLLS_OF_CRYSTAL = 200, 40, 500
 
 
-class Board(chips.Board[Chip]):
-    """Its bus can be started by itself."""
-
-    def start_bus(self, hz: int = 400_000) -> None:
-        assert self.start() == 0
-        self.call("poet_hal_spi_init")
-        self.call("poet_hal_spi_clock", hz)
+Board = chips.Board[Chip]
 
 
 @pytest.fixture(scope="module")
@@ -355,10 +349,6 @@ def test_ticks_count_every_wrap_once(library: Path) -> None:
 
 
 # All of it -------------------------------------------------------------------------------------
-
-
-def without_ticks(line: str) -> str:
-    return " ".join(word for word in line.split() if not word.startswith(("ticks=", "tick_unit=")))
 
 
 @pytest.mark.parametrize("high_capacity", [False, True], ids=["SDSC", "SDHC"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import chips
 import pytest
-from chips import Trained, compile_drivers, trained_here
+from chips import Trained, compile_drivers, trained_here, without_ticks
 from sd_card import Card, Faults
 from stm32f405_chip import AFTER_RESET, FROM_BOOTLOADER, OUT_OF_REACH, SPE, UE, Chip
 
@@ -20,13 +20,7 @@ POLLS, POLLS_PER_BYTE = 200, 40
 CONTROL = 0x304  # of SPI1: master, its own select
 
 
-class Board(chips.Board[Chip]):
-    """Its bus can be started by itself."""
-
-    def start_bus(self, hz: int = 400_000) -> None:
-        assert self.start() == 0
-        self.call("poet_hal_spi_init")
-        self.call("poet_hal_spi_clock", hz)
+Board = chips.Board[Chip]
 
 
 @pytest.fixture(scope="module")
@@ -293,10 +287,6 @@ def test_ticks_are_cycles_and_wrap_unseen(library: Path) -> None:
             board.chip.handled += 1
         assert ticks() == cycles
     assert board.chip.misuse == []
-
-
-def without_ticks(line: str) -> str:
-    return " ".join(word for word in line.split() if not word.startswith(("ticks=", "tick_unit=")))
 
 
 @pytest.mark.parametrize("high_capacity", [False, True], ids=["SDSC", "SDHC"])

@@ -155,12 +155,12 @@ def run_and_listen(core: Core, chip: Chip, keyboard: Keyboard) -> Ending:
     Raises:
         MachineError: it does what the chip does not allow or the model does not know.
     """
-    ending = core.run()
+    ending, said = core.run(), b""
     while ending is Ending.ASLEEP and core.wakes_by_pending and chip.listens():
-        said = keyboard()
+        said = said or keyboard()
         if not said:
             break
-        for start in range(0, len(said), chip.room_bytes):
-            chip.receive(said[start : start + chip.room_bytes])
-            ending = core.run()
+        chip.receive(said[: chip.room_bytes])
+        said = said[chip.room_bytes :]
+        ending = core.run()
     return ending

@@ -115,6 +115,8 @@ class Samd21(Chip):
     synchronisation), DMAC (its reset) and USART (a byte).
     """
 
+    room_bytes = 2
+
     def __init__(self, card: SpiDevice, console: Console, cause: int = POWER_ON) -> None:
         """Solder it in.
 
@@ -317,8 +319,6 @@ class Samd21(Chip):
         self._require(bool(self._heard), "a character is read before it has come")
         character, self._heard = self._heard[0], self._heard[1:]
         return character
-
-    room_bytes = 2
 
     def listens(self) -> bool:
         """Whether the receiver is on, and a character in it is an interrupt."""
