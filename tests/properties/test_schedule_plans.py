@@ -9,6 +9,7 @@ import pytest
 from brute_force import Order, best_plan
 
 from poetfw.errors import InfeasibleError, PlanError
+from poetfw.limits import Work
 from poetfw.schedule import (
     Schedule,
     ScheduleProblem,
@@ -26,6 +27,7 @@ from poetfw.schedule.transfers import plan_transfers
 
 EXACT = SolveOptions(gap=0.0)
 SEEDS = range(2000, 2020)
+LITTLE = 0.2  # units of work: most searches end before they are through
 
 
 def attempt(problem: ScheduleProblem, scheduler: str) -> Schedule | None:
@@ -104,6 +106,19 @@ def test_overlap_takes_neither_energy_nor_ram_nor_time(seed: int) -> None:
         assert simulate(overlapping, again).time_s == pytest.approx(with_overlap.time_s)
         if with_overlap.energy_j == without.energy_j:
             assert with_overlap.time_s <= without.time_s * (1 + TIME_TOLERANCE)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:8])
+def test_a_deadline_that_the_best_plan_meets_changes_nothing(seed: int) -> None:
+    waiting = random_problem(seed, 18, 0.3)
+    assert waiting.storage is not None
+    best = solve(waiting, work=Work(LITTLE))
+    deadline_s = best.time_s * (1 + 1e-6)
+    for overlap in (False, True):
+        storage = replace(waiting.storage, overlap=overlap)
+        hurried = replace(waiting, storage=storage, deadline_s=deadline_s)
+        schedule = solve(hurried, work=Work(LITTLE))
+        assert (schedule.energy_j, schedule.bound_j) == (best.energy_j, best.bound_j)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -133,7 +133,7 @@ class Incumbent:
         deadline: when not to improve a plan any more; None for never.
 
     Attributes:
-        problem: as given, but for its order within `in_order`.
+        problem: as given, but for what `in_order` and `at_leisure` say.
         found: what is known now.
     """
 
@@ -149,42 +149,68 @@ class Incumbent:
         self.problem = problem
         self._tell = tell
         self._phase = self._suffix = ""
+        self._hurried: ScheduleProblem | None = None
+        self._in_time: ExecutionPlan | None = None
 
     @contextmanager
     def in_order(self, problem: ScheduleProblem) -> Iterator[None]:
         """A block that searches the problem in another order; bounds in that one end with it."""
-        given, bound_j = self.problem, self.found.bound_j
+        given, bound_j, suffix = self.problem, self.found.bound_j, self._suffix
         if problem is given:
             yield
             return
         self.problem = problem
         self.found = replace(self.found, bound_j=best_known(problem, ()).bound_j)
-        self._suffix = ", other order"
+        self._suffix += ", other order"
         try:
             yield
         finally:
             self.problem, self.found = given, replace(self.found, bound_j=bound_j)
-            self._suffix = ""
+            self._suffix = suffix
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """A block that searches as if the core waited for each transfer.
+    def at_leisure(self) -> Iterator[None]:
+        """A block that searches without the deadline, and as if the core waited for each transfer.
 
-        Without a deadline that changes no energy, and no plan's need of RAM: where transfers
-        overlap, a tensor on its way out is waited for when its RAM is needed. The best plan's
-        transfers are planned at the end.
+        So problems that differ only there are searched alike, and plans that need not hurry cost no
+        more where there is a deadline that they meet. Waiting changes no plan's energy or need of
+        RAM: where transfers overlap, a tensor on its way out is waited for when its RAM is needed.
+        After the block the best of its plans that meet the deadline is known, with its transfers
+        planned, and what the block proved.
         """
-        given, storage = self.problem, self.problem.storage
-        if storage is None or not storage.overlap or given.deadline_s is not None:
+        given, before, suffix = self.problem, self.found, self._suffix
+        storage = given.storage
+        if storage is not None:
+            storage = replace(storage, overlap=False)
+        at_leisure = replace(given, storage=storage, deadline_s=None)
+        if at_leisure == given:
             yield
             return
-        self.problem = replace(given, storage=replace(storage, overlap=False))
+        self.problem, self._hurried = at_leisure, given
+        if given.deadline_s is not None:
+            self._suffix += ", any time"
         try:
             yield
         finally:
-            self.problem, plan = given, self.found.plan
-            if plan is not None:
-                self.found = replace(self.found, plan=plan_transfers(given, plan, self._deadline))
+            found = self._in_time if given.deadline_s is not None else None
+            self.problem, self._hurried, self._in_time = given, None, None
+            for plan in (found, self.found.plan):
+                before = before.or_better(given, plan, self._deadline)
+            self.found = replace(before, bound_j=max(before.bound_j, self.found.bound_j))
+            self._suffix = suffix
+
+    def is_in_time(self) -> bool:
+        """Whether the best plan meets the deadline that `at_leisure` leaves out, if there is one."""
+        hurried, plan = self._hurried, self.found.plan
+        if hurried is None or hurried.deadline_s is None:
+            return True
+        if plan is None:
+            return False
+        planned = plan_transfers(hurried, plan, self._deadline)
+        if accepts(hurried, planned) is None:
+            return False
+        self._in_time = planned
+        return True
 
     @contextmanager
     def phase(self, name: str, work: Work) -> Iterator[Work]:

@@ -80,6 +80,8 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     what plans in the problem's order take. Each leaves out what cannot be part of a plan that is
     better than the best known. If this is in the other order, they look there for better ones with
     the work that is left. At last the best plan may leave its order.
+
+    A deadline is left out at first: where the plans found nearby meet it, it stays out.
     """
     problem = best.problem
     graph = Indexed.of(problem)
@@ -89,13 +91,16 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     if max(map(graph.working_set, range(graph.n))) > problem.ram_bytes:
         best.prove(math.inf)
         return
-    _try_published(best, work)
-    with best.waiting():
+    with best.at_leisure():
+        _search_in_phases(best, options, work)
+        is_in_time = best.is_in_time()
+    if not is_in_time:
         _search_in_phases(best, options, work)
 
 
 def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """From the best published plan on; see `search_compact`."""
+    """See `search_compact`. At leisure it ends early, where the plans nearby are not in time."""
+    _try_published(best, work)
     problem = best.problem
     graph = Indexed.of(problem)
     ordered = problem
@@ -115,6 +120,8 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 tightest = tightest or quick
     in_stages = work.part(work.left * (1 - _MOVES_SHARE))
     chosen = _choose_order(best, ordered, options, in_stages)
+    if not best.is_in_time():
+        return
     for order in dict.fromkeys((problem, chosen)):
         with best.in_order(order):
             for search in (_search_relaxation, _search_everything):
