@@ -50,6 +50,7 @@ from poetfw.planning import (
     schedule_bytes,
 )
 from poetfw.report import BuildReport, draw_pictures, json_bytes, stage_files
+from poetfw.schedule import Tell, tell_nobody
 
 REPORT = "build.json"
 """The build report's name in a project."""
@@ -67,6 +68,7 @@ def plan_build(
     progress: Progress,
     costs: CostProvider = analytic_costs,
     deadline: Deadline | None = None,
+    tell: Tell = tell_nobody,
 ) -> Build:
     """Decide everything and render the project. Nothing is written.
 
@@ -75,6 +77,7 @@ def plan_build(
         progress: called with what begins.
         costs: says what every op costs on the board.
         deadline: when to end; None for the settings' time limit from now on.
+        tell: is told how the search for a schedule goes on.
 
     Raises:
         PoetfwError: the settings, the board, the model or the data are not usable, or no plan
@@ -103,7 +106,9 @@ def plan_build(
             budget = arena_budget(program, board, unlimited)
     progress("solving for the schedule")
     work = Work(settings.work_limit, deadline)
-    plan, minimum = plan_within(program, board, costs, budget, settings, unlimited.evaluation, work)
+    plan, minimum = plan_within(
+        program, board, costs, budget, settings, unlimited.evaluation, work, tell
+    )
 
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan)

@@ -123,7 +123,9 @@ def build(
     if not generate_only:
         choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
     with output.spinner() as progress:
-        planned = plan_build(settings, progress, deadline=end)
+        planned = plan_build(
+            settings, progress, deadline=end, tell=output.search_log(progress, end)
+        )
         report = write_build(planned, folder)
         if not generate_only:
             progress("compiling with PlatformIO")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -120,32 +120,29 @@ def spinner() -> Iterator[Any]:
         yield lambda text: progress.update(task, description=escaped(text))
 
 
-@contextmanager
-def search_log(title: str, end: Deadline) -> Iterator[Tell]:
-    """A line for each better plan, and one that says what is being done.
+def search_log(update: Callable[[str], None], end: Deadline) -> Tell:
+    """A line for each better plan that a search finds, and one that says what is being done.
 
     Args:
-        title: what is searched.
+        update: changes the line that says what is being done; `spinner` yields one.
         end: knows when the command began.
     """
     best_j = math.inf
     phase = ""
-    with spinner() as update:
-        update(title)
 
-        def tell(progress: SearchProgress) -> None:
-            nonlocal best_j, phase
-            known = "no plan yet"
-            if progress.energy_j < math.inf:
-                known = f"{progress.energy_j:.6g} J, gap {progress.gap:.3%}"
-            text = f"{progress.phase}: {known}, bound {progress.bound_j:.6g} J"
-            if progress.energy_j < best_j:
-                messages.print(f"{end.elapsed_s:7.1f} s  {escaped(text)}")
-            if progress.phase != phase or messages.is_terminal:
-                update(text)
-            best_j, phase = progress.energy_j, progress.phase
+    def tell(progress: SearchProgress) -> None:
+        nonlocal best_j, phase
+        known = "no plan yet"
+        if progress.energy_j < math.inf:
+            known = f"{progress.energy_j:.6g} J, gap {progress.gap:.3%}"
+        text = f"{progress.phase}: {known}, bound {progress.bound_j:.6g} J"
+        if progress.energy_j < best_j:
+            messages.print(f"{end.elapsed_s:7.1f} s  {escaped(text)}")
+        if progress.phase != phase or messages.is_terminal:
+            update(text)
+        best_j, phase = progress.energy_j, progress.phase
 
-        yield tell
+    return tell
 
 
 @contextmanager

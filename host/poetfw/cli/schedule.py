@@ -141,7 +141,9 @@ def schedule(
         return 0
     options = SolveOptions(solver=solver)
     code = 0
-    with output.search_log(f"{scheduler}: {task.name}, {len(task.nodes)} nodes", end) as tell:
+    with output.spinner() as progress:
+        progress(f"{scheduler}: {task.name}, {len(task.nodes)} nodes")
+        tell = output.search_log(progress, end)
         try:
             answer = solve(task, scheduler, options, work=Work(work_limit, end), tell=tell)
         except Interrupted as interrupted:

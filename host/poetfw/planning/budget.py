@@ -21,9 +21,11 @@ from poetfw.planning.settings import BuildSettings
 from poetfw.schedule import (
     Schedule,
     ScheduleProblem,
+    Tell,
     minimum_budget,
     simulate,
     solve,
+    tell_nobody,
 )
 from poetfw.training import Program
 
@@ -55,6 +57,7 @@ def plan_within(
     settings: BuildSettings,
     evaluation: Schedule,
     work: Work,
+    tell: Tell = tell_nobody,
 ) -> tuple[Plan, int]:
     """The best schedule that fits the budget, placed; and the smallest budget there could be.
 
@@ -67,6 +70,7 @@ def plan_within(
         evaluation: the schedule of the evaluation step.
         work: what the search for schedules may do, all attempts together. Orders and addresses have
             work of their own, and the same deadline.
+        tell: is told how the search goes on.
 
     Raises:
         InfeasibleError: there is none; the message names the smallest feasible budget.
@@ -81,7 +85,7 @@ def plan_within(
     for _ in range(_PLACEMENT_ATTEMPTS):
         limited = replace(problem, ram_bytes=available)
         part = work.part(work.left * _ATTEMPT_SHARE)
-        training = solve(limited, settings.scheduler, work=part)
+        training = solve(limited, settings.scheduler, work=part, tell=tell)
         training = with_lower_peak(limited, training, deadline)
         memory = place_plan(program, training, evaluation, None, deadline)
         excess = memory.arena_bytes - budget_bytes

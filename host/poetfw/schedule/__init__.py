@@ -2,7 +2,7 @@
 """When to compute, recompute and page: the schedule that trains within the budget."""
 
 from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time
-from poetfw.schedule.found import SearchProgress, Tell
+from poetfw.schedule.found import SearchProgress, Tell, tell_nobody
 from poetfw.schedule.paper_model import MODELS_AS, as_published
 from poetfw.schedule.problem import (
     BoundCovers,
@@ -68,5 +68,6 @@ __all__ = [
     "shortest_time",
     "simulate",
     "solve",
+    "tell_nobody",
     "validate",
 ]

@@ -123,6 +123,10 @@ Tell = Callable[[SearchProgress], None]
 """Called when a phase begins, a better plan is found, or a bound rises; maybe in another thread."""
 
 
+def tell_nobody(progress: SearchProgress) -> None:
+    """Nobody wants to know."""
+
+
 class Incumbent:
     """The best that a search knows of its problem, at every moment.
 
@@ -200,7 +204,7 @@ class Incumbent:
             self._suffix = suffix
 
     def is_in_time(self) -> bool:
-        """Whether the best plan meets the deadline that `at_leisure` leaves out, if there is one."""
+        """Whether the best plan meets the deadline, if `at_leisure` leaves one out."""
         hurried, plan = self._hurried, self.found.plan
         if hurried is None or hurried.deadline_s is None:
             return True

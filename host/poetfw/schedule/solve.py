@@ -18,7 +18,7 @@ from poetfw.schedule.bounds import (
     shortest_time,
     unlimited,
 )
-from poetfw.schedule.found import Incumbent, SearchProgress, Tell, best_known, in_stages
+from poetfw.schedule.found import Incumbent, Tell, best_known, in_stages, tell_nobody
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import (
     BoundCovers,
@@ -108,17 +108,13 @@ SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
 """Every scheduler by its name."""
 
 
-def _nobody(progress: SearchProgress) -> None:
-    """Not to be told."""
-
-
 def solve(
     problem: ScheduleProblem,
     scheduler: str = "poet",
     options: SolveOptions | None = None,
     known: Iterable[ExecutionPlan] = (),
     work: Work | None = None,
-    tell: Tell = _nobody,
+    tell: Tell = tell_nobody,
 ) -> Schedule:
     """Find a schedule that meets the budget and the deadline.
 
