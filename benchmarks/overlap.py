@@ -125,7 +125,7 @@ def instrument(project: Path) -> list[int]:
 
     It is negative where the statement reads samples: these transfers are no pages, but its work.
     """
-    step = project / "src/generated/train_step.c"
+    step = project / "lib/poetfw/generated/train_step.c"
     head, body = step.read_text().split("int poet_train_step(void)\n{\n")
     number, numbers, lines = 0, [], []
     for line in body.splitlines():
@@ -140,7 +140,7 @@ def instrument(project: Path) -> list[int]:
     declared = "void test_mark(void);\nvoid test_print_marks(void);\n"
     step.write_text(f"{head}{declared}int poet_train_step(void)\n{{\n" + "\n".join(lines) + "\n")
     (project / "src/marks.c").write_text(MARKS)
-    storage = project / "src/storage/storage.c"
+    storage = project / "lib/poetfw/storage/storage.c"
     text = storage.read_text()
     storage.write_text(text.replace(WAIT, TIMED_WAIT).replace(
         "    return poet_hal_storage_wait();", f"    {TIMED_WAIT}\n    return status;"
@@ -150,14 +150,18 @@ def instrument(project: Path) -> list[int]:
 
 def compiled(project: Path) -> Path:
     """The board's own program of a project, outside PlatformIO."""
-    out, source = project / "timed.elf", project / "src"
-    folders = ("generated", "kernels", "runtime", "storage", "hal/cortex_m", "hal/nrf52840")
-    files = [path for folder in folders for path in sorted((source / folder).glob("*.c"))]
-    includes = [f"-I{source / folder}" for folder in (*folders, "hal")]
+    out, source, library = project / "timed.elf", project / "src", project / "lib/poetfw"
+    of_library = ("generated", "hal", "kernels", "runtime", "storage")
+    folders = [
+        *(library, *(library / folder for folder in of_library)),
+        *(source, *(source / folder for folder in ("runtime", "hal/cortex_m", "hal/nrf52840"))),
+    ]
+    files = [path for folder in folders for path in sorted(folder.glob("*.c"))]
+    includes = [f"-I{folder}" for folder in folders]
     flags = "-std=c11 -O2 -ffreestanding -ffp-contract=off -fno-math-errno -fno-strict-aliasing"
     link = "-ffunction-sections -fdata-sections -nostdlib -Wl,--gc-sections"
     machine = load_board("nrf52840").toolchain.machine_flags
-    command = ["arm-none-eabi-gcc", *flags.split(), *machine, *includes, *files, source / "marks.c"]
+    command = ["arm-none-eabi-gcc", *flags.split(), *machine, *includes, *files]
     subprocess.run(
         [*command, *link.split(), f"-T{project / 'ld/nrf52840.ld'}", "-lgcc", "-o", out], check=True
     )

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole interface to a board. Each family under hal/ implements it, and provides the entry point
- * that initialises memory and calls poet_run().
+ * that initialises memory and calls poet_run(). The library uses the functions of the block storage alone.
  *
  * Functions that return int return POET_OK, a negative enum poet_status, or a negative status of the
  * family's own, -16 or less; no two families use the same one, so that a console can be understood.
@@ -9,6 +9,9 @@
 #define POET_HAL_H
 
 #include <stdint.h>
+
+/* The application. Ends by poet_hal_exit. */
+_Noreturn void poet_run(void);
 
 /* What a tick is: "cycles", "instructions" or "ns". */
 extern const char poet_hal_tick_unit[];

@@ -2,13 +2,24 @@
 #include "data.h"
 
 #include "poet.h"
+#include "poet_memory.h"
 
+#define IN_ORDER UINT32_MAX /* in place of an epoch: not shuffled */
+
+/* The current batch. */
 static struct {
-    struct poet_samples samples;
-    int shuffled;
-    uint32_t seed;
-    uint32_t epoch;
-    uint32_t position; /* of the batch's first sample */
+    const struct poet_samples *samples; /* NULL where the caller's own are in memory */
+    union {
+        struct {
+            uint32_t seed;
+            uint32_t epoch;
+            uint32_t position; /* of the batch's first sample */
+        } stored;
+        struct {
+            const void *x;
+            const void *y;
+        } given;
+    } at;
 } current;
 
 /* The "lowbias32" integer hash. */
@@ -47,30 +58,38 @@ uint32_t poet_sample_at(uint32_t position, uint32_t samples, uint32_t seed, uint
 void poet_data_select_training(const struct poet_samples *samples, uint32_t seed, uint32_t step)
 {
     const uint32_t steps_per_epoch = samples->count / POET_BATCH;
-    current.samples = *samples;
-    current.shuffled = 1;
-    current.seed = seed;
-    current.epoch = step / steps_per_epoch;
-    current.position = step % steps_per_epoch * POET_BATCH;
+    current.samples = samples;
+    current.at.stored.seed = seed;
+    current.at.stored.epoch = step / steps_per_epoch;
+    current.at.stored.position = step % steps_per_epoch * POET_BATCH;
 }
 
 void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t batch)
 {
-    current.samples = *samples;
-    current.shuffled = 0;
-    current.position = batch * POET_BATCH;
+    current.samples = samples;
+    current.at.stored.epoch = IN_ORDER;
+    current.at.stored.position = batch * POET_BATCH;
+}
+
+void poet_data_select_given(const void *x, const void *y)
+{
+    current.samples = NULL;
+    current.at.given.x = x;
+    current.at.given.y = y;
 }
 
 /* Gathers `bytes` from `offset` on of every record of the batch. */
 static int load(void *ram, uint32_t offset, uint32_t bytes)
 {
+    const struct poet_samples *const samples = current.samples;
     uint8_t *target = ram;
     for (uint32_t i = 0u; i < POET_BATCH; i++) {
-        uint32_t sample = current.position + i;
-        if (current.shuffled) {
-            sample = poet_sample_at(sample, current.samples.count, current.seed, current.epoch);
+        uint32_t sample = current.at.stored.position + i;
+        if (current.at.stored.epoch != IN_ORDER) {
+            sample = poet_sample_at(sample, samples->count, current.at.stored.seed,
+                                    current.at.stored.epoch);
         }
-        const uint32_t block = current.samples.first_block + sample * current.samples.record_blocks;
+        const uint32_t block = samples->first_block + sample * samples->record_blocks;
         POET_TRY(poet_storage_read(block, offset, target, bytes));
         target += bytes;
     }
@@ -79,10 +98,18 @@ static int load(void *ram, uint32_t offset, uint32_t bytes)
 
 int poet_data_load_x(void *x)
 {
+    if (current.samples == NULL) {
+        memcpy(x, current.at.given.x, POET_BATCH * POET_X_BYTES);
+        return POET_OK;
+    }
     return load(x, 0u, POET_X_BYTES);
 }
 
 int poet_data_load_y(void *y)
 {
+    if (current.samples == NULL) {
+        memcpy(y, current.at.given.y, POET_BATCH * POET_Y_BYTES);
+        return POET_OK;
+    }
     return load(y, POET_X_BYTES, POET_Y_BYTES);
 }

@@ -18,11 +18,15 @@ struct poet_samples {
 uint32_t poet_sample_at(uint32_t position, uint32_t samples, uint32_t seed, uint32_t epoch);
 
 /* Makes batch `step` (0-based) of training, in shuffled order, the current one. Each epoch uses the
- * first floor(count / POET_BATCH) * POET_BATCH positions of its permutation. count >= POET_BATCH. */
+ * first floor(count / POET_BATCH) * POET_BATCH positions of its permutation. count >= POET_BATCH.
+ * Of this and the next, `samples` is read as long as the batch is the current one. */
 void poet_data_select_training(const struct poet_samples *samples, uint32_t seed, uint32_t step);
 
 /* Makes batch `batch` (0-based), in storage order, the current one. */
 void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t batch);
+
+/* Makes a batch that is in memory the current one: POET_BATCH samples' features, and their targets. */
+void poet_data_select_given(const void *x, const void *y);
 
 /* Read the current batch: POET_BATCH * POET_X_BYTES of features, POET_BATCH * POET_Y_BYTES of labels. */
 int poet_data_load_x(void *x);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole run: load, train, save, evaluate, report. */
+/* The application that poetfw writes: does what the storage says, and reports on the console. It is yours: `poetfw
+ * build` does not write over a changed one. */
 #include "console.h"
 #include "desk.h"
 #include "hal.h"
 #include "high_water.h"
-#include "poet.h"
 #include "poet_math.h"
-#include "stages.h"
+#include "poetfw.h"
 
-static void print_value(const char *name, const float *value)
+static void print_value(const char *name, float value)
 {
     poet_print(name);
-    poet_print_hex(poet_float_bits(*value));
+    poet_print_hex(poet_float_bits(value));
 }
 
 static void print_count(const char *name, uint64_t value)
@@ -20,70 +20,90 @@ static void print_count(const char *name, uint64_t value)
     poet_print_decimal(value);
 }
 
-static int train(const struct poet_image *image, uint64_t *total_ticks)
+static int train(struct poetfw *net, uint32_t steps, uint64_t *total_ticks)
 {
-    for (uint32_t step = 1u; step <= image->steps; step++) {
-        uint64_t ticks;
-        POET_TRY(poet_train(image, step, &ticks));
+    struct poetfw_metrics metrics;
+    for (uint32_t step = 1u; step <= steps; step++) {
+        const uint64_t start = poet_hal_ticks();
+        const int status = poetfw_train(net);
+        const uint64_t ticks = poet_hal_ticks() - start;
+        if (status < POETFW_OK) {
+            return status;
+        }
+        (void)poetfw_metrics(net, &metrics);
         *total_ticks += ticks;
         print_count("@step ", step);
-        print_value(" loss=", POET_LOSS);
+        print_value(" loss=", metrics.loss);
         print_count(" ticks=", ticks);
         poet_print("\n");
         poet_listen(0u);
     }
-    return POET_OK;
+    return POETFW_OK;
 }
 
-static int evaluate(const struct poet_image *image)
+static int evaluate(struct poetfw *net, uint32_t batches)
 {
-    if ((image->flags & POET_IMAGE_EVALUATE) == 0u) {
-        return POET_OK;
-    }
-    for (uint32_t batch = 1u; batch <= poet_evaluations(image); batch++) {
-        POET_TRY(poet_evaluate(image, batch));
+    struct poetfw_metrics metrics;
+    for (uint32_t batch = 1u; batch <= batches; batch++) {
+        const int status = poetfw_evaluate(net, batch);
+        if (status < POETFW_OK) {
+            return status;
+        }
+        (void)poetfw_metrics(net, &metrics);
         print_count("@eval ", batch);
-        print_value(" metric=", POET_METRIC);
+        print_value(" metric=", metrics.metric);
         poet_print("\n");
     }
-    return POET_OK;
+    return POETFW_OK;
 }
 
 /* Runs every stage up to the first that fails; *at is the stage it ends in, *ticks what the training
  * steps took together. */
-static int run(const char **at, uint64_t *ticks)
+static int run(struct poetfw *net, const char **at, uint64_t *ticks)
 {
-    struct poet_image image;
+    struct poetfw_task task;
     *at = "image";
-    POET_TRY(poet_storage_open(&image));
-    print_count("@train steps=", image.steps);
-    print_count(" batch=", POET_BATCH);
-    poet_print("\n");
-    *at = "load";
-    POET_TRY(poet_load(&image));
-    *at = "train";
-    POET_TRY(train(&image, ticks));
-    *at = "save";
-    POET_TRY(poet_save());
-    *at = "evaluate";
-    return evaluate(&image);
+    int status = poetfw_open(net);
+    if (status >= POETFW_OK) {
+        (void)poetfw_task(net, &task);
+        print_count("@train steps=", task.steps);
+        print_count(" batch=", POETFW_BATCH);
+        poet_print("\n");
+        *at = "load";
+        status = poetfw_load(net);
+    }
+    if (status >= POETFW_OK) {
+        *at = "train";
+        status = train(net, task.steps, ticks);
+    }
+    if (status >= POETFW_OK) {
+        *at = "save";
+        status = poetfw_save(net);
+    }
+    if (status >= POETFW_OK) {
+        *at = "evaluate";
+        status = evaluate(net, task.evaluations);
+    }
+    return status;
 }
 
-static void print_done(uint64_t ticks)
+static void print_done(const struct poetfw *net, uint64_t ticks)
 {
-    const struct poet_traffic traffic = poet_storage_traffic();
+    struct poetfw_metrics metrics;
+    (void)poetfw_metrics(net, &metrics);
     print_count("@done ticks=", ticks);
     poet_print(" tick_unit=");
     poet_print(poet_hal_tick_unit);
     print_count(" high_water=", poet_arena_high_water());
     print_count(" stack_high_water=", poet_stack_high_water());
-    print_count(" read=", traffic.read_bytes);
-    print_count(" written=", traffic.written_bytes);
+    print_count(" read=", metrics.read_bytes);
+    print_count(" written=", metrics.written_bytes);
     poet_print("\n");
 }
 
 _Noreturn void poet_run(void)
 {
+    struct poetfw net;
     const char *at = "start";
     uint64_t ticks = 0u;
     const int started = poet_hal_init();
@@ -91,26 +111,26 @@ _Noreturn void poet_run(void)
     poet_paint_arena();
     poet_paint_stack();
     poet_print("@boot plan=");
-    poet_print_hex(POET_PLAN_ID);
-    poet_print(" board=" POET_BOARD " reset=");
+    poet_print_hex(POETFW_PLAN_ID);
+    poet_print(" board=" POETFW_BOARD " reset=");
     poet_print(poet_hal_reset_cause());
     poet_print("\n");
 
-    if (started == POET_OK) {
+    if (started == POETFW_OK) {
         poet_listen(poet_hal_listen_ticks());
-        status = run(&at, &ticks);
+        status = run(&net, &at, &ticks);
     }
-    if (status < POET_OK) {
+    if (status < POETFW_OK) {
         poet_print("@error status=");
         poet_print_signed(status);
         poet_print(" at=");
         poet_print(at);
         poet_print("\n");
     } else {
-        print_done(ticks);
+        print_done(&net, ticks);
     }
-    if (started == POET_OK && poet_hal_listen_ticks() != 0u) {
+    if (started == POETFW_OK && poet_hal_listen_ticks() != 0u) {
         poet_listen(POET_LISTEN_FOR_EVER);
     }
-    poet_hal_exit(status < POET_OK ? 1 : 0);
+    poet_hal_exit(status < POETFW_OK ? 1 : 0);
 }

@@ -12,11 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Generated: one training step, and the forward pass of one evaluation batch. */
+/* Generated: one training step, the forward pass of one evaluation batch, and that of one sample from
+ * POET_X_BYTES of features to POET_OUTPUT_BYTES of output. */
 int poet_train_step(void);
 int poet_evaluate_step(void);
+int poet_predict_step(const void *x, void *output);
 
-/* Trains as the storage image says, reports on the console, and ends by poet_hal_exit. */
-_Noreturn void poet_run(void);
+/* Called by these between two ops. */
+void poet_between_ops(void);
+
+/* Generated: puts the initial weights into the arena, if the program holds any. */
+int poet_initial_weights(void);
 
 #endif

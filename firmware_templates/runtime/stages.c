@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stages.h"
 
-#include "hal.h"
 #include "poet.h"
 
 int poet_load(const struct poet_image *image)
@@ -15,15 +14,12 @@ int poet_load(const struct poet_image *image)
     return POET_OK;
 }
 
-int poet_train(const struct poet_image *image, uint32_t step, uint64_t *ticks)
+int poet_train(const struct poet_image *image, uint32_t step)
 {
-    const uint64_t start = poet_hal_ticks();
     const int capture = step == image->steps && (image->flags & POET_IMAGE_CAPTURE) != 0u;
     poet_slots_begin_step(step, capture);
     poet_data_select_training(&image->training, image->seed, step - 1u);
-    POET_TRY(poet_train_step());
-    *ticks = poet_hal_ticks() - start;
-    return POET_OK;
+    return poet_train_step();
 }
 
 int poet_save(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a training is made of, whoever has it done: main.c as the image says, desk.c as a host does. */
+/* What a training is made of, whoever has it done: poetfw.c for an application, desk.c for a host. */
 #ifndef POET_STAGES_H
 #define POET_STAGES_H
 
@@ -10,9 +10,9 @@
 /* Loads the persistent tensors from their slots. */
 int poet_load(const struct poet_image *image);
 
-/* Trains step `step` (1-based), the last of which captures where the image asks for it. *ticks is what it
- * took; the loss is in POET_LOSS. */
-int poet_train(const struct poet_image *image, uint32_t step, uint64_t *ticks);
+/* Trains step `step` (1-based), the last of which captures where the image asks for it. The loss is in
+ * POET_LOSS. */
+int poet_train(const struct poet_image *image, uint32_t step);
 
 /* Writes the persistent tensors to their slots. */
 int poet_save(void);

@@ -16,6 +16,11 @@ enum poet_status {
     POET_ERROR_PARTITION_START = -9, /* the partition begins beyond the storage's end, or at block 0 */
     POET_ERROR_PARTITION_END = -10,  /* the partition ends beyond the storage's end */
     POET_ERROR_PARTITION_SIZE = -11, /* the partition is smaller than the image in it */
+    POET_ERROR_ORDER = -128,         /* a call that has to come before this one did not, or failed */
+    POET_ERROR_SAMPLE = -129,        /* samples, targets or outputs have not the size of the plan's */
+    POET_ERROR_LABEL = -130,         /* a label is none of the classes */
+    POET_ERROR_WEIGHTS = -131,       /* the program holds no initial weights */
+    POET_ERROR_NO_STORAGE = -132,    /* the application gave the library no storage */
 };
 
 /* Returns the negative status from the enclosing function. */

@@ -29,7 +29,9 @@ from poetfw.errors import DeviceError
 from poetfw.execution import BuiltProject, SlotValues, execute
 from poetfw.firmware import (
     BLOCK_BYTES,
+    GENERATED,
     IMAGE,
+    LIBRARY,
     RunRequest,
     SlotPurpose,
     TracedOp,
@@ -72,7 +74,7 @@ PART_BYTES = 256 * 1024 * 1024
 
 _ERROR_FLOOR = 1e-3
 _TINY = float(np.finfo(np.float32).tiny)
-_SHARED_SOURCES = ("src/kernels/", "src/runtime/", "src/storage/", "src/hal/")
+_SHARED_SOURCES = (f"{LIBRARY}/kernels/", f"{LIBRARY}/runtime/", f"{LIBRARY}/storage/", "src/")
 
 
 @dataclass(frozen=True)
@@ -420,8 +422,8 @@ def verdict(verification: Verification) -> DeviceError:
         hints.append("compile what is in the folder: `pio run`; or build again: `poetfw build`")
     if found is not None:
         hints += [
-            f"look at what operator {found.kind!r} runs, in src/kernels, and at step "
-            f"{found.plan_step} in src/generated/train_step.c",
+            f"look at what operator {found.kind!r} runs, in lib/poetfw/kernels, and at step "
+            f"{found.plan_step} in {GENERATED}/train_step.c",
             "if the kernel is meant to round differently, its `error_bounds` must say so "
             "(docs/adding-an-operator.md)",
         ]

@@ -71,7 +71,7 @@ def test_the_files_on_the_page_are_an_operator(model: Path) -> None:
 
     packages = {"PYTHONPATH": str(tree / "host")}
     succeed(*build, *settings, cwd=model, **packages)
-    step = (model / "build/linux/src/generated/train_step.c").read_text()
+    step = (model / "build/linux/lib/poetfw/generated/train_step.c").read_text()
     assert step.count("poet_softsign_forward_f32(") == 1
     assert step.count("poet_softsign_backward_f32(") == 1
     run = succeed("run", "--board", "linux", "--steps", "5", "--verify", cwd=model, **packages)

@@ -12,6 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from emulator.firmware_tools import SAMPLE
+from poetfw.firmware import GENERATED
+from poetfw.firmware.library import HEADER, statuses
+from poetfw.firmware.project import template_environment
+from poetfw.firmware.views import Define
 from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings
 
@@ -33,7 +38,7 @@ def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest
     written = {
         path: content.decode()
         for path, content in build.project.files.items()
-        if path.startswith(("src/generated/", "ld/")) or path == "platformio.ini"
+        if path.startswith((f"{GENERATED}/", "ld/")) or path in (HEADER, "platformio.ini")
     }
     folder = HERE / name
     if request.config.getoption("--update-golden"):
@@ -56,3 +61,30 @@ def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest
             reviewed[path].splitlines(), written[path].splitlines(), path, path, lineterm=""
         )
     )
+
+
+@pytest.mark.parametrize("name", ["poetfw.h", "status_text.c"])
+def test_the_sample_projects_library_has_the_interface_of_all(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    sizes = {"X_BYTES": 600, "Y_BYTES": 4, "OUTPUT_BYTES": 4, "ARENA_BYTES": 4096}
+    facts = {"PLAN_ID": "0x5a3b1e00u", "BOARD": '"sample"', "BATCH": "4u", "CLASSES": "0"}
+    facts |= {"PAGES": "4", **{key: f"{size}u" for key, size in sizes.items()}}
+    project = {
+        "title": "the sample project",
+        "poetfw_version": "0.0.0",
+        "plan_id": "5a3b1e00",
+        "facts": [Define(key, value) for key, value in facts.items()],
+        "target_type": "float",
+        "target_comment": "the output wanted",
+        "metric_comment": "mean squared error",
+    }
+    written = (
+        template_environment()
+        .get_template(f"generated/{name}.j2")
+        .render(project=project, file_name=name, statuses=statuses())
+    )
+    file = SAMPLE / "src/generated" / name
+    if request.config.getoption("--update-golden"):
+        file.write_text(written)
+    assert file.read_text() == written

@@ -40,22 +40,25 @@ CASES = (
         text("build/linux/notes.txt", "mine"),
     ),
     Case(
-        "foreign files beside poetfw's",
+        "foreign files where poetfw's belong",
         f"{BUILD} --out out",
         1,
-        ("out holds files that poetfw did not write: notes.txt, src/mine.c",),
+        (
+            "out holds files that poetfw did not write, where it has to write its own: "
+            "plan.json, src/runtime/desk.c",
+        ),
         both(
             text("out/poetfw.json", manifest("src/main.c")),
             text("out/src/main.c", ""),
-            text("out/src/mine.c", ""),
-            text("out/notes.txt", ""),
+            text("out/src/runtime/desk.c", ""),
+            text("out/plan.json", ""),
         ),
     ),
     Case(
         "foreign link beside poetfw's files",
         f"{BUILD} --out out",
         1,
-        ("out holds files that poetfw did not write: link",),
+        ("out/link is a link: what poetfw writes there would end up where it leads to",),
         both(text("out/poetfw.json", manifest()), link("out/link", "nowhere")),
     ),
     *(

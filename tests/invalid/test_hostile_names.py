@@ -35,7 +35,7 @@ def test_node_names_never_reach_the_code(
     assert build.code == 0, build.stderr
     folder = sandbox.work / "build/linux"
     sources = [path for path in folder.rglob("*") if path.suffix in (".c", ".h")]
-    for path in (folder / "src/generated").iterdir():
+    for path in (folder / "lib/poetfw/generated").iterdir():
         text = path.read_bytes()
         assert text.isascii()
         assert max(map(len, text.split(b"\n"))) < 400

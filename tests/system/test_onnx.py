@@ -117,7 +117,7 @@ def test_slices_are_windows_where_they_lie_in_one_piece(
     everything = succeed("build", *arguments, "--generate-only", cwd=gated)
     ram = str((everything["minimum_budget_bytes"] + everything["peak_bytes"]) // 2)
     succeed("build", *arguments, "--ram", ram, cwd=gated)
-    step = (gated / out[-1] / "src/generated/train_step.c").read_text()
+    step = (gated / out[-1] / "lib/poetfw/generated/train_step.c").read_text()
     assert len(re.findall(r"\(in T\d{4}\)", step)) == windows
     assert ("poet_slice_f32" in step) == (windows == 0)
     run = succeed("run", "--board", board, "--steps", "10", "--verify", *out, cwd=gated)

@@ -19,7 +19,7 @@ PAGED = "--batch 8 --ram 60000 --scheduler poet-remat-off --work-limit 5".split(
 STEPS = 5
 WAIT = re.compile(r"^    POET_TRY\(poet_page_wait\(\w+\)\);\n", re.MULTILINE)
 
-KERNEL = re.compile(r"^(    poet_\w+\()", re.MULTILINE)
+KERNEL = re.compile(r"^(    poet_(?!between_ops)\w+\()", re.MULTILINE)
 
 SLOW = """
 /* Storage of 60 ns per byte, and kernels of 5 ms. */
@@ -89,10 +89,10 @@ def test_the_bits_are_the_same(beside: Path, waiting: Path) -> None:
 
 def compiled(project: Path, out: Path, *flags: str) -> Path:
     """The program of a project, outside PlatformIO."""
-    source = project / "src"
-    left_out = ("poet_memory.c", "sd.c", "sd_storage.c")
-    files = [path for path in sorted(source.rglob("*.c")) if path.name not in left_out]
-    folders = sorted({path.parent for path in source.rglob("*.h")} | {source})
+    sources = [path for part in ("lib", "src") for path in sorted((project / part).rglob("*.[ch]"))]
+    left_out = ("poet_memory.c", "port.c", "sd.c", "sd_storage.c")
+    files = [path for path in sources if path.suffix == ".c" and path.name not in left_out]
+    folders = sorted({path.parent for path in sources})
     includes = [f"-I{folder}" for folder in folders]
     usual = "-std=c11 -O1 -g -fno-strict-aliasing -ffp-contract=off -fno-math-errno"
     command = ["gcc", *usual.split()]
@@ -120,7 +120,7 @@ def test_there_is_no_race(beside: Path, tmp_path: Path) -> None:
 
 def test_there_would_be_one_without_waiting(beside: Path, tmp_path: Path) -> None:
     run(beside)
-    step = beside / "src/generated/train_step.c"
+    step = beside / "lib/poetfw/generated/train_step.c"
     text = step.read_text()
     waits = list(WAIT.finditer(text))
     assert len(waits) >= 10
@@ -133,7 +133,7 @@ def test_there_would_be_one_without_waiting(beside: Path, tmp_path: Path) -> Non
 
 def slowed(project: Path) -> Path:
     """The program of a project with slow storage and slow kernels, beside which load is little."""
-    step = project / "src/generated/train_step.c"
+    step = project / "lib/poetfw/generated/train_step.c"
     text, kernels = KERNEL.subn(r"    test_compute();\n\1", step.read_text())
     assert kernels > 100
     step.write_text("void test_compute(void);\n" + text)

@@ -42,7 +42,7 @@ def project(built: Path, tmp_path: Path) -> Path:
 def change(project: Path, edit: Edit) -> None:
     """Change a source in a project's folder, as a user would."""
     name, old, new = edit
-    (file,) = (project / "src").rglob(name)
+    (file,) = (file for part in ("lib", "src") for file in (project / part).rglob(name))
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new, 1))
@@ -86,8 +86,8 @@ BROKEN: dict[str, tuple[Edit, str]] = {
     "a call with another tensor": (
         (
             "train_step.c",
-            "poet_relu_backward_f32(&OP0011, T0013, T0022",
-            "poet_relu_backward_f32(&OP0011, T0022, T0022",
+            "poet_relu_backward_f32(&poet_op0011, T0013, T0022",
+            "poet_relu_backward_f32(&poet_op0011, T0022, T0022",
         ),
         "relu_backward",
     ),
@@ -148,7 +148,7 @@ def test_a_training_step_without_its_comments_cannot_be_traced(
 
 
 def test_a_tensor_that_something_else_overwrote_is_named(tmp_path: Path, project: Path) -> None:
-    overwritten = "poet_relu_forward_f32(&OP0004, T0003, T0004);"
+    overwritten = "poet_relu_forward_f32(&poet_op0004, T0003, T0004);"
     change(project, ("train_step.c", overwritten, f"{overwritten} T0002[1] += 1.0f;"))
     compile_again(project)
     result = verify(tmp_path)

@@ -64,11 +64,12 @@ def test_a_workspace_is_placed_passed_and_disjoint(
     assert {a.size_bytes for a in placed} == {BYTES}
 
     files = dict(build.project.files)
-    files["src/kernels/relu.c"] += GREEDY.encode()
-    files["src/kernels/relu.h"] = files["src/kernels/relu.h"].replace(
+    files["lib/poetfw/kernels/relu.c"] += GREEDY.encode()
+    files["lib/poetfw/kernels/relu.h"] = files["lib/poetfw/kernels/relu.h"].replace(
         b"#endif", PROTOTYPE.encode() + b"#endif"
     )
-    calls = re.findall(rb"poet_relu_greedy_f32\((.*)\);", files["src/generated/train_step.c"])
+    step = files["lib/poetfw/generated/train_step.c"]
+    calls = re.findall(rb"poet_relu_greedy_f32\((.*)\);", step)
     assert len(calls) == len(placed)
     assert all(re.search(rb", W\d{4}(_\d)?$", call) for call in calls)
     assert losses(Project(files), tmp_path / "greedy") == losses(plain.project, tmp_path / "plain")

@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from poetfw.boards import Board, with_used
 from poetfw.devices.objects import Sources
-from poetfw.firmware import Project, hal_families
+from poetfw.firmware import GENERATED, LIBRARY, Project, hal_families
 from poetfw.interrupts import uninterrupted
 
-_ARENA_SOURCE = "src/generated/plan.c"
+_ARENA_SOURCE = f"{GENERATED}/plan.c"
+_PORT = f"{LIBRARY}/port/"  # for other programs than those of boards
 
 
 def static_ram_bytes(project: Project, board: Board) -> int:
@@ -23,7 +24,11 @@ def static_ram_bytes(project: Project, board: Board) -> int:
     Raises:
         ToolError: the compiler is missing or fails.
     """
-    paths = [p for p in project.files if p.endswith(".c") and p != _ARENA_SOURCE]
+    paths = [
+        path
+        for path in project.files
+        if path.endswith(".c") and path != _ARENA_SOURCE and not path.startswith(_PORT)
+    ]
     families = dict.fromkeys([board.hal, *(twin.machine.hal for twin in board.twins)])
     of_one = tuple(
         f"src/hal/{family}/" for family in hal_families(board) - {board.toolchain.shared_hal}

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from poetfw.boards import Board
 from poetfw.devices.objects import Sources
-from poetfw.firmware import Project
+from poetfw.firmware import GENERATED, Project
 
-_STEP_SOURCE = "src/generated/train_step.c"
+_STEP_SOURCE = f"{GENERATED}/train_step.c"
 _FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing")
 
 

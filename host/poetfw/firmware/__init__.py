@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From plans to a C project: view models, templates, project writer, storage image."""
 
-from poetfw.firmware.lower import Lowering, lower, statement_numbers
+from poetfw.firmware.library import GENERATED, LIBRARY, initial_weights
+from poetfw.firmware.lower import Lowering, Prediction, lower, statement_numbers
 from poetfw.firmware.project import (
     IMAGE,
     Project,
@@ -42,11 +43,14 @@ from poetfw.firmware.trace import (
 
 __all__ = [
     "BLOCK_BYTES",
+    "GENERATED",
     "IMAGE",
+    "LIBRARY",
     "PARTITION_BLOCK",
     "UNFINISHED",
     "Holds",
     "Lowering",
+    "Prediction",
     "Project",
     "RunRequest",
     "Samples",
@@ -61,6 +65,7 @@ __all__ = [
     "hal_families",
     "holds",
     "image_blocks",
+    "initial_weights",
     "lower",
     "plan_of",
     "read_request",

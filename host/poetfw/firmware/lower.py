@@ -41,6 +41,21 @@ _C_TYPES: Mapping[Dtype, str] = {Dtype.F32: "float", Dtype.I32: "int32_t"}
 
 
 @dataclass(frozen=True)
+class Prediction:
+    """How one sample is predicted.
+
+    Attributes:
+        graph: from the sample to the network's output.
+        plan: when its ops run.
+        memory: where its tensors lie in the arena.
+    """
+
+    graph: Graph
+    plan: ExecutionPlan
+    memory: tuple[Allocation, ...]
+
+
+@dataclass(frozen=True)
 class Lowering:
     """The views of a project, and which identifier stands for which of the model's names."""
 
@@ -55,10 +70,11 @@ def lower(
     evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
+    prediction: Prediction | None = None,
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
     plan_id = _plan_id(program, board, training, evaluation, memory)
-    names = _Names(program)
+    names = _Names(program, prediction)
     constants = _Constants()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
@@ -77,13 +93,30 @@ def lower(
         evaluation,
         memory.evaluation,
     )
+    views = [training_view, evaluation_view]
+    prediction_view = None
+    if prediction is not None:
+        prediction_view = lower_step(
+            "poet_predict_step",
+            "the prediction of one sample",
+            prediction.graph,
+            prediction.plan,
+            prediction.memory,
+            predicts=True,
+        )
+        views.append(prediction_view)
+    facts = _Facts.of(program, memory, training)
     view = ProjectView(
         title=f"{comment_text(program.training.name.removesuffix(' training'))} on {board.name}, "
         f"batch {program.batch}",
         plan_id=plan_id,
         poetfw_version=__version__,
         board=board.name,
-        settings=_settings(program, board, memory, names, plan_id),
+        settings=_settings(program, board, memory, facts, names, plan_id),
+        facts=facts.public(program, board, memory, plan_id),
+        target_type=_C_TYPES[program.label.dtype],
+        target_comment="a class" if facts.classes else "the outputs wanted",
+        metric_comment="how many answers are right" if facts.classes else "mean squared error",
         addresses=tuple(
             names.address(names.tensor(tensor), tensor, persistent_offsets[tensor.name])
             for tensor in program.persistent
@@ -107,9 +140,10 @@ def lower(
             if slot.purpose is SlotPurpose.PERSISTENT
         ),
         constants=constants.views(),
-        kernels=tuple(sorted({*training_view.kernels, *evaluation_view.kernels})),
+        kernels=tuple(sorted({kernel for step in views for kernel in step.kernels})),
         training=training_view,
         evaluation=evaluation_view,
+        prediction=prediction_view,
     )
     return Lowering(view, names.table())
 
@@ -126,14 +160,64 @@ def _plan_id(program: Program, board: Board, *parts: ExecutionPlan | MemoryPlan)
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]
 
 
+def _size(value: int) -> str:
+    return f"{value}u"
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What follows from a program and its plan.
+
+    Attributes:
+        x_bytes, y_bytes, output_bytes: of one sample.
+        classes: how many it tells apart; 0 where it does not classify.
+        pages: how many transfers a training step begins.
+    """
+
+    x_bytes: int
+    y_bytes: int
+    output_bytes: int
+    classes: int
+    pages: int
+
+    @staticmethod
+    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan) -> _Facts:
+        metric = program.evaluation.ops[-1]
+        output = program.evaluation.by_name[metric.inputs[0]]
+        return _Facts(
+            x_bytes=program.input.size_bytes // program.batch,
+            y_bytes=program.label.size_bytes // program.batch,
+            output_bytes=output.size_bytes // program.batch,
+            classes=output.shape[1] if metric.kind == "correct_count" else 0,
+            pages=sum(step.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT) for step in training),
+        )
+
+    def public(
+        self, program: Program, board: Board, memory: MemoryPlan, plan_id: str
+    ) -> tuple[Define, ...]:
+        """What poetfw.h says."""
+        return (
+            Define("PLAN_ID", f"0x{plan_id}u", "names the plan; a storage image must agree"),
+            Define("BOARD", string_literal(board.name), "for which it was made"),
+            Define("BATCH", _size(program.batch), "samples of a training step"),
+            Define("X_BYTES", _size(self.x_bytes), "features of one sample"),
+            Define("Y_BYTES", _size(self.y_bytes), "target of one sample"),
+            Define("OUTPUT_BYTES", _size(self.output_bytes), "what is predicted of one sample"),
+            Define("CLASSES", str(self.classes), "that are told apart; 0 where none are"),
+            Define("PAGES", str(self.pages), "transfers of a step; 0: training needs no storage"),
+            Define("ARENA_BYTES", _size(memory.arena_bytes)),
+        )
+
+
 def _settings(
-    program: Program, board: Board, memory: MemoryPlan, names: _Names, plan_id: str
+    program: Program,
+    board: Board,
+    memory: MemoryPlan,
+    facts: _Facts,
+    names: _Names,
+    plan_id: str,
 ) -> tuple[Define, ...]:
-    x, y = program.input, program.label
-
-    def size(value: int) -> str:
-        return f"{value}u"
-
+    size = _size
     firmware = board.require_firmware()
     inductor = str(int(firmware.dcdc_inductor))
     overlap: tuple[Define, ...] = ()
@@ -154,8 +238,11 @@ def _settings(
         *overlap,
         Define("POET_PAGE_BUFFER", size(memory.page_buffer_offset), "its offset in the arena"),
         Define("POET_BATCH", size(program.batch)),
-        Define("POET_X_BYTES", size(x.size_bytes // program.batch), "features of one sample"),
-        Define("POET_Y_BYTES", size(y.size_bytes // program.batch), "target of one sample"),
+        Define("POET_X_BYTES", size(facts.x_bytes), "features of one sample"),
+        Define("POET_Y_BYTES", size(facts.y_bytes), "target of one sample"),
+        Define("POET_OUTPUT_BYTES", size(facts.output_bytes), "what is predicted of one sample"),
+        Define("POET_CLASSES", str(facts.classes), "0 where it does not classify"),
+        Define("POET_PAGES", str(facts.pages), "transfers of a training step"),
         Define("POET_LOSS", names.tensor(program.loss)),
         Define("POET_METRIC", names.tensor(program.metric)),
     )
@@ -164,7 +251,7 @@ def _settings(
 class _Names:
     """Identifiers for tensors, ops and slots."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, prediction: Prediction | None) -> None:
         self._table: dict[str, str] = {}
         self._persistent = {
             tensor.name: self._add(f"P{index:04d}", tensor.name)
@@ -172,7 +259,8 @@ class _Names:
         }
         self._transient: dict[tuple[str, str], str] = {}
         index = 0
-        for graph in (program.training, program.evaluation):
+        graphs = [program.training, program.evaluation]
+        for graph in (*graphs, *([] if prediction is None else [prediction.graph])):
             for tensor in graph.tensors:
                 if not tensor.role.persistent:
                     identifier = self._add(f"T{index:04d}", tensor.name)
@@ -224,7 +312,7 @@ class _Constants:
         key = (kernel.struct, fields)
         if key not in self._views:
             self._views[key] = ConstantsView(
-                kernel.struct, f"OP{len(self._views):04d}", comment_text(op.name), fields
+                kernel.struct, f"poet_op{len(self._views):04d}", comment_text(op.name), fields
             )
         return self._views[key].name
 
@@ -254,6 +342,8 @@ class _StepLowering:
         graph: Graph,
         plan: ExecutionPlan,
         allocations: Sequence[Allocation],
+        *,
+        predicts: bool = False,
     ) -> StepView:
         numbers = statement_numbers(plan)
         stays = _Stays(self._names, graph, allocations)
@@ -278,6 +368,8 @@ class _StepLowering:
                     if kernel.source:
                         kernels.add(kernel.source)
                     code = self._compute(op, kernel, graph, stays, index)
+                if predicts:
+                    code = _given(op, graph, stays, index, code)
                 if op.name in computed:
                     comment += " (again)"
                 computed.add(op.name)
@@ -291,6 +383,7 @@ class _StepLowering:
             statements.append(StatementView(numbers[index], comment, code, waits))
         return StepView(
             function=function,
+            parameters="const void *x, void *output" if predicts else "void",
             title=title,
             summary=_summary(plan, computed),
             kernels=tuple(sorted(kernels)),
@@ -453,6 +546,18 @@ def statement_numbers(plan: ExecutionPlan) -> list[int]:
         number += step.kind is not StepKind.FREE
         numbers.append(number)
     return numbers
+
+
+def _given(op: Op, graph: Graph, stays: _Stays, index: int, code: str) -> str:
+    """The code of a prediction's op: the sample comes from the caller, the output goes there."""
+    lines = [code] if code else []
+    if op.kind == "load_x":
+        assert op.output is not None
+        lines = [f"memcpy({stays.identifier(op.output, index)}, x, POET_X_BYTES);"]
+    if op.output == (graph.by_name[graph.output].base or graph.output):
+        answer = stays.identifier(graph.output, index)
+        lines.append(f"memcpy(output, {answer}, POET_OUTPUT_BYTES);")
+    return f"\n{' ' * _INDENT}".join(lines)
 
 
 def _statement(function: str, arguments: list[str], *, fallible: bool) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import jinja2
 
 from poetfw.boards import Board, Machine, with_used
 from poetfw.errors import BoardError, OutputError, listed
+from poetfw.firmware.library import GENERATED, HEADER, LIBRARY, InitialWeights, statuses
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
     SYSTEM_SUFFIX,
@@ -32,6 +34,9 @@ from poetfw.resources import firmware_templates_dir
 MANIFEST = "poetfw.json"
 """The file that marks a folder as written by poetfw, and lists what was written."""
 
+APPLICATION = "src/main.c"
+"""The file that poetfw writes for the user to change: a changed one stays as it is."""
+
 BUILD_DIR = ".pio"
 """Where PlatformIO keeps objects and its packages; survives when a project is written again."""
 
@@ -42,13 +47,30 @@ RUN_DIR = "run"
 """Where runs leave their storage image; survives as well."""
 
 _GENERATED = (
-    ("plan.h.j2", "src/generated/plan.h", None),
-    ("plan.c.j2", "src/generated/plan.c", None),
-    ("ops.h.j2", "src/generated/ops.h", None),
-    ("ops.c.j2", "src/generated/ops.c", None),
-    ("step.c.j2", "src/generated/train_step.c", "training"),
-    ("step.c.j2", "src/generated/evaluate_step.c", "evaluation"),
+    ("poetfw.h.j2", HEADER, None),
+    ("status_text.c.j2", f"{GENERATED}/status_text.c", None),
+    ("initial_weights.c.j2", f"{GENERATED}/initial_weights.c", None),
+    ("plan.h.j2", f"{GENERATED}/plan.h", None),
+    ("plan.c.j2", f"{GENERATED}/plan.c", None),
+    ("ops.h.j2", f"{GENERATED}/ops.h", None),
+    ("ops.c.j2", f"{GENERATED}/ops.c", None),
+    ("step.c.j2", f"{GENERATED}/train_step.c", "training"),
+    ("step.c.j2", f"{GENERATED}/evaluate_step.c", "evaluation"),
+    ("step.c.j2", f"{GENERATED}/predict_step.c", "prediction"),
 )
+
+_SOURCES = "src"
+_OF_THE_APPLICATION = {
+    "main.c": _SOURCES,
+    **dict.fromkeys(
+        (
+            *("console.c", "console.h", "desk.c", "desk.h", "high_water.c", "high_water.h"),
+            *("link.c", "link.h", "poet_memory.c"),
+        ),
+        f"{_SOURCES}/runtime",
+    ),
+}
+"""Files of runtime/ that are no part of the library, and where they go."""
 
 
 @dataclass(frozen=True)
@@ -68,31 +90,41 @@ class Project:
         return Project({**self.files, **files})
 
 
-def render_project(view: ProjectView, board: Board) -> Project:
+def render_project(
+    view: ProjectView, board: Board, weights: Sequence[InitialWeights] = ()
+) -> Project:
     """Render the sources of a project: generated code, kernels, runtime, linker scripts.
 
     Args:
         view: what the templates lay out.
         board: decides which hardware abstraction layers and PlatformIO environments go along.
+        weights: the initial values that the program shall hold; none where it shall not.
     """
     templates = firmware_templates_dir()
     environment = template_environment()
     files: dict[str, bytes] = {}
     for template, target, step in _GENERATED:
+        if step is not None and getattr(view, step) is None:
+            continue
         text = environment.get_template(f"generated/{template}").render(
             project=view,
             file_name=PurePosixPath(target).name,
             step=getattr(view, step) if step else None,
+            statuses=statuses(),
+            weights=weights,
         )
         files[target] = text.encode()
     for file in _kernel_files(templates / "kernels", view.kernels):
-        files[f"src/kernels/{file.name}"] = file.read_bytes()
-    families = hal_families(board)
-    for folder in ("runtime", "storage", "hal"):
-        for file in sorted((templates / folder).rglob("*.[ch]")):
+        files[f"{LIBRARY}/kernels/{file.name}"] = file.read_bytes()
+    for folder in ("runtime", "storage", "port"):
+        for file in sorted((templates / folder).glob("*.[ch]")):
+            place = _OF_THE_APPLICATION.get(file.name, f"{LIBRARY}/{folder}")
+            files[f"{place}/{file.name}"] = file.read_bytes()
+    files[f"{LIBRARY}/hal/hal.h"] = (templates / "hal" / "hal.h").read_bytes()
+    for family in sorted(hal_families(board)):
+        for file in sorted((templates / "hal" / family).rglob("*.[ch]")):
             path = file.relative_to(templates)
-            if folder != "hal" or len(path.parts) == 2 or path.parts[1] in families:
-                files[f"src/{path.as_posix()}"] = file.read_bytes()
+            files[f"{_SOURCES}/{path.as_posix()}"] = file.read_bytes()
     files |= render_linker_scripts(board)
     for file in sorted((templates / "platformio").rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
@@ -144,7 +176,7 @@ def read_sources(folder: Path) -> dict[str, bytes]:
     """
     files = {}
     try:
-        for part in ("src", "ld", "platforms"):
+        for part in ("lib", "src", "ld", "platforms"):
             for path in sorted((folder / part).rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     files[path.relative_to(folder).as_posix()] = path.read_bytes()
@@ -261,28 +293,68 @@ def _check_output_folder(folder: Path) -> None:
     _check_writable(folder.resolve().parent)  # where it is written before it is put in its place
     if not any(folder.iterdir()):
         return
-    manifest = folder / MANIFEST
-    try:
-        written = set(parse_json(read_bytes(manifest))["files"])
-    except (OSError, ValueError, LookupError, TypeError):
+    if _read_manifest(folder) is None:
         raise OutputError(
             f"{folder} is not empty and holds no project of poetfw (no readable {MANIFEST})",
             "choose another folder with --out",
             "or empty this one yourself",
-        ) from None
-    foreign = sorted(
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if (path.is_symlink() or not path.is_dir())
-        and path.relative_to(folder).parts[0] not in (BUILD_DIR, RUN_DIR)
-    )
-    foreign = [path for path in foreign if path not in written and path != MANIFEST]
-    if foreign:
-        raise OutputError(
-            f"{folder} holds files that poetfw did not write: {listed(foreign, most=5)}",
-            "move them elsewhere, or choose another folder with --out",
         )
     refuse_links(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """What poetfw wrote to a folder.
+
+    Attributes:
+        files: paths; what else is there is the user's.
+        application: the SHA-256 of the application that was written; "" where nobody knows.
+    """
+
+    files: frozenset[str] = frozenset()
+    application: str = ""
+
+    @staticmethod
+    def of(files: Mapping[str, bytes]) -> _Manifest:
+        return _Manifest(frozenset(files), _digest(files.get(APPLICATION, b"")))
+
+    def to_json(self) -> bytes:
+        document = {
+            "schema_version": 1,
+            "application": self.application,
+            "files": sorted(self.files),
+        }
+        return (json.dumps(document, indent=1) + "\n").encode()
+
+
+def _read_manifest(folder: Path) -> _Manifest | None:
+    """The manifest in a folder; None where there is none that can be read."""
+    try:
+        document = parse_json(read_bytes(folder / MANIFEST))
+        return _Manifest(frozenset(document["files"]), str(document.get("application", "")))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _users_files(folder: Path, written: _Manifest) -> list[str]:
+    """The user's files in a project: what poetfw did not write, and a changed application."""
+    if not folder.is_dir():
+        return []
+    present = (
+        path.relative_to(folder)
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir() and path != folder / MANIFEST
+    )
+    outside = (path for path in present if path.parts[0] not in (BUILD_DIR, RUN_DIR))
+    own = [p.as_posix() for p in outside if p.as_posix() not in written.files]
+    application = folder / APPLICATION
+    if APPLICATION in written.files and written.application and application.is_file():
+        own += [APPLICATION] if _digest(application.read_bytes()) != written.application else []
+    return own
 
 
 def refuse_links(folder: Path) -> None:
@@ -318,18 +390,29 @@ def _first_link(folder: Path) -> Path | None:
 def write_project(project: Project, folder: Path) -> None:
     """Write a project as a whole: it is complete in its folder, or the folder is as before.
 
+    What poetfw wrote there before is replaced. Other files stay, and so does the application, if it
+    was changed.
+
     Raises:
-        OutputError: the folder is not poetfw's, or cannot be written.
+        OutputError: the folder is not poetfw's, cannot be written, or holds a file of the user's
+            where one of the project belongs.
     """
     check_output_folder(folder)
-    manifest = {"schema_version": 1, "files": sorted(project.files)}
+    before = _read_manifest(folder) or _Manifest()
     try:
         place = folder.resolve()  # where the folder is a link, what it leads to is replaced
+        users = _users_files(place, before)
+        taken = [path for path in users if path in project.files and path != APPLICATION]
+        if taken or (APPLICATION in users and APPLICATION not in before.files):
+            raise OutputError(
+                f"{folder} holds files that poetfw did not write, where it has to write its own: "
+                f"{listed(taken or [APPLICATION], most=5)}",
+                "move them elsewhere, or choose another folder with --out",
+            )
         made = _make_parents(place)
         try:
-            _write_staged(
-                {**project.files, MANIFEST: (json.dumps(manifest, indent=1) + "\n").encode()}, place
-            )
+            manifest = _Manifest.of(project.files).to_json()
+            _write_staged({**project.files, MANIFEST: manifest}, place, users)
         except BaseException:
             _remove_empty(made)
             raise
@@ -339,8 +422,14 @@ def write_project(project: Project, folder: Path) -> None:
         ) from error
 
 
-def _write_staged(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write files to a folder beside the one they are for, and put it in its place."""
+def _write_staged(files: Mapping[str, bytes], folder: Path, kept: Sequence[str]) -> None:
+    """Write files to a folder beside the one they are for, and put it in its place.
+
+    Args:
+        files: what is written, by path.
+        folder: the one that they are for.
+        kept: paths in it that go along as they are; they win over what is written.
+    """
     staging = Path(tempfile.mkdtemp(prefix=_staging_prefix(folder), dir=folder.parent))
     try:
         staging.chmod(0o755)
@@ -348,10 +437,22 @@ def _write_staged(files: Mapping[str, bytes], folder: Path) -> None:
             target = staging / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
+        for path in kept:
+            _take_along(folder / path, staging / path)
         with uninterrupted():
             _swap(staging, folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _take_along(file: Path, target: Path) -> None:
+    """The same file under another name; a copy where there can be only one name for it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        target.hardlink_to(file)
+    except OSError:
+        shutil.copy2(file, target)
 
 
 def _staging_prefix(folder: Path) -> str:

@@ -24,6 +24,7 @@ from poetfw import __version__
 from poetfw.boards import Board
 from poetfw.errors import DeviceError, OutputError
 from poetfw.firmware.c_text import comment_text
+from poetfw.firmware.library import GENERATED, LIBRARY
 from poetfw.firmware.lower import statement_numbers
 from poetfw.firmware.project import (
     Project,
@@ -43,7 +44,8 @@ _REQUEST = struct.Struct("<8s4I")
 _MAGIC = b"POETTRC1"
 _END_OF_TRACE = struct.Struct("<8sI")
 _END_MAGIC = b"POETTRC2"
-_STEP_FILE = "src/generated/train_step.c"
+_STEP_FILE = f"{GENERATED}/train_step.c"
+_PLAN_FILE = f"{GENERATED}/plan.h"
 _STATEMENT = re.compile(r"^    /\* +(\d+)  ", re.MULTILINE)
 _END = "    return POET_OK;\n}\n"
 
@@ -200,7 +202,7 @@ def traced_project(folder: Path, table: TraceTable, board: Board, block: int) ->
     """
     files = dict(read_sources(folder))
     try:
-        step, plan = files[_STEP_FILE].decode(), files["src/generated/plan.h"].decode()
+        step, plan = files[_STEP_FILE].decode(), files[_PLAN_FILE].decode()
         files[_STEP_FILE] = _with_hooks(step, table.statements).encode()
     except (KeyError, ValueError) as error:
         raise OutputError(
@@ -209,16 +211,16 @@ def traced_project(folder: Path, table: TraceTable, board: Board, block: int) ->
             "or run `poetfw build` again",
         ) from error
     ram = f"#define POET_RAM_BYTES {board.ram_bytes}u"
-    files["src/generated/plan.h"] = re.sub(r"#define POET_RAM_BYTES \d+u", ram, plan).encode()
+    files[_PLAN_FILE] = re.sub(r"#define POET_RAM_BYTES \d+u", ram, plan).encode()
     templates = firmware_templates_dir() / "trace"
     for name in ("trace.h", "trace.c"):
-        files[f"src/runtime/{name}"] = (templates / name).read_bytes()
+        files[f"{LIBRARY}/runtime/{name}"] = (templates / name).read_bytes()
     text = (
         template_environment()
         .get_template("trace/trace_records.c.j2")
         .render(version=__version__, block=block, records=table.records)
     )
-    files["src/generated/trace_records.c"] = text.encode()
+    files[f"{GENERATED}/trace_records.c"] = text.encode()
     return Project({**files, **render_linker_scripts(board)})
 
 

@@ -85,6 +85,7 @@ class StepView:
 
     Attributes:
         function: its name.
+        parameters: what it is given, in C.
         title: what it does, in one line.
         summary: counts of its steps.
         kernels: the kernel headers it includes.
@@ -95,6 +96,7 @@ class StepView:
     """
 
     function: str
+    parameters: str
     title: str
     summary: str
     kernels: tuple[str, ...]
@@ -113,12 +115,17 @@ class ProjectView:
         plan_id: eight hexadecimal digits that name the plan.
         board: name of the board.
         settings: the macros of plan.h.
+        facts: what poetfw.h says of the plan, without the prefix.
+        target_type: the C type of a target's elements.
+        target_comment: what a target is, for people.
+        metric_comment: what the metric counts, for people.
         addresses: a macro for every persistent tensor.
         slots: the places in storage.
         persistents: the tensors that are loaded at boot.
         constants: the kernels' constants.
         kernels: every kernel header in use.
-        training, evaluation: the two generated functions.
+        training, evaluation: the generated functions of the two steps.
+        prediction: that of one sample's prediction; None where it is left out.
     """
 
     title: str
@@ -126,6 +133,10 @@ class ProjectView:
     poetfw_version: str
     board: str
     settings: tuple[Define, ...]
+    facts: tuple[Define, ...]
+    target_type: str
+    target_comment: str
+    metric_comment: str
     addresses: tuple[Define, ...]
     slots: tuple[SlotView, ...]
     persistents: tuple[PersistentView, ...]
@@ -133,3 +144,4 @@ class ProjectView:
     kernels: tuple[str, ...]
     training: StepView
     evaluation: StepView
+    prediction: StepView | None

@@ -8,6 +8,7 @@ from poetfw.memory.plan import (
     Allocation,
     MemoryPlan,
     padded,
+    place_beside,
     plan_memory,
     resident_bytes,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "lower_bound",
     "padded",
     "place",
+    "place_beside",
     "plan_memory",
     "resident_bytes",
     "validate_placement",

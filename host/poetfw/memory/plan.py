@@ -128,35 +128,63 @@ def plan_memory(
     page_buffer = offset
     base = offset + padded(block_bytes)
     capacity = None if budget_bytes is None else budget_bytes - base
-
-    heights, peaks, placed = [], [], []
-    for graph, plan in (training, evaluation):
-        buffers = _buffers(graph, plan)
-        with Work(WORK_LIMIT, deadline).phase("addresses") as work:
-            placement = place([shared.buffer for shared in buffers], capacity, work)
-        if len(placement.offsets) < len(buffers):
-            raise InfeasibleError(
-                f"{graph.name}: no placement of {len(buffers)} buffers within "
-                f"{capacity:,} bytes was found; at least {placement.lower_bound_bytes:,} are needed"
-            )
-        validate_placement([shared.buffer for shared in buffers], placement, capacity)
-        heights.append(placement.height_bytes)
-        peaks.append(placement.lower_bound_bytes)
-        placed.append(
-            tuple(
-                replace(stay, offset=base + placement.offsets[shared.buffer.id])
-                for shared in buffers
-                for stay in shared.stays
-            )
-        )
+    placed = [
+        _place(graph, plan, base, capacity, deadline) for graph, plan in (training, evaluation)
+    ]
     return MemoryPlan(
         persistent=tuple(resident),
         page_buffer_offset=page_buffer,
-        training=placed[0],
-        evaluation=placed[1],
-        arena_bytes=base + max(heights),
-        peak_bytes=base + max(peaks),
+        training=placed[0].stays,
+        evaluation=placed[1].stays,
+        arena_bytes=base + max(step.height_bytes for step in placed),
+        peak_bytes=base + max(step.peak_bytes for step in placed),
     )
+
+
+def place_beside(
+    memory: MemoryPlan, block_bytes: int, graph: Graph, plan: ExecutionPlan
+) -> tuple[Allocation, ...]:
+    """Addresses for a further step in the arena of a memory plan, above what is resident.
+
+    Args:
+        memory: the plan, of which persistent tensors and page buffer stay.
+        block_bytes: bytes of one storage block.
+        graph: the step; its persistent tensors are the plan's.
+        plan: when its ops run.
+
+    Raises:
+        InfeasibleError: no placement within the arena was found.
+    """
+    base = memory.page_buffer_offset + padded(block_bytes)
+    return _place(graph, plan, base, memory.arena_bytes - base, None).stays
+
+
+class _Placed(NamedTuple):
+    """A step's stays at their addresses, how far they reach, and the least that they could."""
+
+    stays: tuple[Allocation, ...]
+    height_bytes: int
+    peak_bytes: int
+
+
+def _place(
+    graph: Graph, plan: ExecutionPlan, base: int, capacity: int | None, deadline: Deadline | None
+) -> _Placed:
+    buffers = _buffers(graph, plan)
+    with Work(WORK_LIMIT, deadline).phase("addresses") as work:
+        placement = place([shared.buffer for shared in buffers], capacity, work)
+    if len(placement.offsets) < len(buffers):
+        raise InfeasibleError(
+            f"{graph.name}: no placement of {len(buffers)} buffers within "
+            f"{capacity:,} bytes was found; at least {placement.lower_bound_bytes:,} are needed"
+        )
+    validate_placement([shared.buffer for shared in buffers], placement, capacity)
+    stays = tuple(
+        replace(stay, offset=base + placement.offsets[shared.buffer.id])
+        for shared in buffers
+        for stay in shared.stays
+    )
+    return _Placed(stays, placement.height_bytes, placement.lower_bound_bytes)
 
 
 class _Shared(NamedTuple):

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, analytic_costs
-from poetfw.firmware import BLOCK_BYTES, Lowering, Slot, lower
+from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Slot, lower
 from poetfw.limits import Deadline
-from poetfw.memory import MemoryPlan, plan_memory
+from poetfw.memory import MemoryPlan, place_beside, plan_memory
 from poetfw.models import Model
 from poetfw.planning.choices import order_program
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import Schedule, solve
-from poetfw.training import Program, make_program
+from poetfw.training import Program, make_prediction, make_program
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,17 @@ def place_plan(
 
 def lower_plan(program: Program, board: Board, plan: Plan, slots: Sequence[Slot]) -> Lowering:
     """The views of the project that follows a plan."""
-    return lower(program, board, plan.training.plan, plan.evaluation.plan, plan.memory, slots)
+    steps = plan.training.plan, plan.evaluation.plan
+    prediction = plan_prediction(program, board, plan.memory)
+    return lower(program, board, *steps, plan.memory, slots, prediction)
+
+
+def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Prediction:
+    """How one sample is predicted, in the arena of a plan: as the evaluation step does it."""
+    graph = make_prediction(program)
+    problem = schedule_problem(graph, board, analytic_costs(graph, board), None)
+    plan = solve(problem, "checkpoint-all").plan
+    return Prediction(graph, plan, place_beside(memory, BLOCK_BYTES, graph, plan))
 
 
 def unscheduled_peak_bytes(model: Model, board: Board, costs: CostProvider = analytic_costs) -> int:

@@ -107,7 +107,7 @@ class OpError:
         op: its name.
         kind: its operator.
         training_step: which training step, from 1.
-        plan_step: its number in `src/generated/train_step.c`.
+        plan_step: its number in `train_step.c`.
         tensor: what it wrote.
         error: the distance of one element; None where that is no number.
         bound: the most that rounding can account for there.
@@ -129,7 +129,7 @@ class AlteredTensor:
     Attributes:
         op: which op; None for the end of the training step.
         training_step: which training step, from 1.
-        plan_step: where in `src/generated/train_step.c`.
+        plan_step: where in `train_step.c`.
         tensor: which tensor.
     """
 

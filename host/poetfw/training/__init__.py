@@ -3,6 +3,7 @@
 
 from poetfw.training.freezing import matching_parameters
 from poetfw.training.optimizer import Sgd
+from poetfw.training.prediction import make_prediction
 from poetfw.training.program import LOSSES, Program, make_program
 from poetfw.training.reference import Reference, value_of
 from poetfw.training.sharing import in_place_input
@@ -15,6 +16,7 @@ __all__ = [
     "Sgd",
     "hoist_views",
     "in_place_input",
+    "make_prediction",
     "make_program",
     "matching_parameters",
     "open_windows",

@@ -7,6 +7,7 @@ import pytest
 
 from poetfw.errors import OutputError
 from poetfw.firmware import Project, check_output_folder, write_project
+from poetfw.firmware.project import APPLICATION
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -34,14 +35,66 @@ def test_a_project_stays_in_its_folder(path: str) -> None:
         Project({path: b""})
 
 
-def test_foreign_files_are_named_and_left_alone(tmp_path: Path) -> None:
+def test_files_of_the_users_own_survive(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    write_project(Project({"src/a.c": b"1", "src/old.c": b"1"}), folder)
+    for path in ("thesis.tex", "src/mine.c", "lib/theirs/b.h", ".git/config"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(b"years of work")
+    for _ in range(2):  # what survived once is no more poetfw's than before
+        write_project(Project({"src/a.c": b"2"}), folder)
+        written = content(folder)
+        assert written.pop("poetfw.json")
+        assert written.pop("src/a.c") == b"2"
+        assert set(written) == {"thesis.tex", "src/mine.c", "lib/theirs/b.h", ".git/config"}
+        assert set(written.values()) == {b"years of work"}
+
+
+def test_no_file_of_the_users_own_is_written_over(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     write_project(Project({"src/a.c": b"1"}), folder)
-    (folder / "thesis.tex").write_bytes(b"years of work")
-    with pytest.raises(OutputError, match=r"did not write: thesis\.tex"):
-        write_project(Project({"src/a.c": b"2"}), folder)
-    assert (folder / "thesis.tex").read_bytes() == b"years of work"
-    assert (folder / "src/a.c").read_bytes() == b"1"
+    (folder / "src/b.c").write_bytes(b"mine")
+    before = content(folder)
+    with pytest.raises(OutputError, match=r"where it has to write its own: src/b\.c"):
+        write_project(Project({"src/a.c": b"2", "src/b.c": b"2"}), folder)
+    (folder / "src/b.c").unlink()
+    (folder / "src/main.c").write_bytes(b"mine")
+    with pytest.raises(OutputError, match=r"where it has to write its own: src/main\.c"):
+        write_project(Project({"src/main.c": b"2"}), folder)
+    (folder / "src/main.c").unlink()
+    (folder / "src/b.c").write_bytes(b"mine")
+    assert content(folder) == before
+
+
+def test_the_application_is_the_users_once_it_is_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    application = folder / APPLICATION
+    for version in (b"1", b"2"):  # as long as it is not
+        write_project(Project({APPLICATION: version, "src/a.c": version}), folder)
+        assert application.read_bytes() == version
+    application.write_bytes(b"mine")
+    for version in (b"3", b"4"):
+        write_project(Project({APPLICATION: version, "src/a.c": version}), folder)
+        assert application.read_bytes() == b"mine"
+        assert (folder / "src/a.c").read_bytes() == version
+    application.unlink()
+    write_project(Project({APPLICATION: b"5"}), folder)
+    assert application.read_bytes() == b"5"
+
+
+def test_what_cannot_have_two_names_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    write_project(Project({"src/a.c": b"1"}), folder)
+    (folder / "mine").write_bytes(b"mine")
+
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    write_project(Project({"src/a.c": b"2"}), folder)
+    assert (folder / "mine").read_bytes() == b"mine"
 
 
 def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:

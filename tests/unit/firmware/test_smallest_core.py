@@ -17,7 +17,8 @@ pytestmark = needs_qemu  # and its compiler
 
 BOARD = load_board("mkr1000")
 FOLDERS = (
-    *(TEMPLATES / name for name in ("kernels", "runtime", "storage", "hal", "hal/cortex_m")),
+    *(TEMPLATES / name for name in ("kernels", "runtime", "storage", "port")),
+    *(TEMPLATES / name for name in ("hal", "hal/cortex_m")),
     TEMPLATES / "hal" / BOARD.hal,
     SAMPLE / "src/generated",
 )

@@ -59,9 +59,10 @@ def test_a_board_overlaps_or_waits(board: str, overlap: bool) -> None:
         board=board, model="mlp", ram_bytes=76_000, scheduler="swap-on-demand", batch=32
     )
     files = plan_build(settings, progress=lambda text: None).project.files
-    step = files["src/generated/train_step.c"].decode()
+    step = files["lib/poetfw/generated/train_step.c"].decode()
     calls = re.findall(r"poet_page_(\w+)\((\w+)", step)
-    assert ("#define POET_TRANSFERS 16u" in files["src/generated/plan.h"].decode()) is overlap
+    plan = files["lib/poetfw/generated/plan.h"].decode()
+    assert ("#define POET_TRANSFERS 16u" in plan) is overlap
     assert {name for name, _ in calls} == (
         {"out_begin", "in_begin", "wait"} if overlap else {"out", "in"}
     )

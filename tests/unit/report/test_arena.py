@@ -75,7 +75,7 @@ def moving(arena: Arena) -> list[Stay]:
 
 
 def test_steps_are_those_of_the_generated_code() -> None:
-    code = (GOLDEN / "digits-cnn-paged/src/generated/train_step.c").read_text()
+    code = (GOLDEN / "digits-cnn-paged/lib/poetfw/generated/train_step.c").read_text()
     rows = re.findall(r"^ \* +([\d,]+) +([\d,]+)  T\w+ +(\S.*?)  +(\d[\d, -]*)$", code, re.M)
     written = {
         (int(offset.replace(",", "")), int(size.replace(",", "")), name, steps)

@@ -31,6 +31,9 @@
 #define POET_BATCH 4u
 #define POET_X_BYTES 600u
 #define POET_Y_BYTES 4u
+#define POET_OUTPUT_BYTES 4u
+#define POET_CLASSES 0
+#define POET_PAGES 4
 
 extern uint8_t poet_arena[POET_ARENA_BYTES];
 

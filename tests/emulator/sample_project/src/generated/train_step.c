@@ -60,6 +60,7 @@ int poet_train_step(void)
         }
         T0003[i] = sum / (float)FEATURES;
     }
+    poet_between_ops();
     POET_TRY(poet_page_out(SLOT_T0001, T0001, T0001_BYTES));
     memset(T0001, 0, T0001_BYTES);
     POET_TRY(poet_page_out(SLOT_T0003, T0003, T0003_BYTES));

@@ -46,34 +46,49 @@ int poet_evaluate_step(void)
 {
     /*   1  load x: load_x T0036[4,1,8,8] */
     POET_TRY(poet_data_load_x(T0036));
+    poet_between_ops();
     /*   2  conv1: conv2d T0036[4,1,8,8], P0000[8,1,3,3] -> T0037[4,8,8,8] */
-    poet_conv2d_forward_f32(&OP0000, T0036, P0000, NULL, T0037);
+    poet_conv2d_forward_f32(&poet_op0000, T0036, P0000, NULL, T0037);
+    poet_between_ops();
     /*   3  bn1: batch_norm T0037[4,8,8,8], P0001[2,8], P0002[2,8] -> T0038[4,8,8,8] */
-    poet_batch_norm_inference_f32(&OP0003, T0037, P0001, P0002, T0038);
+    poet_batch_norm_inference_f32(&poet_op0003, T0037, P0001, P0002, T0038);
+    poet_between_ops();
     /*   4  relu1: relu T0038[4,8,8,8] -> T0039[4,8,8,8] */
-    poet_relu_forward_f32(&OP0004, T0038, T0039);
+    poet_relu_forward_f32(&poet_op0004, T0038, T0039);
+    poet_between_ops();
     /*   5  conv2: conv2d T0039[4,8,8,8], P0003[8,8,3,3] -> T0040[4,8,8,8] */
-    poet_conv2d_forward_f32(&OP0005, T0039, P0003, NULL, T0040);
+    poet_conv2d_forward_f32(&poet_op0005, T0039, P0003, NULL, T0040);
+    poet_between_ops();
     /*   6  bn2: batch_norm T0040[4,8,8,8], P0004[2,8], P0005[2,8] -> T0041[4,8,8,8] */
-    poet_batch_norm_inference_f32(&OP0003, T0040, P0004, P0005, T0041);
+    poet_batch_norm_inference_f32(&poet_op0003, T0040, P0004, P0005, T0041);
+    poet_between_ops();
     /*   7  relu2: relu T0041[4,8,8,8] -> T0042[4,8,8,8] */
-    poet_relu_forward_f32(&OP0004, T0041, T0042);
+    poet_relu_forward_f32(&poet_op0004, T0041, T0042);
+    poet_between_ops();
     /*   8  pool2: max_pool2d T0042[4,8,8,8] -> T0043[4,8,4,4] */
-    poet_max_pool2d_forward_f32(&OP0006, T0042, T0043);
+    poet_max_pool2d_forward_f32(&poet_op0006, T0042, T0043);
+    poet_between_ops();
     /*   9  conv3: conv2d T0043[4,8,4,4], P0006[16,8,3,3] -> T0044[4,16,4,4] */
-    poet_conv2d_forward_f32(&OP0007, T0043, P0006, NULL, T0044);
+    poet_conv2d_forward_f32(&poet_op0007, T0043, P0006, NULL, T0044);
+    poet_between_ops();
     /*  10  bn3: batch_norm T0044[4,16,4,4], P0007[2,16], P0008[2,16] -> T0045[4,16,4,4] */
-    poet_batch_norm_inference_f32(&OP0010, T0044, P0007, P0008, T0045);
+    poet_batch_norm_inference_f32(&poet_op0010, T0044, P0007, P0008, T0045);
+    poet_between_ops();
     /*  11  relu3: relu T0045[4,16,4,4] -> T0046[4,16,4,4] */
-    poet_relu_forward_f32(&OP0011, T0045, T0046);
+    poet_relu_forward_f32(&poet_op0011, T0045, T0046);
+    poet_between_ops();
     /*  12  pool3: max_pool2d T0046[4,16,4,4] -> T0047[4,16,2,2] */
-    poet_max_pool2d_forward_f32(&OP0012, T0046, T0047);
+    poet_max_pool2d_forward_f32(&poet_op0012, T0046, T0047);
+    poet_between_ops();
     /*  13  flatten: reshape T0047[4,16,2,2] -> T0048[4,64] (a view: nothing moves) */
     /*  14  logits: linear T0048[4,64], P0009[10,64], P0010[10] -> T0049[4,10] */
-    poet_linear_forward_f32(&OP0013, T0048, P0009, P0010, T0049);
+    poet_linear_forward_f32(&poet_op0013, T0048, P0009, P0010, T0049);
+    poet_between_ops();
     /*  15  load y: load_y T0050[4] */
     POET_TRY(poet_data_load_y(T0050));
+    poet_between_ops();
     /*  16  metric: correct_count T0049[4,10], T0050[4] -> P0020[1] */
-    poet_correct_count_f32(&OP0023, T0049, T0050, P0020);
+    poet_correct_count_f32(&poet_op0023, T0049, T0050, P0020);
+    poet_between_ops();
     return POET_OK;
 }

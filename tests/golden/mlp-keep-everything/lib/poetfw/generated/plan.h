@@ -24,6 +24,9 @@
 #define POET_BATCH 4u
 #define POET_X_BYTES 256u /* features of one sample */
 #define POET_Y_BYTES 4u /* target of one sample */
+#define POET_OUTPUT_BYTES 40u /* what is predicted of one sample */
+#define POET_CLASSES 10 /* 0 where it does not classify */
+#define POET_PAGES 0 /* transfers of a training step */
 #define POET_LOSS P0006
 #define POET_METRIC P0013
 

@@ -4,7 +4,11 @@
  */
 #include "poet.h"
 
-_Alignas(POET_ARENA_ALIGNMENT) uint8_t poet_arena[POET_ARENA_BYTES];
+#ifndef POETFW_ARENA
+#define POETFW_ARENA
+#endif
+
+POETFW_ARENA _Alignas(POET_ARENA_ALIGNMENT) uint8_t poet_arena[POET_ARENA_BYTES];
 
 _Static_assert(POET_ARENA_BYTES % POET_ARENA_ALIGNMENT == 0, "the arena is padded");
 _Static_assert(POET_ARENA_BYTES + POET_STACK_BYTES <= POET_RAM_BYTES, "arena and stack fit the RAM");

@@ -5,7 +5,7 @@
 #include "ops.h"
 
 /* conv1 */
-const struct poet_conv2d OP0000 = {
+const struct poet_conv2d poet_op0000 = {
     .batch = 4,
     .groups = 1,
     .in_channels = 1,
@@ -23,7 +23,7 @@ const struct poet_conv2d OP0000 = {
 };
 
 /* bn1.statistics */
-const struct poet_batch_norm_statistics OP0001 = {
+const struct poet_batch_norm_statistics poet_op0001 = {
     .batch = 4,
     .channels = 8,
     .height = 8,
@@ -31,14 +31,14 @@ const struct poet_batch_norm_statistics OP0001 = {
 };
 
 /* bn1.update_running */
-const struct poet_batch_norm_running OP0002 = {
+const struct poet_batch_norm_running poet_op0002 = {
     .channels = 8,
     .count = 256,
     .momentum = 0x1.99999a0000000p-4f,
 };
 
 /* bn1 */
-const struct poet_batch_norm OP0003 = {
+const struct poet_batch_norm poet_op0003 = {
     .batch = 4,
     .channels = 8,
     .height = 8,
@@ -47,12 +47,12 @@ const struct poet_batch_norm OP0003 = {
 };
 
 /* relu1 */
-const struct poet_relu OP0004 = {
+const struct poet_relu poet_op0004 = {
     .elements = 2048,
 };
 
 /* conv2 */
-const struct poet_conv2d OP0005 = {
+const struct poet_conv2d poet_op0005 = {
     .batch = 4,
     .groups = 1,
     .in_channels = 8,
@@ -70,7 +70,7 @@ const struct poet_conv2d OP0005 = {
 };
 
 /* pool2 */
-const struct poet_max_pool2d OP0006 = {
+const struct poet_max_pool2d poet_op0006 = {
     .planes = 32,
     .in_height = 8,
     .in_width = 8,
@@ -85,7 +85,7 @@ const struct poet_max_pool2d OP0006 = {
 };
 
 /* conv3 */
-const struct poet_conv2d OP0007 = {
+const struct poet_conv2d poet_op0007 = {
     .batch = 4,
     .groups = 1,
     .in_channels = 8,
@@ -103,7 +103,7 @@ const struct poet_conv2d OP0007 = {
 };
 
 /* bn3.statistics */
-const struct poet_batch_norm_statistics OP0008 = {
+const struct poet_batch_norm_statistics poet_op0008 = {
     .batch = 4,
     .channels = 16,
     .height = 4,
@@ -111,14 +111,14 @@ const struct poet_batch_norm_statistics OP0008 = {
 };
 
 /* bn3.update_running */
-const struct poet_batch_norm_running OP0009 = {
+const struct poet_batch_norm_running poet_op0009 = {
     .channels = 16,
     .count = 64,
     .momentum = 0x1.99999a0000000p-4f,
 };
 
 /* bn3 */
-const struct poet_batch_norm OP0010 = {
+const struct poet_batch_norm poet_op0010 = {
     .batch = 4,
     .channels = 16,
     .height = 4,
@@ -127,12 +127,12 @@ const struct poet_batch_norm OP0010 = {
 };
 
 /* relu3 */
-const struct poet_relu OP0011 = {
+const struct poet_relu poet_op0011 = {
     .elements = 1024,
 };
 
 /* pool3 */
-const struct poet_max_pool2d OP0012 = {
+const struct poet_max_pool2d poet_op0012 = {
     .planes = 64,
     .in_height = 4,
     .in_width = 4,
@@ -147,26 +147,26 @@ const struct poet_max_pool2d OP0012 = {
 };
 
 /* logits */
-const struct poet_linear OP0013 = {
+const struct poet_linear poet_op0013 = {
     .batch = 4,
     .in_features = 64,
     .out_features = 10,
 };
 
 /* loss */
-const struct poet_softmax_cross_entropy OP0014 = {
+const struct poet_softmax_cross_entropy poet_op0014 = {
     .batch = 4,
     .classes = 10,
 };
 
 /* logits.backward_bias */
-const struct poet_linear_bias OP0015 = {
+const struct poet_linear_bias poet_op0015 = {
     .batch = 4,
     .out_features = 10,
 };
 
 /* logits.weight.update */
-const struct poet_linear_sgd OP0016 = {
+const struct poet_linear_sgd poet_op0016 = {
     .linear.batch = 4,
     .linear.in_features = 64,
     .linear.out_features = 10,
@@ -177,7 +177,7 @@ const struct poet_linear_sgd OP0016 = {
 };
 
 /* logits.bias.update */
-const struct poet_sgd OP0017 = {
+const struct poet_sgd poet_op0017 = {
     .elements = 10,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -185,7 +185,7 @@ const struct poet_sgd OP0017 = {
 };
 
 /* bn3.affine.update */
-const struct poet_sgd OP0018 = {
+const struct poet_sgd poet_op0018 = {
     .elements = 32,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -193,7 +193,7 @@ const struct poet_sgd OP0018 = {
 };
 
 /* conv3.weight.update */
-const struct poet_conv2d_sgd OP0019 = {
+const struct poet_conv2d_sgd poet_op0019 = {
     .conv2d.batch = 4,
     .conv2d.groups = 1,
     .conv2d.in_channels = 8,
@@ -215,7 +215,7 @@ const struct poet_conv2d_sgd OP0019 = {
 };
 
 /* bn2.affine.update */
-const struct poet_sgd OP0020 = {
+const struct poet_sgd poet_op0020 = {
     .elements = 16,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -223,7 +223,7 @@ const struct poet_sgd OP0020 = {
 };
 
 /* conv2.weight.update */
-const struct poet_sgd OP0021 = {
+const struct poet_sgd poet_op0021 = {
     .elements = 576,
     .learning_rate = 0x1.47ae140000000p-6f,
     .momentum = 0x1.cccccc0000000p-1f,
@@ -231,7 +231,7 @@ const struct poet_sgd OP0021 = {
 };
 
 /* conv1.weight.update */
-const struct poet_conv2d_sgd OP0022 = {
+const struct poet_conv2d_sgd poet_op0022 = {
     .conv2d.batch = 4,
     .conv2d.groups = 1,
     .conv2d.in_channels = 1,
@@ -253,7 +253,126 @@ const struct poet_conv2d_sgd OP0022 = {
 };
 
 /* metric */
-const struct poet_correct_count OP0023 = {
+const struct poet_correct_count poet_op0023 = {
     .batch = 4,
     .classes = 10,
+};
+
+/* conv1 */
+const struct poet_conv2d poet_op0024 = {
+    .batch = 1,
+    .groups = 1,
+    .in_channels = 1,
+    .in_height = 8,
+    .in_width = 8,
+    .out_channels = 8,
+    .out_height = 8,
+    .out_width = 8,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+};
+
+/* bn1 */
+const struct poet_batch_norm poet_op0025 = {
+    .batch = 1,
+    .channels = 8,
+    .height = 8,
+    .width = 8,
+    .eps = 0x1.4f8b580000000p-17f,
+};
+
+/* relu1 */
+const struct poet_relu poet_op0026 = {
+    .elements = 512,
+};
+
+/* conv2 */
+const struct poet_conv2d poet_op0027 = {
+    .batch = 1,
+    .groups = 1,
+    .in_channels = 8,
+    .in_height = 8,
+    .in_width = 8,
+    .out_channels = 8,
+    .out_height = 8,
+    .out_width = 8,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+};
+
+/* pool2 */
+const struct poet_max_pool2d poet_op0028 = {
+    .planes = 8,
+    .in_height = 8,
+    .in_width = 8,
+    .out_height = 4,
+    .out_width = 4,
+    .kernel_height = 2,
+    .kernel_width = 2,
+    .stride_height = 2,
+    .stride_width = 2,
+    .padding_top = 0,
+    .padding_left = 0,
+};
+
+/* conv3 */
+const struct poet_conv2d poet_op0029 = {
+    .batch = 1,
+    .groups = 1,
+    .in_channels = 8,
+    .in_height = 4,
+    .in_width = 4,
+    .out_channels = 16,
+    .out_height = 4,
+    .out_width = 4,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+};
+
+/* bn3 */
+const struct poet_batch_norm poet_op0030 = {
+    .batch = 1,
+    .channels = 16,
+    .height = 4,
+    .width = 4,
+    .eps = 0x1.4f8b580000000p-17f,
+};
+
+/* relu3 */
+const struct poet_relu poet_op0031 = {
+    .elements = 256,
+};
+
+/* pool3 */
+const struct poet_max_pool2d poet_op0032 = {
+    .planes = 16,
+    .in_height = 4,
+    .in_width = 4,
+    .out_height = 2,
+    .out_width = 2,
+    .kernel_height = 2,
+    .kernel_width = 2,
+    .stride_height = 2,
+    .stride_width = 2,
+    .padding_top = 0,
+    .padding_left = 0,
+};
+
+/* logits */
+const struct poet_linear poet_op0033 = {
+    .batch = 1,
+    .in_features = 64,
+    .out_features = 10,
 };

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "poetfw.h"
+
+#include "poet.h"
+#include "stages.h"
+
+/* What has been done, in a context's `done`. */
+#define OPENED 1u /* the storage */
+#define LOADED 2u /* the tensors */
+
+_Static_assert(sizeof(struct poet_image) == sizeof((struct poetfw *)0)->image, "a context holds an image");
+
+static struct {
+    void (*call)(void *argument);
+    void *argument;
+    int is_called; /* now: the library is in the middle of a step */
+} hook;
+
+static struct poet_image *image_of(struct poetfw *context)
+{
+    return (struct poet_image *)(void *)context->image;
+}
+
+static int has_done(const struct poetfw *context, uint32_t what)
+{
+    return !hook.is_called && context->plan == POET_PLAN_ID && (context->done & what) == what;
+}
+
+static void begin(struct poetfw *context)
+{
+    context->plan = POET_PLAN_ID;
+    context->done = 0u;
+    context->step = 0u;
+}
+
+int poetfw_open(struct poetfw *context)
+{
+    if (hook.is_called) {
+        return POET_ERROR_ORDER;
+    }
+    begin(context);
+    POET_TRY(poet_storage_open(image_of(context)));
+    context->done = OPENED;
+    return POET_OK;
+}
+
+int poetfw_load(struct poetfw *context)
+{
+    if (!has_done(context, OPENED)) {
+        return POET_ERROR_ORDER;
+    }
+    context->done = OPENED;
+    context->step = 0u;
+    POET_TRY(poet_load(image_of(context)));
+    context->done |= LOADED;
+    return POET_OK;
+}
+
+int poetfw_reset(struct poetfw *context)
+{
+    if (hook.is_called) {
+        return POET_ERROR_ORDER;
+    }
+    if (!has_done(context, 0u)) {
+        begin(context);
+    }
+    POET_TRY(poet_initial_weights());
+    context->step = 0u;
+    context->done |= LOADED;
+    return POET_OK;
+}
+
+int poetfw_save(struct poetfw *context)
+{
+    return has_done(context, OPENED | LOADED) ? poet_save() : POET_ERROR_ORDER;
+}
+
+/* A step that failed leaves the tensors half updated: they have to be loaded again. */
+static int end_step(struct poetfw *context, int status)
+{
+    if (status >= POET_OK) {
+        context->step++;
+    } else {
+        context->done &= ~LOADED;
+    }
+    return status;
+}
+
+int poetfw_train(struct poetfw *context)
+{
+    if (!has_done(context, OPENED | LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    return end_step(context, poet_train(image_of(context), context->step + 1u));
+}
+
+#if POET_CLASSES > 0
+static int check_labels(const poetfw_target *y)
+{
+    for (uint32_t i = 0u; i < POET_BATCH; i++) {
+        if (y[i] < 0 || y[i] >= (poetfw_target)POET_CLASSES) {
+            return POET_ERROR_LABEL;
+        }
+    }
+    return POET_OK;
+}
+#else
+static int check_labels(const poetfw_target *y)
+{
+    (void)y;
+    return POET_OK;
+}
+#endif
+
+int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
+                    uint32_t y_bytes)
+{
+    if (!has_done(context, POET_PAGES > 0 ? OPENED | LOADED : LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    if (x_bytes != POET_BATCH * POET_X_BYTES || y_bytes != POET_BATCH * POET_Y_BYTES) {
+        return POET_ERROR_SAMPLE;
+    }
+    POET_TRY(check_labels(y));
+    poet_slots_begin_step(context->step + 1u, 0);
+    poet_data_select_given(x, y);
+    return end_step(context, poet_train_step());
+}
+
+int poetfw_evaluate(struct poetfw *context, uint32_t batch)
+{
+    if (!has_done(context, OPENED | LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    if (batch == 0u || batch > poet_evaluations(image_of(context))) {
+        return POET_ERROR_ARGUMENT;
+    }
+    return poet_evaluate(image_of(context), batch);
+}
+
+int poetfw_predict(struct poetfw *context, const float *x, uint32_t x_bytes, float *output,
+                   uint32_t output_bytes)
+{
+    if (!has_done(context, LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    if (x_bytes != POET_X_BYTES || output_bytes != POET_OUTPUT_BYTES) {
+        return POET_ERROR_SAMPLE;
+    }
+    return poet_predict_step(x, output);
+}
+
+int poetfw_task(const struct poetfw *context, struct poetfw_task *task)
+{
+    if (!has_done(context, OPENED)) {
+        return POET_ERROR_ORDER;
+    }
+    const struct poet_image *const image = (const struct poet_image *)(const void *)context->image;
+    task->steps = image->steps;
+    task->evaluations = (image->flags & POET_IMAGE_EVALUATE) != 0u ? poet_evaluations(image) : 0u;
+    return POET_OK;
+}
+
+int poetfw_metrics(const struct poetfw *context, struct poetfw_metrics *metrics)
+{
+    if (!has_done(context, LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    const struct poet_traffic traffic = poet_storage_traffic();
+    metrics->step = context->step;
+    metrics->loss = *POET_LOSS;
+    metrics->metric = *POET_METRIC;
+    metrics->read_bytes = traffic.read_bytes;
+    metrics->written_bytes = traffic.written_bytes;
+    return POET_OK;
+}
+
+void poetfw_between_ops(void (*call)(void *argument), void *argument)
+{
+    hook.call = call;
+    hook.argument = argument;
+}
+
+void poet_between_ops(void)
+{
+    if (hook.call != NULL) {
+        hook.is_called = 1;
+        hook.call(hook.argument);
+        hook.is_called = 0;
+    }
+}
+
+const struct poetfw_plan *poetfw_plan(void)
+{
+    static const struct poetfw_plan plan = {
+        .id = POET_PLAN_ID,
+        .batch = POET_BATCH,
+        .x_bytes = POET_X_BYTES,
+        .y_bytes = POET_Y_BYTES,
+        .output_bytes = POET_OUTPUT_BYTES,
+        .classes = POET_CLASSES,
+        .arena_bytes = POET_ARENA_BYTES,
+        .pages = POET_PAGES,
+    };
+    return &plan;
+}
+
+const char *poetfw_version(void)
+{
+    return POETFW_VERSION;
+}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library in a project: its public header, and the texts of its statuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from poetfw.firmware.c_text import comment_text, string_literal
+from poetfw.ops import Array
+from poetfw.resources import firmware_templates_dir
+
+LIBRARY = "lib/poetfw"
+"""The library's folder in a project."""
+
+HEADER = f"{LIBRARY}/poetfw.h"
+"""All that an application needs of it."""
+
+GENERATED = f"{LIBRARY}/generated"
+"""What the library has of its plan."""
+
+_WORDS_IN_A_LINE = 8
+
+_STATUS = re.compile(r"^    POET_(ERROR_\w+) = (-\d+), +/\* (.+) \*/$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A status of the library, as its headers have it."""
+
+    name: str
+    value: int
+    text: str
+
+    @property
+    def literal(self) -> str:
+        """The text, in C."""
+        return string_literal(self.text)
+
+
+@cache
+def statuses() -> tuple[Status, ...]:
+    """What a call of the library may end with, besides what storage and board add."""
+    text = (firmware_templates_dir() / "runtime" / "status.h").read_text()
+    return tuple(Status(name, int(value), said) for name, value, said in _STATUS.findall(text))
+
+
+@dataclass(frozen=True, slots=True)
+class InitialWeights:
+    """A tensor's initial values, as a C array of the bits of its f32 elements.
+
+    Attributes:
+        identifier: the macro of the tensor's address.
+        comment: its name, for people.
+        words: how many elements it has.
+        lines: the initializers.
+    """
+
+    identifier: str
+    comment: str
+    words: int
+    lines: tuple[str, ...]
+
+
+def initial_weights(
+    names: Mapping[str, str], values: Mapping[str, Array]
+) -> tuple[InitialWeights, ...]:
+    """Initial values for a program to hold.
+
+    Args:
+        names: the model's name behind every identifier.
+        values: f32 values by tensor name; of what is not there, or all 0, nothing need be held.
+    """
+    return tuple(
+        InitialWeights(identifier, comment_text(name), values[name].size, tuple(_lines(bits)))
+        for identifier, name in names.items()
+        if identifier.startswith("P") and name in values
+        for bits in [np.ascontiguousarray(values[name], "<f4").view("<u4").ravel()]
+        if bits.any()
+    )
+
+
+def _lines(bits: Array) -> Iterator[str]:
+    for start in range(0, bits.size, _WORDS_IN_A_LINE):
+        yield " ".join(f"0x{word:08x}u," for word in bits[start : start + _WORDS_IN_A_LINE])

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status_text.c: what statuses mean.
+ * Written by poetfw 0.1.0 (plan 49400d45). Do not edit: change the plan and build again.
+ */
+#include "poetfw.h"
+
+const char *poetfw_status_text(int status)
+{
+    switch (status) {
+    case POETFW_OK:
+        return "ok";
+    case POETFW_ERROR_IMAGE:
+        return "the storage holds no image, or a damaged one";
+    case POETFW_ERROR_PLAN:
+        return "the image was made for another plan";
+    case POETFW_ERROR_STORAGE:
+        return "the storage did not do what it was told";
+    case POETFW_ERROR_ARGUMENT:
+        return "no such slot, or not of that size";
+    case POETFW_ERROR_SLOT:
+        return "a slot has no valid trailer: nothing was written there";
+    case POETFW_ERROR_CRC:
+        return "a slot's payload is not what its trailer says was written";
+    case POETFW_ERROR_NO_PARTITION:
+        return "the storage has no partition table, or an empty one";
+    case POETFW_ERROR_FOREIGN:
+        return "the partition table is another's: not one partition alone, of type 0xda";
+    case POETFW_ERROR_PARTITION_START:
+        return "the partition begins beyond the storage's end, or at block 0";
+    case POETFW_ERROR_PARTITION_END:
+        return "the partition ends beyond the storage's end";
+    case POETFW_ERROR_PARTITION_SIZE:
+        return "the partition is smaller than the image in it";
+    case POETFW_ERROR_ORDER:
+        return "a call that has to come before this one did not, or failed";
+    case POETFW_ERROR_SAMPLE:
+        return "samples, targets or outputs have not the size of the plan's";
+    case POETFW_ERROR_LABEL:
+        return "a label is none of the classes";
+    case POETFW_ERROR_WEIGHTS:
+        return "the program holds no initial weights";
+    case POETFW_ERROR_NO_STORAGE:
+        return "the application gave the library no storage";
+    default:
+        return "a status of the storage or of a board's driver";
+    }
+}
