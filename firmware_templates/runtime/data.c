@@ -61,8 +61,8 @@ void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t ba
     current.position = batch * POET_BATCH;
 }
 
-/* Gathers `bytes` from `offset` on of every record of the batch. */
-static int load(void *ram, uint32_t offset, uint32_t bytes)
+/* Gathers `bytes` from `offset` on of every record of the batch, whose CRC is at `crc_offset`. */
+static int load(void *ram, uint32_t offset, uint32_t bytes, uint32_t crc_offset)
 {
     uint8_t *target = ram;
     for (uint32_t i = 0u; i < POET_BATCH; i++) {
@@ -71,7 +71,7 @@ static int load(void *ram, uint32_t offset, uint32_t bytes)
             sample = poet_sample_at(sample, current.samples.count, current.seed, current.epoch);
         }
         const uint32_t block = current.samples.first_block + sample * current.samples.record_blocks;
-        POET_TRY(poet_storage_read(block, offset, target, bytes));
+        POET_TRY(poet_storage_read(block, offset, target, bytes, crc_offset));
         target += bytes;
     }
     return POET_OK;
@@ -79,10 +79,10 @@ static int load(void *ram, uint32_t offset, uint32_t bytes)
 
 int poet_data_load_x(void *x)
 {
-    return load(x, 0u, POET_X_BYTES);
+    return load(x, 0u, POET_X_BYTES, POET_X_BYTES + POET_Y_BYTES);
 }
 
 int poet_data_load_y(void *y)
 {
-    return load(y, POET_X_BYTES, POET_Y_BYTES);
+    return load(y, POET_X_BYTES, POET_Y_BYTES, POET_X_BYTES + POET_Y_BYTES + 4u);
 }

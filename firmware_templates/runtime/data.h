@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Samples in storage: fixed-size records of x bytes, then y bytes, padded to whole blocks. */
+/* Samples in storage: fixed-size records of x bytes, y bytes, and a CRC-32 of each, padded to whole blocks. */
 struct poet_samples {
     uint32_t first_block;
     uint32_t count;
@@ -24,7 +24,8 @@ void poet_data_select_training(const struct poet_samples *samples, uint32_t seed
 /* Makes batch `batch` (0-based), in storage order, the current one. */
 void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t batch);
 
-/* Read the current batch: POET_BATCH * POET_X_BYTES of features, POET_BATCH * POET_Y_BYTES of labels. */
+/* Read the current batch: POET_BATCH * POET_X_BYTES of features, POET_BATCH * POET_Y_BYTES of labels.
+ * POET_ERROR_SAMPLE: one is not what was put into the storage. */
 int poet_data_load_x(void *x);
 int poet_data_load_y(void *y);
 

@@ -20,16 +20,31 @@ static void print_count(const char *name, uint64_t value)
     poet_print_decimal(value);
 }
 
-static int train(const struct poet_image *image, uint64_t *total_ticks)
+static int save(struct poet_image *image, uint32_t step)
 {
-    for (uint32_t step = 1u; step <= image->steps; step++) {
+    POET_TRY(poet_save(image, step));
+    print_count("@commit ", step);
+    print_count(" set=", image->commit.set);
+    print_count(" written=", poet_blocks_written(image));
+    poet_print("\n");
+    return POET_OK;
+}
+
+static int train(struct poet_image *image, const char **at, uint64_t *total_ticks)
+{
+    for (uint32_t step = image->commit.step + 1u; step <= image->steps; step++) {
         uint64_t ticks;
+        *at = "train";
         POET_TRY(poet_train(image, step, &ticks));
         *total_ticks += ticks;
         print_count("@step ", step);
         print_value(" loss=", POET_LOSS);
         print_count(" ticks=", ticks);
         poet_print("\n");
+        if (poet_save_is_due(image, step)) {
+            *at = "save";
+            POET_TRY(save(image, step));
+        }
         poet_listen(0u);
     }
     return POET_OK;
@@ -56,15 +71,13 @@ static int run(const char **at, uint64_t *ticks)
     struct poet_image image;
     *at = "image";
     POET_TRY(poet_storage_open(&image));
-    print_count("@train steps=", image.steps);
-    print_count(" batch=", POET_BATCH);
-    poet_print("\n");
     *at = "load";
     POET_TRY(poet_load(&image));
-    *at = "train";
-    POET_TRY(train(&image, ticks));
-    *at = "save";
-    POET_TRY(poet_save());
+    print_count("@train steps=", image.steps);
+    print_count(" batch=", POET_BATCH);
+    print_count(" done=", image.commit.step);
+    poet_print("\n");
+    POET_TRY(train(&image, at, ticks));
     *at = "evaluate";
     return evaluate(&image);
 }
@@ -77,8 +90,8 @@ static void print_done(uint64_t ticks)
     poet_print(poet_hal_tick_unit);
     print_count(" high_water=", poet_arena_high_water());
     print_count(" stack_high_water=", poet_stack_high_water());
-    print_count(" read=", traffic.read_bytes);
-    print_count(" written=", traffic.written_bytes);
+    print_count(" read=", (uint64_t)traffic.read_blocks * POET_BLOCK_BYTES);
+    print_count(" written=", (uint64_t)traffic.written_blocks * POET_BLOCK_BYTES);
     poet_print("\n");
 }
 

@@ -4,17 +4,6 @@
 #include "hal.h"
 #include "poet.h"
 
-int poet_load(const struct poet_image *image)
-{
-    poet_slots_open(image->slots_first_block);
-    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const struct poet_persistent *tensor = &poet_persistents[i];
-        POET_TRY(poet_page_in(tensor->slot, poet_arena + tensor->offset,
-                              poet_slots[tensor->slot].bytes));
-    }
-    return POET_OK;
-}
-
 int poet_train(const struct poet_image *image, uint32_t step, uint64_t *ticks)
 {
     const uint64_t start = poet_hal_ticks();
@@ -26,14 +15,9 @@ int poet_train(const struct poet_image *image, uint32_t step, uint64_t *ticks)
     return POET_OK;
 }
 
-int poet_save(void)
+int poet_save_is_due(const struct poet_image *image, uint32_t step)
 {
-    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const struct poet_persistent *tensor = &poet_persistents[i];
-        POET_TRY(poet_page_out(tensor->slot, poet_arena + tensor->offset,
-                               poet_slots[tensor->slot].bytes));
-    }
-    return POET_OK;
+    return step == image->steps || (image->checkpoint_every != 0u && step % image->checkpoint_every == 0u);
 }
 
 uint32_t poet_evaluations(const struct poet_image *image)
