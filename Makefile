@@ -12,7 +12,7 @@ PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm 
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev \
             gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-venv
 
-.PHONY: help demo test test-all test-faults mutants bench bench-schedule bench-memory lint setup setup-dev system system-dev clean
+.PHONY: help demo test test-all test-faults test-power mutants bench bench-schedule bench-memory lint setup setup-dev system system-dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,6 +29,9 @@ test-all: lint ## Run every check
 
 test-faults: setup-dev ## Every fault of an SD card at every call of a short run, on each driver (10 minutes)
 	$(BIN)/python tests/unit/runtime/storage_faults.py
+
+test-power: setup-dev ## Cut the power at every block of two epochs, and have the storage fail and lie (1 minute)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/power
 
 mutants: setup-dev ## Break the code in 700 ways, and name those that no test notices
 	$(BIN)/python tests/mutants/run.py -j $$(nproc)

@@ -50,6 +50,10 @@ int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count
 /* Waits for the transfer that has been under way for longest, and returns how it ended. */
 int poet_hal_storage_wait(void);
 
+/* Sees to it that what has been written stays, whatever happens to the power from now on, and before anything that
+ * is written later. Nothing is under way. */
+int poet_hal_storage_flush(void);
+
 /* Sleeps until a character may have come in, or not at all. Ticks may stand still meanwhile. */
 void poet_hal_idle(void);
 

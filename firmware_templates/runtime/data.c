@@ -78,8 +78,8 @@ void poet_data_select_given(const void *x, const void *y)
     current.at.given.y = y;
 }
 
-/* Gathers `bytes` from `offset` on of every record of the batch. */
-static int load(void *ram, uint32_t offset, uint32_t bytes)
+/* Gathers `bytes` from `offset` on of every record of the batch, whose CRC is at `crc_offset`. */
+static int load(void *ram, uint32_t offset, uint32_t bytes, uint32_t crc_offset)
 {
     const struct poet_samples *const samples = current.samples;
     uint8_t *target = ram;
@@ -90,7 +90,7 @@ static int load(void *ram, uint32_t offset, uint32_t bytes)
                                     current.at.stored.epoch);
         }
         const uint32_t block = samples->first_block + sample * samples->record_blocks;
-        POET_TRY(poet_storage_read(block, offset, target, bytes));
+        POET_TRY(poet_storage_read(block, offset, target, bytes, crc_offset));
         target += bytes;
     }
     return POET_OK;
@@ -102,7 +102,7 @@ int poet_data_load_x(void *x)
         memcpy(x, current.at.given.x, POET_BATCH * POET_X_BYTES);
         return POET_OK;
     }
-    return load(x, 0u, POET_X_BYTES);
+    return load(x, 0u, POET_X_BYTES, POET_X_BYTES + POET_Y_BYTES);
 }
 
 int poet_data_load_y(void *y)
@@ -111,5 +111,5 @@ int poet_data_load_y(void *y)
         memcpy(y, current.at.given.y, POET_BATCH * POET_Y_BYTES);
         return POET_OK;
     }
-    return load(y, POET_X_BYTES, POET_Y_BYTES);
+    return load(y, POET_X_BYTES, POET_Y_BYTES, POET_X_BYTES + POET_Y_BYTES + 4u);
 }

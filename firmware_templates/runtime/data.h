@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Samples in storage: fixed-size records of x bytes, then y bytes, padded to whole blocks. */
+/* Samples in storage: fixed-size records of x bytes, y bytes, and a CRC-32 of each, padded to whole blocks. */
 struct poet_samples {
     uint32_t first_block;
     uint32_t count;
@@ -28,7 +28,8 @@ void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t ba
 /* Makes a batch that is in memory the current one: POET_BATCH samples' features, and their targets. */
 void poet_data_select_given(const void *x, const void *y);
 
-/* Read the current batch: POET_BATCH * POET_X_BYTES of features, POET_BATCH * POET_Y_BYTES of labels. */
+/* Read the current batch: POET_BATCH * POET_X_BYTES of features, POET_BATCH * POET_Y_BYTES of labels.
+ * POET_ERROR_DATA: one is not what was put into the storage. */
 int poet_data_load_x(void *x);
 int poet_data_load_y(void *y);
 

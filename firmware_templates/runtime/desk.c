@@ -11,7 +11,7 @@
 #include "poet_memory.h"
 #include "stages.h"
 
-#define PROTOCOL 1u
+#define PROTOCOL 2u
 #define MOST_SUMS 64u
 
 /* What is under way for the host. */
@@ -20,7 +20,8 @@ struct session {
     struct poet_command command;
     struct poet_image image;
     struct poet_traffic before; /* what had been moved when the training began */
-    uint32_t steps;             /* trained since it began */
+    uint32_t first;             /* step that the training went on after */
+    uint32_t steps;             /* trained */
     int begun;
     uint64_t ticks; /* of the last step */
     float loss;
@@ -146,6 +147,8 @@ static int begin_training(struct session *session)
     session->image.steps = session->command.numbers[0];
     session->image.flags = session->command.numbers[1];
     POET_TRY(poet_load(&session->image));
+    session->first = session->image.commit.step;
+    session->steps = session->first;
     session->begun = 1;
     return POET_OK;
 }
@@ -153,14 +156,15 @@ static int begin_training(struct session *session)
 static void begin(struct session *session)
 {
     poet_answer_status(begin_training(session));
+    poet_answer_number(session->steps);
 }
 
 /* A step that is asked for once more was done: its answer was lost. */
 static int train(struct session *session)
 {
     const uint32_t step = session->command.numbers[0];
-    if (!session->begun || (step != session->steps && step != session->steps + 1u) || step == 0u ||
-        step > session->image.steps) {
+    if (!session->begun || (step != session->steps && step != session->steps + 1u) ||
+        step <= session->first || step > session->image.steps) {
         return POET_ERROR_ARGUMENT;
     }
     if (step > session->steps) {
@@ -187,7 +191,11 @@ static void step(struct session *session)
 
 static void save(struct session *session)
 {
-    poet_answer_status(session->begun ? poet_save() : POET_ERROR_ARGUMENT);
+    int status = POET_ERROR_ARGUMENT;
+    if (session->begun) {
+        status = poet_save(&session->image, session->steps);
+    }
+    poet_answer_status(status);
 }
 
 static void evaluate(struct session *session)
@@ -210,8 +218,8 @@ static void done(struct session *session)
     poet_print(poet_hal_tick_unit);
     print_count(poet_arena_high_water());
     print_count(poet_stack_high_water());
-    print_count(now.read_bytes - session->before.read_bytes);
-    print_count(now.written_bytes - session->before.written_bytes);
+    print_count((uint64_t)(now.read_blocks - session->before.read_blocks) * POET_BLOCK_BYTES);
+    print_count((uint64_t)(now.written_blocks - session->before.written_blocks) * POET_BLOCK_BYTES);
 }
 
 static const struct {

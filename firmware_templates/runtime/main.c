@@ -20,12 +20,29 @@ static void print_count(const char *name, uint64_t value)
     poet_print_decimal(value);
 }
 
-static int train(struct poetfw *net, uint32_t steps, uint64_t *total_ticks)
+static int save(struct poetfw *net)
 {
     struct poetfw_metrics metrics;
-    for (uint32_t step = 1u; step <= steps; step++) {
+    const int status = poetfw_save(net);
+    if (status < POETFW_OK) {
+        return status;
+    }
+    (void)poetfw_metrics(net, &metrics);
+    print_count("@commit ", metrics.step);
+    print_count(" set=", metrics.set);
+    print_count(" written=", metrics.written_blocks);
+    poet_print("\n");
+    return POETFW_OK;
+}
+
+static int train(struct poetfw *net, const struct poetfw_task *task, const char **at, uint64_t *total_ticks)
+{
+    struct poetfw_metrics metrics;
+    (void)poetfw_metrics(net, &metrics);
+    for (uint32_t step = metrics.step + 1u; step <= task->steps; step++) {
+        *at = "train";
         const uint64_t start = poet_hal_ticks();
-        const int status = poetfw_train(net);
+        int status = poetfw_train(net);
         const uint64_t ticks = poet_hal_ticks() - start;
         if (status < POETFW_OK) {
             return status;
@@ -36,6 +53,13 @@ static int train(struct poetfw *net, uint32_t steps, uint64_t *total_ticks)
         print_value(" loss=", metrics.loss);
         print_count(" ticks=", ticks);
         poet_print("\n");
+        if (poetfw_save_is_due(net)) {
+            *at = "save";
+            status = save(net);
+            if (status < POETFW_OK) {
+                return status;
+            }
+        }
         poet_listen(0u);
     }
     return POETFW_OK;
@@ -62,23 +86,21 @@ static int evaluate(struct poetfw *net, uint32_t batches)
 static int run(struct poetfw *net, const char **at, uint64_t *ticks)
 {
     struct poetfw_task task;
+    struct poetfw_metrics metrics;
     *at = "image";
     int status = poetfw_open(net);
     if (status >= POETFW_OK) {
-        (void)poetfw_task(net, &task);
-        print_count("@train steps=", task.steps);
-        print_count(" batch=", POETFW_BATCH);
-        poet_print("\n");
         *at = "load";
         status = poetfw_load(net);
     }
     if (status >= POETFW_OK) {
-        *at = "train";
-        status = train(net, task.steps, ticks);
-    }
-    if (status >= POETFW_OK) {
-        *at = "save";
-        status = poetfw_save(net);
+        (void)poetfw_task(net, &task);
+        (void)poetfw_metrics(net, &metrics);
+        print_count("@train steps=", task.steps);
+        print_count(" batch=", POETFW_BATCH);
+        print_count(" done=", metrics.step);
+        poet_print("\n");
+        status = train(net, &task, at, ticks);
     }
     if (status >= POETFW_OK) {
         *at = "evaluate";

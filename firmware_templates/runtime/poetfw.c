@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "poetfw.h"
 
+#include "commits.h"
 #include "poet.h"
 #include "stages.h"
 
@@ -19,6 +20,11 @@ static struct {
 static struct poet_image *image_of(struct poetfw *context)
 {
     return (struct poet_image *)(void *)context->image;
+}
+
+static const struct poet_image *opened(const struct poetfw *context)
+{
+    return (const struct poet_image *)(const void *)context->image;
 }
 
 static int has_done(const struct poetfw *context, uint32_t what)
@@ -52,6 +58,7 @@ int poetfw_load(struct poetfw *context)
     context->done = OPENED;
     context->step = 0u;
     POET_TRY(poet_load(image_of(context)));
+    context->step = image_of(context)->commit.step;
     context->done |= LOADED;
     return POET_OK;
 }
@@ -65,6 +72,10 @@ int poetfw_reset(struct poetfw *context)
         begin(context);
     }
     POET_TRY(poet_initial_weights());
+    context->done &= OPENED;
+    if (has_done(context, OPENED)) {
+        POET_TRY(poet_begin_anew(image_of(context)));
+    }
     context->step = 0u;
     context->done |= LOADED;
     return POET_OK;
@@ -72,7 +83,15 @@ int poetfw_reset(struct poetfw *context)
 
 int poetfw_save(struct poetfw *context)
 {
-    return has_done(context, OPENED | LOADED) ? poet_save() : POET_ERROR_ORDER;
+    if (!has_done(context, OPENED | LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    return poet_save(image_of(context), context->step);
+}
+
+int poetfw_save_is_due(const struct poetfw *context)
+{
+    return has_done(context, OPENED | LOADED) && poet_save_is_due(opened(context), context->step);
 }
 
 /* A step that failed leaves the tensors half updated: they have to be loaded again. */
@@ -155,7 +174,7 @@ int poetfw_task(const struct poetfw *context, struct poetfw_task *task)
     if (!has_done(context, OPENED)) {
         return POET_ERROR_ORDER;
     }
-    const struct poet_image *const image = (const struct poet_image *)(const void *)context->image;
+    const struct poet_image *const image = opened(context);
     task->steps = image->steps;
     task->evaluations = (image->flags & POET_IMAGE_EVALUATE) != 0u ? poet_evaluations(image) : 0u;
     return POET_OK;
@@ -170,8 +189,14 @@ int poetfw_metrics(const struct poetfw *context, struct poetfw_metrics *metrics)
     metrics->step = context->step;
     metrics->loss = *POET_LOSS;
     metrics->metric = *POET_METRIC;
-    metrics->read_bytes = traffic.read_bytes;
-    metrics->written_bytes = traffic.written_bytes;
+    metrics->read_bytes = (uint64_t)traffic.read_blocks * POET_BLOCK_BYTES;
+    metrics->written_bytes = (uint64_t)traffic.written_blocks * POET_BLOCK_BYTES;
+    metrics->set = 0u;
+    metrics->written_blocks = 0u;
+    if (has_done(context, OPENED)) {
+        metrics->set = opened(context)->commit.set;
+        metrics->written_blocks = poet_blocks_written(opened(context));
+    }
     return POET_OK;
 }
 

@@ -3,17 +3,6 @@
 
 #include "poet.h"
 
-int poet_load(const struct poet_image *image)
-{
-    poet_slots_open(image->slots_first_block);
-    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const struct poet_persistent *tensor = &poet_persistents[i];
-        POET_TRY(poet_page_in(tensor->slot, poet_arena + tensor->offset,
-                              poet_slots[tensor->slot].bytes));
-    }
-    return POET_OK;
-}
-
 int poet_train(const struct poet_image *image, uint32_t step)
 {
     const int capture = step == image->steps && (image->flags & POET_IMAGE_CAPTURE) != 0u;
@@ -22,14 +11,9 @@ int poet_train(const struct poet_image *image, uint32_t step)
     return poet_train_step();
 }
 
-int poet_save(void)
+int poet_save_is_due(const struct poet_image *image, uint32_t step)
 {
-    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const struct poet_persistent *tensor = &poet_persistents[i];
-        POET_TRY(poet_page_out(tensor->slot, poet_arena + tensor->offset,
-                               poet_slots[tensor->slot].bytes));
-    }
-    return POET_OK;
+    return step == image->steps || (image->checkpoint_every != 0u && step % image->checkpoint_every == 0u);
 }
 
 uint32_t poet_evaluations(const struct poet_image *image)

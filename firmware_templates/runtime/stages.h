@@ -3,19 +3,17 @@
 #ifndef POET_STAGES_H
 #define POET_STAGES_H
 
+#include "commits.h"
 #include "storage.h"
 
 #include <stdint.h>
-
-/* Loads the persistent tensors from their slots. */
-int poet_load(const struct poet_image *image);
 
 /* Trains step `step` (1-based), the last of which captures where the image asks for it. The loss is in
  * POET_LOSS. */
 int poet_train(const struct poet_image *image, uint32_t step);
 
-/* Writes the persistent tensors to their slots. */
-int poet_save(void);
+/* Whether it is time to commit (poet_save) what so many steps have come to. */
+int poet_save_is_due(const struct poet_image *image, uint32_t step);
 
 /* How many batches of held-out samples the image has, and evaluating one (1-based): the metric is in
  * POET_METRIC. */

@@ -30,3 +30,8 @@ int poet_hal_storage_wait(void)
 {
     return poet_sd_wait();
 }
+
+int poet_hal_storage_flush(void)
+{
+    return POET_OK; /* a write ends when the card has programmed it, and has been asked how that went */
+}

@@ -11,6 +11,7 @@
 
 static struct {
     uint32_t first_block;
+    uint32_t set_first_block;
     uint32_t generation;
     int capture;
 } state;
@@ -27,6 +28,11 @@ void poet_slots_open(uint32_t first_block)
     state.capture = 0;
 }
 
+void poet_slots_open_set(uint32_t first_block)
+{
+    state.set_first_block = first_block;
+}
+
 void poet_slots_begin_step(uint32_t step, int capture)
 {
     state.generation = step;
@@ -40,7 +46,8 @@ int poet_slot_check(uint32_t slot, uint32_t bytes)
 
 uint32_t poet_slot_block(uint32_t slot)
 {
-    return state.first_block + poet_slots[slot].first_block;
+    const uint32_t first = slot < POET_PERSISTENTS ? state.set_first_block : state.first_block;
+    return first + poet_slots[slot].first_block;
 }
 
 void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc)
@@ -56,6 +63,9 @@ int poet_slot_verify(const uint8_t *page, const void *payload, uint32_t bytes)
     if (poet_get_u32(page + TRAILER_OFFSET) != MAGIC ||
         poet_get_u32(page + TRAILER_OFFSET + 4) != bytes) {
         return POET_ERROR_SLOT;
+    }
+    if (poet_get_u32(page + TRAILER_OFFSET + 8) != state.generation) {
+        return POET_ERROR_LOST;
     }
     if (poet_get_u32(page + TRAILER_OFFSET + 12) != poet_crc32(0u, payload, bytes)) {
         return POET_ERROR_CRC;
@@ -111,6 +121,24 @@ int poet_page_in(uint32_t slot, void *ram, uint32_t bytes)
         POET_TRY(poet_storage_read_blocks(block + 1u, page, 1u));
     }
     return poet_slot_verify(page, payload, bytes);
+}
+
+int poet_slot_compare(uint32_t slot, const void *ram, uint32_t bytes)
+{
+    const uint8_t *payload = ram;
+    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    const uint32_t end = poet_slot_block(slot) + poet_slot_blocks(bytes);
+    uint32_t left = bytes;
+    for (uint32_t block = poet_slot_block(slot); block < end; block++) {
+        const uint32_t part = left < POET_BLOCK_BYTES ? left : POET_BLOCK_BYTES;
+        POET_TRY(poet_storage_read_blocks(block, page, 1u));
+        if (memcmp(page, payload, part) != 0) {
+            return POET_ERROR_LOST;
+        }
+        payload += part;
+        left -= part;
+    }
+    return poet_slot_verify(page, ram, bytes) == POET_OK ? POET_OK : POET_ERROR_LOST;
 }
 
 int poet_capture(uint32_t slot, const void *gradient, uint32_t bytes)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots: one place in storage for each tensor that is paged, loaded at boot or saved.
+/* Slots: one place in storage for each tensor that is paged or captured, and one in each set for each that is
+ * committed (commits.h). Those come first in the table.
  *
  * A slot is its payload, zero padding, and a trailer in the last 16 bytes of its last block:
  *     u32 magic 0x544f4c53 ("SLOT")   u32 bytes   u32 generation   u32 CRC-32 of the payload
  * The trailer is written last, so a write cut short anywhere leaves a slot whose CRC is wrong. The
- * generation is the training step (1-based) that wrote the slot, 0 where the host did.
+ * generation is the training step (1-based) that wrote the slot, 0 where the host did: what is read back must be of
+ * the step that it was written in.
  */
 #ifndef POET_SLOTS_H
 #define POET_SLOTS_H
@@ -14,11 +16,11 @@
 #define POET_SLOT_TRAILER_BYTES 16u
 
 struct poet_slot {
-    uint32_t first_block; /* counted from the first block of the slot region */
+    uint32_t first_block; /* counted from the first block of its set, or of the slots that are in none */
     uint32_t bytes;       /* payload */
 };
 
-/* A tensor that is loaded from its slot at boot and saved to it after training. */
+/* A tensor that is loaded from its slot at boot and committed to it. */
 struct poet_persistent {
     uint32_t slot;   /* index into poet_slots, which holds its size */
     uint32_t offset; /* where it lives in the arena */
@@ -34,15 +36,22 @@ uint32_t poet_slot_block(uint32_t slot);
 void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc);
 int poet_slot_verify(const uint8_t *page, const void *payload, uint32_t bytes);
 
-/* Where the slot region begins. Called once, before any page moves. */
+/* Whether a slot has in storage what is in RAM, by its bytes and those of its trailer: POET_ERROR_LOST if not. */
+int poet_slot_compare(uint32_t slot, const void *ram, uint32_t bytes);
+
+/* Where the slots that are in no set begin. Called once, before any page moves. */
 void poet_slots_open(uint32_t first_block);
+
+/* Where the set begins that the others are in from now on. */
+void poet_slots_open_set(uint32_t first_block);
 
 /* Begins training step `step` (1-based); with `capture` its gradients are written to their slots. */
 void poet_slots_begin_step(uint32_t step, int capture);
 
 /* Moves a tensor to and from its slot. `bytes` must be the slot's; the page buffer is used.
  * POET_ERROR_ARGUMENT: no such slot, or another size. POET_ERROR_SLOT: it has no valid trailer.
- * POET_ERROR_CRC: its payload is damaged (`ram` then holds it as it was read). */
+ * POET_ERROR_LOST: it was written in another step. POET_ERROR_CRC: its payload is damaged (`ram` then holds it as it
+ * was read). */
 int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes);
 int poet_page_in(uint32_t slot, void *ram, uint32_t bytes);
 

@@ -2,13 +2,16 @@
 #include "storage.h"
 
 #include "bytes.h"
+#include "commits.h"
 #include "crc32.h"
 #include "hal.h"
 #include "poet.h"
 #include "poet_memory.h"
 
-#define VERSION 1u
-#define CRC_OFFSET 64u
+#define VERSION 2u
+#define HEADER_BYTES 76u
+#define CRC_OFFSET 80u
+#define CRC_BYTES 4u
 
 #define TABLE_OFFSET 446u
 #define TABLE_ENTRIES 4u
@@ -46,14 +49,18 @@ static int samples_fit(const struct poet_samples *samples, uint32_t blocks)
     if (samples->count == 0u) {
         return 1;
     }
-    return samples->record_blocks == blocks_for(POET_X_BYTES + POET_Y_BYTES) &&
+    return samples->record_blocks == blocks_for(POET_X_BYTES + POET_Y_BYTES + 2u * CRC_BYTES) &&
            samples->first_block + (uint64_t)samples->count * samples->record_blocks <= blocks;
 }
 
-static int slots_fit(uint32_t first_block, uint32_t blocks)
+static int slots_fit(const struct poet_image *image, uint32_t blocks)
 {
-    for (uint32_t i = 0u; i < POET_SLOTS; i++) {
-        const uint64_t end = (uint64_t)first_block + poet_slots[i].first_block +
+    if (image->sets < 2u ||
+        image->sets_first_block + (uint64_t)image->sets * poet_set_blocks() > blocks) {
+        return 0;
+    }
+    for (uint32_t i = POET_PERSISTENTS; i < POET_SLOTS; i++) {
+        const uint64_t end = (uint64_t)image->slots_first_block + poet_slots[i].first_block +
                              poet_slot_blocks(poet_slots[i].bytes);
         if (end > blocks) {
             return 0;
@@ -109,8 +116,11 @@ int poet_storage_open(struct poet_image *image)
     POET_TRY(poet_storage_read_blocks(0u, poet_arena + POET_PAGE_BUFFER, 1u));
     POET_TRY(find_partition(block, &partition));
     POET_TRY(poet_storage_read_blocks(partition.first_block, poet_arena + POET_PAGE_BUFFER, 1u));
-    if (memcmp(block, "POETIMG1", 8u) != 0 || poet_get_u32(block + 8) != VERSION ||
-        poet_get_u32(block + CRC_OFFSET) != poet_crc32(0u, block, CRC_OFFSET) ||
+    if (memcmp(block, "POETIMG1", 8u) == 0 && poet_get_u32(block + 8) != VERSION) {
+        return POET_ERROR_VERSION;
+    }
+    if (memcmp(block, "POETIMG1", 8u) != 0 ||
+        poet_get_u32(block + CRC_OFFSET) != poet_crc32(0u, block, HEADER_BYTES) ||
         poet_get_u32(block + 16) != POET_BLOCK_BYTES) {
         return POET_ERROR_IMAGE;
     }
@@ -123,18 +133,22 @@ int poet_storage_open(struct poet_image *image)
     image->training = get_samples(block + 36);
     image->evaluation = get_samples(block + 48);
     image->slots_first_block = poet_get_u32(block + 60);
+    image->sets_first_block = poet_get_u32(block + 64);
+    image->sets = poet_get_u32(block + 68);
+    image->checkpoint_every = poet_get_u32(block + 72);
     const uint32_t blocks = poet_get_u32(block + 20);
     if (blocks > partition.blocks) {
         return POET_ERROR_PARTITION_SIZE;
     }
     if (image->training.count < POET_BATCH || image->evaluation.count % POET_BATCH != 0u ||
         !samples_fit(&image->training, blocks) || !samples_fit(&image->evaluation, blocks) ||
-        !slots_fit(image->slots_first_block, blocks)) {
+        !slots_fit(image, blocks)) {
         return POET_ERROR_IMAGE;
     }
     image->training.first_block += partition.first_block;
     image->evaluation.first_block += partition.first_block;
     image->slots_first_block += partition.first_block;
+    image->sets_first_block += partition.first_block;
     return POET_OK;
 }
 
@@ -162,6 +176,11 @@ int poet_storage_wait_for(uint32_t count)
     return transfers.status;
 }
 
+void poet_storage_recover(void)
+{
+    transfers.status = POET_OK;
+}
+
 static int make_room(void)
 {
     return poet_storage_wait_for(transfers.begun + 1u - POET_TRANSFERS);
@@ -177,6 +196,10 @@ int poet_storage_wait(void)
     return poet_storage_wait_for(transfers.begun);
 }
 #else
+void poet_storage_recover(void)
+{
+}
+
 static int make_room(void)
 {
     return POET_OK;
@@ -197,7 +220,7 @@ int poet_storage_read_begin(uint32_t block, void *ram, uint32_t count)
     POET_TRY(make_room());
     POET_TRY(poet_hal_storage_read_begin(block, ram, count));
     count_one();
-    traffic.read_bytes += (uint64_t)count * POET_BLOCK_BYTES;
+    traffic.read_blocks += count;
     return POET_OK;
 }
 
@@ -206,7 +229,7 @@ int poet_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
     POET_TRY(make_room());
     POET_TRY(poet_hal_storage_write_begin(block, ram, count));
     count_one();
-    traffic.written_bytes += (uint64_t)count * POET_BLOCK_BYTES;
+    traffic.written_blocks += count;
     return POET_OK;
 }
 
@@ -222,7 +245,13 @@ int poet_storage_write_blocks(uint32_t block, const void *ram, uint32_t count)
     return poet_storage_wait();
 }
 
-int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes)
+int poet_storage_flush(void)
+{
+    return poet_hal_storage_flush();
+}
+
+/* Reads from a byte on; *held is the block that the page buffer holds. */
+static int read_part(uint32_t block, uint32_t offset, void *ram, uint32_t bytes, uint32_t *held)
 {
     uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
     uint8_t *target = ram;
@@ -240,7 +269,10 @@ int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes
             if (part > bytes) {
                 part = bytes;
             }
-            POET_TRY(poet_storage_read_blocks(block, page, 1u));
+            if (*held != block) {
+                POET_TRY(poet_storage_read_blocks(block, page, 1u));
+                *held = block;
+            }
             memcpy(target, page + offset, part);
             block++;
             offset = 0u;
@@ -249,6 +281,15 @@ int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes
         bytes -= part;
     }
     return POET_OK;
+}
+
+int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes, uint32_t crc_offset)
+{
+    uint8_t crc[CRC_BYTES];
+    uint32_t held = 0u; /* where the partition table is, and no sample */
+    POET_TRY(read_part(block, offset, ram, bytes, &held));
+    POET_TRY(read_part(block, crc_offset, crc, CRC_BYTES, &held));
+    return poet_get_u32(crc) == poet_crc32(0u, ram, bytes) ? POET_OK : POET_ERROR_DATA;
 }
 
 struct poet_traffic poet_storage_traffic(void)

@@ -3,13 +3,16 @@
  * of type 0xda, "non-file-system data", the only one in the storage's own first block, a
  * master boot record (MBR), and its blocks are counted from the partition's first.
  *
- * Little endian. Block 0, the superblock:
- *     0  char magic[8] = "POETIMG1"      8  u32 version = 1           12  u32 plan id
+ * Little endian. Block 0, the superblock, which the firmware never writes:
+ *     0  char magic[8] = "POETIMG1"      8  u32 version = 2           12  u32 plan id
  *    16  u32 block bytes                20  u32 blocks in all         24  u32 flags
  *    28  u32 steps                      32  u32 seed
  *    36  u32 training: first block      40  u32 samples               44  u32 blocks per record
  *    48  u32 evaluation: first block    52  u32 samples               56  u32 blocks per record
- *    60  u32 slots: first block         64  u32 CRC-32 of bytes 0..63     the rest is zero
+ *    60  u32 slots: first block         64  u32 sets: first block    68  u32 sets, 2 or more
+ *    72  u32 steps between checkpoints  76  u32 0                     80  u32 CRC-32 of bytes 0..75
+ * The rest is zero. Right behind what it is of, a CRC would make that of the whole block, by which a host compares, the
+ * same for all of them.
  */
 #ifndef POET_STORAGE_H
 #define POET_STORAGE_H
@@ -24,7 +27,16 @@ enum poet_image_flags {
     POET_IMAGE_EVALUATE = 2, /* evaluate after training */
 };
 
-/* What the superblock says, with blocks counted from the storage's first. */
+/* The last commit: what of the training is in storage, whatever happens to the power. */
+struct poet_commit {
+    uint32_t set;      /* which holds it */
+    uint32_t sequence; /* of commits, 0 for the host's */
+    uint32_t step;     /* training steps that are done */
+    uint32_t written;  /* see poet_blocks_written; without those since the last start */
+    uint32_t crc;      /* of its trailers */
+};
+
+/* What the superblock says, with blocks counted from the storage's first; and once it is loaded, the last commit. */
 struct poet_image {
     uint32_t flags;
     uint32_t steps;
@@ -32,12 +44,16 @@ struct poet_image {
     struct poet_samples training;
     struct poet_samples evaluation;
     uint32_t slots_first_block;
+    uint32_t sets_first_block;
+    uint32_t sets;
+    uint32_t checkpoint_every; /* steps; 0: only at the training's end */
+    struct poet_commit commit;
 };
 
-/* Bytes moved since the start, in whole blocks. */
+/* Blocks moved since the start. */
 struct poet_traffic {
-    uint64_t read_bytes;
-    uint64_t written_bytes;
+    uint32_t read_blocks;
+    uint32_t written_blocks;
 };
 
 /* Makes the storage ready for transfers, unless it is. */
@@ -46,7 +62,7 @@ int poet_storage_start(void);
 /* Starts the storage, finds the partition, and reads the superblock, through the page buffer.
  * POET_ERROR_NO_PARTITION, _FOREIGN, _PARTITION_START, _PARTITION_END, _PARTITION_SIZE: see status.h.
  * POET_ERROR_IMAGE: it is damaged, or describes data that cannot be trained on or does not fit.
- * POET_ERROR_PLAN: it was made for another plan. */
+ * POET_ERROR_VERSION: it is laid out in another way. POET_ERROR_PLAN: it was made for another plan. */
 int poet_storage_open(struct poet_image *image);
 
 /* Moves `count` whole blocks and waits. */
@@ -59,15 +75,21 @@ int poet_storage_read_begin(uint32_t block, void *ram, uint32_t count);
 int poet_storage_write_begin(uint32_t block, const void *ram, uint32_t count);
 int poet_storage_wait(void);
 
+/* Sees to it that what was written stays, before anything that is written later. */
+int poet_storage_flush(void);
+
+/* Forgets a transfer that failed; nothing may be under way. */
+void poet_storage_recover(void);
+
 /* Where the plan defines POET_TRANSFERS, so many may be under way; one more waits for the first. Transfers are
  * counted as they begin: how many have, and waiting for so many. Once one has failed, all waiting
  * says so. */
 uint32_t poet_storage_begun(void);
 int poet_storage_wait_for(uint32_t transfers);
 
-/* Reads `bytes` that begin `offset` bytes after the start of `block`. Parts of blocks go through the
- * page buffer, whole ones straight to `ram`. */
-int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes);
+/* Reads `bytes` that begin `offset` bytes after the start of `block`, and their CRC-32 `crc_offset` bytes after it. Parts
+ * of blocks go through the page buffer, whole ones straight to `ram`. POET_ERROR_DATA: they have another CRC. */
+int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes, uint32_t crc_offset);
 
 struct poet_traffic poet_storage_traffic(void);
 

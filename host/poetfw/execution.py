@@ -143,8 +143,9 @@ def execute(
     on_event: OnEvent = lambda event: None,
     prepare: Callable[[Path], None] = lambda copy: None,
     room_bytes: int = 0,
+    resume: bool = False,
 ) -> RunLog:
-    """Run an ELF on a fresh copy of a storage image, which keeps what the run writes.
+    """Run an ELF on a copy of a storage image, which keeps what the run writes.
 
     Args:
         machine: what runs it.
@@ -157,11 +158,12 @@ def execute(
         on_event: called for each line of the protocol as it comes.
         prepare: called with the copy before the run.
         room_bytes: bytes behind the copy that the firmware may write too.
+        resume: whether to take the copy that the run before left, not a fresh one.
 
     Raises:
         BoardError: poetfw knows no such machine.
         DeviceError: the firmware hangs, faults or reports an error.
-        OutputError: the copy cannot be written.
+        OutputError: the copy cannot be written, or there is none to resume.
         ToolError: the emulator is missing.
     """
     emulator = emulator_of(machine)
@@ -169,8 +171,11 @@ def execute(
     copy = folder / IMAGE
     try:
         folder.mkdir(exist_ok=True)
-        copy.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
-        shutil.copyfile(image, copy)
+        if resume:
+            check_resumable(copy)
+        else:
+            copy.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+            shutil.copyfile(image, copy)
         prepare(copy)
         emulator.prepare(machine, copy, room_bytes)
     except OSError as error:
@@ -178,7 +183,25 @@ def execute(
     set_request(copy, request)
     command = emulator.command(machine, elf)
     log = run_firmware(
-        command, folder, timeout_s, on_event, steps=request.steps, evaluations=evaluations
+        command,
+        folder,
+        timeout_s,
+        on_event,
+        steps=request.steps,
+        evaluations=evaluations,
+        resume=resume,
     )
     set_request(copy, replace(request, capture=False))
     return log
+
+
+def check_resumable(image: Path) -> None:
+    """Check that a run left an image.
+
+    Raises:
+        OutputError: there is none.
+    """
+    if not image.is_file():
+        raise OutputError(
+            f"there is no run to resume: {image} is not there", "run it without --resume"
+        )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from zlib import crc32
 
@@ -26,13 +27,16 @@ from poetfw.firmware import (
     IMAGE,
     PARTITION_BLOCK,
     UNFINISHED,
+    Commit,
     Holds,
+    Places,
+    RunRequest,
     SlotPurpose,
     holds,
     image_blocks,
+    places,
     plan_of,
     set_request,
-    slots_block,
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.output_file import replace_file
@@ -93,7 +97,9 @@ def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update
 def run_on_board(
     project: BuiltProject, settings: RunSettings, desk: Desk, port: str, update: Update
 ) -> RunReport:
-    """Have the board train from the project's initial weights, and verify that if asked to.
+    """Have the board train, and verify that if asked to.
+
+    It begins with the project's initial weights, or to resume with the storage's last commit.
 
     Args:
         project: what was built; its image is on the board.
@@ -111,19 +117,18 @@ def run_on_board(
     _check_board(project, desk)
     content = _read_image(project)
     _check_card(project, desk, len(content))
-    restored = list(_slot_blocks(project, (SlotPurpose.PERSISTENT, SlotPurpose.CAPTURE)))
-    compared = [*range(slots_block(project.image)), *restored]
-    wrong = _different(desk, content, compared, update)
-    if set(wrong) - set(restored):
+    where = places(project.image, project.stages.slots)
+    restored = set() if settings.resume else _written_blocks(project, where)
+    samples = range(where.slots_block)
+    wrong = _different(desk, content, sorted({*samples, *restored}), update)
+    if set(wrong) - restored:
         raise WrongCardError(
             "the board's storage holds other samples than this build's image", _FLASH_STORAGE
         )
     _replace(desk, content, wrong, update, "restoring the initial weights")
-    log = _train(project, desk, request.steps, settings.verify, update)
+    log = _train(project, desk, request, settings.resume, update)
 
-    purposes = (SlotPurpose.PERSISTENT, *([SlotPurpose.CAPTURE] if settings.verify else []))
-    wanted = list(_slot_blocks(project, purposes))
-    read = _read(desk, wanted, update, "fetching the trained weights")
+    read = _fetch_trained(project, desk, where, settings.verify, update)
     trained = project.folder / RUN_DIR / IMAGE
     try:
         trained.parent.mkdir(exist_ok=True)
@@ -161,16 +166,26 @@ def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload
     return Upload(len(content), len(fetched))
 
 
-def _train(project: BuiltProject, desk: Desk, steps: int, capture: bool, update: Update) -> RunLog:
+def _train(
+    project: BuiltProject, desk: Desk, request: RunRequest, resume: bool, update: Update
+) -> RunLog:
+    steps, every = request.steps, request.checkpoint_every
     try:
-        desk.begin(steps, _CAPTURE * capture)
+        done = desk.begin(steps, _CAPTURE * request.capture)
+        if done and not resume:
+            raise DeviceError(
+                f"the board goes on after step {done}, although its storage was given the initial "
+                "weights",
+                "try another card",
+            )
         trained = []
-        update(0, steps, "training")
-        for step in range(1, steps + 1):
+        update(min(done, steps), steps, "training")
+        for step in range(done + 1, steps + 1):
             trained.append(desk.train(step))
             loss = check_finite("loss", trained[-1].loss)
             update(step, steps, f"loss {loss:.4f}")
-        desk.save()
+            if step == steps or (every and step % every == 0):
+                desk.save()
         metrics = [
             check_finite("metric", desk.evaluate(batch + 1)) for batch in range(project.evaluations)
         ]
@@ -186,6 +201,7 @@ def _train(project: BuiltProject, desk: Desk, steps: int, capture: bool, update:
         stack_high_water_bytes=summary.stack_high_water_bytes,
         storage_bytes_read=summary.storage_bytes_read,
         storage_bytes_written=summary.storage_bytes_written,
+        resumed_from=done,
     )
 
 
@@ -247,12 +263,38 @@ def _read_image(project: BuiltProject) -> list[bytes]:
     return [content[at : at + BLOCK_BYTES] for at in range(0, size, BLOCK_BYTES)]
 
 
-def _slot_blocks(project: BuiltProject, purposes: Iterable[SlotPurpose]) -> Iterator[int]:
-    first = slots_block(project.image)
+def _slot_blocks(project: BuiltProject, first: int, purpose: SlotPurpose) -> Iterator[range]:
+    """The blocks of each slot of a purpose, from where the first slots begin."""
     for slot in project.stages.slots:
-        if slot.purpose in purposes:
+        if slot.purpose is purpose:
             start = first + slot.first_block
-            yield from range(start, start + slot.blocks)
+            yield range(start, start + slot.blocks)
+
+
+def _written_blocks(project: BuiltProject, where: Places) -> set[int]:
+    """What of an earlier training a new one must not find: its commits, gradients and pages.
+
+    A page's last block is enough, and so are the records of all sets but the first.
+    """
+    return {
+        *chain(*_slot_blocks(project, where.set_blocks[0], SlotPurpose.PERSISTENT)),
+        *where.record_blocks,
+        *chain(*_slot_blocks(project, where.slots_block, SlotPurpose.CAPTURE)),
+        *(slot[-1] for slot in _slot_blocks(project, where.slots_block, SlotPurpose.PAGE)),
+    }
+
+
+def _fetch_trained(
+    project: BuiltProject, desk: Desk, where: Places, captures: bool, update: Update
+) -> Mapping[int, bytes]:
+    """The records, the last commit's slots, and the captured gradients if they are wanted."""
+    records = {block: desk.read_block(block) for block in where.record_blocks}
+    commits = [Commit.unpack(block, int(project.report.plan_id, 16)) for block in records.values()]
+    last = max(range(len(commits)), key=lambda i: -1 if (c := commits[i]) is None else c.sequence)
+    wanted = list(chain(*_slot_blocks(project, where.set_blocks[last], SlotPurpose.PERSISTENT)))
+    if captures:
+        wanted += chain(*_slot_blocks(project, where.slots_block, SlotPurpose.CAPTURE))
+    return {**records, **_read(desk, wanted, update, "fetching the trained weights")}
 
 
 def _different(

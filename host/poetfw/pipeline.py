@@ -120,7 +120,12 @@ def plan_build(
         model.weights,
         (data.x_train, data.y_train),
         held_out_batches(data, model),
-        RunRequest(model.epochs * (len(data.x_train) // model.batch), settings.seed),
+        RunRequest(
+            model.epochs * (len(data.x_train) // model.batch),
+            settings.seed,
+            checkpoint_every=settings.checkpoint_every,
+        ),
+        settings.checkpoint_sets,
     )
     stages = stage_files(
         program, table, plan.training, plan.evaluation, plan.memory, slots, lowering.names

@@ -53,7 +53,9 @@ def flash(project: BuiltProject, host: Host, update: Update) -> None:
 def run_there(
     project: BuiltProject, settings: RunSettings, host: Host, update: Update, on_event: OnEvent
 ) -> RunReport:
-    """Run a project's program there on a fresh storage image, and verify the run if asked to.
+    """Run a project's program there, and verify the run if asked to.
+
+    It runs on a fresh storage image, or to resume on the one that is there.
 
     Raises:
         BoardError: the board's firmware is no program under Linux.
@@ -75,9 +77,12 @@ def run_there(
     try:
         image.parent.mkdir(exist_ok=True)
         image.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
-        shutil.copyfile(project.image, image)
+        if not settings.resume:
+            shutil.copyfile(project.image, image)
     except OSError as error:
         raise OutputError(f"{image} cannot be written: {error.strerror or error}") from error
+    if settings.resume:
+        _fetch(host, f"{folder}/{IMAGE}", image)
     set_request(image, request)
     update(0, request.steps, "copying the storage image")
     host.send(image, folder, IMAGE, 0o644)
@@ -88,6 +93,7 @@ def run_there(
         on_event,
         steps=request.steps,
         evaluations=project.evaluations,
+        resume=settings.resume,
     )
     update(0, request.steps, "fetching the trained weights")
     _fetch(host, f"{folder}/{IMAGE}", image)

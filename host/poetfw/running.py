@@ -9,7 +9,7 @@ from pathlib import Path
 from poetfw.devices import RunLog, emulator_of
 from poetfw.errors import ConfigError, DeviceError
 from poetfw.execution import BuiltProject, OnEvent, execute
-from poetfw.firmware import IMAGE, RunRequest, read_request, read_slots
+from poetfw.firmware import IMAGE, RunRequest, read_commit, read_request, read_slots
 from poetfw.firmware.project import RUN_DIR
 from poetfw.pipeline import Progress
 from poetfw.report import RunReport, Verification
@@ -25,12 +25,17 @@ class RunSettings:
         epochs: passes over the training samples, instead of steps.
         verify: whether to compare with the references.
         timeout_s: seconds a run may take.
+        checkpoint_every: steps between two checkpoints, 0 for one at the end; None for what the
+            build has.
+        resume: whether to go on from the last checkpoint.
     """
 
     steps: int | None = None
     epochs: int | None = None
     verify: bool = False
     timeout_s: float = 600.0
+    checkpoint_every: int | None = None
+    resume: bool = False
 
 
 def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
@@ -46,7 +51,13 @@ def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
     steps = settings.steps or (settings.epochs or 0) * per_epoch or built.steps
     if not 1 <= steps < 2**32:
         raise ConfigError(f"a run has {steps} steps: it must be 1 or more, and below 2^32")
-    return replace(built, steps=steps, capture=settings.verify)
+    every = settings.checkpoint_every
+    return replace(
+        built,
+        steps=steps,
+        capture=settings.verify,
+        checkpoint_every=built.checkpoint_every if every is None else every,
+    )
 
 
 def run_project(
@@ -70,6 +81,7 @@ def run_project(
         project.evaluations,
         settings.timeout_s,
         on_event,
+        resume=settings.resume,
     )
     return report_run(project, request, log, folder / IMAGE, settings, progress)
 
@@ -127,12 +139,15 @@ def _report(
     if port is None:
         emulated = emulator_of(project.twin.machine).emulates
     energy = None if emulated else log.energy  # a meter would have measured the emulator
+    commit = read_commit(trained, project.stages.slots)
+    epochs = commit.step * project.report.batch / project.report.train_samples
     return RunReport(
         board=project.board.name,
         emulator=project.twin.name if port is None else None,
         port=port,
         emulated=emulated,
         steps=request.steps,
+        resumed_from=log.resumed_from,
         loss=log.losses,
         accuracy=accuracy,
         mean_squared_error=error,
@@ -141,6 +156,8 @@ def _report(
         instructions=log.ticks if log.tick_unit == "instructions" else None,
         storage_bytes_read=log.storage_bytes_read,
         storage_bytes_written=log.storage_bytes_written,
+        blocks_written=commit.written,
+        blocks_per_epoch=commit.written / epochs if epochs else 0.0,
         storage_file=log.storage_file,
         measured_energy_j=None if energy is None else energy.energy_j,
         energy_source=None if energy is None else energy.source,

@@ -24,7 +24,9 @@ SAMPLE_PLAN_ID = 0x5A3B1E00
 SAMPLE_BATCH = 4
 SAMPLE_FEATURES = 150
 SAMPLE_RECORD_BLOCKS = 2
-SLOT_BLOCKS = {"weight": (0, 1), "means": (1, 1), "gradient": (2, 1), "x": (3, 5)}
+SLOT_BLOCKS = {"weight": (0, 1), "means": (0, 1), "gradient": (1, 1), "x": (2, 5)}
+"""First block and blocks of each: of the weight in its set, of the others where they begin."""
+SLOTS_BLOCKS, SET_BLOCKS = 7, 8
 
 CORTEX_M4F = load_board("nrf52840").toolchain.machine_flags
 CORTEX_M0PLUS = ("-mcpu=cortex-m0plus", "-mthumb", "-mfloat-abi=soft")
@@ -138,6 +140,29 @@ def slot_bytes(payload: bytes, generation: int = 0) -> bytes:
     return payload.ljust(size - 16, b"\0") + trailer
 
 
+def crc(data: bytes) -> bytes:
+    """A CRC-32 as it is in storage."""
+    return struct.pack("<I", zlib.crc32(data))
+
+
+def with_crc(data: bytes) -> bytes:
+    """A block of data, with their CRC-32 behind a gap."""
+    return (data + bytes(4) + crc(data)).ljust(BLOCK, b"\0")
+
+
+def sample_record(x: bytes, y: bytes) -> bytes:
+    """A sample as it is in storage, without padding."""
+    return x + y + crc(x) + crc(y)
+
+
+def commit_record(
+    slot: bytes, sequence: int = 0, step: int = 0, written: int = 0, plan_id: int = SAMPLE_PLAN_ID
+) -> bytes:
+    """The record of a commit of one slot, as it is in storage."""
+    values = (plan_id, sequence, step, written, zlib.crc32(slot[-16:]))
+    return with_crc(struct.pack("<8s5I", b"POETSAVE", *values))
+
+
 def sample_data(samples: int = 18) -> tuple[np.ndarray, np.ndarray]:
     """Features [samples, 150], and targets [samples] = 3 * mean of the features."""
     rng = np.random.default_rng(1)
@@ -165,29 +190,51 @@ def sample_image(
     plan_id: int = SAMPLE_PLAN_ID,
     training: int = 10,
     evaluation: int = 8,
+    sets: int = 2,
+    checkpoint_every: int = 0,
 ) -> bytearray:
     """A storage image for the sample project; the weight starts at 0.5."""
     x, y = sample_data(training + evaluation)
     records = b"".join(
-        (x[i].tobytes() + y[i].tobytes()).ljust(SAMPLE_RECORD_BLOCKS * BLOCK, b"\0")
+        sample_record(x[i].tobytes(), y[i].tobytes()).ljust(SAMPLE_RECORD_BLOCKS * BLOCK, b"\0")
         for i in range(training + evaluation)
     )
-    slots = slot_bytes(np.float32(0.5).tobytes()).ljust(8 * BLOCK, b"\0")
     first_evaluation = 1 + SAMPLE_RECORD_BLOCKS * training
     first_slot = first_evaluation + SAMPLE_RECORD_BLOCKS * evaluation
+    first_set = first_slot + SLOTS_BLOCKS
     header = struct.pack(
-        "<8s14I",
-        *(b"POETIMG1", 1, plan_id, BLOCK, first_slot + 8, flags, steps, seed),
+        "<8s17I",
+        *(b"POETIMG1", 2, plan_id, BLOCK, first_set + sets * SET_BLOCKS, flags, steps, seed),
         *(1, training, SAMPLE_RECORD_BLOCKS, first_evaluation, evaluation, SAMPLE_RECORD_BLOCKS),
-        first_slot,
+        *(first_slot, first_set, sets, checkpoint_every),
     )
-    block = (header + struct.pack("<I", zlib.crc32(header))).ljust(BLOCK, b"\0")
-    partition = block + records + slots
+    weight = slot_bytes(np.float32(0.5).tobytes())
+    first = (weight + commit_record(weight, plan_id=plan_id)).ljust(SET_BLOCKS * BLOCK, b"\0")
+    others = bytes((sets - 1) * SET_BLOCKS * BLOCK)
+    partition = with_crc(header) + records + bytes(SLOTS_BLOCKS * BLOCK)
+    partition += first + others
     table = partition_table((0xDA, PARTITION_BLOCK, len(partition) // BLOCK))
     return bytearray(table.ljust(PARTITION_BLOCK * BLOCK, b"\0") + partition)
 
 
+def set_offset(image: bytes | bytearray, number: int) -> int:
+    """Where a set begins in the sample project's image."""
+    (first_set,) = struct.unpack_from("<I", image, SUPERBLOCK + 64)
+    return int(PARTITION_BLOCK + first_set + number * SET_BLOCKS) * BLOCK
+
+
+def committed_set(image: bytes | bytearray) -> int:
+    """Which set has the record of the highest sequence."""
+    (sets,) = struct.unpack_from("<I", image, SUPERBLOCK + 68)
+    records = [set_offset(image, number) + BLOCK for number in range(sets)]
+    written = [r for r in records if image[r : r + 8] == b"POETSAVE"]
+    last = max(written, key=lambda r: int(struct.unpack_from("<I", image, r + 12)[0]))
+    return records.index(last)
+
+
 def slot_offset(image: bytes | bytearray, name: str) -> int:
-    """Where a slot of the sample project begins in its image."""
+    """Where a slot of the sample project begins in its image; the weight's in its last commit."""
+    if name == "weight":
+        return set_offset(image, committed_set(image))
     (first_slot,) = struct.unpack_from("<I", image, SUPERBLOCK + 60)
-    return (PARTITION_BLOCK + first_slot + SLOT_BLOCKS[name][0]) * BLOCK
+    return int(PARTITION_BLOCK + first_slot + SLOT_BLOCKS[name][0]) * BLOCK

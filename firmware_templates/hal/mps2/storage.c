@@ -60,3 +60,8 @@ int poet_hal_storage_wait(void)
 {
     return POET_OK;
 }
+
+int poet_hal_storage_flush(void)
+{
+    return POET_OK; /* the emulator does not buffer */
+}

@@ -178,3 +178,8 @@ int poet_hal_storage_wait(void)
     (void)pthread_mutex_unlock(&lock);
     return status;
 }
+
+int poet_hal_storage_flush(void)
+{
+    return fdatasync(file) == 0 ? POET_OK : POET_ERROR_STORAGE;
+}

@@ -95,6 +95,21 @@ from poetfw.training import LOSSES
     show_default=True,
     help="Decides initial weights and the order of samples.",
 )
+@option(
+    "--checkpoint-every",
+    type=click.IntRange(0, 2**32 - 1),
+    default=BuildSettings.checkpoint_every,
+    show_default="at the end only",
+    metavar="STEPS",
+    help="How often the board writes to storage what it would go on from after a power cut.",
+)
+@option(
+    "--checkpoint-sets",
+    type=click.IntRange(2, 1024),
+    default=BuildSettings.checkpoint_sets,
+    show_default=True,
+    help="Places in storage that checkpoints take in turn; more of them wear out later.",
+)
 @limit_options(time="for all but the compilers")
 @option(
     "--toolchain",

@@ -32,6 +32,13 @@ from poetfw.verification import verdict
 @built_board_option
 @option("--steps", type=click.IntRange(1), help="Training steps.  [default: the model's epochs]")
 @option("--epochs", type=click.IntRange(1), help="Passes over the training samples.")
+@option(
+    "--checkpoint-every",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="STEPS",
+    help="Steps between two checkpoints, 0 for one at the end.  [default: the build's]",
+)
+@option("--resume", is_flag=True, help="Go on from the last checkpoint, not from the beginning.")
 @option("--emulator", metavar="NAME", help="Which of the board's twins.  [default: its first]")
 @option("--on-board", "itself", is_flag=True, help="Run it on the board itself, not on a twin.")
 @port_option
@@ -55,6 +62,8 @@ def run(
     board: str | None,
     steps: int | None,
     epochs: int | None,
+    checkpoint_every: int | None,
+    resume: bool,
     emulator: str | None,
     itself: bool,
     port: str | None,
@@ -70,6 +79,9 @@ def run(
     must be on the board (`poetfw flash`).
 
     With --verify, the command ends with exit code 4 if the run is not what it should be.
+
+    With --resume, training goes on where the run before was cut, or ended. --steps and --epochs
+    count from the very beginning.
     """
     if not itself and (port is not None or host is not None):
         raise click.UsageError("--port and --host go with --on-board")
@@ -77,8 +89,10 @@ def run(
         raise click.UsageError("--on-board and --emulator contradict each other")
     if port is not None and host is not None:
         raise click.UsageError("--port and --host both say where the board is: give one of them")
+    if resume and verify:
+        raise click.UsageError("--verify compares a whole run: it does not go with --resume")
     project = open_project(*built_folder(out, board), emulator, itself)
-    settings = RunSettings(steps, epochs, verify, timeout)
+    settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:
 
@@ -120,10 +134,11 @@ def _print(report: RunReport) -> None:
     where = f"its emulated twin ({report.emulator})" if report.emulated else "this computer"
     if report.port is not None:
         where = f"the board at {report.port}"
-    rows = [
-        ("steps", f"{report.steps:,}"),
-        ("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"),
-    ]
+    rows = [("steps", f"{report.steps:,}")]
+    if report.resumed_from:
+        rows.append(("… of them done before", f"{report.resumed_from:,}"))
+    if report.loss:
+        rows.append(("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"))
     if report.accuracy is not None:
         rows.append(("held-out accuracy", f"{report.accuracy:.2%}"))
     if report.mean_squared_error is not None:
@@ -136,6 +151,10 @@ def _print(report: RunReport) -> None:
     rows += [
         ("read from storage", output.size(report.storage_bytes_read)),
         ("written to storage", output.size(report.storage_bytes_written)),
+        (
+            "… since the build",
+            f"{report.blocks_written:,} blocks, {report.blocks_per_epoch:,.1f} an epoch",
+        ),
         *([("storage is a file", _FILES[report.storage_file])] if report.storage_file else []),
         *_energy(report),
         ("trained weights", report.trained),

@@ -40,6 +40,7 @@ class RunLog:
 
     Attributes:
         losses: mean loss of each training step, as the f32 the device calculated.
+        resumed_from: training steps that were done before.
         metrics: metric of each evaluation batch.
         ticks: ticks of the whole training.
         tick_unit: what a tick is: instructions, cycles or ns.
@@ -62,6 +63,7 @@ class RunLog:
     storage_bytes_written: int
     storage_file: str | None = None
     energy: MeasuredEnergy | None = None
+    resumed_from: int = 0
 
 
 def run_firmware(
@@ -72,6 +74,7 @@ def run_firmware(
     *,
     steps: int,
     evaluations: int,
+    resume: bool = False,
 ) -> RunLog:
     """Run a firmware to its end in the folder that holds its storage image.
 
@@ -82,13 +85,14 @@ def run_firmware(
         on_event: called for each line of the protocol as it comes.
         steps: training steps that the image asks for.
         evaluations: batches of held-out samples in the image.
+        resume: whether some of the steps may have been done before.
 
     Raises:
         DeviceError: the firmware hangs, faults, reports an error, or reports anything but so many
-            steps and evaluations, one after the other.
+            steps, less those that it says were done before, and evaluations, one after the other.
         ToolError: the command cannot be started.
     """
-    transcript = _Transcript(steps, evaluations)
+    transcript = _Transcript(steps, evaluations, resume)
     ends_s = time.monotonic() + timeout_s
     with started(command, folder) as process:
         try:
@@ -108,8 +112,10 @@ def run_firmware(
 class _Transcript:
     """What a firmware has said so far. Nothing it says makes it grow beyond what was asked for."""
 
-    def __init__(self, steps: int, evaluations: int) -> None:
+    def __init__(self, steps: int, evaluations: int, resume: bool = False) -> None:
+        self._resume = resume
         self._wanted = {"step": steps, "eval": evaluations}
+        self._before = {"step": 0, "eval": 0}
         self._heard: dict[str, list[Event]] = {"step": [], "eval": []}
         self._end: Event | None = None
         self._storage_file: str | None = None
@@ -135,11 +141,14 @@ class _Transcript:
         elif event.word == "storage":
             file = event.values.get("file")
             self._storage_file = file if file in ("direct", "cached") else None
+        elif event.word == "train" and self._resume and not self._heard["step"]:
+            self._before["step"] = event.integer("done")
         elif event.word in self._heard:
             heard, wanted = self._heard[event.word], self._wanted[event.word]
-            if event.number != len(heard) + 1 or event.number > wanted:
+            there = self._before[event.word] + len(heard)
+            if event.number != there + 1 or event.number > wanted:
                 raise DeviceError(
-                    f"the device reports @{event.word} {event.number}, but {len(heard)} of "
+                    f"the device reports @{event.word} {event.number}, but {there} of "
                     f"{wanted} came before it",
                     *_REBUILD,
                 )
@@ -189,9 +198,10 @@ class _Transcript:
                 said=last_lines(self.ignored, _LINES_QUOTED),
             )
         for word, heard in self._heard.items():
-            if len(heard) != self._wanted[word]:
+            there = self._before[word] + len(heard)
+            if there < self._wanted[word]:
                 raise DeviceError(
-                    f"the firmware ended after @{word} {len(heard)} of {self._wanted[word]}",
+                    f"the firmware ended after @{word} {there} of {self._wanted[word]}",
                     *_REBUILD,
                 )
         steps = self._heard["step"]
@@ -206,4 +216,5 @@ class _Transcript:
             storage_bytes_written=end.integer("written"),
             storage_file=self._storage_file,
             energy=self._energy,
+            resumed_from=self._before["step"],
         )

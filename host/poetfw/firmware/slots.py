@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,6 +11,8 @@ from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.training import Program
 
 BLOCK_BYTES = 512
+SET_ALIGNMENT = 8
+"""Sets begin and end at a multiple of so many blocks: 4 KiB, which flash erases at once."""
 TRAILER_BYTES = 16
 """What ends every slot's last block: magic, payload bytes, generation, CRC-32 of the payload."""
 
@@ -19,7 +21,7 @@ class SlotPurpose(StrEnum):
     """Why a tensor is in storage."""
 
     PERSISTENT = "persistent"
-    """Loaded at boot, saved at the end of training."""
+    """Loaded at boot, and committed: every set has a slot for it."""
     PAGE = "page"
     """Paged out and in within one training step."""
     CAPTURE = "capture"
@@ -33,7 +35,7 @@ class Slot:
     Attributes:
         tensor: name of the tensor; for a captured gradient the parameter's.
         purpose: why it is in storage.
-        first_block: relative to the slot region.
+        first_block: relative to its set; without one, to the slots that are in none.
         size_bytes: bytes of its payload.
     """
 
@@ -49,7 +51,10 @@ class Slot:
 
 
 def assign_slots(program: Program, training: ExecutionPlan) -> tuple[Slot, ...]:
-    """Lay out the slots of a program whose training step follows the given plan."""
+    """Lay out the slots of a program whose training step follows the given plan.
+
+    Those of the sets come first, which tells the firmware which they are.
+    """
     ops = {op.name: op for op in program.training.ops}
     paged = [ops[step.node].output for step in training if step.kind is StepKind.PAGE_OUT]
     wanted = [
@@ -58,17 +63,31 @@ def assign_slots(program: Program, training: ExecutionPlan) -> tuple[Slot, ...]:
         *((name, SlotPurpose.CAPTURE) for name in program.parameter_gradients),
     ]
     slots: list[Slot] = []
-    block = 0
+    next_block = {True: 0, False: 0}
     for name, purpose in wanted:
-        size = _tensor_bytes(program, name)
-        slots.append(Slot(name, purpose, block, size))
-        block += slots[-1].blocks
+        in_set = purpose is SlotPurpose.PERSISTENT
+        slots.append(Slot(name, purpose, next_block[in_set], _tensor_bytes(program, name)))
+        next_block[in_set] += slots[-1].blocks
     return tuple(slots)
 
 
-def slot_region_blocks(slots: Sequence[Slot]) -> int:
-    """Blocks that all slots together occupy."""
-    return slots[-1].first_block + slots[-1].blocks if slots else 0
+def slot_region_blocks(slots: Iterable[Slot]) -> int:
+    """Blocks that the slots which are in no set together occupy."""
+    return _end(slot for slot in slots if slot.purpose is not SlotPurpose.PERSISTENT)
+
+
+def record_block(slots: Iterable[Slot]) -> int:
+    """Where a set's record is, counted from the set's first block: behind its slots."""
+    return _end(slot for slot in slots if slot.purpose is SlotPurpose.PERSISTENT)
+
+
+def set_blocks(slots: Iterable[Slot]) -> int:
+    """Blocks of a set, its record included; flash that is erased for it holds nothing else."""
+    return (record_block(slots) // SET_ALIGNMENT + 1) * SET_ALIGNMENT
+
+
+def _end(slots: Iterable[Slot]) -> int:
+    return max((slot.first_block + slot.blocks for slot in slots), default=0)
 
 
 def _tensor_bytes(program: Program, name: str) -> int:

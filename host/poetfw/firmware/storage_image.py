@@ -21,9 +21,12 @@ import numpy as np
 from poetfw.errors import DataError, DeviceError
 from poetfw.firmware.slots import (
     BLOCK_BYTES,
+    SET_ALIGNMENT,
     TRAILER_BYTES,
     Slot,
     SlotPurpose,
+    record_block,
+    set_blocks,
     slot_region_blocks,
 )
 from poetfw.ir import Dtype, Tensor
@@ -41,9 +44,14 @@ _TABLE_ENTRIES = slice(446, BLOCK_BYTES)  # the bytes before are for code that a
 _NON_FS_DATA = 0xDA
 _BEYOND_CYLINDERS = b"\xfe\xff\xff"
 _SIGNATURE = b"\x55\xaa"
-_SUPERBLOCK = struct.Struct("<8s14I")
+_SUPERBLOCK = struct.Struct("<8s17I")
 _MAGIC = b"POETIMG1"
-_VERSION = 1
+_VERSION = 2
+_CRC = struct.Struct("<I")
+_GAP = bytes(4)
+"""Before a CRC: right behind what it is of, it would make that of the whole block a constant."""
+_RECORD = struct.Struct("<8s5I")
+_RECORD_MAGIC = b"POETSAVE"
 _TRAILER = struct.Struct("<4I")
 _TRAILER_MAGIC = 0x544F4C53  # "SLOT"
 _CAPTURE = 1
@@ -63,12 +71,14 @@ class RunRequest:
         seed: decides the order of samples.
         capture: whether the last step's gradients are kept.
         evaluate: whether the held-out samples are classified afterwards.
+        checkpoint_every: steps between two commits; 0 for one at the end.
     """
 
     steps: int
     seed: int = 0
     capture: bool = False
     evaluate: bool = True
+    checkpoint_every: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +102,20 @@ class _Header:
         plan_id: names the plan; the firmware refuses an image of another one.
         request: what a run shall do.
         training, held_out: where the samples are, from the partition's first block on.
-        blocks: of the whole partition; the slots take those behind the samples.
+        slots_block: where the slots begin that are in no set.
+        sets_block: where the sets begin.
+        sets: how many there are.
+        blocks: of the whole partition.
     """
 
     plan_id: int
     request: RunRequest
     training: _Region
     held_out: _Region
+    slots_block: int
+    sets_block: int
+    sets: int
     blocks: int
-
-    @property
-    def slots_block(self) -> int:
-        return self.held_out.end
 
     @property
     def table(self) -> bytes:
@@ -120,25 +132,31 @@ class _Header:
             *(request.steps, request.seed),
             *(training.first_block, training.samples, training.record_blocks),
             *(held_out.first_block, held_out.samples, held_out.record_blocks),
-            self.slots_block,
+            *(self.slots_block, self.sets_block, self.sets, request.checkpoint_every),
         )
-        return (packed + struct.pack("<I", zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
+        return (packed + _GAP + _CRC.pack(zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
 
     @staticmethod
     def unpack(block: bytes) -> _Header | None:
         """The header in a block; None if it holds none, or one of which any bit is wrong."""
         if len(block) != BLOCK_BYTES:
             return None
-        _, _, plan_id, _, blocks, flags, steps, seed, *regions, _ = _SUPERBLOCK.unpack_from(block)
+        _, _, plan_id, _, blocks, flags, steps, seed, *rest = _SUPERBLOCK.unpack_from(block)
+        *regions, slots_block, sets_block, sets, every = rest
         header = _Header(
             plan_id,
-            RunRequest(steps, seed, bool(flags & _CAPTURE), bool(flags & _EVALUATE)),
+            RunRequest(steps, seed, bool(flags & _CAPTURE), bool(flags & _EVALUATE), every),
             _Region(*regions[:3]),
             _Region(*regions[3:]),
+            slots_block,
+            sets_block,
+            sets,
             blocks,
         )
         laid_out = header.training.first_block == 1 and (
-            header.held_out.first_block == header.training.end <= header.slots_block <= blocks
+            header.held_out.first_block == header.training.end
+            and header.held_out.end <= slots_block <= sets_block <= blocks
+            and 2 <= sets <= blocks
         )
         # Packing again gives the same bytes only if magic, version, block size and CRC are right.
         return header if laid_out and header.pack() == block else None
@@ -174,13 +192,73 @@ def plan_of(superblock: bytes) -> str | None:
     return None if header is None else f"{header.plan_id:08x}"
 
 
-def slots_block(image: Path) -> int:
-    """Where the slots of an image in a file begin, those blocks before its partition included.
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a commit's record says.
+
+    Attributes:
+        sequence: of commits; 0 for the host's.
+        step: training steps that are done.
+        written: blocks that the firmware has written since the host wrote the image.
+        crc: CRC-32 of the trailers of its slots.
+    """
+
+    sequence: int = 0
+    step: int = 0
+    written: int = 0
+    crc: int = 0
+
+    def pack(self, plan_id: int) -> bytes:
+        """The record's block."""
+        values = (self.sequence, self.step, self.written, self.crc)
+        packed = _RECORD.pack(_RECORD_MAGIC, plan_id, *values)
+        return (packed + _GAP + _CRC.pack(zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
+
+    @staticmethod
+    def unpack(block: bytes, plan_id: int) -> Commit | None:
+        """The record in a block; None if it holds none of the plan, or a damaged one."""
+        commit = Commit(*_RECORD.unpack_from(block)[2:])
+        return commit if commit.pack(plan_id) == block else None
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where an image's parts are, those blocks before its partition included.
+
+    Attributes:
+        slots_block: where the slots begin that are in no set.
+        set_blocks: where each set begins.
+        record_blocks: where the record of each is.
+    """
+
+    slots_block: int
+    set_blocks: tuple[int, ...]
+    record_blocks: tuple[int, ...]
+
+
+def places(image: Path, slots: Sequence[Slot]) -> Places:
+    """Where the slots and sets of an image in a file are.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is no storage image, or not laid out like this.
     """
-    return PARTITION_BLOCK + _header_of(image).slots_block
+    header = _header_of(image)
+    _check_layout(image, header, slots)
+    sets = tuple(PARTITION_BLOCK + _set_block(header, slots, i) for i in range(header.sets))
+    records = tuple(first + record_block(slots) for first in sets)
+    return Places(PARTITION_BLOCK + header.slots_block, sets, records)
+
+
+def _set_block(header: _Header, slots: Sequence[Slot], number: int) -> int:
+    return header.sets_block + number * set_blocks(slots)
+
+
+def _check_layout(image: Path, header: _Header, slots: Sequence[Slot]) -> None:
+    if (
+        header.slots_block + slot_region_blocks(slots) > header.sets_block
+        or _set_block(header, slots, header.sets) > header.blocks
+    ):
+        raise _other_layout(image)
 
 
 def write_image(
@@ -191,8 +269,9 @@ def write_image(
     training: tuple[Array, Array],
     held_out: tuple[Array, Array],
     request: RunRequest,
+    sets: int = 2,
 ) -> bytes:
-    """The bytes of a storage image.
+    """The bytes of a storage image, whose first set holds the commit of what training begins with.
 
     Args:
         program: what the firmware runs.
@@ -202,6 +281,7 @@ def write_image(
         training: features and targets, one row per sample.
         held_out: the same for evaluation; the number of rows is a multiple of the batch.
         request: what the run shall do.
+        sets: how many take turns, 2 or more; each is written every so manyth commit.
 
     Raises:
         DataError: the samples take more than `LARGEST_SAMPLES_BYTES`.
@@ -216,8 +296,12 @@ def write_image(
             f"{LARGEST_SAMPLES_BYTES:,} bytes that a storage image may have of them",
             "give fewer samples",
         )
-    blocks = evaluation.end + slot_region_blocks(slots)
-    header = _Header(int(plan_id, 16), request, train, evaluation, blocks)
+    slots_block = _aligned(evaluation.end)
+    sets_block = _aligned(slots_block + slot_region_blocks(slots))
+    blocks = sets_block + sets * set_blocks(slots)
+    header = _Header(
+        int(plan_id, 16), request, train, evaluation, slots_block, sets_block, sets, blocks
+    )
     content = bytearray((PARTITION_BLOCK + blocks) * BLOCK_BYTES)
     content[:BLOCK_BYTES] = header.table
     image = memoryview(content)[PARTITION_BLOCK * BLOCK_BYTES :]
@@ -225,12 +309,21 @@ def write_image(
     for region, samples in ((train, training), (evaluation, held_out)):
         _write_records(image, region, program, samples)
     by_name = {tensor.name: tensor for tensor in program.persistent}
+    crc = 0
     for slot in slots:
         if slot.purpose is SlotPurpose.PERSISTENT:
             payload = _payload(by_name[slot.tensor], weights.get(slot.tensor))
-            start = (evaluation.end + slot.first_block) * BLOCK_BYTES
-            image[start : start + slot.blocks * BLOCK_BYTES] = _slot_bytes(slot, payload)
+            start = (sets_block + slot.first_block) * BLOCK_BYTES
+            whole = _slot_bytes(slot, payload)
+            image[start : start + len(whole)] = whole
+            crc = zlib.crc32(whole[-TRAILER_BYTES:], crc)
+    start = (sets_block + record_block(slots)) * BLOCK_BYTES
+    image[start : start + BLOCK_BYTES] = Commit(crc=crc).pack(header.plan_id)
     return bytes(content)
+
+
+def _aligned(block: int) -> int:
+    return -(-block // SET_ALIGNMENT) * SET_ALIGNMENT
 
 
 def image_blocks(image: Path) -> int:
@@ -266,32 +359,95 @@ def set_request(image: Path, request: RunRequest) -> None:
         raise _unreadable(image, error) from error
 
 
+def read_commit(image: Path, slots: Sequence[Slot]) -> Commit:
+    """The last commit in an image: the one that the firmware goes on from.
+
+    Raises:
+        DeviceError: the file is no storage image, is not laid out like this, or holds no commit
+            that is whole.
+    """
+    header, content = _read(image)
+    return _last_commit(image, header, content, slots)[0]
+
+
 def read_slots(
     image: Path, slots: Sequence[Slot], tensors: Mapping[str, Tensor]
 ) -> dict[tuple[str, SlotPurpose], Array]:
-    """The tensors that a run left in an image's slots, skipping slots that were never written.
+    """The tensors in an image's slots, without slots that were never written.
+
+    Persistent tensors are those of the last commit.
 
     Raises:
-        DeviceError: the file is no storage image, is not laid out like this, or a slot is corrupt.
+        DeviceError: the file is no storage image, is not laid out like this, holds no commit that
+            is whole, or a slot is corrupt.
     """
     header, content = _read(image)
-    if header.slots_block + slot_region_blocks(slots) > header.blocks:
-        raise _other_layout(image)
+    _, payloads = _last_commit(image, header, content, slots)
     values: dict[tuple[str, SlotPurpose], Array] = {}
     for slot in slots:
-        start = (header.slots_block + slot.first_block) * BLOCK_BYTES
-        raw = content[start : start + slot.blocks * BLOCK_BYTES]
-        if not any(raw[-TRAILER_BYTES:]):
-            continue
-        magic, size, _, crc = _TRAILER.unpack(raw[-TRAILER_BYTES:])
-        payload = raw[: slot.size_bytes]
-        if (magic, size, crc) != (_TRAILER_MAGIC, slot.size_bytes, zlib.crc32(payload)):
-            raise DeviceError(f"{image}: the slot of {slot.tensor!r} is corrupt", *_REBUILD)
+        payload = payloads.get(slot.tensor)
+        if slot.purpose is not SlotPurpose.PERSISTENT:
+            raw = _raw_slot(content, header.slots_block, slot)
+            if not any(raw[-TRAILER_BYTES:]):
+                continue
+            payload = _checked_payload(raw, slot)
+            if payload is None:
+                raise DeviceError(f"{image}: the slot of {slot.tensor!r} is corrupt", *_REBUILD)
+        assert payload is not None
         tensor = tensors[slot.tensor]
         values[slot.tensor, slot.purpose] = np.frombuffer(
             payload, NUMPY_TYPES[tensor.dtype]
         ).reshape(tensor.shape)
     return values
+
+
+def _last_commit(
+    image: Path, header: _Header, content: bytes, slots: Sequence[Slot]
+) -> tuple[Commit, dict[str, bytes]]:
+    """The commit of the highest sequence that is whole, and its payloads by tensor."""
+    _check_layout(image, header, slots)
+    committed = [slot for slot in slots if slot.purpose is SlotPurpose.PERSISTENT]
+    found: list[tuple[Commit, dict[str, bytes]]] = []
+    for number in range(header.sets):
+        first = _set_block(header, slots, number)
+        record = (first + record_block(slots)) * BLOCK_BYTES
+        commit = Commit.unpack(content[record : record + BLOCK_BYTES], header.plan_id)
+        if commit is not None:
+            payloads = _set_payloads(content, first, committed, commit)
+            if payloads is not None:
+                found.append((commit, payloads))
+    if not found:
+        raise DeviceError(f"{image} holds no commit that is whole", *_REBUILD)
+    return max(found, key=lambda pair: pair[0].sequence)
+
+
+def _set_payloads(
+    content: bytes, first_block: int, slots: Sequence[Slot], commit: Commit
+) -> dict[str, bytes] | None:
+    """The payloads of a set by tensor; None if they are not those of its commit."""
+    payloads = {}
+    crc = 0
+    for slot in slots:
+        raw = _raw_slot(content, first_block, slot)
+        payload = _checked_payload(raw, slot, commit.step)
+        if payload is None:
+            return None
+        payloads[slot.tensor] = payload
+        crc = zlib.crc32(raw[-TRAILER_BYTES:], crc)
+    return payloads if crc == commit.crc else None
+
+
+def _raw_slot(content: bytes, first_block: int, slot: Slot) -> bytes:
+    start = (first_block + slot.first_block) * BLOCK_BYTES
+    return content[start : start + slot.blocks * BLOCK_BYTES]
+
+
+def _checked_payload(raw: bytes, slot: Slot, generation: int | None = None) -> bytes | None:
+    """A slot's payload, of a generation if one is given; None if it is not what was written."""
+    magic, size, written, crc = _TRAILER.unpack(raw[-TRAILER_BYTES:])
+    payload = raw[: slot.size_bytes]
+    right = (magic, size, crc) == (_TRAILER_MAGIC, slot.size_bytes, zlib.crc32(payload))
+    return payload if right and generation in (None, written) else None
 
 
 @dataclass(frozen=True)
@@ -378,9 +534,9 @@ def _other_layout(image: Path) -> DeviceError:
 
 
 def _record_blocks(program: Program) -> int:
-    """Blocks that one sample takes: its features, its target, and padding."""
+    """Blocks that one sample takes: its features, its target, a CRC of each, and padding."""
     values = (program.input.size_bytes + program.label.size_bytes) // program.batch
-    return -(-values // BLOCK_BYTES)
+    return -(-(values + 2 * _CRC.size) // BLOCK_BYTES)
 
 
 def _write_records(
@@ -390,12 +546,16 @@ def _write_records(
     size = region.samples * region.record_blocks * BLOCK_BYTES
     rows = np.frombuffer(image, np.uint8, size, region.first_block * BLOCK_BYTES)
     rows = rows.reshape(region.samples, region.record_blocks * BLOCK_BYTES)
-    start = 0
+    columns = []
     for values, tensor in zip(samples, (program.input, program.label), strict=True):
         typed = np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype])
-        size = tensor.size_bytes // program.batch
-        rows[:, start : start + size] = typed.view(np.uint8).reshape(region.samples, size)
-        start += size
+        columns.append(typed.view(np.uint8).reshape(region.samples, -1))
+    crcs = [[_CRC.pack(zlib.crc32(row.tobytes())) for row in column] for column in columns]
+    columns += [np.frombuffer(b"".join(crc), np.uint8).reshape(-1, _CRC.size) for crc in crcs]
+    start = 0
+    for column in columns:
+        rows[:, start : start + column.shape[1]] = column
+        start += column.shape[1]
 
 
 def _payload(tensor: Tensor, value: Array | None) -> bytes:

@@ -28,6 +28,8 @@ class BuildSettings:
         learning_rate, momentum, weight_decay, clip_norm: the optimizer.
         freeze: patterns of the names of parameters that are not trained.
         seed: decides the initial weights and the order of samples.
+        checkpoint_every: steps between two checkpoints; 0 for one at the training's end.
+        checkpoint_sets: places in storage that checkpoints take in turn, 2 or more.
         work_limit: units of work that the search for a schedule may take; see `poetfw.limits`.
         time_limit_s: seconds that everything may take up to the project, compilers apart.
     """
@@ -46,6 +48,8 @@ class BuildSettings:
     clip_norm: float | None = None
     freeze: tuple[str, ...] = ()
     seed: int = 0
+    checkpoint_every: int = 0
+    checkpoint_sets: int = 2
     work_limit: float = WORK_LIMIT
     time_limit_s: float = TIME_LIMIT_S
 

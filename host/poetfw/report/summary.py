@@ -204,13 +204,17 @@ class RunReport:
         emulated: whether that is another processor than this computer's; its instructions are then
             counts of the emulator, neither cycles nor seconds of the board.
         steps: training steps.
-        loss: the batch's mean loss at each step.
+        resumed_from: how many of them were done before this run.
+        loss: the batch's mean loss at each step of this run.
         accuracy: share of held-out samples classified correctly; None without classes.
         mean_squared_error: of the held-out samples; None with classes.
         high_water_bytes: bytes of the arena up to the highest ever written.
         stack_high_water_bytes: bytes of stack used.
         instructions: executed in the whole run; None where they are not counted.
         storage_bytes_read, storage_bytes_written: what went through the storage.
+        blocks_written: blocks of 512 bytes that the firmware wrote to this storage, up to the last
+            checkpoint and since the image was made: what wears it.
+        blocks_per_epoch: the same over the epochs that were trained.
         storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
             `cached`; None where nobody says.
         measured_energy_j: joules that were measured in the whole run; None where nothing measures.
@@ -224,6 +228,7 @@ class RunReport:
     port: str | None
     emulated: bool
     steps: int
+    resumed_from: int
     loss: tuple[float, ...]
     accuracy: float | None
     mean_squared_error: float | None
@@ -232,6 +237,8 @@ class RunReport:
     instructions: int | None
     storage_bytes_read: int
     storage_bytes_written: int
+    blocks_written: int
+    blocks_per_epoch: float
     storage_file: str | None
     measured_energy_j: float | None
     energy_source: str | None

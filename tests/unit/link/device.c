@@ -119,3 +119,8 @@ int poet_hal_storage_wait(void)
 {
     return status;
 }
+
+int poet_hal_storage_flush(void)
+{
+    return POET_OK;
+}

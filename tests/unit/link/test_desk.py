@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ from zlib import crc32
 import pytest
 from link_device import BLOCK, Device, Noise, Simulated, sample_image, sample_project
 
+from emulator.firmware_tools import committed_set
 from poetfw import on_board
 from poetfw.devices.link import Desk, Link
 from poetfw.devices.link.frames import encode_command
@@ -53,8 +55,11 @@ def flash(project: BuiltProject, desk: Desk, force: bool = False) -> on_board.Up
     return on_board.flash_storage(project, desk, force, quiet)
 
 
-def run(project: BuiltProject, desk: Desk, steps: int = STEPS) -> RunReport:
-    return on_board.run_on_board(project, RunSettings(steps), desk, "here", quiet)
+def run(
+    project: BuiltProject, desk: Desk, steps: int = STEPS, every: int = 0, resume: bool = False
+) -> RunReport:
+    settings = RunSettings(steps, checkpoint_every=every, resume=resume)
+    return on_board.run_on_board(project, settings, desk, "here", quiet)
 
 
 def test_what_is_there_is_not_sent_again(
@@ -80,22 +85,65 @@ def test_a_run_starts_from_the_image_and_is_reported(
     report = run(project, desk_of(device))
     assert (report.port, report.emulator, report.emulated) == ("here", None, False)
     assert (report.steps, len(report.loss)) == (STEPS, STEPS)
-    # As tests/unit/runtime/test_run.py counts: x, y and pages; and the weight, in and out.
-    read = 3 + STEPS * (4 * 3 + 6) + 2 * 4 * 3
+    # As tests/unit/runtime/test_run.py counts.
+    read = 5 + STEPS * (4 * 3 + 6) + 2 + 2 * 4 * 3
     assert report.storage_bytes_read == read * BLOCK
-    assert report.storage_bytes_written == (STEPS * 6 + 1) * BLOCK
+    assert report.storage_bytes_written == (STEPS * 6 + 2) * BLOCK
+    assert report.blocks_written == STEPS * 6 + 2
+    assert report.blocks_per_epoch == pytest.approx((STEPS * 6 + 2) / (STEPS * 4 / 10))
     assert report.high_water_bytes == 2968
     trained = Path(report.trained).read_bytes()
     assert trained[:BLOCK] == image[:BLOCK]
-    slots = len(image) - 8 * BLOCK
-    assert trained[slots : slots + BLOCK] == device.storage[slots : slots + BLOCK]
-    assert trained[slots : slots + 4] != image[slots : slots + 4]
+    sets = len(image) - 16 * BLOCK
+    assert trained[sets:] == device.storage[sets : len(image)]
+    assert committed_set(device.storage) == 1
+    assert trained[sets + 8 * BLOCK :][:4] not in (bytes(4), image[sets : sets + 4])
     again = run(project, desk_of(device))
     assert again.loss == report.loss  # the weights were put back before
 
     out = tmp_path / "pulled"
     on_board.pull(project, desk_of(device), out, quiet)
     assert out.read_bytes() == device.storage[: len(image)]
+
+
+def test_a_run_is_resumed_at_the_last_checkpoint(
+    device: Device, project: BuiltProject, image: bytes
+) -> None:
+    """Pulled out at any command; and a new run, which is not resumed, finds nothing of the old."""
+    flash(project, desk_of(device))
+    whole = run(project, desk_of(device), every=1)
+    trained = Path(whole.trained).read_bytes()
+    assert whole.resumed_from == 0
+    found = set()
+    for stops in range(12, 60, 2):
+        device.storage = image
+        line = Simulated(device)
+        line.dead_after = stops
+        with contextlib.suppress(NoAnswerError):
+            run(project, Desk(Link(line)), every=1)
+        device.reset()
+        report = run(project, desk_of(device), every=1, resume=True)
+        assert report.loss == whole.loss[report.resumed_from :]
+        assert Path(report.trained).read_bytes() == trained
+        found.add(report.resumed_from)
+    assert found == set(range(STEPS + 1))
+    assert run(project, desk_of(device), every=1).loss == whole.loss
+
+
+def test_a_card_that_keeps_an_old_commit_is_told(device: Device, project: BuiltProject) -> None:
+    flash(project, desk_of(device))
+    run(project, desk_of(device))
+    held = device.storage
+    desk = desk_of(device)
+    begin = desk.begin
+
+    def forget(steps: int, flags: int) -> int:
+        device.storage = held
+        return begin(steps, flags)
+
+    desk.begin = forget  # type: ignore[method-assign]
+    with pytest.raises(DeviceError, match="goes on after step 3, although"):
+        run(project, desk)
 
 
 def test_a_step_whose_answer_is_lost_is_not_trained_again(
@@ -168,9 +216,9 @@ def session(firmware: Path, project: BuiltProject, image: bytes, rate: float, se
         assert not out.exists()
         for i in range(128):  # no block holds anything but what it may
             held = device.storage[i * BLOCK :][:BLOCK]
-            slots = len(image) // BLOCK - 8
+            slots = len(image) // BLOCK - 23
             allowed = (before[i * BLOCK :][:BLOCK], image[i * BLOCK :][:BLOCK], UNFINISHED)
-            trained = slots <= i < slots + 8
+            trained = slots <= i < slots + 23
             assert held in allowed or trained, i
         return False
     assert noisy.loss == report.loss
@@ -299,12 +347,13 @@ def test_weights_that_were_put_back_in_part_are_not_trained_on(
     run(project, desk_of(device))
     trained = device.storage
     line = Simulated(device)
-    line.dead_after = 10
+    line.dead_after = 11
     with pytest.raises(NoAnswerError):
         run(project, Desk(Link(line)))
     assert device.storage != trained
-    with pytest.raises(UnfinishedUploadError):
-        run(project, desk_of(device))
+    for resume in (False, True):
+        with pytest.raises(UnfinishedUploadError):
+            run(project, desk_of(device), resume=resume)
     flash(project, desk_of(device))
     assert device.storage[: len(image)] == image
 
@@ -415,8 +464,8 @@ class Scripted:
     ("method", "arguments", "values"),
     [
         ("hello", (), "1 5a3b1e00"),
-        ("hello", (), "1 5a3b1e0g sample"),
-        ("hello", (), "1 5a3b1e00 ../../etc"),
+        ("hello", (), "2 5a3b1e0g sample"),
+        ("hello", (), "2 5a3b1e00 ../../etc"),
         ("open_storage", (), "0 -1"),
         ("open_storage", (), "1 20"),
         ("open_storage", (), "-0 20"),
@@ -427,6 +476,8 @@ class Scripted:
         ("read_block", (0,), "0"),
         ("read_block", (0,), "0 :AAAA"),
         ("write_block", (0, b"x" * 512), "0 1 2"),
+        ("begin", (1, 0), "0"),
+        ("begin", (1, 0), "0 -1"),
         ("train", (1,), "0 nan 1"),
         ("train", (1,), "0 3f800000 -1"),
         ("train", (1,), "0 3f800000 18446744073709551616"),
@@ -447,8 +498,8 @@ def test_nonsense_in_a_whole_frame_is_refused(
 
 
 def test_another_protocol_is_told() -> None:
-    with pytest.raises(WrongBoardError, match="version '2'"):
-        Desk(Link(Scripted("2 5a3b1e00 sample"))).hello()
+    with pytest.raises(WrongBoardError, match="version '1'"):
+        Desk(Link(Scripted("1 5a3b1e00 sample"))).hello()
 
 
 def test_a_loss_that_is_none_ends_the_run(device: Device, project: BuiltProject) -> None:

@@ -27,7 +27,7 @@ def compile_runtime(out: Path, *flags: str) -> Path:
             SAMPLE / "src/generated/plan.c",
             *(
                 TEMPLATES / "storage" / f"{name}.c"
-                for name in ("crc32", "pages", "slots", "storage")
+                for name in ("commits", "crc32", "pages", "slots", "storage")
             ),
             *(TEMPLATES / "runtime" / f"{name}.c" for name in ("console", "data", "poet_math")),
         ],

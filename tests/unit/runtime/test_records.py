@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +16,18 @@ from emulator.firmware_tools import (
     SAMPLE,
     SAMPLE_BATCH,
     SAMPLE_PLAN_ID,
+    SET_BLOCKS,
+    SLOTS_BLOCKS,
     TEMPLATES,
     compile_c,
     partition_table,
+    sample_record,
+    with_crc,
 )
 from unit.runtime.conftest import BLOCK_DEVICE
 
 SAMPLES = 9
-SLOTS = 8 * BLOCK
+SLOTS = SLOTS_BLOCKS + 2 * SET_BLOCKS
 
 
 def _runtime(folder: Path, x_bytes: int, y_bytes: int) -> ctypes.CDLL:
@@ -37,7 +40,10 @@ def _runtime(folder: Path, x_bytes: int, y_bytes: int) -> ctypes.CDLL:
         folder / "runtime.so",
         [
             *(BLOCK_DEVICE, SAMPLE / "src/generated/plan.c"),
-            *(TEMPLATES / "storage" / f"{name}.c" for name in ("crc32", "slots", "storage")),
+            *(
+                TEMPLATES / "storage" / f"{name}.c"
+                for name in ("commits", "crc32", "slots", "storage")
+            ),
             *(TEMPLATES / "runtime" / f"{name}.c" for name in ("data", "poet_math")),
         ],
         [folder, *(TEMPLATES / d for d in ("runtime", "storage", "hal"))],
@@ -53,26 +59,44 @@ def _image(records: np.ndarray, record_blocks: int) -> bytes:
     end = 1 + len(records) * record_blocks
     last = end + (len(records) - 1) * record_blocks  # held-out samples are whole batches
     header = struct.pack(
-        "<8s14I",
-        *(b"POETIMG1", 1, SAMPLE_PLAN_ID, BLOCK, last + SLOTS // BLOCK, 0, 1, 0),
+        "<8s17I",
+        *(b"POETIMG1", 2, SAMPLE_PLAN_ID, BLOCK, last + SLOTS, 0, 1, 0),
         *(1, len(records), record_blocks, end, len(records) - 1, record_blocks, last),
+        *(last + SLOTS_BLOCKS, 2, 0),
     )
     content = records.tobytes() + records[:-1].tobytes()
-    partition = (header + struct.pack("<I", zlib.crc32(header))).ljust(BLOCK, b"\0") + content
-    return partition_table((0xDA, 1, last + SLOTS // BLOCK)) + partition
+    partition = with_crc(header) + content
+    return partition_table((0xDA, 1, last + SLOTS)) + partition
 
 
 @pytest.mark.parametrize(
     ("x_bytes", "y_bytes"),
-    [(4, 4), (508, 4), (512, 4), (100, 924), (100, 1000), (1500, 36), (1024, 512), (1020, 1200)],
+    [
+        (4, 4),
+        (508, 4),
+        (512, 4),
+        (100, 924),
+        (100, 1000),
+        (1500, 36),
+        (1024, 512),
+        (1020, 1200),
+        (500, 4),
+        (504, 4),
+        (510, 4),
+        (1008, 4),
+    ],
 )
 def test_samples_are_read_from_where_they_are(tmp_path: Path, x_bytes: int, y_bytes: int) -> None:
     runtime = _runtime(tmp_path, x_bytes, y_bytes)
-    blocks = -(-(x_bytes + y_bytes) // BLOCK)
+    sample_bytes = x_bytes + y_bytes
+    blocks = -(-(sample_bytes + 8) // BLOCK)
     rng = np.random.default_rng(1)
     records = rng.integers(0, 256, (SAMPLES, blocks * BLOCK), np.uint8)
+    for record in records:
+        x, y = record[:x_bytes].tobytes(), record[x_bytes:sample_bytes].tobytes()
+        record[: sample_bytes + 8] = np.frombuffer(sample_record(x, y), np.uint8)
     device = (ctypes.c_uint8 * (256 * BLOCK)).in_dll(runtime, "test_device")
-    header = ctypes.create_string_buffer(64)
+    header = ctypes.create_string_buffer(128)
     for claimed, status in ((blocks, 0), (blocks + 1, -1), (blocks - 1, -1)):
         content = _image(records, claimed)
         memoryview(device).cast("B")[: len(content)] = content
@@ -85,7 +109,7 @@ def test_samples_are_read_from_where_they_are(tmp_path: Path, x_bytes: int, y_by
         rows = records[batch * SAMPLE_BATCH : (batch + 1) * SAMPLE_BATCH]
         for name, expected in (
             ("x", rows[:, :x_bytes]),
-            ("y", rows[:, x_bytes : x_bytes + y_bytes]),
+            ("y", rows[:, x_bytes:sample_bytes]),
         ):
             ram = np.zeros(expected.size + 64, np.uint8)
             assert runtime[f"poet_data_load_{name}"](ram.ctypes.data_as(ctypes.c_void_p)) == 0

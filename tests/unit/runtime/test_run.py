@@ -72,9 +72,10 @@ def test_a_run_does_what_it_was_asked_to(native: Path, tmp_path: Path, flags: in
     shown = [_real(_values(line)["metric"]) for line in evaluations]
     assert shown == pytest.approx(metrics if flags & EVALUATE else [], rel=1e-4)
 
-    # x: 2 blocks of a sample; y: 1; both pages out and in; the weight; the gradient, once.
-    read = 3 + STEPS * (SAMPLE_BATCH * 3 + 6) + len(shown) * SAMPLE_BATCH * 3
-    written = STEPS * 6 + 1 + (flags & CAPTURE)
+    # At first table, superblock, both records and the weight. x: 2 blocks of a sample; y: 1; both
+    # pages out and in; the weight and its record, which are read back; the gradient, once.
+    read = 5 + STEPS * (SAMPLE_BATCH * 3 + 6) + 2 + len(shown) * SAMPLE_BATCH * 3
+    written = STEPS * 6 + 2 + (flags & CAPTURE)
     done = _values(lines[-1])
     assert (int(done["read"]), int(done["written"])) == (read * BLOCK, written * BLOCK)
     assert int(done["ticks"]) == sum(int(_values(line)["ticks"]) for line in steps) > 0

@@ -32,7 +32,10 @@ from poetfw.firmware.sample_order import permute, sample_order
 
 OK, ERROR_IMAGE, ERROR_PLAN, ERROR_STORAGE, ERROR_ARGUMENT, ERROR_SLOT, ERROR_CRC = range(0, -7, -1)
 NO_PARTITION, FOREIGN, PARTITION_START, PARTITION_END, PARTITION_SIZE = range(-7, -12, -1)
+ERROR_VERSION, ERROR_LOST, ERROR_DATA, ERROR_COMMIT = range(-12, -16, -1)
 SLOT_NUMBERS = {name: number for number, name in enumerate(("weight", "means", "gradient", "x"))}
+BLOCKS = 60
+"""Of the sample image's partition, slots and sets included."""
 X_BYTES = SAMPLE_BATCH * SAMPLE_FEATURES * 4
 
 
@@ -51,7 +54,8 @@ class Image(ctypes.Structure):
         ("seed", ctypes.c_uint32),
         ("training", Samples),
         ("evaluation", Samples),
-        ("slots_first_block", ctypes.c_uint32),
+        *((name, ctypes.c_uint32) for name in ("slots_block", "sets_block", "sets", "every")),
+        *((name, ctypes.c_uint32) for name in ("set", "sequence", "step", "written", "crc")),
     ]
 
 
@@ -60,7 +64,7 @@ class Slot(ctypes.Structure):
 
 
 class Traffic(ctypes.Structure):
-    _fields_ = [("read", ctypes.c_uint64), ("written", ctypes.c_uint64)]
+    _fields_ = [("read", ctypes.c_uint32), ("written", ctypes.c_uint32)]
 
 
 def _device(runtime: ctypes.CDLL) -> memoryview:
@@ -73,13 +77,14 @@ def _open(runtime: ctypes.CDLL, content: bytes | bytearray) -> tuple[int, Image]
     image = Image()
     status = runtime.poet_storage_open(ctypes.byref(image))
     if status == OK:
-        runtime.poet_slots_open(image.slots_first_block)
+        runtime.poet_slots_open(image.slots_block)
+        runtime.poet_slots_open_set(image.sets_block)
     return status, image
 
 
 def _refresh_crc(content: bytearray) -> None:
     struct.pack_into(
-        "<I", content, SUPERBLOCK + 64, zlib.crc32(content[SUPERBLOCK : SUPERBLOCK + 64])
+        "<I", content, SUPERBLOCK + 80, zlib.crc32(content[SUPERBLOCK : SUPERBLOCK + 76])
     )
 
 
@@ -94,29 +99,32 @@ def test_crc_is_zlibs_in_one_piece_and_in_two(library: Path, data: bytes, cut: i
 
 
 def test_superblock_is_read(runtime: ctypes.CDLL) -> None:
-    content = sample_image(steps=11, seed=0xFFFFFFFF, flags=2)
+    content = sample_image(steps=11, seed=0xFFFFFFFF, flags=2, sets=3, checkpoint_every=5)
     status, image = _open(runtime, content)
     assert status == OK
     assert (image.steps, image.seed, image.flags) == (11, 0xFFFFFFFF, 2)
     assert (image.training.first_block, image.training.count) == (PARTITION_BLOCK + 1, 10)
     assert (image.evaluation.first_block, image.evaluation.count) == (PARTITION_BLOCK + 21, 8)
-    assert image.slots_first_block == PARTITION_BLOCK + 37
+    assert (image.slots_block, image.sets_block) == (PARTITION_BLOCK + 37, PARTITION_BLOCK + 44)
+    assert (image.sets, image.every) == (3, 5)
 
 
 def test_every_damaged_byte_of_the_superblock_is_noticed(runtime: ctypes.CDLL) -> None:
-    for offset in range(68):
+    for offset in (*range(76), *range(80, 84)):
         content = sample_image()
         content[SUPERBLOCK + offset] ^= 1
-        assert _open(runtime, content)[0] == ERROR_IMAGE, offset
+        expected = ERROR_VERSION if 8 <= offset < 12 else ERROR_IMAGE
+        assert _open(runtime, content)[0] == expected, offset
 
 
 @pytest.mark.parametrize(
     ("offset", "value", "status"),
     [
-        (8, 2, ERROR_IMAGE),  # version
+        (8, 1, ERROR_VERSION),
+        (8, 3, ERROR_VERSION),
         (12, 0x12345678, ERROR_PLAN),  # plan id
         (16, 4096, ERROR_IMAGE),  # block bytes
-        (20, 44, ERROR_IMAGE),  # blocks in all: one too few for the last slot
+        (20, BLOCKS - 1, ERROR_IMAGE),  # blocks in all: one too few for the last set
         (36, 0xFFFFFFF0, ERROR_IMAGE),  # training records beyond the end, past 2^32 blocks
         (40, SAMPLE_BATCH - 1, ERROR_IMAGE),  # not one batch of samples
         (44, SAMPLE_RECORD_BLOCKS + 1, ERROR_IMAGE),  # record size
@@ -126,7 +134,15 @@ def test_every_damaged_byte_of_the_superblock_is_noticed(runtime: ctypes.CDLL) -
         (52, 0, OK),  # none at all
         (56, SAMPLE_RECORD_BLOCKS + 1, ERROR_IMAGE),  # record size
         (56, SAMPLE_RECORD_BLOCKS - 1, ERROR_IMAGE),
-        (60, 0xFFFFFFFF, ERROR_IMAGE),  # slot region beyond the end
+        (60, 0xFFFFFFFF, ERROR_IMAGE),  # slots beyond the end
+        (60, BLOCKS - 7, OK),
+        (60, BLOCKS - 6, ERROR_IMAGE),
+        (64, 0xFFFFFFFF, ERROR_IMAGE),  # sets beyond the end
+        (64, BLOCKS - 16, OK),
+        (64, BLOCKS - 15, ERROR_IMAGE),
+        (68, 1, ERROR_IMAGE),  # sets: one could not be written without losing what it holds
+        (68, 3, ERROR_IMAGE),
+        (68, 0x20000002, ERROR_IMAGE),  # which would have 16 blocks, of 32 bits
     ],
 )
 def test_images_that_cannot_be_trained_on_are_refused(
@@ -145,8 +161,7 @@ def _with_table(table: bytes) -> bytearray:
 
 
 FAT, DATA, PROTECTIVE = 0x0C, 0xDA, 0xEE  # 0xEE: the table is a GPT
-DEVICE_BLOCKS, BLOCKS = 256, 45
-"""Of the device, and of the sample image's partition, slots included."""
+DEVICE_BLOCKS = 256
 OURS = (DATA, PARTITION_BLOCK, BLOCKS)
 NONE = (0, 0, 0)
 
@@ -218,7 +233,7 @@ def test_nothing_is_read_beyond_the_table_of_another(runtime: ctypes.CDLL) -> No
     before = runtime.poet_storage_traffic()
     assert _open(runtime, _with_table(partition_table((FAT, 8, 100))))[0] == FOREIGN
     after = runtime.poet_storage_traffic()
-    assert (after.read - before.read, after.written) == (BLOCK, before.written)
+    assert (after.read - before.read, after.written) == (1, before.written)
 
 
 @pytest.mark.parametrize("transfer", [0, 1])
@@ -254,8 +269,8 @@ def test_one_batch_of_samples_is_enough(runtime: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize(
     ("offset", "content"),
-    [(0, b"POETIMG2"), (8, b"\2\0\0\0"), (16, b"\0\4\0\0")],
-    ids=["magic", "version", "block bytes"],
+    [(0, b"POETIMG2"), (16, b"\0\4\0\0")],
+    ids=["magic", "block bytes"],
 )
 def test_the_checksum_is_not_all_that_is_looked_at(
     runtime: ctypes.CDLL, offset: int, content: bytes
@@ -338,10 +353,9 @@ def test_one_damaged_byte_of_the_payload_is_noticed(opened: ctypes.CDLL, byte: i
 
 
 @pytest.mark.parametrize(
-    ("byte", "status"), [(-16, ERROR_SLOT), (-12, ERROR_SLOT), (-8, OK), (-4, ERROR_CRC)]
+    ("byte", "status"), [(-16, ERROR_SLOT), (-12, ERROR_SLOT), (-8, ERROR_LOST), (-4, ERROR_CRC)]
 )
 def test_a_damaged_trailer_is_noticed(opened: ctypes.CDLL, byte: int, status: int) -> None:
-    """All of it but the generation, which only tells who wrote the slot."""
     assert _page_out(opened, "x", X_PAYLOAD) == OK
     end = slot_offset(sample_image(), "x") + SLOT_BLOCKS["x"][1] * BLOCK
     _device(opened)[end + byte] ^= 1
@@ -403,9 +417,21 @@ def test_gradients_are_captured_only_when_asked(opened: ctypes.CDLL) -> None:
     opened.poet_slots_begin_step(2, 1)
     assert opened.poet_capture(SLOT_NUMBERS["gradient"], gradient, 4) == OK
     assert _page_in(opened, "gradient", 4) == (OK, gradient)
-    opened.poet_slots_open(slot_offset(sample_image(), "weight") // BLOCK)
+    opened.poet_slots_open(slot_offset(sample_image(), "means") // BLOCK)
     assert opened.poet_capture(SLOT_NUMBERS["gradient"], bytes(4), 4) == OK
+    opened.poet_slots_begin_step(2, 0)
     assert _page_in(opened, "gradient", 4) == (OK, gradient)
+
+
+def test_what_an_earlier_step_left_is_not_taken_for_what_this_one_wrote(
+    opened: ctypes.CDLL,
+) -> None:
+    opened.poet_slots_begin_step(4, 0)
+    assert _page_out(opened, "x", X_PAYLOAD) == OK
+    opened.poet_slots_begin_step(5, 0)
+    assert _page_in(opened, "x", X_BYTES)[0] == ERROR_LOST
+    assert _page_out(opened, "x", X_PAYLOAD) == OK
+    assert _page_in(opened, "x", X_BYTES) == (OK, X_PAYLOAD)
 
 
 def test_traffic_counts_whole_blocks(opened: ctypes.CDLL) -> None:
@@ -414,8 +440,8 @@ def test_traffic_counts_whole_blocks(opened: ctypes.CDLL) -> None:
     assert _page_out(opened, "x", X_PAYLOAD) == OK
     assert _page_in(opened, "x", X_BYTES)[0] == OK
     after = opened.poet_storage_traffic()
-    assert after.written - before.written == 5 * BLOCK
-    assert after.read - before.read == 5 * BLOCK
+    assert after.written - before.written == 5
+    assert after.read - before.read == 5
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4, 5, 16, 17, 255, 1000, 1437])
@@ -477,6 +503,19 @@ def test_evaluation_batches_are_gathered_as_stored(runtime: ctypes.CDLL, batch: 
     first = 10 + batch * SAMPLE_BATCH
     np.testing.assert_array_equal(x, all_x[first : first + SAMPLE_BATCH])
     np.testing.assert_array_equal(y, all_y[first : first + SAMPLE_BATCH])
+
+
+@pytest.mark.parametrize("byte", [0, 599, 600, 603, 604, 607, 608, 611])
+def test_one_damaged_byte_of_a_sample_is_noticed(runtime: ctypes.CDLL, byte: int) -> None:
+    """Of its features, its target, or the CRC of either."""
+    status, image = _open(runtime, sample_image(training=4, evaluation=0))
+    assert status == OK
+    _device(runtime)[(image.training.first_block + 2) * BLOCK + byte] ^= 0x20
+    runtime.poet_data_select_training(ctypes.byref(image.training), 0, 0)
+    buffer = ctypes.create_string_buffer(X_BYTES)
+    statuses = runtime.poet_data_load_x(buffer), runtime.poet_data_load_y(buffer)
+    of_x = byte < 600 or 604 <= byte < 608
+    assert statuses == ((ERROR_DATA, OK) if of_x else (OK, ERROR_DATA))
 
 
 def _load(

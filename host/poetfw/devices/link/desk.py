@@ -15,7 +15,7 @@ from poetfw.devices.statuses import STATUSES
 from poetfw.errors import DeviceError, NoisyLineError, WrongBoardError
 from poetfw.firmware import BLOCK_BYTES
 
-PROTOCOL = 1
+PROTOCOL = 2
 _MOST_SUMS = 64  # so many blocks' CRCs come in one answer at most
 
 _SMALLEST = 3  # a part, as a power of two of the whole
@@ -200,20 +200,21 @@ class Desk:
             self._shrunk -= 1
         return answer
 
-    def begin(self, steps: int, flags: int) -> None:
-        """Begin a training: load the weights that the storage holds."""
+    def begin(self, steps: int, flags: int) -> int:
+        """Begin a training: load the storage's last commit. Returns how many steps it has done."""
         answer = self._link.ask("begin", steps, flags, patience=LONG)
-        (status,) = _fields(answer, 1)
+        status, done = _fields(answer, 2)
         _check_status(answer, status)
+        return _integer(answer, done)
 
     def train(self, step: int) -> Trained:
-        """Train a step, the first of which is 1. The last one may be asked for again."""
+        """Train the next step, counted from 1. The last one may be asked for again."""
         answer = self._link.ask("step", step, patience=LONG)
         loss, ticks = self._values(answer, 2)
         return Trained(_real(answer, loss), _integer(answer, ticks))
 
     def save(self) -> None:
-        """Write the weights to the storage."""
+        """Commit what was trained to the storage."""
         answer = self._link.ask("save", patience=LONG)
         self._values(answer, 0)
 

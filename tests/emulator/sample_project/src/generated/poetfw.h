@@ -74,6 +74,10 @@ enum poetfw_status {
     POETFW_ERROR_PARTITION_START = -9, /* the partition begins beyond the storage's end, or at block 0 */
     POETFW_ERROR_PARTITION_END = -10, /* the partition ends beyond the storage's end */
     POETFW_ERROR_PARTITION_SIZE = -11, /* the partition is smaller than the image in it */
+    POETFW_ERROR_VERSION = -12, /* the image is laid out as another version of poetfw does it */
+    POETFW_ERROR_LOST = -13, /* the storage did not keep what was written to it */
+    POETFW_ERROR_DATA = -14, /* a sample is not what was put into the storage */
+    POETFW_ERROR_COMMIT = -15, /* no set of slots holds a whole commit */
     POETFW_ERROR_ORDER = -128, /* a call that has to come before this one did not, or failed */
     POETFW_ERROR_SAMPLE = -129, /* samples, targets or outputs have not the size of the plan's */
     POETFW_ERROR_LABEL = -130, /* a label is none of the classes */
@@ -86,7 +90,7 @@ struct poetfw {
     uint32_t plan;
     uint32_t done;
     uint32_t step;
-    uint32_t image[10];
+    uint32_t image[18];
 };
 
 /* What a card asks for. */
@@ -96,11 +100,13 @@ struct poetfw_task {
 };
 
 struct poetfw_metrics {
-    uint32_t step;          /* trained since the tensors were loaded */
-    float loss;             /* the mean over the last training batch, before its update */
-    float metric;           /* of the last evaluated batch: mean squared error */
-    uint64_t read_bytes;    /* from the storage, since the start of the program */
-    uint64_t written_bytes; /* to the storage */
+    uint32_t step;           /* trained in all: those of the loaded commit, and since */
+    float loss;              /* the mean over the last training batch, before its update */
+    float metric;            /* of the last evaluated batch: mean squared error */
+    uint64_t read_bytes;     /* from the storage, since the start of the program */
+    uint64_t written_bytes;  /* to the storage */
+    uint32_t set;            /* of slots in the storage, which holds the last commit */
+    uint32_t written_blocks; /* since the host wrote the storage, over all starts: what wears it */
 };
 
 /* --- Begin and end --- */
@@ -112,11 +118,12 @@ struct poetfw_metrics {
  * POETFW_ERROR_PLAN: the image is another plan's. Statuses of the storage, too. */
 int poetfw_open(struct poetfw *context);
 
-/* Loads parameters, optimizer state and running statistics as the storage has them: as poetfw wrote
- * them, or as poetfw_save did last.
+/* Loads parameters, optimizer state, running statistics and the number of steps as the last whole commit has
+ * them: as poetfw wrote them, or as poetfw_save did last, wherever the power went. Training goes on from there
+ * with the bits it would have had.
  *
- * POETFW_ERROR_ORDER: not opened. POETFW_ERROR_SLOT, _CRC: the storage has none, or damaged ones; then
- * nothing is loaded. */
+ * POETFW_ERROR_ORDER: not opened. POETFW_ERROR_COMMIT: the storage has no whole commit. Else how reading it
+ * ended; then nothing is loaded. */
 int poetfw_load(struct poetfw *context);
 
 /* Begins anew: the initial weights that the program holds, and zeros elsewhere. Nothing is read from, or
@@ -125,10 +132,14 @@ int poetfw_load(struct poetfw *context);
  * POETFW_ERROR_WEIGHTS: it holds none (see `poetfw build --weights-in-flash`). */
 int poetfw_reset(struct poetfw *context);
 
-/* Writes to the storage what poetfw_load reads.
+/* Commits what poetfw_load reads: all of it or, if anything goes wrong, the commit before stays.
  *
- * POETFW_ERROR_ORDER: not opened, or nothing is loaded. Else statuses of the storage. */
+ * POETFW_ERROR_ORDER: not opened, or nothing is loaded. POETFW_ERROR_LOST: the storage does not keep it. Else
+ * statuses of the storage. */
 int poetfw_save(struct poetfw *context);
+
+/* Whether the card asks for a commit now: after so many steps, and at the end. */
+int poetfw_save_is_due(const struct poetfw *context);
 
 /* --- Train --- */
 

@@ -37,16 +37,16 @@ const struct poet_slot poet_slots[POET_SLOTS] = {
     [SLOT_P0018] = {54u, 64u}, /* persistent: bn1.affine.momentum */
     [SLOT_P0019] = {55u, 288u}, /* persistent: conv1.weight.momentum */
     [SLOT_P0020] = {56u, 4u}, /* persistent: metric */
-    [SLOT_T0000] = {57u, 1024u}, /* page: x */
-    [SLOT_T0001] = {60u, 8192u}, /* page: conv1 */
-    [SLOT_T0004] = {77u, 8192u}, /* page: relu1 */
-    [SLOT_T0009] = {94u, 2048u}, /* page: pool2 */
-    [SLOT_T0010] = {99u, 4096u}, /* page: conv3 */
-    [CAPTURE_P0010] = {108u, 40u}, /* capture: logits.bias */
-    [CAPTURE_P0007] = {109u, 128u}, /* capture: bn3.affine */
-    [CAPTURE_P0004] = {110u, 64u}, /* capture: bn2.affine */
-    [CAPTURE_P0003] = {111u, 2304u}, /* capture: conv2.weight */
-    [CAPTURE_P0001] = {116u, 64u}, /* capture: bn1.affine */
+    [SLOT_T0000] = {0u, 1024u}, /* page: x */
+    [SLOT_T0001] = {3u, 8192u}, /* page: conv1 */
+    [SLOT_T0004] = {20u, 8192u}, /* page: relu1 */
+    [SLOT_T0009] = {37u, 2048u}, /* page: pool2 */
+    [SLOT_T0010] = {42u, 4096u}, /* page: conv3 */
+    [CAPTURE_P0010] = {51u, 40u}, /* capture: logits.bias */
+    [CAPTURE_P0007] = {52u, 128u}, /* capture: bn3.affine */
+    [CAPTURE_P0004] = {53u, 64u}, /* capture: bn2.affine */
+    [CAPTURE_P0003] = {54u, 2304u}, /* capture: conv2.weight */
+    [CAPTURE_P0001] = {59u, 64u}, /* capture: bn1.affine */
 };
 
 /* slot, offset in the arena */

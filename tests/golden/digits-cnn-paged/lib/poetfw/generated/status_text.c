@@ -31,6 +31,14 @@ const char *poetfw_status_text(int status)
         return "the partition ends beyond the storage's end";
     case POETFW_ERROR_PARTITION_SIZE:
         return "the partition is smaller than the image in it";
+    case POETFW_ERROR_VERSION:
+        return "the image is laid out as another version of poetfw does it";
+    case POETFW_ERROR_LOST:
+        return "the storage did not keep what was written to it";
+    case POETFW_ERROR_DATA:
+        return "a sample is not what was put into the storage";
+    case POETFW_ERROR_COMMIT:
+        return "no set of slots holds a whole commit";
     case POETFW_ERROR_ORDER:
         return "a call that has to come before this one did not, or failed";
     case POETFW_ERROR_SAMPLE:

@@ -30,9 +30,9 @@ const struct poet_slot poet_slots[POET_SLOTS] = {
     [SLOT_P0011] = {79u, 16384u}, /* persistent: hidden1.weight.momentum */
     [SLOT_P0012] = {112u, 256u}, /* persistent: hidden1.bias.momentum */
     [SLOT_P0013] = {113u, 4u}, /* persistent: metric */
-    [CAPTURE_P0005] = {114u, 40u}, /* capture: logits.bias */
-    [CAPTURE_P0003] = {115u, 128u}, /* capture: hidden2.bias */
-    [CAPTURE_P0001] = {116u, 256u}, /* capture: hidden1.bias */
+    [CAPTURE_P0005] = {0u, 40u}, /* capture: logits.bias */
+    [CAPTURE_P0003] = {1u, 128u}, /* capture: hidden2.bias */
+    [CAPTURE_P0001] = {2u, 256u}, /* capture: hidden1.bias */
 };
 
 /* slot, offset in the arena */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commits.h"
+
+#include "bytes.h"
+#include "crc32.h"
+#include "poet.h"
+#include "poet_memory.h"
+
+#define SET_ALIGNMENT 8u
+#define CONTENT_BYTES 28u
+#define CRC_OFFSET 32u
+#define RECORD_BYTES 36u
+
+static uint8_t *page(void)
+{
+    return poet_arena + POET_PAGE_BUFFER;
+}
+
+/* Where the record is, counted from the set's first block. */
+static uint32_t record_block(void)
+{
+    const struct poet_slot *const last = &poet_slots[POET_PERSISTENTS - 1u];
+    return last->first_block + poet_slot_blocks(last->bytes);
+}
+
+uint32_t poet_set_blocks(void)
+{
+    return (record_block() / SET_ALIGNMENT + 1u) * SET_ALIGNMENT;
+}
+
+static uint32_t first_block(const struct poet_image *image, uint32_t set)
+{
+    return image->sets_first_block + set * poet_set_blocks();
+}
+
+static void pack(const struct poet_commit *commit, uint8_t *bytes)
+{
+    memcpy(bytes, "POETSAVE", 8u);
+    poet_put_u32(bytes + 8, POET_PLAN_ID);
+    poet_put_u32(bytes + 12, commit->sequence);
+    poet_put_u32(bytes + 16, commit->step);
+    poet_put_u32(bytes + 20, commit->written);
+    poet_put_u32(bytes + 24, commit->crc);
+    poet_put_u32(bytes + CONTENT_BYTES, 0u);
+    poet_put_u32(bytes + CRC_OFFSET, poet_crc32(0u, bytes, CONTENT_BYTES));
+}
+
+/* Packing again gives the same bytes only if magic, plan and CRC are right. */
+static int read_record(const struct poet_image *image, uint32_t set, struct poet_commit *commit)
+{
+    uint8_t packed[RECORD_BYTES];
+    POET_TRY(poet_storage_read_blocks(first_block(image, set) + record_block(), page(), 1u));
+    commit->set = set;
+    commit->sequence = poet_get_u32(page() + 12);
+    commit->step = poet_get_u32(page() + 16);
+    commit->written = poet_get_u32(page() + 20);
+    commit->crc = poet_get_u32(page() + 24);
+    pack(commit, packed);
+    return memcmp(page(), packed, RECORD_BYTES) == 0 ? POET_OK : POET_ERROR_COMMIT;
+}
+
+/* The last commit of a sequence below a limit. Returns POET_ERROR_COMMIT if there is none. */
+static int find_last(const struct poet_image *image, uint32_t limit, struct poet_commit *last)
+{
+    int status = POET_ERROR_COMMIT;
+    for (uint32_t set = 0u; set < image->sets; set++) {
+        struct poet_commit commit;
+        poet_storage_recover();
+        const int read = read_record(image, set, &commit);
+        if (read != POET_OK && status == POET_ERROR_COMMIT) {
+            status = read;
+        }
+        if (read == POET_OK && commit.sequence < limit &&
+            (status != POET_OK || commit.sequence > last->sequence)) {
+            *last = commit;
+            status = POET_OK;
+        }
+    }
+    return status;
+}
+
+/* Goes on with the CRC of all trailers: a slot that has just moved left its own in the page buffer. */
+static uint32_t add_trailer(uint32_t crc)
+{
+    return poet_crc32(crc, page() + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES,
+                      POET_SLOT_TRAILER_BYTES);
+}
+
+static void open_set(const struct poet_image *image, const struct poet_commit *commit)
+{
+    poet_slots_open_set(first_block(image, commit->set));
+    poet_slots_begin_step(commit->step, 0);
+}
+
+static int load_set(const struct poet_image *image, const struct poet_commit *commit)
+{
+    uint32_t crc = 0u;
+    open_set(image, commit);
+    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
+        const struct poet_persistent *const tensor = &poet_persistents[i];
+        POET_TRY(poet_page_in(tensor->slot, poet_arena + tensor->offset,
+                              poet_slots[tensor->slot].bytes));
+        crc = add_trailer(crc);
+    }
+    return crc == commit->crc ? POET_OK : POET_ERROR_COMMIT;
+}
+
+int poet_load(struct poet_image *image)
+{
+    struct poet_commit *const commit = &image->commit;
+    int failure = POET_OK;
+    commit->sequence = UINT32_MAX;
+    poet_slots_open(image->slots_first_block);
+    for (;;) {
+        const int found = find_last(image, commit->sequence, commit);
+        const int status = found == POET_OK ? load_set(image, commit) : found;
+        if (status == POET_OK) {
+            commit->written -= poet_storage_traffic().written_blocks;
+            return POET_OK;
+        }
+        if (failure == POET_OK) {
+            failure = status;
+        }
+        if (found != POET_OK) {
+            return failure;
+        }
+    }
+}
+
+int poet_begin_anew(struct poet_image *image)
+{
+    struct poet_commit *const commit = &image->commit;
+    poet_slots_open(image->slots_first_block);
+    const int found = find_last(image, UINT32_MAX, commit);
+    if (found == POET_ERROR_COMMIT) {
+        memset(commit, 0, sizeof *commit);
+    } else {
+        POET_TRY(found);
+    }
+    commit->step = UINT32_MAX;
+    commit->written -= poet_storage_traffic().written_blocks;
+    return POET_OK;
+}
+
+uint32_t poet_blocks_written(const struct poet_image *image)
+{
+    return image->commit.written + poet_storage_traffic().written_blocks;
+}
+
+/* Writes a commit's tensors and reads them back. */
+static int write_set(const struct poet_image *image, struct poet_commit *commit)
+{
+    open_set(image, commit);
+    commit->crc = 0u;
+    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
+        const struct poet_persistent *const tensor = &poet_persistents[i];
+        POET_TRY(poet_page_out(tensor->slot, poet_arena + tensor->offset,
+                               poet_slots[tensor->slot].bytes));
+        commit->crc = add_trailer(commit->crc);
+    }
+    POET_TRY(poet_storage_flush());
+    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
+        const struct poet_persistent *const tensor = &poet_persistents[i];
+        POET_TRY(poet_slot_compare(tensor->slot, poet_arena + tensor->offset,
+                                   poet_slots[tensor->slot].bytes));
+    }
+    return POET_OK;
+}
+
+static int write_record(const struct poet_image *image, const struct poet_commit *commit)
+{
+    struct poet_commit kept;
+    memset(page(), 0, POET_BLOCK_BYTES);
+    pack(commit, page());
+    POET_TRY(poet_storage_write_blocks(first_block(image, commit->set) + record_block(), page(), 1u));
+    POET_TRY(poet_storage_flush());
+    const int status = read_record(image, commit->set, &kept);
+    if (status == POET_ERROR_COMMIT || (status == POET_OK && kept.sequence != commit->sequence)) {
+        return POET_ERROR_LOST;
+    }
+    return status;
+}
+
+int poet_save(struct poet_image *image, uint32_t step)
+{
+    struct poet_commit commit = image->commit;
+    if (step == commit.step) {
+        return POET_OK;
+    }
+    commit.set = (commit.set + 1u) % image->sets;
+    commit.sequence++;
+    commit.step = step;
+    POET_TRY(write_set(image, &commit));
+    commit.written = poet_blocks_written(image) + 1u; /* the record, too */
+    POET_TRY(write_record(image, &commit));
+    commit.written = image->commit.written;
+    image->commit = commit;
+    return POET_OK;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commits: the persistent tensors and how many steps are done, in storage as one, whenever the power goes.
+ *
+ * A set has a slot for each persistent tensor, behind them one block, the record, and ends at a multiple of
+ * 4 KiB, which flash erases at once. Little endian:
+ *     0  char magic[8] = "POETSAVE"      8  u32 plan id               12  u32 sequence
+ *    16  u32 steps that are done        20  u32 blocks written since the host wrote the image
+ *    24  u32 CRC-32 of the trailers of the set's slots, which have those of the payloads
+ *    28  u32 0                          32  u32 CRC-32 of bytes 0..27     the rest is zero
+ *
+ * The commit that counts is that of the highest sequence that is whole. Another set is written and read back before
+ * its record is, so until then nothing has changed. The firmware writes the sets in turn.
+ */
+#ifndef POET_COMMITS_H
+#define POET_COMMITS_H
+
+#include "storage.h"
+
+#include <stdint.h>
+
+/* Blocks of a set. */
+uint32_t poet_set_blocks(void);
+
+/* Loads the tensors of the last commit that is whole; then image->commit says which it is.
+ * POET_ERROR_COMMIT: none is there. Else how reading the last one ended. */
+int poet_load(struct poet_image *image);
+
+/* In place of poet_load, for tensors that come from elsewhere: they are in no commit, and the next goes where the last
+ * one is not. */
+int poet_begin_anew(struct poet_image *image);
+
+/* Commits the tensors as they are after so many steps, unless that has been done.
+ * POET_ERROR_LOST: the storage does not keep them. After any error the last commit is still the one that counts. */
+int poet_save(struct poet_image *image, uint32_t step);
+
+/* Blocks that the firmware has written since the host wrote the image, over all starts: what wears the storage. Those
+ * between the last commit and a cut are not known. */
+uint32_t poet_blocks_written(const struct poet_image *image);
+
+#endif

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tiny network as a generated project, and its firmware in the harness."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emulator.firmware_tools import BLOCK, compile_c
+from poetfw.boards import load_board
+from poetfw.costs import analytic_costs
+from poetfw.firmware import RunRequest, Slot, assign_slots, render_project, write_image
+from poetfw.memory import resident_bytes
+from poetfw.models.layers import Layers
+from poetfw.planning import plan_unscheduled
+from poetfw.planning.plans import Plan, lower_plan, place_plan
+from poetfw.planning.problem import schedule_problem
+from poetfw.schedule import StepKind, solve
+from poetfw.training import Program, Sgd, make_program
+
+HERE = Path(__file__).parent
+BATCH, SIDE, CLASSES = 4, 4, 3
+TRAINING, HELD_OUT = 13, 4
+STEPS_PER_EPOCH = TRAINING // BATCH
+PAGED_SHARE = 0.7
+"""Of the RAM that keeping everything takes: some of it is then paged."""
+
+TEARS = ("before", "first part", "garbage", "4 KiB garbage", "after")
+ORDERS = ("kept", "lost", "reordered")
+OUTCOMES = ("same", "told", "does not boot", "wrong weights", "commit lost")
+FAULTS = (
+    *("CRC", "time-out", "busy for ever", "short", "full", "removed"),
+    *("silently not written", "old data", "flipped bit"),
+)
+
+
+@dataclass(frozen=True)
+class Project:
+    """The network's project for a board, and all that its storage image is made from."""
+
+    files: Mapping[str, bytes]
+    program: Program
+    plan_id: str
+    slots: tuple[Slot, ...]
+    weights: Mapping[str, Any]
+
+    def image(self, steps: int, every: int, sets: int = 2) -> bytes:
+        """A storage image whose training has so many steps and commits every so many."""
+        rng = np.random.default_rng(2)
+        shape = self.program.input.shape[1:]
+        training, held_out = (
+            (rng.normal(size=(n, *shape)).astype("f4"), rng.integers(0, CLASSES, n).astype("i4"))
+            for n in (TRAINING, HELD_OUT)
+        )
+        request = RunRequest(steps, seed=5, checkpoint_every=every)
+        parts = (self.slots, self.weights, training, held_out, request, sets)
+        return write_image(self.program, self.plan_id, *parts)
+
+
+@cache
+def project(board_name: str) -> Project:
+    """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
+
+    On `linux` transfers go on beside computing, on `stm32f405` they are waited for.
+    """
+    layers = Layers("tiny", (BATCH, 1, SIDE, SIDE), seed=1)
+    x = layers.conv("conv1", layers.input, 4, 3, padding=(1, 1, 1, 1))
+    x = layers.relu("relu1", layers.batch_norm("bn1", x))
+    x = layers.linear("logits", layers.flatten("flat", x), CLASSES)
+    graph, weights = layers.build(x)
+    program = make_program(graph, "softmax_cross_entropy", Sgd(0.05, momentum=0.9))
+    board = load_board(board_name)
+    unlimited = plan_unscheduled(program, board, analytic_costs)
+    transient = unlimited.memory.peak_bytes - resident_bytes(program.persistent, BLOCK)
+    problem = schedule_problem(
+        program.training,
+        board,
+        analytic_costs(program.training, board),
+        int(transient * PAGED_SHARE),
+    )
+    training = solve(problem, "poet-remat-off")
+    assert any(step.kind is StepKind.PAGE_IN for step in training.plan)
+    memory = place_plan(program, training, unlimited.evaluation, None)
+    slots = assign_slots(program, training.plan)
+    lowering = lower_plan(program, board, Plan(training, unlimited.evaluation, memory), slots)
+    files = render_project(lowering.view, board).files
+    return Project(files, program, lowering.view.plan_id, slots, weights)
+
+
+def compile_harness(folder: Path, board: str) -> Path:
+    """The network's firmware and the harness as a library."""
+    left_out = ("src/hal/", "src/runtime/poet_memory.c", "src/storage/sd")
+    sources = []
+    for path, content in project(board).files.items():
+        if path.startswith("src/") and (not path.startswith(left_out) or path == "src/hal/hal.h"):
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            sources += [target] if target.suffix == ".c" else []
+    # Quoted includes alone: the system's link.h is wanted as well.
+    parts = ("generated", "kernels", "runtime", "storage", "hal")
+    quoted = [f"-iquote{folder / 'src' / part}" for part in parts]
+    flags = ("-shared", "-fPIC", "-Wl,-z,now")
+    return compile_c(folder / "power.so", [HERE / "harness.c", *sources], [], *quoted, *flags)
+
+
+class Harness:
+    """A firmware and its storage; each boots anew, on the image that it was made with."""
+
+    def __init__(self, library: Path, image: bytes) -> None:
+        """Run it once with nothing in its way."""
+        with tempfile.NamedTemporaryFile(suffix=".so") as copy:
+            copy.write(library.read_bytes())
+            copy.flush()
+            self._library = ctypes.CDLL(copy.name)
+        self._library.power_console.restype = ctypes.c_char_p
+        self._library.power_cuts.restype = ctypes.c_int64
+        self._blocks = len(image) // BLOCK
+        code = self._library.power_load(image, self._blocks)
+        assert code == 0, self.console
+        self.blocks_written: int = self._library.power_writes()
+        self.calls: int = self._library.power_calls()
+
+    @property
+    def console(self) -> str:
+        """What the last boot said."""
+        return bytes(self._library.power_console()).decode()
+
+    @property
+    def storage(self) -> bytes:
+        """What the storage holds."""
+        content = ctypes.create_string_buffer(self._blocks * BLOCK)
+        self._library.power_blocks(content)
+        return content.raw
+
+    def cases(self, seeds: int) -> int:
+        """How many cuts there are, each in so many ways."""
+        return self.blocks_written * len(TEARS) * len(ORDERS) * seeds
+
+    def cuts(
+        self, first: int, count: int, seeds: int, depth: int = 1
+    ) -> tuple[int, dict[tuple[str, str, str], int]]:
+        """Cut the power in so many cases from one on, so many times each.
+
+        Returns the number of the first bad one, or -1, and how many came to what.
+        """
+        table = (ctypes.c_uint64 * (len(TEARS) * len(ORDERS) * len(OUTCOMES)))()
+        numbers = map(ctypes.c_uint64, (first, count))
+        bad = self._library.power_cuts(*numbers, seeds, depth, table)
+        names = [(t, o, c) for t in TEARS for o in ORDERS for c in OUTCOMES]
+        return bad, {name: n for name, n in zip(names, table, strict=True) if n}
+
+    def cut(self, number: int, seeds: int, depth: int = 1) -> str:
+        """What comes of one case."""
+        return OUTCOMES[self._library.power_cut(ctypes.c_uint64(number), seeds, depth)]
+
+    def fault(self, call: int, fault: str, for_ever: bool) -> str:
+        """What comes of a fault from a call of the storage on: an outcome, or a status."""
+        found = self._library.power_fault(call, FAULTS.index(fault), int(for_ever))
+        return str(found) if found < 0 else OUTCOMES[found]
+
+
+@contextmanager
+def harness(board: str, image: bytes) -> Iterator[Harness]:
+    """A harness in a folder of its own, which is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Harness(compile_harness(Path(folder), board), image)
