@@ -26,6 +26,7 @@ from poetfw.firmware import (
     IMAGE,
     RunRequest,
     assign_slots,
+    initial_weights,
     render_project,
     twin_environments,
     write_image,
@@ -130,7 +131,9 @@ def plan_build(
     stages = stage_files(
         program, table, plan.training, plan.evaluation, plan.memory, slots, lowering.names
     )
-    project = render_project(lowering.view, board).with_files(
+    held = settings.weights_in_flash
+    weights = initial_weights(lowering.names, model.weights) if held else ()
+    project = render_project(lowering.view, board, weights).with_files(
         {
             IMAGE: image,
             "board.toml": board.path.read_bytes(),

@@ -89,6 +89,11 @@ from poetfw.training import LOSSES
     help="Do not train the parameters of these names, e.g. 'conv1*'. May be given repeatedly.",
 )
 @option(
+    "--weights-in-flash",
+    is_flag=True,
+    help="Let the program hold the initial weights: then it can begin without a storage.",
+)
+@option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=BuildSettings.seed,

@@ -20,6 +20,7 @@ from poetfw.cli import (
     compare,
     desk,
     doctor,
+    export,
     listing,
     output,
     place,
@@ -80,6 +81,7 @@ cli.add_command(run.run)
 cli.add_command(desk.flash)
 cli.add_command(desk.monitor)
 cli.add_command(desk.pull)
+cli.add_command(export.export)
 cli.add_command(schedule.schedule)
 cli.add_command(compare.compare)
 cli.add_command(sweep.sweep)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From plans to a C project: view models, templates, project writer, storage image."""
 
+from poetfw.firmware.c_text import comment_text
 from poetfw.firmware.library import GENERATED, LIBRARY, initial_weights
 from poetfw.firmware.lower import Lowering, Prediction, lower, statement_numbers
 from poetfw.firmware.project import (
@@ -11,6 +12,7 @@ from poetfw.firmware.project import (
     read_sources,
     refuse_links,
     render_project,
+    render_weights,
     twin_environments,
     write_project,
 )
@@ -67,6 +69,7 @@ __all__ = [
     "append_request",
     "assign_slots",
     "check_output_folder",
+    "comment_text",
     "hal_families",
     "holds",
     "image_blocks",
@@ -82,6 +85,7 @@ __all__ = [
     "read_trace",
     "refuse_links",
     "render_project",
+    "render_weights",
     "sample_order",
     "set_request",
     "statement_numbers",

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import jinja2
 
+from poetfw import __version__
 from poetfw.boards import Board, Machine, with_used
 from poetfw.errors import BoardError, OutputError, listed
 from poetfw.firmware.library import GENERATED, HEADER, LIBRARY, InitialWeights, statuses
@@ -49,7 +50,6 @@ RUN_DIR = "run"
 _GENERATED = (
     ("poetfw.h.j2", HEADER, None),
     ("status_text.c.j2", f"{GENERATED}/status_text.c", None),
-    ("initial_weights.c.j2", f"{GENERATED}/initial_weights.c", None),
     ("plan.h.j2", f"{GENERATED}/plan.h", None),
     ("plan.c.j2", f"{GENERATED}/plan.c", None),
     ("ops.h.j2", f"{GENERATED}/ops.h", None),
@@ -111,9 +111,9 @@ def render_project(
             file_name=PurePosixPath(target).name,
             step=getattr(view, step) if step else None,
             statuses=statuses(),
-            weights=weights,
         )
         files[target] = text.encode()
+    files[f"{GENERATED}/initial_weights.c"] = render_weights(view.title, view.plan_id, weights)
     for file in _kernel_files(templates / "kernels", view.kernels):
         files[f"{LIBRARY}/kernels/{file.name}"] = file.read_bytes()
     for folder in ("runtime", "storage", "port"):
@@ -134,6 +134,13 @@ def render_project(
         _environments(board), _default_environments(board), board.toolchain, board.console_baud
     )
     return Project(files)
+
+
+def render_weights(title: str, plan_id: str, weights: Sequence[InitialWeights]) -> bytes:
+    """The source of a program's initial weights; without any, one that says that there are none."""
+    project = {"title": title, "poetfw_version": __version__, "plan_id": plan_id}
+    template = template_environment().get_template("generated/initial_weights.c.j2")
+    return template.render(project=project, weights=weights).encode()
 
 
 def template_environment() -> jinja2.Environment:

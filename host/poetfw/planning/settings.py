@@ -27,6 +27,7 @@ class BuildSettings:
         loss: one of `poetfw.training.LOSSES`.
         learning_rate, momentum, weight_decay, clip_norm: the optimizer.
         freeze: patterns of the names of parameters that are not trained.
+        weights_in_flash: whether the program holds the initial weights, too.
         seed: decides the initial weights and the order of samples.
         checkpoint_every: steps between two checkpoints; 0 for one at the training's end.
         checkpoint_sets: places in storage that checkpoints take in turn, 2 or more.
@@ -47,6 +48,7 @@ class BuildSettings:
     weight_decay: float | None = None
     clip_norm: float | None = None
     freeze: tuple[str, ...] = ()
+    weights_in_flash: bool = False
     seed: int = 0
     checkpoint_every: int = 0
     checkpoint_sets: int = 2

@@ -17,9 +17,15 @@ _HASH, _SEMICOLON, _C = "# {}", "; {}", "/* {} */"
 _BY_SUFFIX = {
     **dict.fromkeys((".py", ".toml", ".yml", ".yaml", ".sh"), _HASH),
     ".ini": _SEMICOLON,
-    **dict.fromkeys((".c", ".h", ".S", ".ld", ".j2"), _C),
+    **dict.fromkeys((".c", ".h", ".S", ".ld"), _C),
 }
-_INCLUDED = "{{# {} #}}"  # what includes it has the line already
+_INCLUDED = "{{# {} #}}"  # what includes it has the line already, or has no comments
+_OF_TEMPLATE = {
+    **dict.fromkeys((".c", ".h", ".ld"), _C),
+    ".ino": "// {}",
+    **dict.fromkeys((".json", ".md", ".properties"), _INCLUDED),
+}
+"""By the suffix of what a template is rendered to; where it is none of these, it is a script."""
 _BY_PATH = {"Makefile": _HASH, ".ci/run": _HASH, "firmware_templates/ld/cortex_m.j2": _INCLUDED}
 _HIDDEN = {".ci", ".github", ".pre-commit-config.yaml"}
 _WRITTEN = {"build", "dist", "__pycache__"}
@@ -59,6 +65,9 @@ def _is_ours(name: str) -> bool:
 
 
 def _style(path: Path) -> str | None:
+    if path.suffix == ".j2":
+        style = _OF_TEMPLATE.get(Path(path.stem).suffix, _HASH)
+        return _BY_PATH.get(path.as_posix(), style)
     return _BY_PATH.get(path.as_posix(), _BY_SUFFIX.get(path.suffix))
 
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`poetfw export`: a project's library for another build system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from poetfw.cli import output
+from poetfw.cli.options import json_option, option
+from poetfw.exporting import WEIGHTS, ExportSettings, export_project
+from poetfw.firmware.export import FORMATS
+
+
+@click.command(epilog="Example:  poetfw export --as cmake -o keyword --name keyword build/nrf52840")
+@click.argument("project", type=click.Path(path_type=Path, file_okay=False))
+@option("--as", "form", type=click.Choice(tuple(FORMATS)), required=True, help="For what.")
+@option(
+    "--name",
+    default=ExportSettings.name,
+    show_default=True,
+    help="What the library, its header and all its symbols are called.",
+)
+@option(
+    "--weights",
+    type=click.Choice(WEIGHTS),
+    default=ExportSettings.weights,
+    show_default=True,
+    help="Which weights the library holds; trained ones are those of the last `poetfw run`.",
+)
+@option(
+    "--out",
+    "-o",
+    "target",
+    command="export",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="The folder that is written.",
+)
+@json_option
+def export(project: Path, form: str, name: str, weights: str, target: Path, as_json: bool) -> None:
+    """Write the library of PROJECT, a folder of `poetfw build`, for another build system.
+
+    Each has examples, and a README that says how it is used.
+    """
+    files = export_project(project, target, ExportSettings(form, name, weights))
+    if as_json:
+        output.print_json({"out_dir": str(target), "files": list(files)})
+    else:
+        output.results.print(f"{form}: {len(files)} files in {output.escaped(str(target))}")

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a project to a library for another build system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from poetfw.boards import load_board
+from poetfw.errors import ConfigError, OutputError
+from poetfw.firmware import (
+    GENERATED,
+    IMAGE,
+    SlotPurpose,
+    check_output_folder,
+    comment_text,
+    initial_weights,
+    read_slots,
+    read_sources,
+    refuse_links,
+    render_weights,
+    write_project,
+)
+from poetfw.firmware.export import LONGEST_NAME, NAME, ExportFacts, export_library
+from poetfw.firmware.project import RUN_DIR
+from poetfw.ops import Array
+from poetfw.pipeline import REPORT
+from poetfw.report import BuildReport, Stages, read_stages
+from poetfw.schedule import StepKind
+
+WEIGHTS = ("initial", "trained", "none")
+"""Which weights an exported library may hold."""
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """What a user may set for an export.
+
+    Attributes:
+        form: a key of `poetfw.firmware.export.FORMATS`.
+        name: what the library is called.
+        weights: one of `WEIGHTS`.
+    """
+
+    form: str
+    name: str = NAME
+    weights: str = "initial"
+
+
+def export_project(project: Path, target: Path, settings: ExportSettings) -> tuple[str, ...]:
+    """Write a project's library to a folder, for another build system.
+
+    Args:
+        project: the folder that `poetfw build` wrote; its sources are taken as they are.
+        target: where the library goes: an empty folder, or an export of before.
+        settings: as what.
+
+    Returns:
+        The paths of the files, sorted.
+
+    Raises:
+        ConfigError: the name is none for a library.
+        OutputError: the project is none, or the target cannot be written.
+        DeviceError: the weights cannot be read.
+    """
+    _check_name(settings.name)
+    refuse_links(project)
+    report, stages = BuildReport.read(project / REPORT), read_stages(project)
+    check_output_folder(target)
+    facts = ExportFacts(
+        title=f"{comment_text(report.model)} on {report.board}, batch {report.batch}",
+        plan_id=report.plan_id,
+        arena_bytes=stages.memory.arena_bytes,
+        pages=any(s.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT) for s in stages.training),
+        classifies=report.classifies,
+        weights=settings.weights,
+        machine_flags=load_board(project / "board.toml").toolchain.machine_flags,
+    )
+    weights = initial_weights(_identifiers(stages), _weights(project, stages, settings.weights))
+    sources = read_sources(project) | {
+        f"{GENERATED}/initial_weights.c": render_weights(facts.title, facts.plan_id, weights)
+    }
+    try:
+        exported = export_library(sources, settings.form, settings.name, facts)
+    except KeyError as error:
+        raise OutputError(
+            f"{project} has no {error.args[0]}", "run `poetfw build` again"
+        ) from error
+    write_project(exported, target)
+    return tuple(sorted(exported.files))
+
+
+def _check_name(name: str) -> None:
+    """Check that names in C may begin with a name, and that it is nobody else's.
+
+    Raises:
+        ConfigError: they may not.
+    """
+    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or name == "poet":
+        raise ConfigError(
+            f"{name!r:.60} cannot be a library's name",
+            f"use lower-case letters, digits and single underscores, at most {LONGEST_NAME}, "
+            "with a letter first: --name keyword",
+        )
+
+
+def _identifiers(stages: Stages) -> Mapping[str, str]:
+    """The persistent tensors' names by their identifiers, which count them."""
+    return {f"P{i:04d}": tensor.name for i, tensor in enumerate(stages.program.persistent)}
+
+
+def _weights(project: Path, stages: Stages, which: str) -> Mapping[str, Array]:
+    """Parameters and running statistics, without what only training has.
+
+    Raises:
+        DeviceError: there are none.
+    """
+    if which == "none":
+        return {}
+    program = stages.program
+    tensors = {t.name: t for t in (*program.training.tensors, program.metric)}
+    image = project / RUN_DIR / IMAGE if which == "trained" else project / IMAGE
+    if not image.is_file():
+        raise OutputError(
+            f"{image} does not exist",
+            "run `poetfw run` first, or fetch a board's with `poetfw pull`"
+            if which == "trained"
+            else "run `poetfw build` again",
+        )
+    slots = [slot for slot in stages.slots if slot.purpose is SlotPurpose.PERSISTENT]
+    values = read_slots(image, stages.slots, tensors)
+    used = {tensor.name for tensor in program.evaluation.persistent} - {program.metric.name}
+    return {slot.tensor: values[slot.tensor, slot.purpose] for slot in slots if slot.tensor in used}

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's interface: what each call needs before it, and what it does."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from emulator.firmware_tools import (
+    SAMPLE,
+    SAMPLE_BATCH,
+    TEMPLATES,
+    compile_c,
+    sample_data,
+    sample_image,
+)
+from poetfw.firmware.library import statuses
+from poetfw.firmware.sample_order import sample_order
+from unit.runtime.conftest import BLOCK_DEVICE
+
+OK = 0
+ORDER, SAMPLE_SIZE, ARGUMENT, WRONG_PLAN, FAILED, NO_SLOT = -128, -129, -4, -2, -3, -5
+TRAINING, SEED, STEPS = 10, 7, 5
+HOOK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Metrics(ctypes.Structure):
+    _fields_ = (
+        ("step", ctypes.c_uint32),
+        ("loss", ctypes.c_float),
+        ("metric", ctypes.c_float),
+        ("read_bytes", ctypes.c_uint64),
+        ("written_bytes", ctypes.c_uint64),
+    )
+
+
+class Task(ctypes.Structure):
+    _fields_ = (("steps", ctypes.c_uint32), ("evaluations", ctypes.c_uint32))
+
+
+class Net:
+    """A context, and the library that it is given to."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+        self.context = (ctypes.c_uint32 * 13)(*[0xA5A5A5A5] * 13)  # as on any stack
+
+    def measure(self, metrics: object) -> int:
+        return int(self.library.poetfw_metrics(self.context, metrics))
+
+    def __getattr__(self, call: str) -> Callable[..., int]:
+        function = self.library[f"poetfw_{call}"]
+        return lambda *arguments: int(function(self.context, *arguments))
+
+    def train_on(self, x: np.ndarray, y: np.ndarray, more: int = 0) -> int:
+        sizes = ctypes.c_uint32(x.nbytes + more), ctypes.c_uint32(y.nbytes)
+        function = self.library.poetfw_train_on
+        return int(function(self.context, *_pointer(x), sizes[0], *_pointer(y), sizes[1]))
+
+    def predict(self, x: np.ndarray, output: np.ndarray) -> int:
+        function = self.library.poetfw_predict
+        return int(function(self.context, *_pointer(x), x.nbytes, *_pointer(output), output.nbytes))
+
+    @property
+    def metrics(self) -> Metrics:
+        metrics = Metrics()
+        assert self.measure(ctypes.byref(metrics)) == OK
+        return metrics
+
+    @property
+    def weight(self) -> float:
+        arena = (ctypes.c_uint8 * 4096).in_dll(self.library, "poet_arena")
+        return float(np.frombuffer(arena, "<f4")[512 // 4])
+
+
+def _pointer(values: np.ndarray) -> tuple[ctypes.c_void_p]:
+    return (ctypes.c_void_p(values.ctypes.data),)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    names = {
+        "storage": ("crc32", "pages", "slots", "storage"),
+        "runtime": ("data", "poet_math", "poetfw", "stages"),
+    }
+    return compile_c(
+        tmp_path_factory.mktemp("library") / "library.so",
+        [
+            BLOCK_DEVICE,
+            *sorted((SAMPLE / "src/generated").glob("*.c")),
+            *(TEMPLATES / d / f"{name}.c" for d, these in names.items() for name in these),
+        ],
+        [SAMPLE / "src/generated", *(TEMPLATES / d for d in ("runtime", "storage", "hal"))],
+        *("-shared", "-fPIC"),
+    )
+
+
+@pytest.fixture
+def net(library: Path, tmp_path: Path) -> Net:
+    """The library as after a reset, with the sample project's card."""
+    copy = tmp_path / "library.so"
+    copy.write_bytes(library.read_bytes())
+    loaded = ctypes.CDLL(str(copy))
+    loaded.test_device_reset()
+    _insert_card(loaded, sample_image(steps=STEPS, seed=SEED))
+    return Net(loaded)
+
+
+def _insert_card(library: ctypes.CDLL, image: bytes | bytearray) -> None:
+    device = (ctypes.c_uint8 * len(image)).in_dll(library, "test_device")
+    ctypes.memmove(device, bytes(image), len(image))
+
+
+def _batch(step: int) -> tuple[np.ndarray, np.ndarray]:
+    x, y = sample_data(TRAINING + 8)
+    order = sample_order(TRAINING, SAMPLE_BATCH, SEED, step)
+    return np.ascontiguousarray(x[order]), np.ascontiguousarray(y[order])
+
+
+def test_a_training_from_begin_to_end(net: Net) -> None:
+    task = Task()
+    assert net.open() == OK
+    assert (net.task(ctypes.byref(task)), task.steps, task.evaluations) == (OK, STEPS, 2)
+    assert net.load() == OK
+    for step in range(1, STEPS + 1):
+        assert net.train() == OK
+        assert net.metrics.step == step
+    assert net.save() == OK
+    trained, metrics = net.weight, net.metrics
+    assert metrics.written_bytes == 512 * (STEPS * 6 + 2)  # pages; weight and captured gradient
+    assert net.reset() == OK
+    assert net.weight == 0.5
+    assert net.load() == OK
+    assert net.weight == trained
+    assert net.metrics.step == 0
+
+
+def test_a_card_that_wants_no_evaluation_says_so(net: Net) -> None:
+    _insert_card(net.library, sample_image(steps=3, flags=1))
+    task = Task()
+    assert net.open() == OK
+    assert (net.task(ctypes.byref(task)), task.steps, task.evaluations) == (OK, 3, 0)
+
+
+def test_samples_of_the_callers_train_to_the_same_bits(net: Net) -> None:
+    assert (net.open(), net.load()) == (OK, OK)
+    losses = []
+    for _ in range(STEPS):
+        assert net.train() == OK
+        losses.append(net.metrics.loss)
+    trained = net.weight
+    assert net.load() == OK
+    for step in range(STEPS):
+        assert net.train_on(*_batch(step)) == OK
+        assert net.metrics.loss == losses[step]
+    assert net.weight == trained
+    assert net.metrics.step == STEPS
+
+
+def test_one_sample_is_predicted(net: Net) -> None:
+    x, output = _batch(0)[0][0].copy(), np.zeros(1, np.float32)
+    assert net.reset() == OK
+    assert net.predict(x, output) == OK
+    assert output[0] == pytest.approx(0.5 * x.mean(), rel=1e-5)
+
+
+def test_batches_are_evaluated(net: Net) -> None:
+    assert (net.open(), net.load()) == (OK, OK)
+    x, y = (values[TRAINING:] for values in sample_data(TRAINING + 8))
+    for batch in (1, 2):
+        assert net.evaluate(batch) == OK
+        part = slice(SAMPLE_BATCH * (batch - 1), SAMPLE_BATCH * batch)
+        expected = float(np.mean((0.5 * x[part, 0] - y[part]) ** 2))
+        assert net.metrics.metric == pytest.approx(expected, rel=1e-5)
+    assert [net.evaluate(batch) for batch in (0, 3)] == [ARGUMENT, ARGUMENT]
+
+
+def test_nothing_works_before_what_it_needs(net: Net) -> None:
+    batch, one = _batch(0), _batch(0)[0][0].copy()
+    output = np.zeros(1, np.float32)
+    needs_open = (net.load, lambda: net.task(ctypes.byref(Task())))
+    needs_load = (
+        *(net.save, net.train, lambda: net.evaluate(1), lambda: net.train_on(*batch)),
+        *(lambda: net.predict(one, output), lambda: net.measure(ctypes.byref(Metrics()))),
+    )
+    for call in (*needs_open, *needs_load):
+        assert call() == ORDER
+    assert net.open() == OK
+    for call in needs_load:
+        assert call() == ORDER
+    assert net.load() == OK
+    for call in (*needs_load, *needs_open):
+        assert call() == OK
+
+
+def test_a_plan_that_pages_needs_its_storage_and_a_prediction_does_not(net: Net) -> None:
+    x, output = _batch(0)[0][0].copy(), np.zeros(1, np.float32)
+    assert net.reset() == OK
+    assert net.train_on(*_batch(0)) == ORDER
+    assert net.predict(x, output) == OK
+    assert (net.open(), net.load(), net.train_on(*_batch(0))) == (OK, OK, OK)
+
+
+def test_wrong_sizes_are_refused_before_anything_is_changed(net: Net) -> None:
+    x, y = _batch(0)
+    assert (net.open(), net.load()) == (OK, OK)
+    assert net.train_on(x, y, more=4) == SAMPLE_SIZE
+    assert net.train_on(x[:3], y[:3]) == SAMPLE_SIZE
+    assert net.train_on(x, y[:3]) == SAMPLE_SIZE
+    assert net.predict(x[0][:-1], np.zeros(1, np.float32)) == SAMPLE_SIZE
+    assert net.predict(x[0], np.zeros(2, np.float32)) == SAMPLE_SIZE
+    assert (net.weight, net.metrics.step) == (0.5, 0)
+
+
+def test_after_a_step_that_failed_the_tensors_have_to_be_loaded(net: Net) -> None:
+    assert (net.open(), net.load(), net.train()) == (OK, OK, OK)
+    ctypes.c_uint32.in_dll(net.library, "test_transfers_until_one_fails").value = 0
+    assert net.train() == FAILED
+    assert [net.train(), net.save(), net.predict(*_batch(0))] == [ORDER] * 3
+    assert (net.load(), net.train(), net.metrics.step) == (OK, OK, 1)
+
+
+def test_what_cannot_be_opened_or_loaded_is_not(net: Net) -> None:
+    assert (net.open(), net.load()) == (OK, OK)
+    _insert_card(net.library, sample_image(plan_id=1))
+    assert net.open() == WRONG_PLAN
+    assert net.train() == ORDER
+    image = sample_image()
+    image[-8 * 512 : -7 * 512] = bytes(512)  # the weight's slot
+    _insert_card(net.library, image)
+    assert (net.open(), net.load()) == (OK, NO_SLOT)
+    assert net.train() == ORDER
+
+
+def test_between_ops_somebody_else_has_a_turn(net: Net) -> None:
+    turns: list[list[int]] = []
+
+    def take(argument: int | None) -> None:
+        calls = (net.open, net.load, net.reset, net.save, net.train)
+        turns.append([argument or 0, *(call() for call in calls)])
+
+    hook = HOOK(take)
+    assert (net.open(), net.load()) == (OK, OK)
+    net.library.poetfw_between_ops(hook, ctypes.c_void_p(42))
+    assert net.train() == OK
+    assert turns == [[42, *[ORDER] * 5]]  # it may not call the library
+    assert net.predict(_batch(0)[0][0].copy(), np.zeros(1, np.float32)) == OK
+    assert len(turns) == 2
+    net.library.poetfw_between_ops(None, None)
+    assert net.train() == OK
+    assert len(turns) == 2
+
+
+def test_every_status_has_its_text(net: Net) -> None:
+    text = net.library.poetfw_status_text
+    text.restype = ctypes.c_char_p
+    header = (TEMPLATES / "runtime/status.h").read_text()
+    values = [int(value) for value in re.findall(r"= (-\d+),", header)]
+    assert [status.value for status in statuses()] == values
+    said = [text(value) for value in values]
+    assert said == [status.text.encode() for status in statuses()]
+    assert len({text(OK), text(-12345), *said}) == len(values) + 2
+
+
+def test_a_library_says_what_it_is(net: Net) -> None:
+    net.library.poetfw_version.restype = ctypes.c_char_p
+    net.library.poetfw_plan.restype = ctypes.POINTER(ctypes.c_uint32 * 8)
+    assert net.library.poetfw_version() == b"0.0.0"
+    assert list(net.library.poetfw_plan().contents) == [0x5A3B1E00, 4, 600, 4, 4, 0, 4096, 4]
