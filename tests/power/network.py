@@ -17,7 +17,7 @@ import numpy as np
 from emulator.firmware_tools import BLOCK, compile_c
 from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
-from poetfw.firmware import RunRequest, Slot, assign_slots, render_project, write_image
+from poetfw.firmware import LIBRARY, RunRequest, Slot, assign_slots, render_project, write_image
 from poetfw.memory import resident_bytes
 from poetfw.models.layers import Layers
 from poetfw.planning import plan_unscheduled
@@ -97,17 +97,18 @@ def project(board_name: str) -> Project:
 
 def compile_harness(folder: Path, board: str) -> Path:
     """The network's firmware and the harness as a library."""
-    left_out = ("src/hal/", "src/runtime/poet_memory.c", "src/storage/sd")
+    left_out = ("src/hal/", "src/runtime/poet_memory.c", f"{LIBRARY}/port/", f"{LIBRARY}/storage/sd")
     sources = []
     for path, content in project(board).files.items():
-        if path.startswith("src/") and (not path.startswith(left_out) or path == "src/hal/hal.h"):
+        if path.startswith(("src/", f"{LIBRARY}/")) and not path.startswith(left_out):
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
             sources += [target] if target.suffix == ".c" else []
     # Quoted includes alone: the system's link.h is wanted as well.
-    parts = ("generated", "kernels", "runtime", "storage", "hal")
-    quoted = [f"-iquote{folder / 'src' / part}" for part in parts]
+    parts = ("", "generated", "kernels", "runtime", "storage", "hal")
+    quoted = [f"-iquote{folder / LIBRARY / part}" for part in parts]
+    quoted.append(f"-iquote{folder / 'src' / 'runtime'}")
     flags = ("-shared", "-fPIC", "-Wl,-z,now")
     return compile_c(folder / "power.so", [HERE / "harness.c", *sources], [], *quoted, *flags)
 

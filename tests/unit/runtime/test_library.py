@@ -18,6 +18,7 @@ from emulator.firmware_tools import (
     compile_c,
     sample_data,
     sample_image,
+    set_offset,
 )
 from poetfw.firmware.library import statuses
 from poetfw.firmware.sample_order import sample_order
@@ -36,6 +37,8 @@ class Metrics(ctypes.Structure):
         ("metric", ctypes.c_float),
         ("read_bytes", ctypes.c_uint64),
         ("written_bytes", ctypes.c_uint64),
+        ("set", ctypes.c_uint32),
+        ("written_blocks", ctypes.c_uint32),
     )
 
 
@@ -48,7 +51,7 @@ class Net:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
-        self.context = (ctypes.c_uint32 * 13)(*[0xA5A5A5A5] * 13)  # as on any stack
+        self.context = (ctypes.c_uint32 * 21)(*[0xA5A5A5A5] * 21)  # as on any stack
 
     def measure(self, metrics: object) -> int:
         return int(self.library.poetfw_metrics(self.context, metrics))
@@ -85,7 +88,7 @@ def _pointer(values: np.ndarray) -> tuple[ctypes.c_void_p]:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = {
-        "storage": ("crc32", "pages", "slots", "storage"),
+        "storage": ("commits", "crc32", "pages", "slots", "storage"),
         "runtime": ("data", "poet_math", "poetfw", "stages"),
     }
     return compile_c(
@@ -132,12 +135,35 @@ def test_a_training_from_begin_to_end(net: Net) -> None:
         assert net.metrics.step == step
     assert net.save() == OK
     trained, metrics = net.weight, net.metrics
-    assert metrics.written_bytes == 512 * (STEPS * 6 + 2)  # pages; weight and captured gradient
+    assert metrics.written_bytes == 512 * (STEPS * 6 + 3)  # pages; captured gradient, weight and record
     assert net.reset() == OK
     assert net.weight == 0.5
     assert net.load() == OK
     assert net.weight == trained
-    assert net.metrics.step == 0
+    assert net.metrics.step == STEPS
+
+
+def test_what_began_anew_is_a_commit_of_its_own(net: Net) -> None:
+    """Though it has as many steps as the one before."""
+    assert (net.open(), net.load(), net.train(), net.save()) == (OK, OK, OK, OK)
+    committed = net.weight
+    assert (net.open(), net.reset()) == (OK, OK)  # and nothing is loaded
+    x, y = _batch(3)
+    assert (net.train_on(x, y), net.save()) == (OK, OK)
+    anew, sets = net.weight, net.metrics.set
+    assert anew != committed
+    assert (net.reset(), net.open(), net.load()) == (OK, OK, OK)
+    assert (net.weight, net.metrics.step, net.metrics.set) == (anew, 1, sets)
+
+
+def test_a_card_says_when_to_commit(net: Net) -> None:
+    assert not net.save_is_due()
+    assert (net.open(), net.load()) == (OK, OK)
+    due = []
+    for _ in range(STEPS):
+        assert net.train() == OK
+        due.append(net.save_is_due())
+    assert due == [0] * (STEPS - 1) + [1]
 
 
 def test_a_card_that_wants_no_evaluation_says_so(net: Net) -> None:
@@ -231,7 +257,8 @@ def test_what_cannot_be_opened_or_loaded_is_not(net: Net) -> None:
     assert net.open() == WRONG_PLAN
     assert net.train() == ORDER
     image = sample_image()
-    image[-8 * 512 : -7 * 512] = bytes(512)  # the weight's slot
+    weight = set_offset(image, 0)
+    image[weight : weight + 512] = bytes(512)
     _insert_card(net.library, image)
     assert (net.open(), net.load()) == (OK, NO_SLOT)
     assert net.train() == ORDER
