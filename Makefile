@@ -50,9 +50,9 @@ lint: setup-dev ## Check style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# A second compiler, which only the tests ask.
-setup-dev: PROGRAMS += clang:clang
-setup-dev: PACKAGES += clang
+# A second compiler, and what exported libraries are built with: only the tests ask for them.
+setup-dev: PROGRAMS += clang:clang cmake:cmake g++:g++
+setup-dev: PACKAGES += clang cmake g++
 
 setup: system $(VENV)/.installed ## Install everything poetfw needs
 setup-dev: system-dev $(VENV)/.installed-dev ## Install everything its tests need as well

@@ -8,7 +8,7 @@ enum poet_status {
     POET_ERROR_IMAGE = -1,           /* the storage holds no image, or a damaged one */
     POET_ERROR_PLAN = -2,            /* the image was made for another plan */
     POET_ERROR_STORAGE = -3,         /* the storage did not do what it was told */
-    POET_ERROR_ARGUMENT = -4,        /* no such slot, or not of that size */
+    POET_ERROR_ARGUMENT = -4,        /* no such slot or batch, or not of that size */
     POET_ERROR_SLOT = -5,            /* a slot has no valid trailer: nothing was written there */
     POET_ERROR_CRC = -6,             /* a slot's payload is not what its trailer says was written */
     POET_ERROR_NO_PARTITION = -7,    /* the storage has no partition table, or an empty one */

@@ -74,6 +74,13 @@ NOT_RUN = {
         ),
         "it needs a computer; tests/system/test_on_board.py reaches this one",
     ),
+    **dict.fromkeys(
+        (
+            "poetfw build --board linux --model mlp --ram 200000 --generate-only",
+            "poetfw export --as cmake -o keyword --name keyword build/linux",
+        ),
+        "tests/docs/test_library_page.py types it",
+    ),
     "pio run -e nrf52840 -t upload": "it needs a board and PlatformIO's registry",
     "pio run -e nrf52840-system -t upload": "it needs a board; typed below without one",
     "pio run -e mkr1000-system -t upload": "it needs a board; tests/system uploads without one",

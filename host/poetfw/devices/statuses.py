@@ -9,7 +9,7 @@ STATUSES: Mapping[str, str] = {
     "-1": "the storage holds no image, or a damaged one",
     "-2": "the image was made for another plan",
     "-3": "the storage did not do what it was told",
-    "-4": "no such slot, or not of that size",
+    "-4": "no such slot or batch, or not of that size",
     "-5": "a slot has no valid trailer: nothing was written there",
     "-6": "a slot's payload is not what its trailer says was written",
     "-7": "the storage has no partition table, or an empty one",
@@ -46,4 +46,9 @@ STATUSES: Mapping[str, str] = {
     "-66": "flash does not take its wait states",
     "-67": "the 168 MHz clock does not lock to the crystal",
     "-68": "the core does not take the 168 MHz clock",
+    "-128": "a call that has to come before this one did not, or failed",
+    "-129": "samples, targets or outputs have not the size of the plan's",
+    "-130": "a label is none of the classes",
+    "-131": "the program holds no initial weights",
+    "-132": "the application gave the library no storage",
 }

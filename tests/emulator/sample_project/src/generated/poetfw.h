@@ -66,7 +66,7 @@ enum poetfw_status {
     POETFW_ERROR_IMAGE = -1, /* the storage holds no image, or a damaged one */
     POETFW_ERROR_PLAN = -2, /* the image was made for another plan */
     POETFW_ERROR_STORAGE = -3, /* the storage did not do what it was told */
-    POETFW_ERROR_ARGUMENT = -4, /* no such slot, or not of that size */
+    POETFW_ERROR_ARGUMENT = -4, /* no such slot or batch, or not of that size */
     POETFW_ERROR_SLOT = -5, /* a slot has no valid trailer: nothing was written there */
     POETFW_ERROR_CRC = -6, /* a slot's payload is not what its trailer says was written */
     POETFW_ERROR_NO_PARTITION = -7, /* the storage has no partition table, or an empty one */

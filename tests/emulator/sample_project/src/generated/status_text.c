@@ -16,7 +16,7 @@ const char *poetfw_status_text(int status)
     case POETFW_ERROR_STORAGE:
         return "the storage did not do what it was told";
     case POETFW_ERROR_ARGUMENT:
-        return "no such slot, or not of that size";
+        return "no such slot or batch, or not of that size";
     case POETFW_ERROR_SLOT:
         return "a slot has no valid trailer: nothing was written there";
     case POETFW_ERROR_CRC:
