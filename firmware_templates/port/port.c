@@ -35,6 +35,11 @@ int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count
     return storage->write(storage->argument, block, ram, count);
 }
 
+int poet_hal_storage_flush(void)
+{
+    return storage->flush != NULL ? storage->flush(storage->argument) : POET_OK;
+}
+
 int poet_hal_storage_wait(void)
 {
     return POET_OK;

@@ -56,7 +56,6 @@ int poetfw_load(struct poetfw *context)
         return POET_ERROR_ORDER;
     }
     context->done = OPENED;
-    context->step = 0u;
     POET_TRY(poet_load(image_of(context)));
     context->step = image_of(context)->commit.step;
     context->done |= LOADED;

@@ -158,7 +158,6 @@ static int write_set(const struct poet_image *image, struct poet_commit *commit)
                                poet_slots[tensor->slot].bytes));
         commit->crc = add_trailer(commit->crc);
     }
-    POET_TRY(poet_storage_flush());
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
         const struct poet_persistent *const tensor = &poet_persistents[i];
         POET_TRY(poet_slot_compare(tensor->slot, poet_arena + tensor->offset,

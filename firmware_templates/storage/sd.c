@@ -29,6 +29,8 @@
 #define BUSY_BYTES 510000u
 #define INITIALISE_ROUNDS 1700u /* of two commands, 30 bytes or more: 51,000 bytes */
 #define RESET_ROUNDS 16u
+#define LEFT_OVER_ROUNDS 17u      /* of 32 bytes: more than a block with its CRC */
+#define LEFT_OVER_BUSY_ROUNDS 800u /* of 32 bytes, at 400 kHz: 500 ms */
 #define WAKE_BYTES 10u /* 74 clocks or more */
 
 /* How many bytes are exchanged at once while a response, or anything at all, is waited for: few, where it comes
@@ -146,7 +148,7 @@ static struct {
 /* Routines. Each has a place that says where it goes on; what it must know then is in `sd`. One that calls another
  * ends, or stops, with it. */
 enum progress { STOPPED, ENDED };
-enum routine { COMMAND, WAIT, DATA, PART, ATTEMPT, ROUTINES };
+enum routine { COMMAND, WAIT, LEFT_OVER, DATA, PART, ATTEMPT, ROUTINES };
 static uint16_t places[ROUTINES];
 
 #define BEGIN(routine)                    \
@@ -331,10 +333,60 @@ static enum progress leave(void)
     END();
 }
 
+/* Whether of the last bytes that came each is this one. */
+static int came_only(uint32_t byte)
+{
+    for (uint32_t i = 0u; i < MANY_BYTES; i++) {
+        if (sd.in[i] != byte) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Receives until the line is not low, or has been for as long as a card may be busy. */
+static enum progress listen(void)
+{
+    BEGIN(WAIT)
+    sd.left = LEFT_OVER_BUSY_ROUNDS;
+    do {
+        ask_to_receive(MANY_BYTES);
+        STOP();
+    } while (came_only(0x00u) && --sd.left > 0u);
+    drop();
+    END();
+}
+
+/* Ends what a reset of the core left the card in the middle of: it takes or sends what is left of a block, or waits
+ * for one, which then has a wrong CRC; and it is told to stop, in both ways. */
+static enum progress end_left_over(void)
+{
+    BEGIN(LEFT_OVER)
+    sd.out[0] = TOKEN_START;
+    ask_to_exchange(sd.out, NULL, 1u);
+    STOP();
+    for (sd.left = LEFT_OVER_ROUNDS; sd.left > 0u; sd.left--) {
+        ask_to_receive(MANY_BYTES);
+        STOP();
+    }
+    CALL(command(STOP_TRANSMISSION, 0u));
+    sd.out[0] = 0xffu;
+    sd.out[1] = TOKEN_STOP;
+    ask_to_exchange(sd.out, NULL, 2u);
+    STOP();
+    CALL(listen());
+    END();
+}
+
 static enum progress reset(void)
 {
     BEGIN(DATA)
-    for (sd.rounds = 0u; sd.rounds < RESET_ROUNDS; sd.rounds++) {
+    CALL(listen());
+    for (sd.rounds = 0u; sd.rounds < 2u * RESET_ROUNDS; sd.rounds++) {
+        if (sd.rounds == 0u ? !came_only(0xffu) && !came_only(0x00u)
+                            : sd.rounds == RESET_ROUNDS && sd.r1 != R1_READY) {
+            CALL(end_left_over());
+        }
         CALL(command(GO_IDLE_STATE, 0u));
         if (sd.r1 == R1_IDLE) {
             RETURN();

@@ -64,7 +64,7 @@ def test_training_runs_to_its_end(twin: Path, tmp_path: Path) -> None:
     assert code == 0, lines
     assert lines[:2] == [
         "@boot plan=5a3b1e00 board=sample reset=power-on",
-        f"@train steps={STEPS} batch=4",
+        f"@train steps={STEPS} batch=4 done=0",
     ]
     steps = [line for line in lines if line.startswith("@step")]
     assert [line.split()[1] for line in steps] == [str(i + 1) for i in range(STEPS)]

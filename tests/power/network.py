@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from emulator.firmware_tools import BLOCK, compile_c
+from emulator.firmware_tools import BLOCK, TEMPLATES, compile_c
 from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.firmware import LIBRARY, RunRequest, Slot, assign_slots, render_project, write_image
@@ -95,10 +95,10 @@ def project(board_name: str) -> Project:
     return Project(files, program, lowering.view.plan_id, slots, weights)
 
 
-def compile_harness(folder: Path, board: str) -> Path:
-    """The network's firmware and the harness as a library."""
+def _compile(folder: Path, board: str, out: str, more: Sequence[Path], *flags: str) -> Path:
+    """The network's firmware without a HAL, and with more sources."""
     left_out = ("src/hal/", "src/runtime/poet_memory.c", f"{LIBRARY}/port/", f"{LIBRARY}/storage/sd")
-    sources = []
+    sources = list(more)
     for path, content in project(board).files.items():
         if path.startswith(("src/", f"{LIBRARY}/")) and not path.startswith(left_out):
             target = folder / path
@@ -109,8 +109,19 @@ def compile_harness(folder: Path, board: str) -> Path:
     parts = ("", "generated", "kernels", "runtime", "storage", "hal")
     quoted = [f"-iquote{folder / LIBRARY / part}" for part in parts]
     quoted.append(f"-iquote{folder / 'src' / 'runtime'}")
+    return compile_c(folder / out, sources, [], *quoted, *flags)
+
+
+def compile_harness(folder: Path, board: str) -> Path:
+    """The network's firmware and the harness as a library."""
     flags = ("-shared", "-fPIC", "-Wl,-z,now")
-    return compile_c(folder / "power.so", [HERE / "harness.c", *sources], [], *quoted, *flags)
+    return _compile(folder, board, "power.so", [HERE / "harness.c"], *flags)
+
+
+def compile_program(folder: Path) -> Path:
+    """The network's firmware as a program of this computer."""
+    hal = sorted((TEMPLATES / "hal/posix").glob("*.c"))
+    return _compile(folder, "linux", "program", hal, f"-iquote{hal[0].parent}", "-pthread")
 
 
 class Harness:

@@ -72,9 +72,9 @@ def test_cuts_while_what_was_cut_is_made_up_for(epoch: Harness) -> None:
 def test_checkpoints_now_and_then(library: Path, steps: int, every: int, sets: int) -> None:
     image = project("linux").image(steps, every, sets)
     harness = Harness(library, image)
-    commits = [line.split()[1] for line in harness.console.splitlines() if "@commit" in line]
+    commits = [line.split()[1:3] for line in harness.console.splitlines() if "@commit" in line]
     due = [step for step in range(1, steps + 1) if step == steps or (every and step % every == 0)]
-    assert commits == list(map(str, due))
+    assert commits == [[str(step), f"set={(i + 1) % sets}"] for i, step in enumerate(due)]
     check(harness, harness.cases(1), 1, depth=2)
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file in place of a card: where a board reads and writes its blocks, these two functions call its driver. */
+/* A file in place of a card: where a board reads and writes its blocks, these functions call its driver. */
 #ifndef FILE_CARD_H
 #define FILE_CARD_H
 
@@ -30,16 +30,20 @@ static int card_read(void *card, uint32_t block, void *ram, uint32_t count)
 static int card_write(void *card, uint32_t block, const void *ram, uint32_t count)
 {
     return fseek((FILE *)card, (long)block * BLOCK_BYTES, SEEK_SET) == 0 &&
-                   fwrite(ram, BLOCK_BYTES, count, (FILE *)card) == count &&
-                   fflush((FILE *)card) == 0
+                   fwrite(ram, BLOCK_BYTES, count, (FILE *)card) == count
                ? POETFW_OK
                : CARD_FAILS;
+}
+
+static int card_flush(void *card)
+{
+    return fflush((FILE *)card) == 0 ? POETFW_OK : CARD_FAILS;
 }
 
 /* Makes a file with a storage image of poetfw's the library's storage. */
 static int use_file(const char *name)
 {
-    static struct poetfw_storage storage = {NULL, card_blocks, card_read, card_write};
+    static struct poetfw_storage storage = {NULL, card_blocks, card_read, card_write, card_flush};
     storage.argument = fopen(name, "r+b");
     if (storage.argument == NULL) {
         return CARD_FAILS;

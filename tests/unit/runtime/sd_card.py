@@ -19,6 +19,8 @@ OUT_OF_RANGE = 0x08  # as an error token
 WRITE_ERROR, CRC_ERROR = 0xED, 0xEB  # as responses to data
 STATUS_ERROR, STATUS_PROTECTED, STATUS_OUT_OF_RANGE = 0x04, 0x20, 0x80
 
+STOP_TOKEN, STOP_COMMAND = 0xFD, bytes([0x4C, 0, 0, 0, 0, 0x61])
+
 Line = Generator[int, int, None]
 """Yields what the card sends in a byte's time, and is sent what it receives in it."""
 
@@ -139,7 +141,62 @@ class Card:
         self._status = 0
         self._checks_crc = False
         self._past_the_end = False
+        self._left = False  # in the middle of something, and not reset since
         self._start()
+
+    def leave(self, state: str, count: int) -> None:
+        """Let the host be reset in the middle of something, with so many bytes of it left.
+
+        The card knows nothing of that. Whenever it is selected it goes on where it was, and only
+        what ends that by the specification does; until GO_IDLE_STATE nothing is misuse.
+        """
+        self._in_idle_state = self._ready = self._checks_crc = True
+        self._clocks = 80
+        self._left, self._selected = True, False
+        self._waits_until_s = 0.0
+        self._line = self._go_on(state, count)
+        self._sending = next(self._line)
+
+    def _go_on(self, state: str, count: int) -> Line:
+        match state:
+            case "sends a block":
+                for i in range(count):
+                    yield i % 7  # some look like an answer to GO_IDLE_STATE
+            case "sends many blocks":
+                yield from self._until_stopped(0x01)
+            case "takes a block":
+                yield from self._refuse(count)
+            case "waits for a block":
+                while (yield 0xFF) != 0xFE:
+                    pass
+                yield from self._refuse(BLOCK + 2)
+            case "takes many blocks":
+                yield from self._refuse(count)
+                yield from self._until_stopped(0xFF)
+            case "waits for one of many blocks":
+                while (yield 0xFF) != STOP_TOKEN:
+                    pass
+                yield 0xFF
+            case "is busy":
+                self._be_busy(count / 1000)
+            case "takes a command":
+                for _ in range(count):
+                    yield 0xFF
+                yield 0x08  # its CRC is wrong
+        yield from self._listen()
+
+    def _refuse(self, count: int) -> Line:
+        for _ in range(count):
+            yield 0xFF
+        yield CRC_ERROR
+
+    def _until_stopped(self, sends: int) -> Line:
+        received = bytes(6)
+        while received != STOP_COMMAND:
+            received = received[1:] + bytes([(yield sends)])
+        yield 0xFF
+        yield 0x00
+        self._be_busy(self.faults.stop_s)
 
     @property
     def csd(self) -> bytes:
@@ -170,7 +227,8 @@ class Card:
             self._require(not self._many, "deselected before many blocks are stopped")
         self._selected = selected
         self._bytes_unselected = 0
-        self._start()
+        if not self._left:
+            self._start()
 
     def exchange_all(self, sent: bytes) -> bytes:
         """Bytes each way, quickly where nothing happens."""
@@ -209,12 +267,13 @@ class Card:
         return wrong and self.faults.times >= 0
 
     def _require(self, right: bool, misuse: str) -> None:
-        if not right and self._answers:
+        if not right and self._answers and not self._left:
             self.misuse.append(misuse)
 
     def _lose_power(self) -> None:
         """Forget everything where the card is pulled out; a short on its line leaves it alone."""
         if not self._is_stuck:
+            self._left = False
             self._in_idle_state = self._ready = self._checks_crc = False
             self._busy_until_s, self._programming, self._clocks = 0.0, {}, 0
             self._block_bytes = BLOCK if self.high_capacity else 1024
@@ -265,7 +324,7 @@ class Card:
     def _listen(self) -> Line:
         while True:
             idle_bytes = 0
-            while (byte := (yield self._level)) == 0xFF:
+            while (byte := (yield self._level)) == 0xFF or (self._left and byte >> 6 != 1):
                 idle_bytes += 1
                 self._waits_until_s = self._busy_until_s if self._busy else math.inf
             self._waits_until_s = 0.0
@@ -296,6 +355,8 @@ class Card:
         if number == 12:
             yield from self._silence([0x00])  # the stuff byte: anything, and it means nothing
         yield from self._silence([0xFF] * self.faults.response_bytes)
+        if number == 0 and response != IDLE:
+            self._left = True  # whoever gets no answer to it may try anything
         if response is None:
             self._moving = False
             return None
@@ -324,6 +385,7 @@ class Card:
     def _execute(self, number: int, argument: int, application: bool) -> tuple[int, bytes]:
         """R1, and what follows it."""
         if number == 0:
+            self._left = False
             self._require(self._clocks >= 74, "fewer than 74 clocks before the first command")
             self._in_idle_state, self._ready = True, False
             self._ready_at_s, self._conditions_sent = None, False

@@ -49,6 +49,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+LEFT = {
+    "sends a block": (1, 5, 100, 257, 514, 515),
+    "sends many blocks": (0,),
+    "takes a block": (1, 2, 100, 257, 273, 513, 514),
+    "waits for a block": (0,),
+    "takes many blocks": (1, 2, 100, 257, 273, 513, 514),
+    "waits for one of many blocks": (0,),
+    "is busy": (1, 50, 250, 500),
+    "takes a command": (1, 2, 3, 4, 5),
+}
+
+
 class Driver:
     """The driver with a card at the other end of the bus."""
 
@@ -419,3 +431,19 @@ def test_removed_at_any_byte(
         status, data = driver.read(20, count)
         if status == OK and card._bytes <= card.faults.removed_after:
             assert data == blocks(card, 20, count)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("state", "left"), [(s, n) for s, counts in LEFT.items() for n in counts])
+def test_a_card_that_a_reset_left_in_the_middle(
+    library: Path, kind: str, state: str, left: int
+) -> None:
+    """The core is reset, the card is not, and goes on with what it was doing."""
+    card = Card(**KINDS[kind])
+    card.leave(state, left)
+    driver = Driver(library, card)
+    assert driver.open() == OK
+    assert card.content == {}
+    data = bytes(range(256)) * 4
+    assert driver.write(7, data) == OK
+    assert driver.read(7, 2) == (OK, data)

@@ -49,6 +49,9 @@ class SpiDevice(Protocol):
     def select(self, selected: bool) -> None:
         """Drive its select pin."""
 
+    def leave(self) -> None:
+        """Leave it as it is: the chip is reset, and its pins let go."""
+
     def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
         """What it sends while it receives as many bytes, from a time on."""
 

@@ -184,6 +184,10 @@ class Core:
         """Let something happen after so many cycles, in the order of their time."""
         heapq.heappush(self._events, (self._cycles + cycles, next(self._numbers), happen))
 
+    def reset(self) -> None:
+        """Let its reset come from outside."""
+        self._ending = Ending.RESET
+
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
         """Connect an interrupt, which is requested as long as its line says so."""
         self._lines[interrupt] = line

@@ -8,7 +8,7 @@ moves takes the time of its bits, other events some polls.
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import ClassVar
 
 from poetfw.devices.emulators.unicorn.chip import (
@@ -343,19 +343,42 @@ class Nrf52840Dk:
         self._console, self._keyboard = console, keyboard
         self._kept = dict.fromkeys(RESET_PINS, ERASED)
 
-    def run(self) -> None:
+    def run(self, presses: Iterable[int] = ()) -> int:
         """Run until the firmware sleeps for ever.
+
+        Args:
+            presses: cycles from a start to when the reset button is pressed, one after the other.
+
+        Returns the cycles since the last start.
 
         Raises:
             MachineError: it does what the chip does not allow or the model does not know.
         """
-        while self._boot() is Ending.RESET:
-            self._kept["POWER.RESETREAS"] |= 1 << 2  # SREQ: by software
+        times = iter(presses)
+        press = next(times, None)
+        while True:
+            ending, pressed, cycles = self._boot(press)
+            if ending is not Ending.RESET:
+                return cycles
+            if pressed:
+                self._kept["POWER.RESETREAS"] |= 1 << 0  # RESETPIN
+                self._card.leave()
+                press = next(times, None)
+            else:
+                self._kept["POWER.RESETREAS"] |= 1 << 2  # SREQ: by software
 
-    def _boot(self) -> Ending:
+    def _boot(self, press_after: int | None) -> tuple[Ending, bool, int]:
         chip = Nrf52840(self._card, self._console, self._kept)
         core = Core(Model.CORTEX_M4F, chip, self._flash, self._ram, _AREAS)
         chip.attach(core)
+        pressed: list[bool] = []
+
+        def press() -> None:
+            pressed.append(True)
+            core.reset()
+
+        if press_after is not None:
+            core.after(press_after, press)
         ending = run_and_listen(core, chip, self._keyboard)
         self._ram, self._kept = core.ram(), chip.kept()
-        return ending
+        return ending, bool(pressed), core.cycles

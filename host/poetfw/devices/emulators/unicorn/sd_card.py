@@ -2,7 +2,8 @@
 """A high-capacity SD card on an SPI bus, backed by a file.
 
 It follows chapter 7 of the SD Physical Layer Simplified Specification, and is strict: a host that
-does what the specification does not allow is an error.
+does what the specification does not allow is an error. After a reset of the host that the card
+knows nothing of, it is not, up to the command that resets the card as well.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _READY, _IDLE, _ILLEGAL, _BAD_CRC, _OUT_OF_RANGE = 0x00, 0x01, 0x04, 0x08, 0x40
 _ACCEPTED, _CRC_ERROR = 0x05, 0x0B
 _POWERED_UP, _HIGH_CAPACITY, _VOLTAGES = 1 << 31, 1 << 30, 0xFF8000
 _STOP_TRANSMISSION = 0x40 | 12
+_NO_COMMAND = 63
 
 _IDENTIFICATION_HZ = 400_000
 _CLOCKS_BEFORE_FIRST_COMMAND = 74
@@ -40,6 +42,10 @@ def crc7(data: bytes | bytearray) -> int:
         for _ in range(8):
             crc = (crc << 1 ^ 0x12 if crc & 0x80 else crc << 1) & 0xFF
     return crc | 1
+
+
+def _begins_command(byte: int) -> bool:
+    return byte & 0xC0 == 0x40
 
 
 def _with_crc16(data: bytes) -> bytes:
@@ -69,6 +75,7 @@ class Card:
         self._idle = True
         self._checks_crc = False
         self._may_be_left = True
+        self._left = False
         self._session = self._serve()
         self._output = next(self._session)
 
@@ -79,8 +86,16 @@ class Card:
             MachineError: the card is left in the middle of something.
         """
         if self._selected and not selected and not self._may_be_left:
-            raise MachineError("the SD card is deselected in the middle of a command or its data")
+            self._refuse("the SD card is deselected in the middle of a command or its data")
         self._selected = selected
+
+    def leave(self) -> None:
+        """Leave the card in whatever it is in the middle of: the host is reset."""
+        self._left, self._selected = True, False
+
+    def _refuse(self, misuse: str) -> None:
+        if not self._left:
+            raise MachineError(misuse)
 
     def exchange(self, sent: bytes, clock_hz: int, start_s: float = 0.0) -> bytes:
         """What the card sends while it receives as many bytes.
@@ -113,7 +128,7 @@ class Card:
             self._may_be_left = True
             first = yield _NOTHING
             self._may_be_left = first == _NOTHING
-            if first == _NOTHING:
+            if first == _NOTHING or (self._left and not _begins_command(first)):
                 continue
             number, argument = yield from self._command(first)
             yield from self._answer(number, argument, application)
@@ -124,15 +139,17 @@ class Card:
         while len(frame) < 6:
             frame.append((yield _NOTHING))
         number = first & 0x3F
-        if first & 0xC0 != 0x40:
-            raise MachineError(f"the SD card receives 0x{first:02x}, which begins no command")
+        if not _begins_command(first):
+            self._refuse(f"the SD card receives 0x{first:02x}, which begins no command")
         if frame[5] != crc7(frame[:5]):
-            raise MachineError(f"the SD card receives CMD{number} with a wrong CRC")
+            self._refuse(f"the SD card receives CMD{number} with a wrong CRC")
+            number = _NO_COMMAND
         return number, int.from_bytes(frame[1:5], "big")
 
     def _answer(self, number: int, argument: int, application: bool) -> _Session:
         state = _IDLE if self._idle else _READY
         if number == 0:
+            self._left = False
             if self._clocks < _CLOCKS_BEFORE_FIRST_COMMAND:
                 raise MachineError(f"the SD card gets {self._clocks} clocks before CMD0, not 74")
             self._idle, self._rounds, self._checks_crc = True, 0, False
@@ -181,7 +198,7 @@ class Card:
         for byte in data:
             received = yield byte
             if received != _NOTHING:
-                raise MachineError(f"the SD card receives 0x{received:02x} while it answers")
+                self._refuse(f"the SD card receives 0x{received:02x} while it answers")
 
     def _wait(self, sent: int, time_s: float) -> _Session:
         """Send the same for a while."""
@@ -215,7 +232,7 @@ class Card:
             if received == _STOP_TRANSMISSION:
                 break
             if received != _NOTHING:
-                raise MachineError(f"the SD card receives 0x{received:02x} while it sends")
+                self._refuse(f"the SD card receives 0x{received:02x} while it sends")
         yield from self._command(_STOP_TRANSMISSION)
         yield from self._respond(_READY)
         yield from self._busy()
@@ -228,12 +245,11 @@ class Card:
 
     def _write(self, block: int, start: int) -> Generator[int, int, bool]:
         """Write a block; returns False where the host ends the writing of many instead."""
-        while (token := (yield _NOTHING)) == _NOTHING:
-            pass
-        if token == _STOP and start == _START_OF_MANY:
-            return False
-        if token != start:
-            raise MachineError(f"the SD card receives 0x{token:02x} instead of a start token")
+        while (token := (yield _NOTHING)) != start:
+            if token == _STOP and start == _START_OF_MANY:
+                return False
+            if token != _NOTHING:
+                self._refuse(f"the SD card receives 0x{token:02x} instead of a start token")
         data = bytearray()
         while len(data) < BLOCK_BYTES + 2:
             data.append((yield _NOTHING))
