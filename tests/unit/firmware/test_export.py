@@ -97,7 +97,7 @@ static int writes(void *argument, uint32_t block, const void *ram, uint32_t coun
 
 int main(void)
 {
-    static const struct net_storage storage = {disk, blocks, fails, writes};
+    static const struct net_storage storage = {disk, blocks, fails, writes, 0};
     struct net net = {0};
     int status = net_open(&net);
     printf("%d\\n", status);

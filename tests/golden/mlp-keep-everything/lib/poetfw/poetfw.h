@@ -208,6 +208,9 @@ struct poetfw_storage {
     int (*blocks)(void *argument, uint32_t *blocks);
     int (*read)(void *argument, uint32_t block, void *ram, uint32_t count);
     int (*write)(void *argument, uint32_t block, const void *ram, uint32_t count);
+    /* Sees to it that what was written stays, and before anything that is written later; NULL where each write
+     * does. */
+    int (*flush)(void *argument);
 };
 
 /* Says where the storage is, before poetfw_open; it is used for as long as the program runs. */
