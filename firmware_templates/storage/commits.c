@@ -159,9 +159,7 @@ static int write_set(const struct poet_image *image, struct poet_commit *commit)
         commit->crc = add_trailer(commit->crc);
     }
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const struct poet_persistent *const tensor = &poet_persistents[i];
-        POET_TRY(poet_slot_compare(tensor->slot, poet_arena + tensor->offset,
-                                   poet_slots[tensor->slot].bytes));
+        POET_TRY(poet_slot_read_back(poet_persistents[i].slot));
     }
     return POET_OK;
 }

@@ -30,7 +30,7 @@ int poet_load(struct poet_image *image);
 int poet_begin_anew(struct poet_image *image);
 
 /* Commits the tensors as they are after so many steps, unless that has been done.
- * POET_ERROR_LOST: the storage does not keep them. After any error the last commit is still the one that counts. */
+ * POET_ERROR_LOST, _SLOT, _CRC: the storage does not keep them. After any error the last commit still counts. */
 int poet_save(struct poet_image *image, uint32_t step);
 
 /* Blocks that the firmware has written since the host wrote the image, over all starts: what wears the storage. Those

@@ -53,7 +53,7 @@ static int end_oldest(void)
     if (last_block(bytes) == whole_blocks(bytes)) {
         take_rest(page, bytes);
     }
-    return poet_slot_verify(page->rest, page->target, bytes);
+    return poet_slot_verify(page->rest, bytes, poet_crc32(0u, page->target, bytes));
 }
 
 /* The entry for one more; its oldest makes room where there is none. */

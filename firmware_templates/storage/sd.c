@@ -148,7 +148,7 @@ static struct {
 /* Routines. Each has a place that says where it goes on; what it must know then is in `sd`. One that calls another
  * ends, or stops, with it. */
 enum progress { STOPPED, ENDED };
-enum routine { COMMAND, WAIT, LEFT_OVER, DATA, PART, ATTEMPT, ROUTINES };
+enum routine { COMMAND, WAIT, DATA, PART, ATTEMPT, ROUTINES };
 static uint16_t places[ROUTINES];
 
 #define BEGIN(routine)                    \
@@ -333,35 +333,11 @@ static enum progress leave(void)
     END();
 }
 
-/* Whether of the last bytes that came each is this one. */
-static int came_only(uint32_t byte)
-{
-    for (uint32_t i = 0u; i < MANY_BYTES; i++) {
-        if (sd.in[i] != byte) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* Receives until the line is not low, or has been for as long as a card may be busy. */
-static enum progress listen(void)
-{
-    BEGIN(WAIT)
-    sd.left = LEFT_OVER_BUSY_ROUNDS;
-    do {
-        ask_to_receive(MANY_BYTES);
-        STOP();
-    } while (came_only(0x00u) && --sd.left > 0u);
-    drop();
-    END();
-}
-
-/* Ends what a reset of the core left the card in the middle of: it takes or sends what is left of a block, or waits
- * for one, which then has a wrong CRC; and it is told to stop, in both ways. */
+/* Ends what a reset of the core, or an error, left the card in the middle of: it takes or sends what is left of a
+ * block, or waits for one, which then has a wrong CRC; it is told to stop, in both ways, and waited for. */
 static enum progress end_left_over(void)
 {
-    BEGIN(LEFT_OVER)
+    BEGIN(WAIT)
     sd.out[0] = TOKEN_START;
     ask_to_exchange(sd.out, NULL, 1u);
     STOP();
@@ -374,19 +350,21 @@ static enum progress end_left_over(void)
     sd.out[1] = TOKEN_STOP;
     ask_to_exchange(sd.out, NULL, 2u);
     STOP();
-    CALL(listen());
+    sd.left = LEFT_OVER_BUSY_ROUNDS;
+    do {
+        ask_to_receive(MANY_BYTES);
+        STOP();
+    } while (sd.in[MANY_BYTES - 1u] != 0xffu && --sd.left > 0u);
     END();
 }
 
 static enum progress reset(void)
 {
     BEGIN(DATA)
-    CALL(listen());
-    for (sd.rounds = 0u; sd.rounds < 2u * RESET_ROUNDS; sd.rounds++) {
-        if (sd.rounds == 0u ? !came_only(0xffu) && !came_only(0x00u)
-                            : sd.rounds == RESET_ROUNDS && sd.r1 != R1_READY) {
-            CALL(end_left_over());
-        }
+    if (sd.attempts > 0u) {
+        CALL(end_left_over());
+    }
+    for (sd.rounds = 0u; sd.rounds < RESET_ROUNDS; sd.rounds++) {
         CALL(command(GO_IDLE_STATE, 0u));
         if (sd.r1 == R1_IDLE) {
             RETURN();

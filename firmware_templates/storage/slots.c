@@ -58,7 +58,7 @@ void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc)
     poet_put_u32(page + TRAILER_OFFSET + 12, crc);
 }
 
-int poet_slot_verify(const uint8_t *page, const void *payload, uint32_t bytes)
+int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc)
 {
     if (poet_get_u32(page + TRAILER_OFFSET) != MAGIC ||
         poet_get_u32(page + TRAILER_OFFSET + 4) != bytes) {
@@ -67,10 +67,7 @@ int poet_slot_verify(const uint8_t *page, const void *payload, uint32_t bytes)
     if (poet_get_u32(page + TRAILER_OFFSET + 8) != state.generation) {
         return POET_ERROR_LOST;
     }
-    if (poet_get_u32(page + TRAILER_OFFSET + 12) != poet_crc32(0u, payload, bytes)) {
-        return POET_ERROR_CRC;
-    }
-    return POET_OK;
+    return poet_get_u32(page + TRAILER_OFFSET + 12) == crc ? POET_OK : POET_ERROR_CRC;
 }
 
 int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes)
@@ -120,25 +117,22 @@ int poet_page_in(uint32_t slot, void *ram, uint32_t bytes)
     if (rest > TRAILER_OFFSET) {
         POET_TRY(poet_storage_read_blocks(block + 1u, page, 1u));
     }
-    return poet_slot_verify(page, payload, bytes);
+    return poet_slot_verify(page, bytes, poet_crc32(0u, payload, bytes));
 }
 
-int poet_slot_compare(uint32_t slot, const void *ram, uint32_t bytes)
+int poet_slot_read_back(uint32_t slot)
 {
-    const uint8_t *payload = ram;
     uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
-    const uint32_t end = poet_slot_block(slot) + poet_slot_blocks(bytes);
+    const uint32_t bytes = poet_slots[slot].bytes;
     uint32_t left = bytes;
-    for (uint32_t block = poet_slot_block(slot); block < end; block++) {
+    uint32_t crc = 0u;
+    for (uint32_t i = 0u; i < poet_slot_blocks(bytes); i++) {
         const uint32_t part = left < POET_BLOCK_BYTES ? left : POET_BLOCK_BYTES;
-        POET_TRY(poet_storage_read_blocks(block, page, 1u));
-        if (memcmp(page, payload, part) != 0) {
-            return POET_ERROR_LOST;
-        }
-        payload += part;
+        POET_TRY(poet_storage_read_blocks(poet_slot_block(slot) + i, page, 1u));
+        crc = poet_crc32(crc, page, part);
         left -= part;
     }
-    return poet_slot_verify(page, ram, bytes) == POET_OK ? POET_OK : POET_ERROR_LOST;
+    return poet_slot_verify(page, bytes, crc);
 }
 
 int poet_capture(uint32_t slot, const void *gradient, uint32_t bytes)

@@ -30,14 +30,14 @@ struct poet_persistent {
 uint32_t poet_slot_blocks(uint32_t bytes);
 
 /* For those that move slots: whether there is such a slot of `bytes`, where it begins in the storage, its
- * trailer into its last block, and whether a payload is what the trailer in its last block says. */
+ * trailer into its last block, and whether the trailer in its last block is of this step, and of that payload. */
 int poet_slot_check(uint32_t slot, uint32_t bytes);
 uint32_t poet_slot_block(uint32_t slot);
 void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc);
-int poet_slot_verify(const uint8_t *page, const void *payload, uint32_t bytes);
+int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc);
 
-/* Whether a slot has in storage what is in RAM, by its bytes and those of its trailer: POET_ERROR_LOST if not. */
-int poet_slot_compare(uint32_t slot, const void *ram, uint32_t bytes);
+/* Reads a slot, and puts it nowhere: whether it holds what was written to it in this step. */
+int poet_slot_read_back(uint32_t slot);
 
 /* Where the slots that are in no set begin. Called once, before any page moves. */
 void poet_slots_open(uint32_t first_block);

@@ -87,8 +87,9 @@ def test_storage_traffic_is_counted(twin: Path, tmp_path: Path) -> None:
     _, lines, _ = _run(twin, tmp_path, sample_image(steps=STEPS, flags=0))
     done = _values(lines[-1])
     per_step = 4 * 2 + 4 * 1 + 5 + 1  # x: 2 blocks a sample; y: 1; both pages read back
-    assert int(done["read"]) == 512 * (3 + STEPS * per_step)  # table, superblock, weight
-    assert int(done["written"]) == 512 * (STEPS * (5 + 1) + 1)
+    # Table, superblock, both records and the weight; and the commit, which is read back.
+    assert int(done["read"]) == 512 * (5 + STEPS * per_step + 2)
+    assert int(done["written"]) == 512 * (STEPS * (5 + 1) + 2)
 
 
 def test_the_twin_repeats_itself_exactly(twin: Path, tmp_path: Path) -> None:

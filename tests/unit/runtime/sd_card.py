@@ -178,7 +178,9 @@ class Card:
                     pass
                 yield 0xFF
             case "is busy":
-                self._be_busy(count / 1000)
+                until_s = self.time_s + count / 1000
+                while self.time_s < until_s:
+                    yield 0x00
             case "takes a command":
                 for _ in range(count):
                     yield 0xFF
@@ -212,6 +214,8 @@ class Card:
     def clock(self, hz: int) -> None:
         """The host sets its clock."""
         self._require(0 < hz <= (25_000_000 if self._ready else 400_000), f"a clock of {hz} Hz")
+        if hz <= 400_000 and self._hz:
+            self._left = True  # the host begins again, for it does not know what the card does
         self._hz = hz
 
     @property
@@ -355,8 +359,6 @@ class Card:
         if number == 12:
             yield from self._silence([0x00])  # the stuff byte: anything, and it means nothing
         yield from self._silence([0xFF] * self.faults.response_bytes)
-        if number == 0 and response != IDLE:
-            self._left = True  # whoever gets no answer to it may try anything
         if response is None:
             self._moving = False
             return None

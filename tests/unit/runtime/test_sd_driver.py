@@ -439,10 +439,13 @@ def test_a_card_that_a_reset_left_in_the_middle(
     library: Path, kind: str, state: str, left: int
 ) -> None:
     """The core is reset, the card is not, and goes on with what it was doing."""
-    card = Card(**KINDS[kind])
+    card, clocks = Card(**KINDS[kind]), []
     card.leave(state, left)
+    clock = card.clock
+    card.clock = lambda hz: (clocks.append(hz), clock(hz))[1]  # type: ignore[method-assign]
     driver = Driver(library, card)
     assert driver.open() == OK
+    assert clocks.count(400_000) <= 2  # attempts
     assert card.content == {}
     data = bytes(range(256)) * 4
     assert driver.write(7, data) == OK

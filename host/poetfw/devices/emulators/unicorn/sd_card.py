@@ -3,7 +3,7 @@
 
 It follows chapter 7 of the SD Physical Layer Simplified Specification, and is strict: a host that
 does what the specification does not allow is an error. After a reset of the host that the card
-knows nothing of, it is not, up to the command that resets the card as well.
+knows nothing of, or while it is identified anew, it is not, up to the command that resets it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Card:
         self._idle = True
         self._checks_crc = False
         self._may_be_left = True
-        self._left = False
+        self._left = self._was_fast = False
         self._session = self._serve()
         self._output = next(self._session)
 
@@ -113,6 +113,10 @@ class Card:
             return bytes([_NOTHING]) * len(sent)
         if self._idle and clock_hz > _IDENTIFICATION_HZ:
             raise MachineError(f"the SD card is identified at {clock_hz} Hz, 400 kHz are allowed")
+        if clock_hz > _IDENTIFICATION_HZ:
+            self._was_fast = True
+        elif self._was_fast:
+            self._left = True  # the host begins again, for it does not know what the card does
         received = bytearray()
         for i, byte in enumerate(sent):
             self._now_s = start_s + 8 * i / clock_hz
@@ -149,7 +153,7 @@ class Card:
     def _answer(self, number: int, argument: int, application: bool) -> _Session:
         state = _IDLE if self._idle else _READY
         if number == 0:
-            self._left = False
+            self._left = self._was_fast = False
             if self._clocks < _CLOCKS_BEFORE_FIRST_COMMAND:
                 raise MachineError(f"the SD card gets {self._clocks} clocks before CMD0, not 74")
             self._idle, self._rounds, self._checks_crc = True, 0, False
