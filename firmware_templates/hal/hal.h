@@ -47,6 +47,12 @@ int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count
 /* Waits for the transfer that has been under way for longest, and returns how it ended. */
 int poet_hal_storage_wait(void);
 
+/* What `count` blocks hold need not be kept: whoever says so writes them next, from the first on. Flash, which can
+ * only erase many blocks at once, saves work and wear by it; how often it erased is counted. Storage that is not
+ * erased leaves both to storage.c. */
+void poet_hal_storage_forget(uint32_t block, uint32_t count);
+uint32_t poet_hal_storage_erases(void);
+
 /* Sleeps until a character may have come in, or not at all. Ticks may stand still meanwhile. */
 void poet_hal_idle(void);
 

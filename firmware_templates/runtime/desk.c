@@ -210,6 +210,9 @@ static void done(struct session *session)
     print_count(poet_stack_high_water());
     print_count(now.read_bytes - session->before.read_bytes);
     print_count(now.written_bytes - session->before.written_bytes);
+    if (now.erases > 0u) {
+        print_count(now.erases - session->before.erases);
+    }
 }
 
 static const struct {

@@ -26,6 +26,17 @@ struct partition {
 
 static struct poet_traffic traffic;
 
+__attribute__((weak)) void poet_hal_storage_forget(uint32_t block, uint32_t count)
+{
+    (void)block;
+    (void)count;
+}
+
+__attribute__((weak)) uint32_t poet_hal_storage_erases(void)
+{
+    return 0u;
+}
+
 static uint32_t blocks_for(uint32_t bytes)
 {
     return bytes / POET_BLOCK_BYTES + (bytes % POET_BLOCK_BYTES != 0u);
@@ -253,5 +264,6 @@ int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes
 
 struct poet_traffic poet_storage_traffic(void)
 {
+    traffic.erases = poet_hal_storage_erases();
     return traffic;
 }

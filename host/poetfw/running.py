@@ -128,7 +128,7 @@ def _report(
         emulated = emulator_of(project.twin.machine).emulates
     energy = None if emulated else log.energy  # a meter would have measured the emulator
     return RunReport(
-        board=project.board.name,
+        board=project.board.label,
         emulator=project.twin.name if port is None else None,
         port=port,
         emulated=emulated,

@@ -58,7 +58,7 @@ class Build:
 def report_build(build: Build, folder: Path) -> BuildReport:
     """The report of a build in this folder, before it is compiled."""
     return BuildReport(
-        board=build.board.name,
+        board=build.board.label,
         model=build.model.name,
         batch=build.model.batch,
         budget_bytes=build.budget_bytes,
