@@ -186,6 +186,7 @@ def _train(project: BuiltProject, desk: Desk, steps: int, capture: bool, update:
         stack_high_water_bytes=summary.stack_high_water_bytes,
         storage_bytes_read=summary.storage_bytes_read,
         storage_bytes_written=summary.storage_bytes_written,
+        storage_erases=summary.storage_erases,
     )
 
 

@@ -142,6 +142,7 @@ def _report(
         storage_bytes_read=log.storage_bytes_read,
         storage_bytes_written=log.storage_bytes_written,
         storage_file=log.storage_file,
+        storage_erases=log.storage_erases,
         measured_energy_j=None if energy is None else energy.energy_j,
         energy_source=None if energy is None else energy.source,
         trained=str(trained),

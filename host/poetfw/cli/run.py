@@ -136,6 +136,7 @@ def _print(report: RunReport) -> None:
     rows += [
         ("read from storage", output.size(report.storage_bytes_read)),
         ("written to storage", output.size(report.storage_bytes_written)),
+        *([("sectors erased", f"{report.storage_erases:,}")] if report.storage_erases else []),
         *([("storage is a file", _FILES[report.storage_file])] if report.storage_file else []),
         *_energy(report),
         ("trained weights", report.trained),

@@ -213,6 +213,7 @@ class RunReport:
         storage_bytes_read, storage_bytes_written: what went through the storage.
         storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
             `cached`; None where nobody says.
+        storage_erases: how often a part of the storage was erased; None where nothing was.
         measured_energy_j: joules that were measured in the whole run; None where nothing measures.
         energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
         trained: path of the storage image with the trained weights.
@@ -233,6 +234,7 @@ class RunReport:
     storage_bytes_read: int
     storage_bytes_written: int
     storage_file: str | None
+    storage_erases: int | None
     measured_energy_j: float | None
     energy_source: str | None
     trained: str
