@@ -120,11 +120,6 @@ class _Storage(_Table):
     page_out: _Transfer
 
 
-class _OtherStorage(_Storage):
-    hal: _Identifier
-    platformio_env: _Identifier
-
-
 class _Firmware(_Table):
     hal: _Identifier
     platformio_env: _Identifier
@@ -181,8 +176,13 @@ class _Twin(_Table):
     options: list[_Identifier] = []
     hal: _Identifier | None = None
     platformio_env: _Identifier | None = None
-    storage: _Identifier | None = None
     reference: _Reference | None = None
+
+
+class _OtherStorage(_Storage):
+    hal: _Identifier
+    platformio_env: _Identifier
+    twin: list[_Twin] = []
 
 
 class _BoardFile(_Table):
@@ -206,9 +206,8 @@ class _BoardFile(_Table):
             raise ValueError("a board with a twin needs a firmware table")
         if (self.firmware is None) != (self.toolchain is None):
             raise ValueError("the tables firmware and toolchain need each other")
-        for kind in self.kinds:
-            names = [twin.name for twin in self.twins_with(kind)]
-            if len(set(names)) != len(names):
+        for twins in (self.twin, *(storage.twin for storage in self.other_storage)):
+            if len({twin.name for twin in twins}) != len(twins):
                 raise ValueError("two twins have the same name")
         return self
 
@@ -218,9 +217,6 @@ class _BoardFile(_Table):
             raise ValueError("the table other_storage needs the tables storage and firmware")
         if len(set(self.kinds)) != len(self.kinds):
             raise ValueError("two storages are of the same kind")
-        for twin in self.twin:
-            if twin.storage is not None and twin.storage not in self.kinds:
-                raise ValueError(f"a twin names the storage {twin.storage!r}, which there is not")
         return self
 
     @model_validator(mode="after")
@@ -251,8 +247,10 @@ class _BoardFile(_Table):
         return self.storage
 
     def twins_with(self, kind: str | None) -> list[_Twin]:
-        """Those that stand for the board with this storage."""
-        return [twin for twin in self.twin if twin.storage in (None, kind)]
+        """Those that stand for the board with this storage: its own instead of the board's."""
+        storage = self.storage_of(kind)
+        own = storage.twin if isinstance(storage, _OtherStorage) else []
+        return list({twin.name: twin for twin in (*self.twin, *own)}.values())
 
     def firmware_with(self, kind: str | None) -> _Firmware | None:
         """How firmware is built for the board with this storage."""

@@ -51,7 +51,7 @@ def draw_pictures(
     program: Program, training: Schedule, memory: MemoryPlan, budget_bytes: int, board: Board
 ) -> dict[str, bytes]:
     """Both pictures of a training step, as SVG and PNG files by name."""
-    title = f"{short(program.training.name, 60)} on {board.label}, batch {program.batch}"
+    title = f"{short(program.training.name, 60)} on {board.name}, batch {program.batch}"
     timeline = Timeline.of(training.plan)
     did = f"{timeline.steps} steps: {training.recomputes} recomputes, "
     did += f"{training.page_outs} page-outs, {training.page_ins} page-ins"

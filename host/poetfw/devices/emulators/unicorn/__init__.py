@@ -54,8 +54,9 @@ class Unicorn(Emulator):
         Raises:
             OutputError: the flash has no room for it.
         """
-        if machine.machine in _FLASH_BYTES:
-            _fill(image, room_bytes, _FLASH_BYTES[machine.machine])
+        flash_bytes = _FLASH_BYTES.get(machine.machine or "")
+        if flash_bytes is not None:
+            _fill(image, room_bytes, flash_bytes)
             return
         units = -(-(image.stat().st_size + room_bytes) // _CARD_UNIT_BYTES)
         os.truncate(image, units * _CARD_UNIT_BYTES)
@@ -77,7 +78,9 @@ class Unicorn(Emulator):
 def _fill(image: Path, room_bytes: int, size_bytes: int) -> None:
     used = image.stat().st_size
     if used + room_bytes > size_bytes:
-        raise OutputError(f"{image}: {used + room_bytes:,} bytes do not fit {size_bytes:,} of flash")
+        raise OutputError(
+            f"{image}: {used + room_bytes:,} bytes do not fit {size_bytes:,} of flash"
+        )
     with image.open("ab") as file:
         file.write(b"\xff" * (size_bytes - used))
 

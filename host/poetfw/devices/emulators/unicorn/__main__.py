@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run an ELF on a chip's model: `python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf`.
 
-The storage image in the working folder is its SD card, or its flash, standard output its console; with a number
-behind, one TCP port of this computer is, to which one program at a time may connect. Exit code 0:
-the firmware sleeps for ever, which is how it ends on a board. 1: it did what the chip does not
-allow or what the model does not know; standard error says what, and where.
+The storage image in the working folder is its SD card, or its flash, and standard output its
+console; with a number behind, one TCP port of this computer is, to which one program at a time may
+connect. Exit code 0: the firmware sleeps for ever, which is how it ends on a board. 1: it did what
+the chip does not allow or what the model does not know; standard error says what, and where.
 """
 
 from __future__ import annotations
