@@ -130,6 +130,58 @@ def test_the_twins_of_nrf52840():
     assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
 
 
+def test_a_board_may_have_several_storages():
+    first, other = load_board("nrf52840"), load_board("nrf52840:qspi")
+    assert first == load_board("nrf52840:sd-spi")
+    assert first.storages == other.storages == ("sd-spi", "qspi")
+    assert (first.label, other.label) == ("nrf52840", "nrf52840:qspi")
+    assert first.name == other.name
+    assert other == load_board(NRF52840, "qspi") == load_board(f"{NRF52840}:qspi")
+    assert (first.hal, first.platformio_env) == ("nrf52840", "nrf52840")
+    assert (other.hal, other.platformio_env) == ("nrf52840_qspi", "nrf52840-qspi")
+    assert other.twin("qemu") == first.twin("qemu")
+    assert [twin.name for twin in other.twins] == ["qemu", "unicorn"]
+    assert other.twin("unicorn").machine.machine == "nrf52840-qspi"
+    assert other.require_firmware().dcdc_inductor
+    assert other.storage is not None
+    assert (other.storage.size_bytes, other.storage.erase_bytes) == (8 * 2**20, 4096)
+
+
+@pytest.mark.parametrize("name", ["nrf52840:tape", "linux:qspi", f"{NRF52840}:tape"])
+def test_a_storage_that_there_is_not(name: str):
+    with pytest.raises(BoardError, match=r"^board '\w+' has no storage '\w+'$") as caught:
+        load_board(name)
+    assert caught.value.try_next in (("use one of: sd-spi, qspi",), ("use one of: file",))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kind = "qspi"', 'kind = "sd-spi"', "two storages are of the same kind"),
+        ('hal = "nrf52840_qspi"', 'hal = "stm32f405"', "overlap must be false.*'stm32f405'"),
+        ('kind = "qspi"', 'kind = "q:spi"', "other_storage.0.kind: string should match"),
+        ('platformio_env = "nrf52840-qspi"', "", "other_storage.0.platformio_env is missing"),
+        ('value = 4_096, source = "MX25R, M', 'value = 100, source = "M', "erase_bytes.value"),
+    ],
+)
+def test_other_storages_are_checked(tmp_path: Path, old: str, new: str, message: str):
+    text = NRF52840.read_text()
+    assert old in text
+    path = tmp_path / "bad.toml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(BoardError, match=message):
+        load_board(path)
+
+
+def test_other_storages_need_a_first(tmp_path: Path):
+    text = NRF52840.read_text()
+    text = re.sub(r"\[storage\].*?\[\[twin\]\]", "[[twin]]", text, flags=re.DOTALL)
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(BoardError, match="other_storage needs the tables storage and firmware"):
+        load_board(path)
+
+
 def test_the_twins_of_mkr1000():
     twin, exact = load_board("mkr1000").twins
     assert (twin.name, twin.machine.machine, twin.machine.cpu) == (
