@@ -117,6 +117,8 @@ def plan_build(
         held_out_batches(data, model),
         RunRequest(model.epochs * (len(data.x_train) // model.batch), settings.seed),
     )
+    if board.storage is not None:
+        board.storage.require_room(len(image))
     stages = stage_files(
         program, table, plan.training, plan.evaluation, plan.memory, slots, lowering.names
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from poetfw.boards.toolchain import Toolchain
-from poetfw.errors import BoardError
+from poetfw.errors import BoardError, DataError
 from poetfw.transfer import Transfer
 
 
@@ -67,6 +67,20 @@ class BoardStorage:
     overlap: bool
     size_bytes: int | None = None
     erase_bytes: int | None = None
+
+    def require_room(self, image_bytes: int) -> None:
+        """Check that it can hold an image.
+
+        Raises:
+            DataError: it is too small.
+        """
+        if self.size_bytes is not None and image_bytes > self.size_bytes:
+            raise DataError(
+                f"the storage image has {image_bytes:,} bytes, and the storage {self.kind!r} holds "
+                f"{self.size_bytes:,}",
+                "give fewer samples",
+                "or choose another storage of the board (`poetfw boards`)",
+            )
 
 
 @dataclass(frozen=True, slots=True)

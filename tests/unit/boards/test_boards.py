@@ -8,7 +8,7 @@ import pytest
 
 from poetfw.boards import Board, Machine, list_boards, load_board
 from poetfw.cli.main import cli
-from poetfw.errors import BoardError
+from poetfw.errors import BoardError, DataError
 from poetfw.planning import BuildSettings
 from poetfw.resources import boards_dir
 
@@ -147,6 +147,16 @@ def test_a_board_may_have_several_storages():
     assert (other.storage.size_bytes, other.storage.erase_bytes) == (8 * 2**20, 4096)
 
 
+def test_an_image_must_fit_the_storage():
+    card, flash = (load_board(f"nrf52840:{kind}").storage for kind in ("sd-spi", "qspi"))
+    assert card is not None
+    assert flash is not None
+    card.require_room(2**33)
+    flash.require_room(8 * 2**20)
+    with pytest.raises(DataError, match=r"has 8,388,609 bytes, and the storage 'qspi' holds 8,388,6"):
+        flash.require_room(8 * 2**20 + 1)
+
+
 @pytest.mark.parametrize("name", ["nrf52840:tape", "linux:qspi", f"{NRF52840}:tape"])
 def test_a_storage_that_there_is_not(name: str):
     with pytest.raises(BoardError, match=r"^board '\w+' has no storage '\w+'$") as caught:
@@ -154,11 +164,19 @@ def test_a_storage_that_there_is_not(name: str):
     assert caught.value.try_next in (("use one of: sd-spi, qspi",), ("use one of: file",))
 
 
+TWO_OF_ONE_NAME = """[[other_storage.twin]]
+name = "unicorn"
+emulator = "unicorn"
+machine = "nrf52840"
+[[other_storage.twin]]"""
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ('kind = "qspi"', 'kind = "sd-spi"', "two storages are of the same kind"),
         ('hal = "nrf52840_qspi"', 'hal = "stm32f405"', "overlap must be false.*'stm32f405'"),
+        ("[[other_storage.twin]]", TWO_OF_ONE_NAME, "two twins have the same name"),
         ('kind = "qspi"', 'kind = "q:spi"', "other_storage.0.kind: string should match"),
         ('platformio_env = "nrf52840-qspi"', "", "other_storage.0.platformio_env is missing"),
         ('value = 4_096, source = "MX25R, M', 'value = 100, source = "M', "erase_bytes.value"),
