@@ -120,7 +120,9 @@ def open_project(
         )
     built_for = load_board(folder / "board.toml", report.board.partition(":")[2] or None)
     twin = built_for.twin(emulator)
-    project = BuiltProject(folder, built_for, twin, report, read_stages(folder))
+    project = BuiltProject(
+        folder, built_for, twin, report, read_stages(folder, built_for.erase_bytes)
+    )
     if report.elf is None:
         raise OutputError(
             f"{folder} was generated but not compiled",

@@ -106,7 +106,7 @@ def plan_build(
     plan, minimum = plan_within(program, board, costs, budget, settings, unlimited.evaluation, work)
 
     progress("writing the project")
-    slots = assign_slots(program, plan.training.plan)
+    slots = assign_slots(program, plan.training.plan, board.erase_bytes)
     lowering = lower_plan(program, board, plan, slots)
     image = write_image(
         program,

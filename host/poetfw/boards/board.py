@@ -245,6 +245,11 @@ class Board:
         return self.storage is not None and self.storage.overlap
 
     @property
+    def erase_bytes(self) -> int | None:
+        """What of its storage is erased at once before it can be written; None where nothing is."""
+        return None if self.storage is None else self.storage.erase_bytes
+
+    @property
     def toolchain(self) -> Toolchain:
         """The compiler for it; raises `BoardError` without firmware support."""
         return self.require_firmware().toolchain

@@ -84,6 +84,11 @@ class _Region:
         return self.first_block + self.samples * self.record_blocks
 
 
+def _slots_behind(samples: _Region) -> int:
+    """Where slots may begin: at a multiple of 4 KiB, as the partition does."""
+    return -(-samples.end // PARTITION_BLOCK) * PARTITION_BLOCK
+
+
 @dataclass(frozen=True, slots=True)
 class _Header:
     """What the first block of an image's partition says.
@@ -103,7 +108,7 @@ class _Header:
 
     @property
     def slots_block(self) -> int:
-        return self.held_out.end
+        return _slots_behind(self.held_out)
 
     @property
     def table(self) -> bytes:
@@ -216,7 +221,8 @@ def write_image(
             f"{LARGEST_SAMPLES_BYTES:,} bytes that a storage image may have of them",
             "give fewer samples",
         )
-    blocks = evaluation.end + slot_region_blocks(slots)
+    slots_block = _slots_behind(evaluation)
+    blocks = slots_block + slot_region_blocks(slots)
     header = _Header(int(plan_id, 16), request, train, evaluation, blocks)
     content = bytearray((PARTITION_BLOCK + blocks) * BLOCK_BYTES)
     content[:BLOCK_BYTES] = header.table
@@ -228,7 +234,7 @@ def write_image(
     for slot in slots:
         if slot.purpose is SlotPurpose.PERSISTENT:
             payload = _payload(by_name[slot.tensor], weights.get(slot.tensor))
-            start = (evaluation.end + slot.first_block) * BLOCK_BYTES
+            start = (slots_block + slot.first_block) * BLOCK_BYTES
             image[start : start + slot.blocks * BLOCK_BYTES] = _slot_bytes(slot, payload)
     return bytes(content)
 

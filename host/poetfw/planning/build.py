@@ -93,6 +93,6 @@ def schedule_bytes(build: Build) -> int:
         ToolError: the compiler is missing or fails.
     """
     board, plan = build.board, build.checkpoint_all
-    slots = assign_slots(build.program, plan.training.plan)
+    slots = assign_slots(build.program, plan.training.plan, board.erase_bytes)
     unscheduled = render_project(lower_plan(build.program, board, plan, slots).view, board)
     return step_bytes(build.project, board) - step_bytes(unscheduled, board)

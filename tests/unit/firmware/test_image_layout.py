@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from dataclasses import replace
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -79,6 +80,9 @@ def test_an_image_is_laid_out_as_documented(features: int, record_blocks: int) -
     assert header.pop("crc") == zlib.crc32(content[:64])
     held_out = 1 + TRAINING * record_blocks
     first_slot = held_out + HELD_OUT * record_blocks
+    gap = -first_slot % 8
+    assert not any(content[first_slot * BLOCK : (first_slot + gap) * BLOCK])
+    first_slot += gap
     assert header == {
         "version": 1,
         "plan": 0x1A2B3C4D,
@@ -118,6 +122,19 @@ def test_an_image_is_laid_out_as_documented(features: int, record_blocks: int) -
         expected = _program(features)[1].get(slot.tensor)
         assert payload == (bytes(slot.size_bytes) if expected is None else expected.tobytes())
     assert at * BLOCK == len(content)
+
+
+def test_slots_share_nothing_that_is_erased_at_once() -> None:
+    program, _ = _program(1)
+    close, apart = (assign_slots(program, (), size) for size in (None, 4096))
+    assert [replace(slot, first_block=0) for slot in close] == [
+        replace(slot, first_block=0) for slot in apart
+    ]
+    at = 0
+    for slot in apart:
+        assert slot.first_block == at
+        at += -(-(slot.size_bytes + 16) // 4096) * 8
+    assert len(apart) > 3
 
 
 def test_the_partition_table_byte_by_byte() -> None:

@@ -217,9 +217,11 @@ def test_only_what_must_be_erased_is(board: Board) -> None:
         (sector, 1),  # and set
     ]
     for data, erases in steps:
-        before = board.erases
+        before, written = board.erases, len(board.chip.values("QSPI.WRITE.DST"))
+        same = board.read(PER_SECTOR, PER_SECTOR) == data
         assert board.write(PER_SECTOR, data) == 0
         assert board.erases - before == erases
+        assert (len(board.chip.values("QSPI.WRITE.DST")) == written) == same
         assert board.read(PER_SECTOR, PER_SECTOR) == data
 
 
@@ -242,6 +244,14 @@ def test_what_is_forgotten_is_not_erased_twice(board: Board, first: int) -> None
         assert board.erases - before == erases
         assert board.read(first, 20) == new
         assert board.read(first + 20, 1) == neighbour
+
+
+def test_what_was_written_is_remembered_again(board: Board) -> None:
+    data = random.Random(3).randbytes(3 * BLOCK)
+    board.call("poet_hal_storage_forget", u32(8), u32(3))
+    assert board.write(8, data) == 0
+    assert board.write(8, b"\xff" * BLOCK) == 0
+    assert board.read(8, 3) == b"\xff" * BLOCK + data[BLOCK:]
 
 
 def test_forgetting_ends_where_something_else_is_written(board: Board) -> None:

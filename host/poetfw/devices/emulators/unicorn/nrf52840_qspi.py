@@ -104,7 +104,6 @@ class QspiChip(Nrf52840):
         self._values[name] = value
         if name == ENABLE and not value:
             self._active = self._at_work = False
-            self._values[READY] = 0
         elif name == "QSPI.TASKS_ACTIVATE":
             self._require(bool(self._values[ENABLE]), "the QSPI is activated before it is enabled")
             self._begin_qspi("activating", 0.0, self._activate)
