@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import replace
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
