@@ -119,7 +119,9 @@ def run_on_board(
             "the board's storage holds other samples than this build's image", _FLASH_STORAGE
         )
     _replace(desk, content, wrong, update, "restoring the initial weights")
+    desk.end_within(settings.timeout_s)
     log = _train(project, desk, request.steps, settings.verify, update)
+    desk.end_within(None)
 
     purposes = (SlotPurpose.PERSISTENT, *([SlotPurpose.CAPTURE] if settings.verify else []))
     wanted = list(_slot_blocks(project, purposes))

@@ -84,11 +84,6 @@ class _Region:
         return self.first_block + self.samples * self.record_blocks
 
 
-def _slots_behind(samples: _Region) -> int:
-    """Where slots may begin: at a multiple of 4 KiB, as the partition does."""
-    return -(-samples.end // PARTITION_BLOCK) * PARTITION_BLOCK
-
-
 @dataclass(frozen=True, slots=True)
 class _Header:
     """What the first block of an image's partition says.
@@ -97,18 +92,16 @@ class _Header:
         plan_id: names the plan; the firmware refuses an image of another one.
         request: what a run shall do.
         training, held_out: where the samples are, from the partition's first block on.
-        blocks: of the whole partition; the slots take those behind the samples.
+        slots_block: where the slots begin, behind the samples.
+        blocks: of the whole partition.
     """
 
     plan_id: int
     request: RunRequest
     training: _Region
     held_out: _Region
+    slots_block: int
     blocks: int
-
-    @property
-    def slots_block(self) -> int:
-        return _slots_behind(self.held_out)
 
     @property
     def table(self) -> bytes:
@@ -134,16 +127,20 @@ class _Header:
         """The header in a block; None if it holds none, or one of which any bit is wrong."""
         if len(block) != BLOCK_BYTES:
             return None
-        _, _, plan_id, _, blocks, flags, steps, seed, *regions, _ = _SUPERBLOCK.unpack_from(block)
+        _, _, plan_id, _, blocks, flags, steps, seed, *regions, slots_block = (
+            _SUPERBLOCK.unpack_from(block)
+        )
         header = _Header(
             plan_id,
             RunRequest(steps, seed, bool(flags & _CAPTURE), bool(flags & _EVALUATE)),
             _Region(*regions[:3]),
             _Region(*regions[3:]),
+            slots_block,
             blocks,
         )
         laid_out = header.training.first_block == 1 and (
-            header.held_out.first_block == header.training.end <= header.slots_block <= blocks
+            header.held_out.first_block == header.training.end
+            and header.held_out.end <= slots_block <= blocks
         )
         # Packing again gives the same bytes only if magic, version, block size and CRC are right.
         return header if laid_out and header.pack() == block else None
@@ -221,9 +218,9 @@ def write_image(
             f"{LARGEST_SAMPLES_BYTES:,} bytes that a storage image may have of them",
             "give fewer samples",
         )
-    slots_block = _slots_behind(evaluation)
+    slots_block = -(-evaluation.end // PARTITION_BLOCK) * PARTITION_BLOCK
     blocks = slots_block + slot_region_blocks(slots)
-    header = _Header(int(plan_id, 16), request, train, evaluation, blocks)
+    header = _Header(int(plan_id, 16), request, train, evaluation, slots_block, blocks)
     content = bytearray((PARTITION_BLOCK + blocks) * BLOCK_BYTES)
     content[:BLOCK_BYTES] = header.table
     image = memoryview(content)[PARTITION_BLOCK * BLOCK_BYTES :]

@@ -173,7 +173,7 @@ def _with(content: bytes, **changes: int) -> bytes:
         {"held_out_first": 9, "slots": 17},
         {"held_out_first": 11, "slots": 19, "blocks": 30},
         {"slots": 17},
-        {"slots": 19},
+        {"slots": 10_000},
         {"blocks": 17},
         {"version": 2},
         {"block": 1024},

@@ -83,6 +83,10 @@ class Desk:
         self._link = link
         self._shrunk = 0
 
+    def end_within(self, timeout_s: float | None) -> None:
+        """Give the board so long, from now on, for all that it is told; None for no limit."""
+        self._link.end_within(timeout_s)
+
     @property
     def _part_bytes(self) -> int:
         """How much data goes with a command or an answer."""
