@@ -847,7 +847,7 @@ def make_serial(random: Random, place: Place) -> Case:
         "seed": random.randrange(2**32),
         "plan": report["plan_id"],
         "board": report["board"],
-        "lies": [int(60 * random.random() ** 2) for _ in range(_changes(random))],
+        "lies": [int(30 * random.random() ** 2) for _ in range(_changes(random))],
         "blank": random.random() < 0.3,
     }
     shutil.copyfile(place.folder / PROJECT / "storage.img", place.folder / "storage.img")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -65,11 +66,11 @@ class Board:
         values = self._do(word, arguments)
         lies = self._answers in self._lies
         self._answers += 1
-        if lies and self._random.random() < 0.6:
+        if lies and self._random.random() < 0.8:
             values = self._other(values)
         answer = f"m-[{sequence} {word} {values}"
         raw = f"{answer} {crc32(answer.encode()):08x}]\r\nm-ready\r\n".encode(errors="replace")
-        if lies and self._random.random() < 0.5:
+        if lies and self._random.random() < 0.4:
             raw = self._random.choice((
                 mutate.content(self._random, raw, 2),
                 raw * 2,
@@ -81,21 +82,21 @@ class Board:
         return raw
 
     def _other(self, values: str) -> str:
-        random, texts = self._random, values.split(" ")
-        at = random.randrange(len(texts))
-        match random.randrange(6):
+        choices, texts = self._random, values.split(" ")
+        at = choices.randrange(len(texts))
+        match choices.randrange(6):
             case 0:
-                texts[at] = random.choice(("-1", "-4", "-99", "-1000", "0", "1e3", "7fc00000"))
+                texts[0] = choices.choice(("-1", "-4", "-99", "-1000", "0", "1e3", "7fc00000"))
             case 1:
-                texts[at] = str(random.choice(mutate.INTEGERS))
+                texts[at] = str(choices.choice(mutate.INTEGERS))
             case 2:
-                texts[at] = ":" + encode_data(random.randbytes(random.choice((0, 1, 512, 600))))
+                texts[at] = ":" + encode_data(choices.randbytes(choices.choice((0, 1, 512, 600))))
             case 3:
                 del texts[at]
             case 4:
                 texts.insert(at, texts[at])
             case _:
-                texts[at] = mutate.text(random)
+                texts[at] = mutate.text(choices)
         return " ".join(texts)
 
     def _do(self, word: str, arguments: list[str]) -> str:
@@ -134,4 +135,6 @@ class Board:
 def open_scripted(name: str, baud: int) -> Iterator[Board]:
     """In place of a port: the board that a file describes, beside whose script its image is."""
     script = Path(name)
-    yield Board(script, script.with_name("storage.img"))
+    board = Board(script, script.with_name("storage.img"))
+    random.seed(script.read_bytes())  # what numbers the commands, so that a case can be replayed
+    yield board
