@@ -133,7 +133,7 @@ def test_the_twins_of_nrf52840():
 def test_a_board_may_have_several_storages():
     first, other = load_board("nrf52840"), load_board("nrf52840:qspi")
     assert first == load_board("nrf52840:sd-spi")
-    assert first.storages == other.storages == ("sd-spi", "qspi")
+    assert first.storages == other.storages == ("sd-spi", "sd-8mhz", "qspi")
     assert (first.label, other.label) == ("nrf52840", "nrf52840:qspi")
     assert first.name == other.name
     assert other == load_board(NRF52840, "qspi") == load_board(f"{NRF52840}:qspi")
@@ -157,11 +157,25 @@ def test_an_image_must_fit_the_storage():
         flash.require_room(8 * 2**20 + 1)
 
 
+def test_the_drivers_own_figures_are_for_the_same_program():
+    first, measured = load_board("nrf52840"), load_board("nrf52840:sd-8mhz")
+    assert (measured.firmware, measured.twins) == (first.firmware, first.twins)
+    assert first.storage is not None
+    assert measured.storage is not None
+    for slow, paper in (
+        (measured.storage.page_in, first.storage.page_in),
+        (measured.storage.page_out, first.storage.page_out),
+    ):
+        assert slow.bandwidth_bytes_per_s < paper.bandwidth_bytes_per_s / 4
+        assert slow.energy_j_per_byte * slow.bandwidth_bytes_per_s == pytest.approx(0.33, rel=1e-3)
+        assert slow.energy_j / slow.latency_s == pytest.approx(0.33, rel=1e-3)
+
+
 @pytest.mark.parametrize("name", ["nrf52840:tape", "linux:qspi", f"{NRF52840}:tape"])
 def test_a_storage_that_there_is_not(name: str):
     with pytest.raises(BoardError, match=r"^board '\w+' has no storage '\w+'$") as caught:
         load_board(name)
-    assert caught.value.try_next in (("use one of: sd-spi, qspi",), ("use one of: file",))
+    assert caught.value.try_next in (("use one of: sd-spi, sd-8mhz, qspi",), ("use one of: file",))
 
 
 TWO_OF_ONE_NAME = """[[other_storage.twin]]
@@ -177,8 +191,8 @@ machine = "nrf52840"
         ('kind = "qspi"', 'kind = "sd-spi"', "two storages are of the same kind"),
         ('hal = "nrf52840_qspi"', 'hal = "stm32f405"', "overlap must be false.*'stm32f405'"),
         ("[[other_storage.twin]]", TWO_OF_ONE_NAME, "two twins have the same name"),
-        ('kind = "qspi"', 'kind = "q:spi"', "other_storage.0.kind: string should match"),
-        ('platformio_env = "nrf52840-qspi"', "", "other_storage.0.platformio_env is missing"),
+        ('kind = "qspi"', 'kind = "q:spi"', "other_storage.1.kind: string should match"),
+        ('platformio_env = "nrf52840-qspi"', "", "other_storage.1.platformio_env is missing"),
         ('value = 4_096, source = "MX25R, M', 'value = 100, source = "M', "erase_bytes.value"),
     ],
 )
