@@ -20,6 +20,7 @@ struct session {
     struct poet_command command;
     struct poet_image image;
     struct poet_traffic before; /* what had been moved when the training began */
+    uint32_t erases;            /* how often the storage had been erased */
     uint32_t steps;             /* trained since it began */
     int begun;
     uint64_t ticks; /* of the last step */
@@ -140,6 +141,7 @@ static int begin_training(struct session *session)
     session->begun = 0;
     session->steps = 0u;
     session->before = poet_storage_traffic();
+    session->erases = poet_hal_storage_erases();
     poet_paint_arena();
     poet_paint_stack();
     POET_TRY(poet_storage_open(&session->image));
@@ -210,8 +212,8 @@ static void done(struct session *session)
     print_count(poet_stack_high_water());
     print_count(now.read_bytes - session->before.read_bytes);
     print_count(now.written_bytes - session->before.written_bytes);
-    if (now.erases > 0u) {
-        print_count(now.erases - session->before.erases);
+    if (poet_hal_storage_erases() > 0u) {
+        print_count(poet_hal_storage_erases() - session->erases);
     }
 }
 
@@ -283,6 +285,7 @@ void poet_listen(uint64_t ticks)
     session.link.used = 0u;
     session.begun = 0;
     session.before = poet_storage_traffic();
+    session.erases = poet_hal_storage_erases();
     for (;;) {
         char character;
         if (poet_hal_console_read(&character, 1u) == 0u) {

@@ -79,8 +79,8 @@ static void print_done(uint64_t ticks)
     print_count(" stack_high_water=", poet_stack_high_water());
     print_count(" read=", traffic.read_bytes);
     print_count(" written=", traffic.written_bytes);
-    if (traffic.erases > 0u) {
-        print_count(" erases=", traffic.erases);
+    if (poet_hal_storage_erases() > 0u) {
+        print_count(" erases=", poet_hal_storage_erases());
     }
     poet_print("\n");
 }

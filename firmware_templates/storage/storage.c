@@ -264,6 +264,5 @@ int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes
 
 struct poet_traffic poet_storage_traffic(void)
 {
-    traffic.erases = poet_hal_storage_erases();
     return traffic;
 }

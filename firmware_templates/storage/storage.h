@@ -34,11 +34,10 @@ struct poet_image {
     uint32_t slots_first_block;
 };
 
-/* Bytes moved since the start, in whole blocks, and how often a part of the storage was erased. */
+/* Bytes moved since the start, in whole blocks. */
 struct poet_traffic {
     uint64_t read_bytes;
     uint64_t written_bytes;
-    uint32_t erases;
 };
 
 /* Makes the storage ready for transfers, unless it is. */

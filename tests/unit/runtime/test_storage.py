@@ -60,11 +60,7 @@ class Slot(ctypes.Structure):
 
 
 class Traffic(ctypes.Structure):
-    _fields_ = [
-        ("read", ctypes.c_uint64),
-        ("written", ctypes.c_uint64),
-        ("erases", ctypes.c_uint32),
-    ]
+    _fields_ = [("read", ctypes.c_uint64), ("written", ctypes.c_uint64)]
 
 
 def _device(runtime: ctypes.CDLL) -> memoryview:
