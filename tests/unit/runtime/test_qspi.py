@@ -21,6 +21,7 @@ from poetfw.devices.emulators.unicorn.flash import (
     SIZE_BYTES,
     Flash,
 )
+from poetfw.devices.emulators.unicorn.nrf52840_qspi import READY
 
 QSPI, NONE, PROTECTED, MODE, RANGE, READ, ERASE, PROGRAM, NOT_ERASED, NOT_PROGRAMMED = range(
     -80, -90, -1
@@ -134,6 +135,12 @@ def deaf_while_busy(flash: Flash):
     return lambda opcode, sent: (
         b"\xff" * len(sent) if flash.busy_s and opcode == 0xAB else instruct(opcode, sent)
     )
+
+
+def test_an_event_that_was_left_is_no_end(library: Path) -> None:
+    chip = Chip()
+    chip.qspi._values[READY] = 1
+    assert Board(library, chip).open() == 0
 
 
 def test_another_flash_is_refused(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
