@@ -54,6 +54,12 @@ int poet_hal_storage_wait(void);
  * is written later. Nothing is under way. */
 int poet_hal_storage_flush(void);
 
+/* What `count` blocks hold need not be kept: whoever says so writes them next, from the first on. Flash, which can
+ * only erase many blocks at once, saves work and wear by it; how often it erased is counted. Storage that is not
+ * erased leaves both to storage.c. */
+void poet_hal_storage_forget(uint32_t block, uint32_t count);
+uint32_t poet_hal_storage_erases(void);
+
 /* Sleeps until a character may have come in, or not at all. Ticks may stand still meanwhile. */
 void poet_hal_idle(void);
 

@@ -20,6 +20,7 @@ struct session {
     struct poet_command command;
     struct poet_image image;
     struct poet_traffic before; /* what had been moved when the training began */
+    uint32_t erases;            /* how often the storage had been erased */
     uint32_t first;             /* step that the training went on after */
     uint32_t steps;             /* trained */
     int begun;
@@ -141,6 +142,7 @@ static int begin_training(struct session *session)
     session->begun = 0;
     session->steps = 0u;
     session->before = poet_storage_traffic();
+    session->erases = poet_hal_storage_erases();
     poet_paint_arena();
     poet_paint_stack();
     POET_TRY(poet_storage_open(&session->image));
@@ -220,6 +222,9 @@ static void done(struct session *session)
     print_count(poet_stack_high_water());
     print_count((uint64_t)(now.read_blocks - session->before.read_blocks) * POET_BLOCK_BYTES);
     print_count((uint64_t)(now.written_blocks - session->before.written_blocks) * POET_BLOCK_BYTES);
+    if (poet_hal_storage_erases() > 0u) {
+        print_count(poet_hal_storage_erases() - session->erases);
+    }
 }
 
 static const struct {
@@ -290,6 +295,7 @@ void poet_listen(uint64_t ticks)
     session.link.used = 0u;
     session.begun = 0;
     session.before = poet_storage_traffic();
+    session.erases = poet_hal_storage_erases();
     for (;;) {
         char character;
         if (poet_hal_console_read(&character, 1u) == 0u) {

@@ -120,6 +120,9 @@ static void print_done(const struct poetfw *net, uint64_t ticks)
     print_count(" stack_high_water=", poet_stack_high_water());
     print_count(" read=", metrics.read_bytes);
     print_count(" written=", metrics.written_bytes);
+    if (poet_hal_storage_erases() > 0u) {
+        print_count(" erases=", poet_hal_storage_erases());
+    }
     poet_print("\n");
 }
 

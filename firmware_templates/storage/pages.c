@@ -5,6 +5,7 @@
 #include "slots.h"
 
 #include "crc32.h"
+#include "hal.h"
 #include "poet.h"
 #include "poet_memory.h"
 
@@ -77,6 +78,7 @@ int poet_page_out_begin(uint32_t slot, const void *ram, uint32_t bytes)
     struct page *page;
     POET_TRY(poet_slot_check(slot, bytes));
     POET_TRY(add_page(slot, NULL, &page));
+    poet_hal_storage_forget(first, poet_slot_blocks(bytes));
     if (whole > 0u) {
         POET_TRY(poet_storage_write_begin(first, payload, whole));
     }

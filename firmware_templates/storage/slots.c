@@ -3,6 +3,7 @@
 
 #include "bytes.h"
 #include "crc32.h"
+#include "hal.h"
 #include "poet.h"
 #include "poet_memory.h"
 
@@ -78,6 +79,7 @@ int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes)
     const uint32_t rest = bytes % POET_BLOCK_BYTES;
     uint32_t block = poet_slot_block(slot);
     uint32_t crc;
+    poet_hal_storage_forget(block, poet_slot_blocks(bytes));
     if (whole > 0u) {
         POET_TRY(poet_storage_write_begin(block, payload, whole));
         crc = poet_crc32(0u, payload, bytes);

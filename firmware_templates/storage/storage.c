@@ -29,6 +29,17 @@ struct partition {
 
 static struct poet_traffic traffic;
 
+__attribute__((weak)) void poet_hal_storage_forget(uint32_t block, uint32_t count)
+{
+    (void)block;
+    (void)count;
+}
+
+__attribute__((weak)) uint32_t poet_hal_storage_erases(void)
+{
+    return 0u;
+}
+
 static uint32_t blocks_for(uint32_t bytes)
 {
     return bytes / POET_BLOCK_BYTES + (bytes % POET_BLOCK_BYTES != 0u);

@@ -102,7 +102,7 @@ def open_project(
 
     Args:
         folder: where it is.
-        board: name of the board it must be for; None for any.
+        board: label of the board it must be for; None for any.
         emulator: which of the board's twins shall run it; None for the first.
         on_board: whether the board itself shall: then its firmware must be there.
 
@@ -118,9 +118,11 @@ def open_project(
             f"{folder} holds a build for {report.board}, not for {board}",
             f"use --board {report.board}, or name another folder with --out",
         )
-    built_for = load_board(folder / "board.toml")
+    built_for = load_board(folder / "board.toml", report.board.partition(":")[2] or None)
     twin = built_for.twin(emulator)
-    project = BuiltProject(folder, built_for, twin, report, read_stages(folder))
+    project = BuiltProject(
+        folder, built_for, twin, report, read_stages(folder, built_for.erase_bytes)
+    )
     if report.elf is None:
         raise OutputError(
             f"{folder} was generated but not compiled",

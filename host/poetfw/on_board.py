@@ -126,7 +126,9 @@ def run_on_board(
             "the board's storage holds other samples than this build's image", _FLASH_STORAGE
         )
     _replace(desk, content, wrong, update, "restoring the initial weights")
+    desk.end_within(settings.timeout_s)
     log = _train(project, desk, request, settings.resume, update)
+    desk.end_within(None)
 
     read = _fetch_trained(project, desk, where, settings.verify, update)
     trained = project.folder / RUN_DIR / IMAGE
@@ -202,6 +204,7 @@ def _train(
         storage_bytes_read=summary.storage_bytes_read,
         storage_bytes_written=summary.storage_bytes_written,
         resumed_from=done,
+        storage_erases=summary.storage_erases,
     )
 
 

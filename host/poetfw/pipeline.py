@@ -112,7 +112,7 @@ def plan_build(
     )
 
     progress("writing the project")
-    slots = assign_slots(program, plan.training.plan)
+    slots = assign_slots(program, plan.training.plan, board.erase_bytes)
     lowering = lower_plan(program, board, plan, slots)
     image = write_image(
         program,
@@ -128,6 +128,8 @@ def plan_build(
         ),
         settings.checkpoint_sets,
     )
+    if board.storage is not None:
+        board.storage.require_room(len(image))
     stages = stage_files(
         program, table, plan.training, plan.evaluation, plan.memory, slots, lowering.names
     )

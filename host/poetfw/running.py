@@ -142,7 +142,7 @@ def _report(
     commit = read_commit(trained, project.stages.slots)
     epochs = commit.step * project.report.batch / project.report.train_samples
     return RunReport(
-        board=project.board.name,
+        board=project.board.label,
         emulator=project.twin.name if port is None else None,
         port=port,
         emulated=emulated,
@@ -159,6 +159,7 @@ def _report(
         blocks_written=commit.written,
         blocks_per_epoch=commit.written / epochs if epochs else 0.0,
         storage_file=log.storage_file,
+        storage_erases=log.storage_erases,
         measured_energy_j=None if energy is None else energy.energy_j,
         energy_source=None if energy is None else energy.source,
         trained=str(trained),

@@ -117,4 +117,5 @@ class BareChip:
 
 
 NRF52840 = BareChip(load_board("nrf52840"), Model.CORTEX_M4F)
+NRF52840_QSPI = BareChip(load_board("nrf52840:qspi"), Model.CORTEX_M4F)
 SAMD21 = BareChip(load_board("mkr1000"), Model.CORTEX_M0PLUS)

@@ -73,11 +73,15 @@ def compile_sample(
     left_out = {"poet_memory.c"} if not bare_metal else set()
     if hal in ("mps2", "posix"):
         left_out |= {"sd.c", "sd_storage.c"}
+    families = [hal]
+    if hal == "nrf52840_qspi":
+        left_out |= {"sd.c", "sd_storage.c", "spi.c"}
+        families.append("nrf52840")
     folders = [
         SAMPLE / "src/generated",
         TEMPLATES / "storage",
         TEMPLATES / "runtime",
-        TEMPLATES / "hal" / hal,
+        *(TEMPLATES / "hal" / family for family in families),
         *([TEMPLATES / "hal/cortex_m"] if bare_metal else []),
     ]
     sources = [f for d in folders for f in sorted(d.glob("*.c")) if f.name not in left_out]
@@ -85,7 +89,7 @@ def compile_sample(
     if not bare_metal:
         return compile_c(out, sources, includes, *flags, compiler=hosted_compiler)
     script = linker_script(
-        hal,
+        families[-1],
         out.with_suffix(".ld"),
         flash_start,
         ram_bytes=ram_bytes,

@@ -34,6 +34,8 @@ from unit.link.link_device import BLOCK, sample_image, sample_project
 
 STEPS = 2
 CARD_BYTES = 1 << 20
+FLASH_BYTES = 8 << 20
+CHIPS = {"nrf52840": "nrf52840", "nrf52840_qspi": "nrf52840:qspi"}
 SMALL = {"ram_bytes": 32768, "flash_bytes": 262144, "stack_bytes": 2048}
 
 
@@ -53,7 +55,7 @@ def started(hal: str, elf: Path, folder: Path, *words: str) -> Iterator[str]:
             free.bind(("127.0.0.1", 0))
             number = free.getsockname()[1]
         command = machine(hal, elf)
-        if hal == "nrf52840":
+        if hal in CHIPS:
             command.append(str(number))
         else:
             listen_at(command, number, words)
@@ -81,8 +83,8 @@ def listen_at(command: list[str], port: int, words: Sequence[str]) -> None:
 def machine(hal: str, elf: Path) -> list[str]:
     if hal == "posix":
         return [str(elf)]
-    if hal == "nrf52840":
-        chip = load_board(hal).twin("unicorn").machine
+    if hal in CHIPS:
+        chip = load_board(CHIPS[hal]).twin("unicorn").machine
         return emulator_of(chip).command(chip, elf)
     if hal in ("mps2", "netduinoplus2"):
         return qemu({"mps2": "mps2-an386"}.get(hal, hal), elf, "-icount", "shift=0")
@@ -112,6 +114,7 @@ def compile_for(hal: str, folder: Path) -> Path:
         "posix",
         pytest.param("lm3s6965", marks=[pytest.mark.slow, pytest.mark.emulator, needs_qemu]),
         pytest.param("nrf52840", marks=[pytest.mark.slow, pytest.mark.emulator, needs_qemu]),
+        pytest.param("nrf52840_qspi", marks=[pytest.mark.slow, pytest.mark.emulator, needs_qemu]),
         pytest.param("mps2", marks=[pytest.mark.slow, pytest.mark.emulator, needs_qemu]),
         pytest.param("netduinoplus2", marks=[pytest.mark.slow, pytest.mark.emulator, needs_qemu]),
     ],
@@ -125,6 +128,8 @@ def test_an_empty_card_is_filled_trained_on_and_read(
     direct, desk_folder = tmp_path / "direct", tmp_path / "desk"
     for place, content in ((direct, image), (desk_folder, b"")):
         place.mkdir()
+        if hal == "nrf52840_qspi":
+            content = content.ljust(FLASH_BYTES, b"\xff")
         (place / "storage.img").write_bytes(content.ljust(CARD_BYTES, b"\0"))
     code, lines = run_program(machine(hal, elf), direct)
     assert code == 0, lines
@@ -137,7 +142,8 @@ def test_an_empty_card_is_filled_trained_on_and_read(
                 )
         assert upload.sent == 0
         with open_port(port, 115200) as line:
-            desk = Desk(Link(line))
+            link = Link(line)
+            desk = Desk(link)
             report = on_board.run_on_board(
                 project, RunSettings(STEPS), desk, port, lambda *progress: None
             )
@@ -150,8 +156,10 @@ def test_an_empty_card_is_filled_trained_on_and_read(
     assert (tmp_path / "pulled").read_bytes() == stored[: len(image)]
     done = dict(re.findall(r"(\w+)=(\S+)", lines[-1]))
     assert report.high_water_bytes == int(done["high_water"])
-    assert report.storage_bytes_read == int(done["read"])
-    assert report.storage_bytes_written == int(done["written"])
+    if link.failures == 0:  # on a computer that is slow, what is asked for again is done again
+        assert report.storage_bytes_read == int(done["read"])
+        assert report.storage_bytes_written == int(done["written"])
+        assert (report.storage_erases or 0) == int(done.get("erases", 0))
     assert report.emulated == (hal in ("lm3s6965", "mps2", "netduinoplus2"))
     if report.emulated:
         assert report.instructions == pytest.approx(int(done["ticks"]), rel=0.01)

@@ -14,6 +14,7 @@ from emulator.bare_chips import (
     DEVICE,
     DEVICE_CYCLES,
     NRF52840,
+    NRF52840_QSPI,
     SAMD21,
     START_DEVICE,
     BareChip,
@@ -26,15 +27,24 @@ from poetfw.firmware import IMAGE
 pytestmark = [pytest.mark.emulator, needs_qemu]
 
 
-def test_the_boards_own_program_trains_to_the_bits_of_the_twins(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("own_hal", "chip"),
+    [
+        ("nrf52840", NRF52840),
+        pytest.param("nrf52840_qspi", NRF52840_QSPI, marks=pytest.mark.slow),
+    ],
+)
+def test_the_boards_own_program_trains_to_the_bits_of_the_twins(
+    tmp_path: Path, own_hal: str, chip: BareChip
+) -> None:
     image = sample_image(steps=5)
     own, twin = tmp_path / "own", tmp_path / "twin"
     results = {}
-    for folder, hal in ((own, "nrf52840"), (twin, "mps2")):
+    for folder, hal in ((own, own_hal), (twin, "mps2")):
         folder.mkdir()
         elf = compile_sample(folder / "firmware.elf", hal)
         if folder is own:
-            code, lines, said = NRF52840.run(folder, elf, image)
+            code, lines, said = chip.run(folder, elf, image)
             assert (code, said) == (0, "")
         else:
             (folder / IMAGE).write_bytes(image)

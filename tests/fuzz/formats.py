@@ -839,6 +839,27 @@ def make_console(random: Random, place: Place) -> Case:
     return Case([command], (f"{PROJECT}/run",))
 
 
+def make_serial(random: Random, place: Place) -> Case:
+    """Sending, fetching and training over a line at whose end a board tells lies."""
+    shutil.copytree(place.built, place.folder, dirs_exist_ok=True)
+    report = json.loads((place.folder / PROJECT / "build.json").read_text())
+    script = {
+        "seed": random.randrange(2**32),
+        "plan": report["plan_id"],
+        "board": report["board"],
+        "lies": [int(30 * random.random() ** 2) for _ in range(_changes(random))],
+        "blank": random.random() < 0.3,
+    }
+    shutil.copyfile(place.folder / PROJECT / "storage.img", place.folder / "storage.img")
+    (place.folder / "port.json").write_text(json.dumps(script))
+    port = ["--board", "linux", "--port", "port.json", *_json(random)]
+    if script["blank"]:
+        return Case([["flash", "--storage", *port]])
+    if random.random() < 0.5:
+        return Case([["pull", *port, "-o", "pulled.img"]], ("pulled.img",))
+    return Case([["run", "--on-board", "--steps", "2", *port]], (f"{PROJECT}/run",))
+
+
 FORMATS: Mapping[str, Maker] = {
     "onnx": make_onnx,
     "nodes": make_nodes,
@@ -851,8 +872,9 @@ FORMATS: Mapping[str, Maker] = {
     "sweep": make_sweep,
     "project": make_project,
     "console": make_console,
+    "serial": make_serial,
 }
 """What makes a case of each format."""
 
-NEED_PROJECT = ("project", "console")
+NEED_PROJECT = ("project", "console", "serial")
 """The formats whose cases copy a built project."""

@@ -23,9 +23,10 @@ from random import Random
 from types import FrameType
 
 from fuzz import formats
+from fuzz.serial_line import open_scripted
 from poetfw import pipeline, sweep
 from poetfw.boards import Board
-from poetfw.cli import listing, main, output
+from poetfw.cli import desk, listing, main, output
 from poetfw.models import Model
 
 CPU_LIMIT_S = 10.0
@@ -68,6 +69,7 @@ class Worker:
         (folder / "home").mkdir()
         sys.dont_write_bytecode = True  # of what a case imports first, beside its source
         sweep.local_processes = _in_this_process  # type: ignore[assignment]
+        desk.open_port = open_scripted  # type: ignore[assignment]
         listing.unscheduled_peak_bytes = _remembered(listing.unscheduled_peak_bytes)
         self._draw_pictures = pipeline.draw_pictures
         self._built = folder / "built"

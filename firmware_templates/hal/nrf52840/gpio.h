@@ -13,6 +13,7 @@
 #define GPIO_OUTCLR(pin) (GPIO_PORT(pin) + 0x50cu)
 #define GPIO_PIN_CNF(pin) (GPIO_PORT(pin) + 0x700u + 4u * ((pin) % 32u))
 #define GPIO_CNF_OUTPUT 1u
+#define GPIO_CNF_INPUT_DISCONNECTED (1u << 1) /* a peripheral has the pin */
 #define GPIO_CNF_INPUT_PULLUP (3u << 2)
 #define GPIO_CNF_HIGH_DRIVE (3u << 8)
 

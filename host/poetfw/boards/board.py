@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from poetfw.boards.toolchain import Toolchain
-from poetfw.errors import BoardError
+from poetfw.errors import BoardError, DataError
 from poetfw.transfer import Transfer
 
 
@@ -49,12 +49,14 @@ class BoardStorage:
     """The auxiliary storage (AUX) of a board.
 
     Attributes:
-        kind: what it is, for people: `sd-spi`, `file`.
+        kind: what it is: `sd-spi`, `qspi`, `file`.
         block_bytes: bytes of the smallest transfer.
         page_in: from storage to RAM.
         page_out: from RAM to storage.
         standby_power_w: what it draws while nothing is transferred.
         overlap: whether a transfer runs while the core computes.
+        size_bytes: how much it holds; None for as much as is put into it.
+        erase_bytes: what is erased at once before it can be written; None where nothing is.
     """
 
     kind: str
@@ -63,6 +65,22 @@ class BoardStorage:
     page_out: Transfer
     standby_power_w: float
     overlap: bool
+    size_bytes: int | None = None
+    erase_bytes: int | None = None
+
+    def require_room(self, image_bytes: int) -> None:
+        """Check that it can hold an image.
+
+        Raises:
+            DataError: it is too small.
+        """
+        if self.size_bytes is not None and image_bytes > self.size_bytes:
+            raise DataError(
+                f"the storage image has {image_bytes:,} bytes, and the storage {self.kind!r} holds "
+                f"{self.size_bytes:,}",
+                "give fewer samples",
+                "or choose another storage of the board (`poetfw boards`)",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +179,7 @@ class Board:
         training: what builds for it train with unless they are told otherwise.
         sources: where each figure comes from, by its key path, such as `power.active_w`.
         path: the file it was read from.
+        storages: the kinds of storage that the file has, the one to take first.
     """
 
     name: str
@@ -180,9 +199,17 @@ class Board:
     path: Path
     training: TrainingDefaults = TrainingDefaults()
     sources: Mapping[str, str] = field(default_factory=dict)
+    storages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
+
+    @property
+    def label(self) -> str:
+        """What `--board` calls it: its name, and its storage where that is not the first."""
+        if self.storage is None or self.storage.kind == self.storages[0]:
+            return self.name
+        return f"{self.name}:{self.storage.kind}"
 
     def require_firmware(self) -> FirmwareSupport:
         """How firmware is built for the board.
@@ -216,6 +243,11 @@ class Board:
     def overlaps(self) -> bool:
         """Whether transfers run while the core computes."""
         return self.storage is not None and self.storage.overlap
+
+    @property
+    def erase_bytes(self) -> int | None:
+        """What of its storage is erased at once before it can be written; None where nothing is."""
+        return None if self.storage is None else self.storage.erase_bytes
 
     @property
     def toolchain(self) -> Toolchain:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -111,6 +112,8 @@ class _Transfer(_Table):
 class _Storage(_Table):
     kind: _Identifier
     overlap: bool = False
+    size_bytes: _Figure[_Bytes] | None = None
+    erase_bytes: _Figure[_BlockBytes] | None = None
     block_bytes: _Figure[_BlockBytes]
     standby_power_w: _Figure[_WattsOrZero]
     page_in: _Transfer
@@ -176,6 +179,12 @@ class _Twin(_Table):
     reference: _Reference | None = None
 
 
+class _OtherStorage(_Storage):
+    hal: _Identifier
+    platformio_env: _Identifier
+    twin: list[_Twin] = []
+
+
 class _BoardFile(_Table):
     schema_version: Literal[1]
     name: _Identifier
@@ -188,6 +197,7 @@ class _BoardFile(_Table):
     toolchain: _Toolchain | None = None
     training: _Training = _Training()
     storage: _Storage | None = None
+    other_storage: list[_OtherStorage] = []
     twin: list[_Twin] = []
 
     @model_validator(mode="after")
@@ -196,31 +206,68 @@ class _BoardFile(_Table):
             raise ValueError("a board with a twin needs a firmware table")
         if (self.firmware is None) != (self.toolchain is None):
             raise ValueError("the tables firmware and toolchain need each other")
-        names = [twin.name for twin in self.twin]
-        if len(set(names)) != len(names):
-            raise ValueError("two twins have the same name")
+        for twins in (self.twin, *(storage.twin for storage in self.other_storage)):
+            if len({twin.name for twin in twins}) != len(twins):
+                raise ValueError("two twins have the same name")
+        return self
+
+    @model_validator(mode="after")
+    def _storages_are_told_apart(self) -> _BoardFile:
+        if self.other_storage and (self.storage is None or self.firmware is None):
+            raise ValueError("the table other_storage needs the tables storage and firmware")
+        if len(set(self.kinds)) != len(self.kinds):
+            raise ValueError("two storages are of the same kind")
         return self
 
     @model_validator(mode="after")
     def _firmware_overlaps(self) -> _BoardFile:
-        if self.firmware is None or self.storage is None or not self.storage.overlap:
-            return self
-        for family in self.hal_families:
-            if family_transfers(family) == 0:
-                raise ValueError(
-                    f"storage.overlap must be false: firmware of the HAL family {family!r} "
-                    "waits for every transfer"
-                )
+        for kind in self.kinds:
+            storage = self.storage_of(kind)
+            if self.firmware is None or storage is None or not storage.overlap:
+                continue
+            for family in self.hal_families(kind):
+                if family_transfers(family) == 0:
+                    raise ValueError(
+                        f"storage.overlap must be false: firmware of the HAL family {family!r} "
+                        "waits for every transfer"
+                    )
         return self
 
     @property
-    def hal_families(self) -> list[str]:
-        """Those that drive the board and its twins; none without a firmware table."""
-        if self.firmware is None:
+    def kinds(self) -> list[str | None]:
+        """Those of its storages, the one to take first; None where it has none."""
+        first = None if self.storage is None else self.storage.kind
+        return [first, *(storage.kind for storage in self.other_storage)]
+
+    def storage_of(self, kind: str | None) -> _Storage | None:
+        """The storage of a kind, one of `kinds`."""
+        for storage in self.other_storage:
+            if storage.kind == kind:
+                return storage
+        return self.storage
+
+    def twins_with(self, kind: str | None) -> list[_Twin]:
+        """Those that stand for the board with this storage: its own instead of the board's."""
+        storage = self.storage_of(kind)
+        own = storage.twin if isinstance(storage, _OtherStorage) else []
+        return list({twin.name: twin for twin in (*self.twin, *own)}.values())
+
+    def firmware_with(self, kind: str | None) -> _Firmware | None:
+        """How firmware is built for the board with this storage."""
+        storage = self.storage_of(kind)
+        if self.firmware is None or not isinstance(storage, _OtherStorage):
+            return self.firmware
+        changed = {"hal": storage.hal, "platformio_env": storage.platformio_env}
+        return self.firmware.model_copy(update=changed)
+
+    def hal_families(self, kind: str | None) -> list[str]:
+        """Those that drive the board with this storage, and its twins; none without firmware."""
+        firmware = self.firmware_with(kind)
+        if firmware is None:
             return []
-        tables = [table for twin in self.twin for table in (twin, twin.reference)]
+        tables = [table for twin in self.twins_with(kind) for table in (twin, twin.reference)]
         named = [table.hal for table in tables if table is not None and table.hal is not None]
-        return list(dict.fromkeys([self.firmware.hal, *named]))
+        return list(dict.fromkeys([firmware.hal, *named]))
 
 
 def list_boards() -> tuple[Board, ...]:
@@ -232,21 +279,25 @@ def list_boards() -> tuple[Board, ...]:
     return tuple(_named(name) for name in sorted({*_shipped(), *_own()}))
 
 
-def load_board(name_or_path: str | Path) -> Board:
+def load_board(name_or_path: str | Path, storage: str | None = None) -> Board:
     """A board by name, or from the path of a user's own TOML file.
 
-    A string that ends in `.toml` or holds a path separator is a path.
+    A string that ends in `.toml` or holds a path separator is a path. A colon and a kind of storage
+    behind either choose among the storages that the board has: `nrf52840:qspi`.
 
     Raises:
-        BoardError: there is no such board, there are two, or its file is malformed.
+        BoardError: there is no such board or storage, there are two, or its file is malformed.
     """
-    text = str(name_or_path)
-    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
-        return _read(Path(name_or_path))
-    return _named(text)
+    if isinstance(name_or_path, Path):
+        return _read(name_or_path, storage)
+    match = re.fullmatch(r"(.+):([a-z0-9][a-z0-9_-]*)", name_or_path)
+    text, kind = (match[1], match[2]) if match else (name_or_path, storage)
+    if text.endswith(".toml") or "/" in text or "\\" in text:
+        return _read(Path(text), kind)
+    return _named(text, kind)
 
 
-def _named(name: str) -> Board:
+def _named(name: str, kind: str | None = None) -> Board:
     shipped, own = _shipped(), _own()
     if name in shipped and name in own:
         raise BoardError(
@@ -255,14 +306,14 @@ def _named(name: str) -> Board:
             f"or move it elsewhere, and give its path: --board path/to/{name}.toml",
         )
     if name in shipped:
-        return _read(shipped[name])
+        return _read(shipped[name], kind)
     if name not in own:
         raise BoardError(
             f"no board is called {name!r}",
             "use one of: " + ", ".join(sorted({*shipped, *own})),
             f"or give the path of a board's TOML file, or put it into {user_boards_dir()}",
         )
-    board = _read(own[name])
+    board = _read(own[name], kind)
     if board.name != name:
         raise BoardError(
             f"{own[name]}: the board in it is called {board.name!r}, and the file is not",
@@ -279,7 +330,7 @@ def _own() -> dict[str, Path]:
     return {path.stem: path for path in sorted(user_boards_dir().glob("*.toml"))}
 
 
-def _read(path: Path) -> Board:
+def _read(path: Path, kind: str | None = None) -> Board:
     try:
         if not path.is_file():
             raise BoardError(
@@ -297,7 +348,7 @@ def _read(path: Path) -> Board:
     except OSError as error:
         raise BoardError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        return _board(_BoardFile.model_validate(document), path)
+        return _board(_BoardFile.model_validate(document), path, kind)
     except ValidationError as error:
         raise BoardError(
             f"{path}: " + listed(list(_complaints(error)), "; "),
@@ -323,7 +374,14 @@ def _complaints(error: ValidationError) -> Iterator[str]:
             yield f"{place}: {message[:1].lower()}{message[1:]}{found}"
 
 
-def _board(file: _BoardFile, path: Path) -> Board:
+def _board(file: _BoardFile, path: Path, kind: str | None) -> Board:
+    kind = kind or file.kinds[0]
+    if kind not in file.kinds:
+        raise BoardError(
+            f"board {file.name!r} has no storage {kind!r}",
+            "use one of: " + (", ".join(known for known in file.kinds if known) or "none at all"),
+        )
+    storage, firmware = file.storage_of(kind), file.firmware_with(kind)
     return Board(
         name=file.name,
         description=file.description,
@@ -334,24 +392,26 @@ def _board(file: _BoardFile, path: Path) -> Board:
         reserved_flash_bytes=file.memory.reserved_flash,
         reserved_ram_bytes=file.memory.reserved_ram_bytes.value,
         stack_bytes=file.memory.stack_bytes.value,
-        firmware=_firmware(file),
+        firmware=_firmware(file, kind),
         compute=Compute(**_values(file.compute)),
         power=Power(**_values(file.power)),
-        storage=None if file.storage is None else _storage(file.storage),
-        twins=() if file.firmware is None else _twins(file.twin, file.firmware.hal),
+        storage=None if storage is None else _storage(storage),
+        twins=() if firmware is None else _twins(file.twins_with(kind), firmware.hal),
         path=path,
+        storages=tuple(known for known in file.kinds if known is not None),
         training=TrainingDefaults(**dict(file.training)),
         sources=dict(_sources(file, "")),
     )
 
 
-def _firmware(file: _BoardFile) -> FirmwareSupport | None:
-    if file.firmware is None or file.toolchain is None:
+def _firmware(file: _BoardFile, kind: str | None) -> FirmwareSupport | None:
+    firmware = file.firmware_with(kind)
+    if firmware is None or file.toolchain is None:
         return None
     return FirmwareSupport(
-        **file.firmware.model_dump(),
+        **firmware.model_dump(),
         toolchain=file.toolchain.made(),
-        transfers=min(map(family_transfers, file.hal_families)),
+        transfers=min(map(family_transfers, file.hal_families(kind))),
     )
 
 
@@ -394,6 +454,8 @@ def _storage(table: _Storage) -> BoardStorage:
         page_out=Transfer(**_values(table.page_out)),
         standby_power_w=table.standby_power_w.value,
         overlap=table.overlap,
+        size_bytes=None if table.size_bytes is None else table.size_bytes.value,
+        erase_bytes=None if table.erase_bytes is None else table.erase_bytes.value,
     )
 
 
@@ -409,5 +471,6 @@ def _sources(table: _Table, prefix: str) -> Iterator[tuple[str, str]]:
             yield from _sources(value, f"{prefix}{key}.")
         elif isinstance(value, list):
             for entry in value:
-                if isinstance(entry, _Twin):
-                    yield from _sources(entry, f"{prefix}{key}.{entry.name}.")
+                if isinstance(entry, _Twin | _OtherStorage):
+                    name = entry.name if isinstance(entry, _Twin) else entry.kind
+                    yield from _sources(entry, f"{prefix}{key}.{name}.")

@@ -87,7 +87,7 @@ def flash(
             done = {"port": port, "environment": project.environment}
             said = "the firmware is on the board"
     if as_json:
-        output.print_json({"schema_version": 1, "board": project.board.name, **done})
+        output.print_json({"schema_version": 1, "board": project.board.label, **done})
     else:
         output.results.print(output.escaped(said))
     return 0
@@ -133,7 +133,7 @@ def pull(board: str | None, port: str | None, file: Path, out: Path | None, as_j
     with output.progress_bar() as update, connected(project, port) as (desk, name):
         fetched = on_board.pull(project, desk, file, update)
     if as_json:
-        document: dict[str, Any] = {"schema_version": 1, "board": project.board.name, "port": name}
+        document: dict[str, Any] = {"schema_version": 1, "board": project.board.label, "port": name}
         counts = {"blocks": fetched.blocks, "fetched": fetched.sent}
         output.print_json({**document, **counts, "file": str(file)})
     else:

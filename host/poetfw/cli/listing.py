@@ -32,6 +32,7 @@ def boards(as_json: bool) -> None:
                         "ram_bytes": board.ram_bytes,
                         "flash_bytes": board.flash_bytes,
                         "storage": board.storage.kind if board.storage else None,
+                        "storages": list(board.storages),
                         "twins": [
                             {
                                 "name": twin.name,
@@ -55,7 +56,7 @@ def boards(as_json: bool) -> None:
             board.core,
             output.size(board.ram_bytes),
             output.size(board.flash_bytes),
-            board.storage.kind if board.storage else "none",
+            ", ".join(board.storages) or "none",
             ", ".join(map(_twin, board.twins)) or "none",
             "yes" if board.firmware else "not yet",
             "poetfw" if board.path.parent == boards_dir() else "you",

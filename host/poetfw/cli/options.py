@@ -214,8 +214,8 @@ def board_option(command: _Command) -> _Command:
     return option(
         "--board",
         required=True,
-        metavar="NAME|FILE.toml",
-        help="The board; `poetfw boards` lists those that are known.",
+        metavar="NAME|FILE.toml[:STORAGE]",
+        help="The board, and which of its storages; `poetfw boards` lists what is known.",
     )(command)
 
 
@@ -223,7 +223,7 @@ def built_board_option(command: _Command) -> _Command:
     """--board of a command that finds it by what was built."""
     return option(
         "--board",
-        metavar="NAME|FILE.toml",
+        metavar="NAME|FILE.toml[:STORAGE]",
         help="The board.  [default: that of the only build in build/]",
     )(command)
 
@@ -263,7 +263,7 @@ def built_folder(out: Path | None, board: str | None) -> tuple[Path, str | None]
     """
     if board is not None:
         known = load_board(board)
-        return out_folder(out, known), known.name
+        return out_folder(out, known), known.label
     if out is not None:
         return out, None
     builds = sorted(path.parent for path in Path("build").glob(f"*/{MANIFEST}"))
@@ -279,4 +279,4 @@ def built_folder(out: Path | None, board: str | None) -> tuple[Path, str | None]
 
 def out_folder(out: Path | None, board: Board) -> Path:
     """The project's folder: what was asked for, or the board's default."""
-    return out if out is not None else Path("build") / board.name
+    return out if out is not None else Path("build") / board.label.replace(":", "-")

@@ -155,6 +155,7 @@ def _print(report: RunReport) -> None:
             "… since the build",
             f"{report.blocks_written:,} blocks, {report.blocks_per_epoch:,.1f} an epoch",
         ),
+        *([("sectors erased", f"{report.storage_erases:,}")] if report.storage_erases else []),
         *([("storage is a file", _FILES[report.storage_file])] if report.storage_file else []),
         *_energy(report),
         ("trained weights", report.trained),

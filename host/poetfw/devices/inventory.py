@@ -48,6 +48,7 @@ def take_inventory() -> tuple[Finding, ...]:
     """Everything poetfw uses, found or not."""
     return (
         *(_program(*program) for program in _programs()),
+        _program("ssh", "boards under Linux elsewhere (--host)", "openssh-client", "-V"),
         *(_package(name, needed_for, name) for name, needed_for in _PACKAGES),
         *(_package(*package) for package in _emulators_in_python()),
         _serial_ports(),
@@ -86,11 +87,11 @@ def _emulators() -> dict[Emulator, list[str]]:
     return {emulator: list(boards) for emulator, boards in found.items()}
 
 
-def _program(name: str, needed_for: str, debian: str) -> Finding:
+def _program(name: str, needed_for: str, debian: str, version_flag: str = "--version") -> Finding:
     if shutil.which(name) is None:
         return Finding(name, needed_for, None, f"sudo apt-get install {debian}")
     try:
-        first = run_tool([name, "--version"], Path.cwd(), _TIMEOUT_S).splitlines()[0]
+        first = run_tool([name, version_flag], Path.cwd(), _TIMEOUT_S).splitlines()[0]
     except (ToolError, IndexError):
         return Finding(name, needed_for, None, f"sudo apt-get install --reinstall {debian}")
     version = re.search(r"\d+(\.\d+)+", first)

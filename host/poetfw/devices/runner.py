@@ -49,6 +49,7 @@ class RunLog:
         storage_bytes_read, storage_bytes_written: what went through the storage.
         storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
             `cached`; None where the storage is none, or nobody says.
+        storage_erases: how often a part of it was erased; None where nothing was.
         energy: what was measured to be taken meanwhile by what ran the firmware; None where nothing
             measures.
     """
@@ -62,6 +63,7 @@ class RunLog:
     storage_bytes_read: int
     storage_bytes_written: int
     storage_file: str | None = None
+    storage_erases: int | None = None
     energy: MeasuredEnergy | None = None
     resumed_from: int = 0
 
@@ -215,6 +217,7 @@ class _Transcript:
             storage_bytes_read=end.integer("read"),
             storage_bytes_written=end.integer("written"),
             storage_file=self._storage_file,
+            storage_erases=end.integer("erases") if "erases" in end.values else None,
             energy=self._energy,
             resumed_from=self._before["step"],
         )

@@ -152,7 +152,7 @@ def _plan_id(program: Program, board: Board, *parts: ExecutionPlan | MemoryPlan)
     """Names everything that firmware and storage image must agree on."""
     document = [
         __version__,
-        board.name,
+        board.label,
         program.training.to_json(),
         program.evaluation.to_json(),
         *(part.to_json() if isinstance(part, MemoryPlan) else part for part in parts),

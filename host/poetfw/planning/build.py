@@ -58,7 +58,7 @@ class Build:
 def report_build(build: Build, folder: Path) -> BuildReport:
     """The report of a build in this folder, before it is compiled."""
     return BuildReport(
-        board=build.board.name,
+        board=build.board.label,
         model=build.model.name,
         batch=build.model.batch,
         budget_bytes=build.budget_bytes,
@@ -93,6 +93,6 @@ def schedule_bytes(build: Build) -> int:
         ToolError: the compiler is missing or fails.
     """
     board, plan = build.board, build.checkpoint_all
-    slots = assign_slots(build.program, plan.training.plan)
+    slots = assign_slots(build.program, plan.training.plan, board.erase_bytes)
     unscheduled = render_project(lower_plan(build.program, board, plan, slots).view, board)
     return step_bytes(build.project, board) - step_bytes(unscheduled, board)

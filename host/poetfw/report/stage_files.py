@@ -84,8 +84,12 @@ class Stages:
     slots: tuple[Slot, ...]
 
 
-def read_stages(folder: Path) -> Stages:
+def read_stages(folder: Path, erase_bytes: int | None = None) -> Stages:
     """The stages that a build wrote to its project folder.
+
+    Args:
+        folder: the project's.
+        erase_bytes: what of its board's storage is erased at once; None where nothing is.
 
     Raises:
         OutputError: a file is missing or malformed.
@@ -98,7 +102,7 @@ def read_stages(folder: Path) -> Stages:
             Step(StepKind(step["step"]), step["node"])
             for step in _document(folder, "plan.json")["training"]
         )
-        slots = assign_slots(program, plan)
+        slots = assign_slots(program, plan, erase_bytes)
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
         memory = MemoryPlan.from_json(_document(folder, "memory.json"))

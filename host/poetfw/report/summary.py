@@ -217,6 +217,7 @@ class RunReport:
         blocks_per_epoch: the same over the epochs that were trained.
         storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
             `cached`; None where nobody says.
+        storage_erases: how often a part of the storage was erased; None where nothing was.
         measured_energy_j: joules that were measured in the whole run; None where nothing measures.
         energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
         trained: path of the storage image with the trained weights.
@@ -240,6 +241,7 @@ class RunReport:
     blocks_written: int
     blocks_per_epoch: float
     storage_file: str | None
+    storage_erases: int | None
     measured_energy_j: float | None
     energy_source: str | None
     trained: str

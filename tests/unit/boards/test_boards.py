@@ -8,7 +8,7 @@ import pytest
 
 from poetfw.boards import Board, Machine, list_boards, load_board
 from poetfw.cli.main import cli
-from poetfw.errors import BoardError
+from poetfw.errors import BoardError, DataError
 from poetfw.planning import BuildSettings
 from poetfw.resources import boards_dir
 
@@ -128,6 +128,90 @@ def test_the_twins_of_nrf52840():
     assert exact == board.twin("unicorn")
     assert (exact.machine.emulator, exact.machine.machine) == ("unicorn", "nrf52840")
     assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
+
+
+def test_a_board_may_have_several_storages():
+    first, other = load_board("nrf52840"), load_board("nrf52840:qspi")
+    assert first == load_board("nrf52840:sd-spi")
+    assert first.storages == other.storages == ("sd-spi", "sd-8mhz", "qspi")
+    assert (first.label, other.label) == ("nrf52840", "nrf52840:qspi")
+    assert first.name == other.name
+    assert other == load_board(NRF52840, "qspi") == load_board(f"{NRF52840}:qspi")
+    assert (first.hal, first.platformio_env) == ("nrf52840", "nrf52840")
+    assert (other.hal, other.platformio_env) == ("nrf52840_qspi", "nrf52840-qspi")
+    assert other.twin("qemu") == first.twin("qemu")
+    assert [twin.name for twin in other.twins] == ["qemu", "unicorn"]
+    assert other.twin("unicorn").machine.machine == "nrf52840-qspi"
+    assert other.require_firmware().dcdc_inductor
+    assert other.storage is not None
+    assert (other.storage.size_bytes, other.storage.erase_bytes) == (8 * 2**20, 4096)
+
+
+def test_an_image_must_fit_the_storage():
+    card, flash = (load_board(f"nrf52840:{kind}").storage for kind in ("sd-spi", "qspi"))
+    assert card is not None
+    assert flash is not None
+    card.require_room(2**33)
+    flash.require_room(8 * 2**20)
+    with pytest.raises(DataError, match="has 8,388,609 bytes, and the storage 'qspi' holds"):
+        flash.require_room(8 * 2**20 + 1)
+
+
+def test_the_drivers_own_figures_are_for_the_same_program():
+    first, measured = load_board("nrf52840"), load_board("nrf52840:sd-8mhz")
+    assert (measured.firmware, measured.twins) == (first.firmware, first.twins)
+    assert first.storage is not None
+    assert measured.storage is not None
+    for slow, paper in (
+        (measured.storage.page_in, first.storage.page_in),
+        (measured.storage.page_out, first.storage.page_out),
+    ):
+        assert slow.bandwidth_bytes_per_s < paper.bandwidth_bytes_per_s / 4
+        assert slow.energy_j_per_byte * slow.bandwidth_bytes_per_s == pytest.approx(0.33, rel=1e-3)
+        assert slow.energy_j / slow.latency_s == pytest.approx(0.33, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["nrf52840:tape", "linux:qspi", f"{NRF52840}:tape"])
+def test_a_storage_that_there_is_not(name: str):
+    with pytest.raises(BoardError, match=r"^board '\w+' has no storage '\w+'$") as caught:
+        load_board(name)
+    assert caught.value.try_next in (("use one of: sd-spi, sd-8mhz, qspi",), ("use one of: file",))
+
+
+TWO_OF_ONE_NAME = """[[other_storage.twin]]
+name = "unicorn"
+emulator = "unicorn"
+machine = "nrf52840"
+[[other_storage.twin]]"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kind = "qspi"', 'kind = "sd-spi"', "two storages are of the same kind"),
+        ('hal = "nrf52840_qspi"', 'hal = "stm32f405"', "overlap must be false.*'stm32f405'"),
+        ("[[other_storage.twin]]", TWO_OF_ONE_NAME, "two twins have the same name"),
+        ('kind = "qspi"', 'kind = "q:spi"', "other_storage.1.kind: string should match"),
+        ('platformio_env = "nrf52840-qspi"', "", "other_storage.1.platformio_env is missing"),
+        ('value = 4_096, source = "MX25R, M', 'value = 100, source = "M', "erase_bytes.value"),
+    ],
+)
+def test_other_storages_are_checked(tmp_path: Path, old: str, new: str, message: str):
+    text = NRF52840.read_text()
+    assert old in text
+    path = tmp_path / "bad.toml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(BoardError, match=message):
+        load_board(path)
+
+
+def test_other_storages_need_a_first(tmp_path: Path):
+    text = NRF52840.read_text()
+    text = re.sub(r"\[storage\].*?\[\[twin\]\]", "[[twin]]", text, flags=re.DOTALL)
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(BoardError, match="other_storage needs the tables storage and firmware"):
+        load_board(path)
 
 
 def test_the_twins_of_mkr1000():
@@ -305,6 +389,7 @@ def test_a_toolchain_that_is_not_whole(tmp_path: Path, keys: str, message: str):
 def test_a_board_may_have_no_storage(tmp_path: Path):
     text = NRF52840.read_text()
     text = re.sub(r"\[storage\].*?\[\[twin\]\]", "[[twin]]", text, flags=re.DOTALL)
+    text = text[: text.index("[[other_storage]]")]
     path = tmp_path / "bare.toml"
     path.write_text(text)
     assert load_board(str(path)).storage is None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,21 @@ def test_a_crc_of_a_block_tells_what_is_in_it() -> None:
     samples = [content[START + i * BLOCK :][:BLOCK] for i in range(1, 4)]
     for blocks in (superblocks, records, samples):
         assert len({zlib.crc32(block) for block in blocks}) == 3
+
+
+def test_slots_share_nothing_that_is_erased_at_once() -> None:
+    program, _ = _program(1)
+    close, apart = (assign_slots(program, (), size) for size in (None, 4096))
+    assert [replace(slot, first_block=0) for slot in close] == [
+        replace(slot, first_block=0) for slot in apart
+    ]
+    in_sets = [slot for slot in apart if slot.purpose is SlotPurpose.PERSISTENT]
+    for slots in (in_sets, [slot for slot in apart if slot not in in_sets]):
+        at = 0
+        for slot in slots:
+            assert slot.first_block == at
+            at += -(-(slot.size_bytes + 16) // 4096) * 8
+        assert len(slots) > 3
 
 
 def test_the_partition_table_byte_by_byte() -> None:

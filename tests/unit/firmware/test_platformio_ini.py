@@ -31,7 +31,9 @@ def setting(environment: str, key: str) -> str:
 
 def test_every_environment_is_some_boards() -> None:
     named = {f"linux{SANITIZE_SUFFIX}"}
-    for board in list_boards():
+    known = list_boards()
+    labels = [f"{board.name}:{storage}" for board in known for storage in board.storages]
+    for board in map(load_board, labels):
         itself = board.platformio_env
         named |= {itself, *of_the_machines(board)}
         named |= {itself + SYSTEM_SUFFIX} if not board.toolchain.hosted else set()

@@ -149,7 +149,7 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
     project = SimpleNamespace(
         folder=folder,
         image=path,
-        board=SimpleNamespace(name="sample"),
+        board=SimpleNamespace(name="sample", label="sample"),
         twin=SimpleNamespace(name="none"),
         report=SimpleNamespace(
             plan_id="5a3b1e00",

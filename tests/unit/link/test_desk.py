@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from pathlib import Path
 from random import Random
 from zlib import crc32
@@ -144,6 +145,28 @@ def test_a_card_that_keeps_an_old_commit_is_told(device: Device, project: BuiltP
     desk.begin = forget  # type: ignore[method-assign]
     with pytest.raises(DeviceError, match="goes on after step 3, although"):
         run(project, desk)
+
+
+@pytest.mark.parametrize(("timeout_s", "steps"), [(0.02, 1000), (5.0, 1)])
+def test_a_training_ends_with_its_time(
+    device: Device, project: BuiltProject, timeout_s: float, steps: int
+) -> None:
+    """While each step is quick, and when one is not answered at all."""
+    line = Simulated(device)
+    desk = Desk(Link(line))
+    flash(project, desk)
+    settings = RunSettings(steps, timeout_s=timeout_s)
+    trained: list[float] = []
+
+    def update(done: int, total: int, text: str) -> None:
+        if text == "training":
+            trained.append(line.now_s())
+            line.dead_after = math.inf if steps > 1 else line.writes
+
+    with pytest.raises(DeviceError, match=f"did not end within {timeout_s:g} s") as caught:
+        on_board.run_on_board(project, settings, desk, "here", update)
+    assert "--timeout" in caught.value.try_next[0]
+    assert 0 <= line.now_s() - trained[0] <= timeout_s + 0.01
 
 
 def test_a_step_whose_answer_is_lost_is_not_trained_again(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from emulator.firmware_tools import (
     sample_image,
     slot_offset,
 )
+from poetfw.boards import with_used
 from poetfw.devices.emulators.unicorn.bus import MachineError, Register
 from poetfw.devices.emulators.unicorn.chip import Chip as ChipModel
 
@@ -67,6 +68,7 @@ class Processor:
         reset: whether the chip was told to reset itself.
     """
 
+    handler: ClassVar[str] = "poet_spi_interrupt"
     names: ClassVar[Mapping[int, str]] = {
         0xE000E010: "SYST.CSR",
         0xE000E014: "SYST.RVR",
@@ -243,7 +245,7 @@ class Processor:
             if not (self._enabled and (line() or self.storm) and self._library is not None):
                 return
             self._handling = True
-            self._library.poet_spi_interrupt()
+            self._library[self.handler]()
             self._handling = False
         raise MachineError("interrupts for ever")
 
@@ -292,14 +294,18 @@ class Processor:
 ChipT = TypeVar("ChipT", bound=Model)
 
 
-def compile_drivers(folder: Path, family: str, *flags: str) -> Path:
-    """The sample project with a family's drivers as a shared library; it listens if told to."""
+def compile_drivers(folder: Path, family: str, *flags: str, without: Container[str] = ()) -> Path:
+    """The sample project with a family's drivers as a shared library; it listens if told to.
+
+    Those of the families that it uses go along, but for some files.
+    """
     listens = any(flag.startswith("-DPOET_LISTEN_TICKS") for flag in flags)
     quiet = () if listens else ("-DPOET_LISTEN_TICKS=0u",)
-    templates = [TEMPLATES / d for d in ("storage", "runtime", f"hal/{family}")]
+    hals = [f"hal/{used}" for used in sorted(with_used([family]))]
+    templates = [TEMPLATES / d for d in ("storage", "runtime", *hals)]
     folders = [*templates, SAMPLE / "src/generated"]
     sources = [file for folder in folders for file in sorted(folder.glob("*.c"))]
-    sources = [file for file in sources if file.name != "poet_memory.c"]
+    sources = [f for f in sources if f.name != "poet_memory.c" and f.name not in without]
     return compile_c(
         folder / f"{family}.so",
         [CORE / "core.c", *sources],

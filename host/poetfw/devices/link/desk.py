@@ -62,6 +62,7 @@ class Summary:
         high_water_bytes: of the arena.
         stack_high_water_bytes: of the stack.
         storage_bytes_read, storage_bytes_written: what went through the storage.
+        storage_erases: how often a part of it was erased; None where nothing ever was.
     """
 
     tick_unit: str
@@ -69,6 +70,7 @@ class Summary:
     stack_high_water_bytes: int
     storage_bytes_read: int
     storage_bytes_written: int
+    storage_erases: int | None = None
 
 
 class Desk:
@@ -80,6 +82,10 @@ class Desk:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._shrunk = 0
+
+    def end_within(self, timeout_s: float | None) -> None:
+        """Give the board so long, from now on, for all that it is told; None for no limit."""
+        self._link.end_within(timeout_s)
 
     @property
     def _part_bytes(self) -> int:
@@ -226,7 +232,7 @@ class Desk:
     def summary(self) -> Summary:
         """What was counted since the training began."""
         answer = self._link.ask("done", patience=LONG)
-        unit, *counts = _fields(answer, 5)
+        unit, *counts = _fields(answer, 6 if len(answer.values) == 6 else 5)
         if unit not in _TICK_UNITS:
             raise _nonsense(answer)
         return Summary(unit, *(_integer(answer, count) for count in counts))

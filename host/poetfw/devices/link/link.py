@@ -7,6 +7,7 @@ its answer has come whole, for so long or so often and no more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -58,6 +59,9 @@ class Link:
         failures: how many commands had to be sent again.
     """
 
+    _timeout_s: float | None = None
+    _ends_s = math.inf
+
     def __init__(self, line: Line, first: int = 1) -> None:
         """Nothing is sent yet.
 
@@ -70,6 +74,11 @@ class Link:
         self._sequence = first
         self._rest = b""
         self.failures = 0
+
+    def end_within(self, timeout_s: float | None) -> None:
+        """Give the device so long, from now on, for all that it is asked; None for no limit."""
+        self._timeout_s = timeout_s
+        self._ends_s = math.inf if timeout_s is None else self._line.now_s() + timeout_s
 
     def ask(
         self,
@@ -89,12 +98,12 @@ class Link:
         Raises:
             NoAnswerError: nothing at all came back.
             NoisyLineError: something did, but nothing whole.
-            DeviceError: the device does not know the command.
+            DeviceError: the device does not know the command, or its time is over.
         """
         sequence = self._sequence
         self._sequence = self._sequence % (_SEQUENCES - 1) + 1
         command = encode_command(sequence, word, *numbers, data=data)
-        ends_s = self._line.now_s() + patience.total_s
+        ends_s = min(self._line.now_s() + patience.total_s, self._ends_s)
         wait_s, heard = patience.wait_s, False
         for attempt in range(patience.attempts):
             self.failures += attempt > 0
@@ -113,6 +122,11 @@ class Link:
                 wait_s *= patience.growth
             if self._line.now_s() >= ends_s:
                 break
+        if self._line.now_s() >= self._ends_s:
+            raise DeviceError(
+                f"the board did not end within {self._timeout_s:g} s",
+                "raise --timeout if the run is just long",
+            )
         if heard:
             raise NoisyLineError(
                 f"the line is too noisy: no whole answer came to the command {word!r}",

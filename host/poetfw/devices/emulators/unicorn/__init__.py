@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from poetfw.boards import Machine
 from poetfw.devices.emulators.base import Emulator, register
-from poetfw.errors import BoardError, ToolError
+from poetfw.errors import BoardError, OutputError, ToolError
 
-_MACHINES = ("nrf52840", "samd21")
+_MACHINES = ("nrf52840", "nrf52840-qspi", "samd21")
+_FLASH_BYTES: Mapping[str, int] = {"nrf52840-qspi": 8 * 1024 * 1024}
+"""Of those whose storage is no card."""
+
 _CARD_UNIT_BYTES = 512 * 1024
 """What a high-capacity card counts its size in (SD Physical Layer Specification, section 5.3.3)."""
 
@@ -45,7 +49,15 @@ class Unicorn(Emulator):
         return [sys.executable, "-P", "-m", __name__, machine.machine, str(elf.resolve())]
 
     def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:
-        """Make the image as large as a card."""
+        """Make the image as large as a card, or as the flash; flash that was never written is ones.
+
+        Raises:
+            OutputError: the flash has no room for it.
+        """
+        flash_bytes = _FLASH_BYTES.get(machine.machine or "")
+        if flash_bytes is not None:
+            _fill(image, room_bytes, flash_bytes)
+            return
         units = -(-(image.stat().st_size + room_bytes) // _CARD_UNIT_BYTES)
         os.truncate(image, units * _CARD_UNIT_BYTES)
 
@@ -61,6 +73,16 @@ class Unicorn(Emulator):
                 f"pip install 'poetfw[{self.extra}]'",
                 "or choose another twin of the board with --emulator (`poetfw boards`)",
             )
+
+
+def _fill(image: Path, room_bytes: int, size_bytes: int) -> None:
+    used = image.stat().st_size
+    if used + room_bytes > size_bytes:
+        raise OutputError(
+            f"{image}: {used + room_bytes:,} bytes do not fit {size_bytes:,} of flash"
+        )
+    with image.open("ab") as file:
+        file.write(b"\xff" * (size_bytes - used))
 
 
 register(Unicorn())

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run an ELF on a chip's model: `python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf`.
 
-The storage image in the working folder is its SD card, standard output its console; with a number
-behind, one TCP port of this computer is, to which one program at a time may connect. Exit code 0:
-the firmware sleeps for ever, which is how it ends on a board. 1: it did what the chip does not
-allow or what the model does not know; standard error says what, and where.
+The storage image in the working folder is its SD card, or its flash, and standard output its
+console; with a number behind, one TCP port of this computer is, to which one program at a time may
+connect. Exit code 0: the firmware sleeps for ever, which is how it ends on a board. 1: it did what
+the chip does not allow or what the model does not know; standard error says what, and where.
 """
 
 from __future__ import annotations
@@ -12,20 +12,31 @@ from __future__ import annotations
 import contextlib
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from poetfw.devices.emulators.unicorn.bus import MachineError
+from poetfw.devices.emulators.unicorn.flash import Flash
 from poetfw.devices.emulators.unicorn.nrf52840 import Nrf52840Dk
+from poetfw.devices.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
 from poetfw.devices.emulators.unicorn.samd21 import Mkr1000
 from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.firmware import IMAGE
 
 Machine = Nrf52840Dk | Mkr1000
-MACHINES: dict[str, type[Machine]] = {"nrf52840": Nrf52840Dk, "samd21": Mkr1000}
+MACHINES: dict[str, type[Machine]] = {
+    "nrf52840": Nrf52840Dk,
+    "nrf52840-qspi": Nrf52840DkFlash,
+    "samd21": Mkr1000,
+}
 """Chips on their boards, by the name that board files call them."""
+
+_STORAGES: dict[str, Callable[[BinaryIO], Any]] = {"nrf52840-qspi": Flash}
+"""What the storage image is on them, where it is not a card."""
 
 
 def read_flash(elf: Path, machine: type[Machine]) -> bytes:
@@ -95,11 +106,12 @@ def main() -> int:
     try:
         flash = read_flash(Path(elf), machine)
         with Path(IMAGE).open("r+b") as image:
+            storage = _STORAGES.get(name, Card)(image)
             if port:
                 plug = _Plug(int(port[0]))
-                machine(flash, Card(image), plug.send, plug.receive).run()
+                machine(flash, storage, plug.send, plug.receive).run()
             else:
-                machine(flash, Card(image), _print).run()
+                machine(flash, storage, _print).run()
     except MachineError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

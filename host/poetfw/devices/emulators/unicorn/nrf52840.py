@@ -35,6 +35,7 @@ ERASED = DISCONNECTED = 0xFFFFFFFF
 CONSOLE_PIN, LISTENING_PIN = 6, 8
 SELECT_PIN, MOSI_PIN, MISO_PIN, CLOCK_PIN = 44, 45, 46, 47
 OUTPUT, INPUT_PULLUP, HIGH_DRIVE = 1, 3 << 2, 3 << 8
+PERIPHERAL = 1 << 1 | HIGH_DRIVE  # which drives and reads the pin itself
 _PORTS = {0: 32, 1: 16}
 _PINS = range(48)
 _SPI_HZ = {0x02000000 << i: 125_000 << i for i in range(7)}
@@ -132,7 +133,8 @@ _ALLOWED: Mapping[str, Container[int]] = {
     "SPIM.ORC": range(1 << 8),
     **{f"P{port}.{name}": range(1 << pins)
        for port, pins in _PORTS.items() for name in ("OUTSET", "OUTCLR")},
-    **{f"PIN_CNF[{pin}]": (OUTPUT, OUTPUT | HIGH_DRIVE, INPUT_PULLUP) for pin in _PINS},
+    **{f"PIN_CNF[{pin}]": (OUTPUT, OUTPUT | HIGH_DRIVE, INPUT_PULLUP, PERIPHERAL)
+       for pin in _PINS},
 }  # fmt: skip
 _AFTER_RESET = {
     **{name: DISCONNECTED for name in ADDRESSES if ".PSEL." in name},
@@ -367,8 +369,11 @@ class Nrf52840Dk:
             else:
                 self._kept["POWER.RESETREAS"] |= 1 << 2  # SREQ: by software
 
+    def _chip(self) -> Nrf52840:
+        return Nrf52840(self._card, self._console, self._kept)
+
     def _boot(self, press_after: int | None) -> tuple[Ending, bool, int]:
-        chip = Nrf52840(self._card, self._console, self._kept)
+        chip = self._chip()
         core = Core(Model.CORTEX_M4F, chip, self._flash, self._ram, _AREAS)
         chip.attach(core)
         pressed: list[bool] = []
