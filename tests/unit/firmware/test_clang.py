@@ -56,7 +56,8 @@ def said(
     return result.stderr
 
 
-BOARDS = {(board.toolchain.compiler, board.hal): board.name for board in list_boards()}
+STORAGES = [f"{board.name}:{storage}" for board in list_boards() for storage in board.storages]
+BOARDS = {(b.toolchain.compiler, b.hal): b.label for b in map(load_board, STORAGES)}
 """One board for each compiler and family."""
 
 
