@@ -206,6 +206,17 @@ def test_a_plan_that_pages_needs_its_storage_and_a_prediction_does_not(net: Net)
     assert (net.open(), net.load(), net.train_on(*_batch(0))) == (OK, OK, OK)
 
 
+def test_what_begins_anew_pages_and_is_saved_where_the_card_has_room_for_it(net: Net) -> None:
+    """And not at the card's first block, which holds its partition table."""
+    image = bytes(sample_image(steps=STEPS, seed=SEED))
+    assert (net.open(), net.reset()) == (OK, OK)
+    assert (net.train_on(*_batch(0)), net.save()) == (OK, OK)
+    trained = net.weight
+    device = bytes((ctypes.c_uint8 * len(image)).in_dll(net.library, "test_device"))
+    assert device[: -8 * 512] == image[: -8 * 512]
+    assert (net.load(), net.weight) == (OK, trained)
+
+
 def test_wrong_sizes_are_refused_before_anything_is_changed(net: Net) -> None:
     x, y = _batch(0)
     assert (net.open(), net.load()) == (OK, OK)
