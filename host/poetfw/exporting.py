@@ -41,7 +41,7 @@ class ExportSettings:
     """What a user may set for an export.
 
     Attributes:
-        form: a key of `poetfw.firmware.export.FORMATS`.
+        form: one of `poetfw.firmware.export.FORMATS`.
         name: what the library is called.
         weights: one of `WEIGHTS`.
     """
@@ -84,12 +84,7 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
     sources = read_sources(project) | {
         f"{GENERATED}/initial_weights.c": render_weights(facts.title, facts.plan_id, weights)
     }
-    try:
-        exported = export_library(sources, settings.form, settings.name, facts)
-    except KeyError as error:
-        raise OutputError(
-            f"{project} has no {error.args[0]}", "run `poetfw build` again"
-        ) from error
+    exported = export_library(sources, settings.form, settings.name, facts)
     write_project(exported, target)
     return tuple(sorted(exported.files))
 

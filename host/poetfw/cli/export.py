@@ -15,7 +15,7 @@ from poetfw.firmware.export import FORMATS
 
 @click.command(epilog="Example:  poetfw export --as cmake -o keyword --name keyword build/nrf52840")
 @click.argument("project", type=click.Path(path_type=Path, file_okay=False))
-@option("--as", "form", type=click.Choice(tuple(FORMATS)), required=True, help="For what.")
+@option("--as", "form", type=click.Choice(FORMATS), required=True, help="For what.")
 @option(
     "--name",
     default=ExportSettings.name,

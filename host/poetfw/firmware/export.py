@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from poetfw import __version__
+from poetfw.errors import OutputError
 from poetfw.firmware.library import HEADER, LIBRARY
 from poetfw.firmware.project import Project, template_environment
 from poetfw.resources import firmware_templates_dir
@@ -22,17 +24,9 @@ FLAGS = ("-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing")
 """What the library asks of a compiler: one rounding for each operation, and no more than one bit
 pattern for a byte of the arena."""
 
-_OPTIMIZE = """\
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=off", "no-math-errno", "no-strict-aliasing")
-#endif
-"""
 _OF_BOARDS = {"sd.c", "sd.h", "sd_storage.c", "spi.h"}
 _COMMENT_END = "*/\n"
 _URL = "https://github.com/poetfw/poetfw"
-
-EXAMPLES = ("predict", "train_from_card", "learn_live", "personal_layer")
-_OF_CLASSIFIERS = ("learn_live", "personal_layer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,84 +52,34 @@ class ExportFacts:
     machine_flags: tuple[str, ...]
 
 
+FORMATS = ("cmake", "platformio-lib", "arduino-lib", "zephyr-module", "esp-idf-component")
+"""What can be exported as what: each is a folder of templates with a format.toml."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """What a build system wants.
+    """What a build system wants, as its format.toml says.
 
     Attributes:
-        files: template below export/, and where it is rendered to; `{name}` stands for the name.
-        examples: where the examples in C go; None for none.
         compiled: whether the tests of poetfw compile and run such a folder.
-        how: how it is used.
+        how: how it is used; `{name}` and `{upper}` stand for the library's name.
+        files: what is rendered from which template.
+        learning_files: the same, where the network learns from a caller's samples without paging.
+        examples: where the examples in C go; None for none.
+        prologue: what each source begins with, behind its licence.
     """
 
-    files: Mapping[str, str]
-    examples: str | None
     compiled: bool
     how: str
+    files: Mapping[str, str]
+    learning_files: Mapping[str, str] = field(default_factory=dict)
+    examples: str | None = None
+    prologue: str = ""
 
-
-FORMATS: Mapping[str, _Format] = {
-    "cmake": _Format(
-        {
-            "cmake/CMakeLists.txt.j2": "CMakeLists.txt",
-            "cmake/Makefile.j2": "Makefile",
-            "cmake/cortex-m.cmake.j2": "cortex-m.cmake",
-        },
-        "examples",
-        True,
-        "`cmake -B build && cmake --build build` makes library and examples, with\n"
-        "`-DCMAKE_TOOLCHAIN_FILE=cortex-m.cmake` for a Cortex-M; so does `make examples` without "
-        "CMake.\nIn a project of your own: `add_subdirectory({name})`.",
-    ),
-    "platformio-lib": _Format(
-        {"platformio-lib/library.json.j2": "library.json"},
-        "examples",
-        True,
-        "Put the folder into `lib/` of a PlatformIO project, or name it in `lib_deps`: "
-        "`lib_deps = {name}=symlink://path/to/it`.",
-    ),
-    "arduino-lib": _Format(
-        {
-            "arduino-lib/library.properties.j2": "library.properties",
-            "arduino-lib/predict.ino.j2": "examples/predict/predict.ino",
-            "arduino-lib/learn_live.ino.j2": "examples/learn_live/learn_live.ino",
-        },
-        None,
-        False,
-        "Put the folder into `libraries/` of the sketchbook; the examples are in the IDE's menu.",
-    ),
-    "zephyr-module": _Format(
-        {
-            "zephyr-module/module.yml.j2": "zephyr/module.yml",
-            "zephyr-module/CMakeLists.txt.j2": "zephyr/CMakeLists.txt",
-            "zephyr-module/Kconfig.j2": "zephyr/Kconfig",
-            "zephyr-module/sample.CMakeLists.txt.j2": "samples/predict/CMakeLists.txt",
-            "zephyr-module/prj.conf.j2": "samples/predict/prj.conf",
-            "zephyr-module/main.c.j2": "samples/predict/src/main.c",
-        },
-        None,
-        False,
-        "Name the folder in `ZEPHYR_EXTRA_MODULES` or in a west manifest, and set "
-        "`CONFIG_{upper}=y`: `west build -b BOARD samples/predict`.",
-    ),
-    "esp-idf-component": _Format(
-        {
-            "esp-idf-component/CMakeLists.txt.j2": "CMakeLists.txt",
-            "esp-idf-component/idf_component.yml.j2": "idf_component.yml",
-            "esp-idf-component/example.CMakeLists.txt.j2": "examples/predict/CMakeLists.txt",
-            "esp-idf-component/main.CMakeLists.txt.j2": "examples/predict/main/CMakeLists.txt",
-            "esp-idf-component/main.idf_component.yml.j2": (
-                "examples/predict/main/idf_component.yml"
-            ),
-            "esp-idf-component/main.c.j2": "examples/predict/main/main.c",
-        },
-        None,
-        False,
-        "Put the folder into `components/` of a project: `idf.py build` in `examples/predict`.",
-    ),
-}
-"""What can be exported as what."""
+    @staticmethod
+    def of(name: str) -> _Format:
+        text = (firmware_templates_dir() / "export" / name / "format.toml").read_text()
+        return _Format(**tomllib.loads(text))
 
 
 def export_library(
@@ -148,22 +92,30 @@ def export_library(
 
     Args:
         sources: the files of a project, by path; those of its library are taken.
-        form: a key of `FORMATS`.
+        form: one of `FORMATS`.
         name: of the library; every external symbol begins with it.
         facts: what is said of the plan.
+
+    Raises:
+        OutputError: a source is missing, is no text, or has the name of another.
     """
-    chosen = FORMATS[form]
-    files: dict[str, str] = {"src/poetfw.h": sources[HEADER].decode()}
-    for path, content in sources.items():
+    chosen = _Format.of(form)
+    learns = facts.classifies and not facts.pages
+    files = {"src/poetfw.h": _text(HEADER, sources)}
+    for path in sources:
         file = PurePosixPath(path)
-        if path.startswith(f"{LIBRARY}/") and path != HEADER and file.name not in _OF_BOARDS:
-            assert f"src/poetfw/{file.name}" not in files, path
-            files[f"src/poetfw/{file.name}"] = _optimized(file, content.decode(), form)
+        if file.suffix not in (".c", ".h") or file.name in _OF_BOARDS or path == HEADER:
+            continue
+        if path.startswith(f"{LIBRARY}/"):
+            target = f"src/poetfw/{file.name}"
+            if target in files:
+                raise OutputError(f"the library has two files called {file.name}: {path} is one")
+            files[target] = _with_prologue(file, _text(path, sources), chosen)
     examples = [
-        example for example in EXAMPLES if facts.classifies or example not in _OF_CLASSIFIERS
+        *("predict", "train_from_card"),
+        *(["learn_live"] if facts.classifies else []),
+        *(["personal_layer"] if learns else []),
     ]
-    if facts.pages and "personal_layer" in examples:
-        examples.remove("personal_layer")
     if chosen.examples is not None:
         folder = firmware_templates_dir() / "export" / "examples"
         for example in (*(f"{example}.c" for example in examples), "file_card.h"):
@@ -185,7 +137,7 @@ def export_library(
         "url": _URL,
         "examples": examples,
         "sources": sorted(path for path in files if path.startswith("src/") and path[-2:] == ".c"),
-        "how": chosen.how.format(name=name, upper=name.upper()),
+        "how": chosen.how.strip().format(name=name, upper=name.upper()),
         "checked": (
             "poetfw's tests compile and run such folders."
             if chosen.compiled
@@ -194,13 +146,10 @@ def export_library(
         ),
     }
     environment = template_environment()
-    for template, target in {**chosen.files, "README.md.j2": "README.md"}.items():
-        text = environment.get_template(f"export/{template}").render(context)
-        if "learn_live" in target and (facts.pages or not facts.classifies):
-            continue
-        if not target.endswith(".md"):
-            text = rename_symbols(text, name)
-        files[target] = text
+    for target, template in {**chosen.files, **(chosen.learning_files if learns else {})}.items():
+        text = environment.get_template(f"export/{form}/{template}").render(context)
+        files[target] = rename_symbols(text, name)
+    files["README.md"] = environment.get_template("export/README.md.j2").render(context)
     return Project({path: text.encode() for path, text in files.items()})
 
 
@@ -225,15 +174,22 @@ def rename_symbols(text: str, name: str) -> str:
     return text
 
 
+def _text(path: str, sources: Mapping[str, bytes]) -> str:
+    try:
+        return sources[path].decode()
+    except KeyError as error:
+        raise OutputError(f"{path} is missing", "run `poetfw build` again") from error
+    except UnicodeDecodeError as error:
+        raise OutputError(f"{path} is no text in UTF-8") from error
+
+
 def _path(path: str, name: str) -> str:
     """Where a file goes: its folder and the header are called as the library is."""
     parts = ("src", name) if path.startswith("src/poetfw/") else PurePosixPath(path).parts[:-1]
     return PurePosixPath(*parts, rename_symbols(PurePosixPath(path).name, name)).as_posix()
 
 
-def _optimized(file: PurePosixPath, text: str, form: str) -> str:
+def _with_prologue(file: PurePosixPath, text: str, form: _Format) -> str:
     """A source that says by itself what it asks of the compiler, where its build system cannot."""
-    if form != "arduino-lib" or file.suffix != ".c":
-        return text
     head, end, rest = text.partition(_COMMENT_END)
-    return f"{head}{end}{_OPTIMIZE}{rest}"
+    return f"{head}{end}{form.prologue}{rest}" if file.suffix == ".c" else text

@@ -355,6 +355,27 @@ def test_a_folder_of_others_and_weights_that_are_not_there_are_refused(
         exported(tmp_path, tmp_path / "net")
 
 
+@pytest.mark.parametrize(
+    ("path", "content", "said"),
+    [
+        ("lib/poetfw/kernels/plan.c", b"", "two files called plan.c"),
+        ("lib/poetfw/mine.c", b"\xff", "mine.c is no text in UTF-8"),
+        ("lib/poetfw/poetfw.h", None, "lib/poetfw/poetfw.h is missing"),
+    ],
+)
+def test_sources_that_cannot_be_taken_along_are_named(
+    path: str, content: bytes | None, said: str, small: Path, tmp_path: Path
+) -> None:
+    changed = Path(shutil.copytree(small, tmp_path / "project"))
+    if content is None:
+        (changed / path).unlink()
+    else:
+        (changed / path).write_bytes(content)
+    with pytest.raises(OutputError, match=re.escape(said)):
+        exported(changed, tmp_path / "net")
+    assert not (tmp_path / "net").exists()
+
+
 def test_an_export_over_an_export_keeps_what_the_user_added(small: Path, tmp_path: Path) -> None:
     folder = exported(small, tmp_path / "net", name="net")
     (folder / "build").mkdir()

@@ -232,6 +232,17 @@ def test_a_plan_that_pages_needs_its_storage_and_a_prediction_does_not(net: Net)
     assert (net.open(), net.load(), net.train_on(*_batch(0))) == (OK, OK, OK)
 
 
+def test_what_begins_anew_pages_and_is_saved_where_the_card_has_room_for_it(net: Net) -> None:
+    """And not at the card's first block, which holds its partition table."""
+    image = bytes(sample_image(steps=STEPS, seed=SEED))
+    assert (net.open(), net.reset()) == (OK, OK)
+    assert (net.train_on(*_batch(0)), net.save()) == (OK, OK)
+    trained = net.weight
+    device = bytes((ctypes.c_uint8 * len(image)).in_dll(net.library, "test_device"))
+    assert device[: -8 * 512] == image[: -8 * 512]
+    assert (net.load(), net.weight) == (OK, trained)
+
+
 def test_wrong_sizes_are_refused_before_anything_is_changed(net: Net) -> None:
     x, y = _batch(0)
     assert (net.open(), net.load()) == (OK, OK)
@@ -256,12 +267,13 @@ def test_what_cannot_be_opened_or_loaded_is_not(net: Net) -> None:
     _insert_card(net.library, sample_image(plan_id=1))
     assert net.open() == WRONG_PLAN
     assert net.train() == ORDER
+    _insert_card(net.library, sample_image())
+    assert (net.open(), net.load()) == (OK, OK)
     image = sample_image()
     weight = set_offset(image, 0)
     image[weight : weight + 512] = bytes(512)
     _insert_card(net.library, image)
-    assert (net.open(), net.load()) == (OK, NO_SLOT)
-    assert net.train() == ORDER
+    assert (net.load(), net.train()) == (NO_SLOT, ORDER)
 
 
 def test_between_ops_somebody_else_has_a_turn(net: Net) -> None:
