@@ -39,7 +39,6 @@ from poetfw.planning import (
     Build,
     BuildSettings,
     arena_budget,
-    check_kernels,
     derive_program,
     held_out_batches,
     load_model,
@@ -89,7 +88,6 @@ def plan_build(
         emulator_of(twin.machine)
         emulator_of(twin.reference)
     model = load_model(settings)
-    check_kernels(model)
     data = load_data(settings.data, model)
     program = derive_program(settings, model, deadline)
     table = costs(program.training, board)

@@ -20,6 +20,25 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
+class StateEntry:
+    """Where a tensor of the author's own network (of a state dict) lies in one of the graph.
+
+    Attributes:
+        name: what the author's network calls it.
+        tensor: the persistent tensor that holds it.
+        shape: as the author's network has it.
+        first: the first of the tensor's elements that are its own.
+        transposed: whether it is a matrix that the tensor holds the other way round.
+    """
+
+    name: str
+    tensor: str
+    shape: tuple[int, ...]
+    first: int = 0
+    transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Initializer:
     """How a tensor's initial values are made.
 

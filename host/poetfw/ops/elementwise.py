@@ -28,7 +28,7 @@ class Elementwise(OpKind):
     """An op whose inputs and output have one shape and that looks at each element once."""
 
     inputs_count: ClassVar[int]
-    in_place = (0, 1)
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
     source: ClassVar[str]
     """Kernel file; its struct is `poet_<source>` and holds the number of elements."""
     function: ClassVar[str]

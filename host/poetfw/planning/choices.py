@@ -11,11 +11,12 @@ from poetfw.ir import Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, build_model
-from poetfw.ops import kinds_without_kernel
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 from poetfw.training import Program, Sgd, make_program, matching_parameters
 
 DEFAULT_LOSS = "softmax_cross_entropy"
+
+_PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 ORDERING_WORK = 5.0
 """Units of work that a search for an order may take."""
@@ -30,27 +31,23 @@ def load_model(settings: BuildSettings) -> Model:
     batch = DEFAULT_BATCH if settings.batch is None else settings.batch
     if batch < 1:
         raise ConfigError(f"the batch is {batch}: it must be 1 or more")
-    if settings.model.endswith(".onnx"):
+    path, loss = Path(settings.model), settings.loss or DEFAULT_LOSS
+    if path.suffix == ".onnx":
         from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
 
-        return import_onnx(Path(settings.model), batch, settings.loss or DEFAULT_LOSS)
+        return import_onnx(path, batch, loss)
+    if path.suffix == ".pt2":
+        from poetfw.importers.torch_export import import_torch
+
+        return import_torch(path, batch, loss)
+    if path.suffix in _PICKLED:
+        raise ModelError(
+            f"{path}: files that end in {path.suffix} are pickled: they hold programs that run "
+            "when they are read, so poetfw never reads one",
+            "in Python, torch.export.save(torch.export.export(net.train(), (x,)), 'net.pt2')",
+        )
     model = build_model(settings.model, batch, settings.seed)
     return model if settings.loss is None else replace(model, loss=settings.loss)
-
-
-def check_kernels(model: Model) -> None:
-    """Check that a device can run every operator of a model.
-
-    Raises:
-        ModelError: it cannot; the message names them all.
-    """
-    missing = kinds_without_kernel(model.graph)
-    if missing:
-        raise ModelError(
-            f"model {model.name!r} uses operators that have no C kernel yet: "
-            f"{', '.join(missing)}. It can be scheduled, not built",
-            "choose a model that can be built (`poetfw models`)",
-        )
 
 
 def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
@@ -77,7 +74,7 @@ def derive_program(
         ConfigError: a setting of the optimizer is out of range, or nothing is there to freeze.
         ModelError: nothing is left to train, or the model cannot be trained.
     """
-    frozen = matching_parameters(model.graph, settings.freeze)
+    frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
     program = make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
     return order_program(program, deadline)
 
