@@ -57,7 +57,6 @@ class Add(Elementwise):
     """Inputs a, b of one shape; y = a + b. Also how gradients are summed where paths join."""
 
     name = "add"
-    onnx = "Add"
     cancels = False  # one rounding, of the sum itself
     inputs_count = 2
     source = "elementwise"
