@@ -37,6 +37,12 @@ class StateEntry:
     first: int = 0
     transposed: bool = False
 
+    def of(self, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Its own part of the graph's tensor, in its own shape."""
+        if self.transposed:
+            tensor = tensor.T
+        return tensor.reshape(-1)[self.first :][: math.prod(self.shape)].reshape(self.shape)
+
 
 @dataclass(frozen=True, slots=True)
 class Initializer:

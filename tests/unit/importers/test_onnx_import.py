@@ -475,7 +475,7 @@ def test_operators_that_onnx_itself_does_not_know_are_named_with_the_others(tmp_
         helper.make_node("Grommet", ["c"], ["d"], domain="com.example", name="custom"),
         helper.make_node("Add", ["b", "d"], ["y"], name="fine"),
     ]
-    path = write(tmp_path, nodes, W | {"half": np.int32([1])})
+    path = write(tmp_path, nodes, W | {"half": np.float32([np.nan])})
     with pytest.raises(ModelError) as caught:
         import_onnx(path, 2)
     message = str(caught.value)
@@ -483,7 +483,7 @@ def test_operators_that_onnx_itself_does_not_know_are_named_with_the_others(tmp_
         f"{path}: poetfw cannot train 4 nodes of the model: "
         "'the Conv' (Conv): auto_pad is 'SAME', which ONNX does not define; "
         "'the Sin' (Sin): poetfw has no such operator; "
-        "'bad\\nadd' (Add): its input 'half' is INT32, but must be FLOAT; "
+        "'bad\\nadd' (Add): its weights 'half' hold NaN or infinity; "
         "'custom' (com.example.Grommet): poetfw has no such operator"
     )
 
@@ -495,15 +495,16 @@ def test_all_nodes_that_cannot_be_trained_are_named_at_once(tmp_path: Path):
         helper.make_node("Add", ["x", "half"], ["c"], name="bad\nadd"),
         helper.make_node("Add", ["b", "c"], ["y"], name="unlike"),
     ]
-    path = write(tmp_path, nodes, W | {"half": np.int32([1])})
+    path = write(tmp_path, nodes, W | {"half": np.float32([np.nan])})
     with pytest.raises(ModelError) as caught:
         import_onnx(path, 2)
     assert str(caught.value) == (
         f"{path}: poetfw cannot train 4 nodes of the model: "
         "'the MaxPool' (MaxPool): its dilation is [2, 2], but must be 1; "
         "'the Sin' (Sin): poetfw has no such operator; "
-        "'bad\\nadd' (Add): its input 'half' is INT32, but must be FLOAT; "
-        "'unlike' (Add): shape mismatch: objects cannot be broadcast to a single shape.  Mismatch is "
+        "'bad\\nadd' (Add): its weights 'half' hold NaN or infinity; "
+        "'unlike' (Add): shape mismatch: objects cannot be broadcast to a single shape.  "
+        "Mismatch is "
         "between arg 0 with shape (2, 3, 4, 4) and arg 1 with shape (2, 3, 8, 8)."
     )
 

@@ -563,20 +563,12 @@ def _same(call: Call, self: Value, copy: bool = False) -> str:
 
 @_aten("flatten.using_ints", view=True)
 def _flatten(call: Call, self: Value, start_dim: int = 0, end_dim: int = -1) -> str:
-    first, last = axes_of(call, self, (start_dim, end_dim)) if start_dim != end_dim else (0, 0)
-    shape = call.shape(self)
-    if start_dim == end_dim:
-        return call.tensor(self)
-    if first == last:
-        return call.tensor(self)
-    middle = math.prod(shape[first : last + 1])
-    return _reshaped(call, self, (*shape[:first], middle, *shape[last + 1 :]))
+    return call.net.reshape(call.name, call.tensor(self), call.results[0])
 
 
 @_aten("unflatten.int", view=True)
 def _unflatten(call: Call, self: Value, dim: int, sizes: Ints) -> str:
-    shape, axis = call.shape(self), axis_of(call, self, dim)
-    return _reshaped(call, self, (*shape[:axis], *sizes, *shape[axis + 1 :]))
+    return call.net.reshape(call.name, call.tensor(self), call.results[0])
 
 
 @_aten("view.default", view=True)
