@@ -84,12 +84,11 @@ def test_another_batch_than_the_exported_one_gives_the_same_or_is_refused(
     x = draw(shape, random)
     net(x[:2])
     path = exported(net, x[:2], tmp_path / "net.pt2")
-    try:
-        model = import_torch(path, BATCH)
-    except ModelError as error:
-        assert "export it with the batch that is trained with, 4" in error.message
-        assert name in ("gru", "attention", "encoder", "vision transformer")
+    if name == "gru":  # whose sequences have the batch on axis 1
+        with pytest.raises(ModelError, match="export it with the batch that is trained with, 4"):
+            import_torch(path, BATCH)
         return
+    model = import_torch(path, BATCH)
     program = make_program(model.graph, model.loss, SGD, model.frozen)
     y = random.integers(0, 10, BATCH)
     loss = F.cross_entropy(net(x), torch.from_numpy(y)).item()

@@ -19,7 +19,7 @@ from poetfw.importers.torch_export.calls import Call, Live, Value
 from poetfw.importers.torch_export.file import Exported, Weight, read_program
 from poetfw.importers.torch_export.rules import RULES, VIEWS
 from poetfw.ir import Dtype, Role
-from poetfw.models import GraphBuilder, Model
+from poetfw.models import GraphBuilder, Model, TooManyOpsError
 from poetfw.ops import Shape
 
 _ATEN = "torch.ops.aten."
@@ -98,7 +98,12 @@ class _Importer:
             if needed.isdisjoint(outputs):
                 self._note_change(node, outputs)
                 continue
-            reason = self._translate(node, outputs)
+            try:
+                reason = self._translate(node, outputs)
+            except TooManyOpsError:
+                if not refusals:
+                    raise
+                break  # behind what was refused, sizes may be wrong
             if reason is not None:
                 refusals.append(Refusal(_name(node), _described(node), reason))
                 self._stand_in(outputs)
