@@ -116,7 +116,14 @@ def plan_build(
         RunRequest(model.epochs * (len(data.x_train) // model.batch), settings.seed),
     )
     stages = stage_files(
-        program, table, plan.training, plan.evaluation, plan.memory, slots, lowering.names
+        program,
+        table,
+        plan.training,
+        plan.evaluation,
+        plan.memory,
+        slots,
+        lowering.names,
+        model.state_dict,
     )
     project = render_project(lowering.view, board).with_files(
         {

@@ -43,6 +43,13 @@ class StateEntry:
             tensor = tensor.T
         return tensor.reshape(-1)[self.first :][: math.prod(self.shape)].reshape(self.shape)
 
+    def put(self, tensor: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+        """Write values of its own shape to its part of the graph's tensor, which is contiguous."""
+        if self.transposed:
+            tensor.T[...] = values
+        else:
+            tensor.reshape(-1)[self.first :][: values.size] = values.reshape(-1)
+
 
 @dataclass(frozen=True, slots=True)
 class Initializer:

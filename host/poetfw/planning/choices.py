@@ -6,13 +6,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from poetfw.errors import ConfigError, ModelError
+import numpy as np
+
+from poetfw.errors import ConfigError, DataError, ModelError
 from poetfw.ir import Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
-from poetfw.models import Model, build_model
+from poetfw.models import Model, StateEntry, build_model
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 from poetfw.training import Program, Sgd, make_program, matching_parameters
+from poetfw.weight_files import read_weights
 
 DEFAULT_LOSS = "softmax_cross_entropy"
 
@@ -23,11 +26,39 @@ ORDERING_WORK = 5.0
 
 
 def load_model(settings: BuildSettings) -> Model:
-    """The model: an ONNX file's, or a built-in one.
+    """The model: a file's, or a built-in one, with the weights that it shall start from.
 
     Raises:
         ModelError: there is no such model, or poetfw cannot train it.
+        DataError: the file of weights is malformed, or its weights do not fit.
     """
+    model = _load_network(settings)
+    return model if settings.weights is None else start_from(model, Path(settings.weights))
+
+
+def start_from(model: Model, path: Path) -> Model:
+    """The model with initial weights from a file of its author's state dict.
+
+    Raises:
+        DataError: the file is malformed, or its weights do not fit.
+    """
+    entries = model.state_dict or tuple(
+        StateEntry(tensor.name, tensor.name, tensor.shape) for tensor in model.graph.persistent
+    )
+    arrays = read_weights(path, [entry.name for entry in entries])
+    weights = {name: np.array(values) for name, values in model.weights.items()}
+    for entry in entries:
+        values = arrays[entry.name]
+        if values.shape != entry.shape:
+            raise DataError(
+                f"{path}: the weights {entry.name!r:.80} have shape {list(values.shape)}, but "
+                f"model {model.name!r} has {list(entry.shape)}"
+            )
+        entry.put(weights[entry.tensor], values)
+    return replace(model, weights=weights)
+
+
+def _load_network(settings: BuildSettings) -> Model:
     batch = DEFAULT_BATCH if settings.batch is None else settings.batch
     if batch < 1:
         raise ConfigError(f"the batch is {batch}: it must be 1 or more")

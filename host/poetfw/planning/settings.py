@@ -27,6 +27,7 @@ class BuildSettings:
         loss: one of `poetfw.training.LOSSES`.
         learning_rate, momentum, weight_decay, clip_norm: the optimizer.
         freeze: patterns of the names of parameters that are not trained.
+        weights: the path of a file of weights to start from; None for the model's own.
         seed: decides the initial weights and the order of samples.
         work_limit: units of work that the search for a schedule may take; see `poetfw.limits`.
         time_limit_s: seconds that everything may take up to the project, compilers apart.
@@ -45,6 +46,7 @@ class BuildSettings:
     weight_decay: float | None = None
     clip_norm: float | None = None
     freeze: tuple[str, ...] = ()
+    weights: str | None = None
     seed: int = 0
     work_limit: float = WORK_LIMIT
     time_limit_s: float = TIME_LIMIT_S

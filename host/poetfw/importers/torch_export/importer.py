@@ -92,7 +92,7 @@ class _Importer:
             ModelError: there are nodes that cannot be trained.
         """
         needed = self._needed()
-        refusals = []
+        refusals: list[Refusal] = []
         for node in self._graph.nodes:
             outputs = _outputs(node)
             if needed.isdisjoint(outputs):
