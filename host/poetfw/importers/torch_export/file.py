@@ -222,8 +222,6 @@ class _Archive:
             )
         steps = tuple(stride * elements.itemsize for stride in strides)
         view = as_strided(elements[offset:], shape, steps, writeable=False)
-        if view.dtype.kind == "f" and not np.isfinite(view).all():
-            raise ModelError(f"{self._path}: the weights {name!r:.120} hold NaN or infinity")
         return np.ascontiguousarray(view).reshape(shape)
 
     def _json(self, name: str, model: type[_Model]) -> _Model:
