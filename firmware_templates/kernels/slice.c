@@ -24,3 +24,15 @@ void poet_slice_backward_f32(const struct poet_slice *op, const float *dy, float
         }
     }
 }
+
+void poet_concat_f32(const struct poet_concat *op, const float *a, const float *b, float *y)
+{
+    for (int32_t o = 0; o < op->outer; o++) {
+        for (int32_t i = 0; i < op->a_row; i++) {
+            *y++ = *a++;
+        }
+        for (int32_t i = 0; i < op->b_row; i++) {
+            *y++ = *b++;
+        }
+    }
+}

@@ -40,7 +40,6 @@ from poetfw.planning import (
     Build,
     BuildSettings,
     arena_budget,
-    check_kernels,
     derive_program,
     held_out_batches,
     load_model,
@@ -93,7 +92,6 @@ def plan_build(
         emulator_of(twin.machine)
         emulator_of(twin.reference)
     model = load_model(settings)
-    check_kernels(model)
     data = load_data(settings.data, model)
     program = derive_program(settings, model, deadline)
     table = costs(program.training, board)
@@ -131,7 +129,14 @@ def plan_build(
     if board.storage is not None:
         board.storage.require_room(len(image))
     stages = stage_files(
-        program, table, plan.training, plan.evaluation, plan.memory, slots, lowering.names
+        program,
+        table,
+        plan.training,
+        plan.evaluation,
+        plan.memory,
+        slots,
+        lowering.names,
+        model.state_dict,
     )
     held = settings.weights_in_flash
     weights = initial_weights(lowering.names, model.weights) if held else ()

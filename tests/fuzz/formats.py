@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import tomllib
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -26,6 +27,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import pt2
 from fuzz import mutate
 from invalid.makers import DONE, good_data, network
 from made import answer
@@ -279,6 +281,78 @@ def _change_onnx(random: Random, model: onnx.ModelProto) -> None:
             dims = graph.input[0].type.tensor_type.shape.dim if graph.input else ()
             if dims:
                 random.choice(dims).dim_value = random.choice(mutate.INTEGERS)
+
+
+# torch.export ----------------------------------------------------------------------------------
+
+
+def make_pt2(random: Random, place: Place) -> Case:
+    """A program whose nodes a seed decides, changed in its JSON, its bytes or its members."""
+    members = pt2.network() if random.random() < 0.3 else _program(random)
+    changes = _changes(random)
+    for _ in range(changes):
+        name = random.choice(sorted(members))
+        match random.randrange(8):
+            case 0:
+                members.pop(name)
+            case 1:
+                members[random.choice(("../x", f"x{mutate.text(random)}", name))] = members[name]
+            case 2:
+                raw = members[name]
+                raw = raw if isinstance(raw, bytes) else json.dumps(raw).encode()
+                members[name] = mutate.content(random, raw)
+            case _:
+                name = "models/model.json" if random.random() < 0.8 else name
+                if not isinstance(members.get(name, b""), bytes):
+                    members[name] = mutate.document(random, members[name], 1)
+        if not members:
+            break
+    folder = random.choice(("net/", "net/", "net/", "a/b/", "", "/", f"x{mutate.text(random)}"))
+    with warnings.catch_warnings(action="ignore"):  # of members that share a name
+        content = pt2.packed(members, folder if changes else "net/")
+    if changes and random.random() < 0.1:
+        content = mutate.content(random, content)
+    (place.folder / "net.pt2").write_bytes(content)
+    batch = random.choice(("1", "2", "7"))
+    command = f"schedule --board linux --model net.pt2 --batch {batch}".split()
+    return Case([[*command, "--scheduler", "checkpoint-all", *_json(random)]])
+
+
+def _program(random: Random) -> dict[str, Any]:
+    """Operators on sequences [2, 3, 6], one behind the other, with the arguments they may have."""
+    nodes, shape, last, shapes = [], (2, 3, 6), "x", {}
+    weights = {"w": np.ones((3, 6)), "k": np.ones((3, 3, 1)), "c": np.ones(3)}
+    integers = (0, 1, 1, 2, 2, 3, -1, -2, *mutate.INTEGERS[:4])
+
+    def numbers(count: int) -> dict[str, Any]:
+        return {"as_ints": [random.choice(integers) for _ in range(count)]}
+
+    for index in range(random.randrange(1, 6)):
+        name, x = f"n{index}", pt2.tensor(last)
+        one = {"as_int": random.choice(integers)}
+        made = {
+            "relu.default": {"self": x},
+            "silu_.default": {"self": x},
+            "softmax.int": {"self": x, "dim": one},
+            "mul.Tensor": {"self": x, "other": random.choice((one, pt2.tensor("p_w"), x))},
+            "add.Tensor": {"self": x, "other": pt2.tensor("p_w"), "alpha": one},
+            "conv1d.default": {"input": x, "weight": pt2.tensor("p_k"), "padding": numbers(1)},
+            "group_norm.default": {"input": x, "num_groups": one, "weight": pt2.tensor("p_c")},
+            "transpose.int": {"self": x, "dim0": one, "dim1": {"as_int": -1}},
+            "slice.Tensor": {"self": x, "dim": one, "start": one, "step": one},
+            "mean.dim": {"self": x, "dim": numbers(1), "keepdim": {"as_bool": True}},
+            "pad.default": {"self": x, "pad": numbers(2), "mode": {"as_string": "reflect"}},
+            "max_pool1d.default": {"self": x, "kernel_size": numbers(1), "stride": numbers(1)},
+            "cat.default": {"tensors": {"as_tensors": [{"name": last}, {"name": "x"}]}, "dim": one},
+            "matmul.default": {"self": x, "other": pt2.tensor("x")},
+            "scaled_dot_product_attention.default": {"query": x, "key": x, "value": x},
+        }
+        target = random.choice(sorted(made))
+        nodes.append(pt2.node(target, name, "y = f(x)", **made[target]))
+        shapes[name], last = shape, name
+    total = {"self": pt2.tensor(last), "dim": {"as_ints": [2]}}
+    nodes.append(pt2.node("sum.dim_IntList", "y", **total))
+    return pt2.files(nodes, {**shapes, "y": shape[:2]}, weights, "y", x=shape)
 
 
 # ONNX, node by node ------------------------------------------------------------------------------
@@ -862,6 +936,7 @@ def make_serial(random: Random, place: Place) -> Case:
 
 FORMATS: Mapping[str, Maker] = {
     "onnx": make_onnx,
+    "pt2": make_pt2,
     "nodes": make_nodes,
     "npz": make_npz,
     "board": make_board,

@@ -34,15 +34,20 @@ from poetfw.training import LOSSES
 
 
 @click.command(
-    epilog="Example:  poetfw build --board nrf52840 --model net.onnx --data samples.npz --batch 16"
+    epilog="Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16"
 )
 @board_option
 @option(
     "--model",
     default=BuildSettings.model,
     show_default=True,
-    metavar="NAME|FILE.onnx",
-    help="A built-in model (`poetfw models`), or an ONNX file.",
+    metavar="NAME|FILE.pt2|FILE.onnx",
+    help="A built-in model (`poetfw models`), a torch.export program, or an ONNX file.",
+)
+@option(
+    "--weights",
+    metavar="FILE",
+    help="Start from the weights in a .npz or .safetensors file.  [default: the model's own]",
 )
 @option(
     "--data",

@@ -9,7 +9,6 @@ from poetfw.boards import Twin, list_boards, load_board
 from poetfw.cli import output
 from poetfw.cli.options import json_option
 from poetfw.models import MODELS, build_model
-from poetfw.ops import kinds_without_kernel
 from poetfw.planning import unscheduled_peak_bytes
 from poetfw.resources import boards_dir, user_boards_dir
 
@@ -96,7 +95,6 @@ def models(batch: int, as_json: bool) -> None:
                         "input_shape": list(model.input.shape),
                         "parameters": model.parameter_count,
                         "checkpoint_all_peak_bytes": peak,
-                        "buildable": not kinds_without_kernel(model.graph),
                     }
                     for model, peak in zip(known, peaks, strict=True)
                 ],
@@ -108,10 +106,9 @@ def models(batch: int, as_json: bool) -> None:
             model.name,
             f"{model.parameter_count:,}",
             output.size(peak),
-            "not yet" if kinds_without_kernel(model.graph) else "yes",
             model.description,
         )
         for model, peak in zip(known, peaks, strict=True)
     ]
-    columns = ("model", "parameters", f"peak at batch {batch}", "firmware", "")
+    columns = ("model", "parameters", f"peak at batch {batch}", "")
     output.results.print(output.table("Built-in models", columns, rows))

@@ -27,6 +27,7 @@ from poetfw.cli import (
     run,
     schedule,
     sweep,
+    weights,
 )
 from poetfw.cli.options import variable
 from poetfw.config import FILE, read_config
@@ -82,6 +83,7 @@ cli.add_command(desk.flash)
 cli.add_command(desk.monitor)
 cli.add_command(desk.pull)
 cli.add_command(export.export)
+cli.add_command(weights.export_weights)
 cli.add_command(schedule.schedule)
 cli.add_command(compare.compare)
 cli.add_command(sweep.sweep)

@@ -15,9 +15,11 @@ from poetfw.errors import DataError
 from poetfw.importers.digits import load_digits
 from poetfw.importers.npz import read_npz
 from poetfw.importers.split import split
+from poetfw.ir import Dtype
 from poetfw.models import Model
+from poetfw.ops.base import LARGEST_INTEGER
 
-Features = NDArray[np.float32]
+Features = NDArray[np.float32] | NDArray[np.int32]
 Targets = NDArray[np.int32] | NDArray[np.float32]
 
 BUILT_IN: Mapping[str, Callable[[Model], tuple[Features, NDArray[np.int32]]]] = MappingProxyType(
@@ -32,7 +34,7 @@ class DataSet:
 
     Attributes:
         name: what it was asked for by.
-        x_train, x_test: features, float32 [samples, *features].
+        x_train, x_test: features, float32 [samples, *features], or int32 ids.
         y_train, y_test: int32 class numbers [samples], or float32 targets [samples, *outputs].
     """
 
@@ -119,7 +121,26 @@ def _features(path: Path, key: str, array: NDArray[np.generic], model: Model) ->
             f"{path}: {key} has shape {list(array.shape)}, but model {model.name!r} needs "
             f"[samples, {', '.join(map(str, wanted))}]"
         )
-    return _floats(path, key, array)
+    if model.input.dtype is Dtype.F32:
+        return _floats(path, key, array)
+    return _ids(path, key, array, model)
+
+
+def _ids(path: Path, key: str, array: NDArray[np.generic], model: Model) -> NDArray[np.int32]:
+    """Ids that each table that they are looked up in has."""
+    if array.dtype.kind not in "iu":
+        raise DataError(f"{path}: {key} holds {array.dtype}, but the model reads integer ids")
+    if not len(array):
+        raise DataError(f"{path}: {key} holds no samples")
+    readers = model.graph.consumers[model.input.name]
+    rows = [model.graph.by_name[op.inputs[1]].shape[0] for op in readers if op.kind == "embedding"]
+    last = min(rows, default=LARGEST_INTEGER) - 1
+    if int(array.min()) < 0 or int(array.max()) > last:
+        raise DataError(
+            f"{path}: {key} holds ids from {array.min()} to {array.max()}, but model "
+            f"{model.name!r} has 0 to {last}"
+        )
+    return array.astype(np.int32, copy=False)
 
 
 def _targets(
@@ -146,7 +167,7 @@ def _targets(
     return array.astype(np.int32, copy=False)
 
 
-def _floats(path: Path, key: str, array: NDArray[np.generic]) -> Features:
+def _floats(path: Path, key: str, array: NDArray[np.generic]) -> NDArray[np.float32]:
     if array.dtype.kind not in "fiu":
         raise DataError(f"{path}: {key} holds {array.dtype}, not numbers")
     if not len(array):

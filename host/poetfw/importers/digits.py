@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import DataError
+from poetfw.ir import Dtype
 from poetfw.models import Model
 
 _SIDE = 8
@@ -30,7 +31,7 @@ def load_digits(model: Model) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """
     with files(__package__).joinpath("digits.npz").open("rb") as file, np.load(file) as digits:
         images, labels = digits["images"], digits["labels"]
-    shape = model.input.shape[1:]
+    shape = model.input.shape[1:] if model.input.dtype is Dtype.F32 else ()
     if shape == (_SIDE * _SIDE,):
         pixels = images.reshape(-1, _SIDE * _SIDE)
     elif len(shape) == 3 and shape[1] == shape[2] >= _SIDE:

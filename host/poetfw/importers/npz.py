@@ -9,11 +9,9 @@ and of the 32-bit numbers that are made of it.
 
 from __future__ import annotations
 
-import lzma
 import math
 import tokenize
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
@@ -23,6 +21,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from poetfw.errors import DataError, cut, listed
+from poetfw.importers.archive import MALFORMED
 
 LARGEST_BYTES = 1 << 28
 """The arrays of a file may have so many bytes together, unpacked and as 32-bit numbers."""
@@ -30,19 +29,11 @@ LARGEST_BYTES = 1 << 28
 _NUMBER_BYTES = 4
 
 _MALFORMED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    ValueError,  # NumPy's, for a malformed header, which it reads as a Python literal
+    *MALFORMED,
+    # NumPy's, beside ValueError, for a malformed header, which it reads as a Python literal
     TypeError,
     SyntaxError,
     tokenize.TokenError,
-    RecursionError,
-    MemoryError,
-    RuntimeError,  # zipfile's, for an encrypted member
-    NotImplementedError,  # zipfile's, for an unknown compression
-    OverflowError,
 )
 
 

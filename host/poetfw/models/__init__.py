@@ -3,7 +3,7 @@
 
 from poetfw.models.builder import GraphBuilder, TooManyOpsError
 from poetfw.models.model import Model
-from poetfw.models.weights import DrawnWeights, Weights
+from poetfw.models.weights import DrawnWeights, StateEntry, Weights
 from poetfw.models.zoo import DEFAULT_MODEL, MODELS, build_model
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "DrawnWeights",
     "GraphBuilder",
     "Model",
+    "StateEntry",
     "TooManyOpsError",
     "Weights",
     "build_model",

@@ -88,8 +88,10 @@ class Layers:
 
     def layer_norm(self, name: str, x: str, *, eps: float) -> str:
         """Layer normalisation over the last axis."""
-        affine = self._persistent(f"{name}.affine", rows(self.shape(x)[-1], 1, 0))
-        return self._builder.op("layer_norm", name, (x, affine), {"eps": eps})
+        channels = self.shape(x)[-1]
+        affine = self._persistent(f"{name}.affine", rows(channels, 1, 0))
+        attributes: dict[str, Attribute] = {"groups": 1, "channels": channels, "inner": 1}
+        return self._builder.op("layer_norm", name, (x, affine), {"eps": eps, **attributes})
 
     def relu(self, name: str, x: str) -> str:
         """Rectified linear unit."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from poetfw.errors import ModelError
 from poetfw.ir import Graph, Role, Tensor
-from poetfw.models.weights import DrawnWeights, Weights
+from poetfw.models.weights import DrawnWeights, StateEntry, Weights
 from poetfw.ops import check_shapes
 from poetfw.training import LOSSES, Sgd
 
@@ -33,6 +33,8 @@ class Model:
         optimizer: settings that train it well.
         epochs: passes over the data set that train it well.
         warnings: what may make it another network than its author means, for people.
+        frozen: names of the parameters that its author does not train.
+        state_dict: where the tensors of its author's network lie in those of the graph.
 
     Raises:
         ModelError: a check failed.
@@ -45,6 +47,8 @@ class Model:
     optimizer: Sgd = field(default_factory=Sgd)
     epochs: int = 3
     warnings: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+    state_dict: tuple[StateEntry, ...] = ()
 
     def __post_init__(self) -> None:
         check_shapes(self.graph)

@@ -20,6 +20,38 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
+class StateEntry:
+    """Where a tensor of the author's own network (of a state dict) lies in one of the graph.
+
+    Attributes:
+        name: what the author's network calls it.
+        tensor: the persistent tensor that holds it.
+        shape: as the author's network has it.
+        first: the first of the tensor's elements that are its own.
+        transposed: whether it is a matrix that the tensor holds the other way round.
+    """
+
+    name: str
+    tensor: str
+    shape: tuple[int, ...]
+    first: int = 0
+    transposed: bool = False
+
+    def of(self, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Its own part of the graph's tensor, in its own shape."""
+        if self.transposed:
+            tensor = tensor.T
+        return tensor.reshape(-1)[self.first :][: math.prod(self.shape)].reshape(self.shape)
+
+    def put(self, tensor: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+        """Write values of its own shape to its part of the graph's tensor, which is contiguous."""
+        if self.transposed:
+            tensor.T[...] = values
+        else:
+            tensor.reshape(-1)[self.first :][: values.size] = values.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
 class Initializer:
     """How a tensor's initial values are made.
 

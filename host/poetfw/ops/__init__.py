@@ -16,7 +16,6 @@ from poetfw.ops.base import (
     check_shapes,
     infer_output,
     kind_of,
-    kinds_without_kernel,
 )
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "check_shapes",
     "infer_output",
     "kind_of",
-    "kinds_without_kernel",
 ]
 
 for _module in sorted(found.name for found in iter_modules(__path__)):

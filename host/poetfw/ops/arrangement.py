@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that put elements elsewhere: transposing, and taking a slice."""
+"""Ops that put elements elsewhere: by steps through a tensor, in slices, one after the other."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from poetfw.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
+    LARGEST_INTEGER,
     Array,
-    GraphOnlyKind,
     Kernel,
     OpKind,
     Shape,
@@ -24,10 +24,21 @@ from poetfw.ops.base import (
     expect_integers,
     register,
 )
+from poetfw.ops.walk import Walk, contiguous_steps
+
+
+class _Moves(OpKind):
+    """An op that only moves elements."""
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=0, bytes_moved=bytes_of(*inputs, output))
 
 
 @register
-class Transpose(GraphOnlyKind):
+class Transpose(_Moves):
     """The elements of x in another order: seen as shape `view`, the axes permuted by `axes`.
 
     Attributes `view`, `axes` and `shape`. Axis i of the result is axis `axes[i]` of the view, and
@@ -60,8 +71,11 @@ class Transpose(GraphOnlyKind):
         seen = x.reshape(op.integers("view")).transpose(op.integers("axes"))
         return np.ascontiguousarray(seen).reshape(op.integers("shape"))
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=0, bytes_moved=bytes_of(*inputs, output))
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        view, axes = op.integers("view"), op.integers("axes")
+        steps = contiguous_steps(view)
+        walk = Walk(tuple(view[axis] for axis in axes), tuple(steps[axis] for axis in axes))
+        return walk.kernel(op, "take", math.prod(view))
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         (x,) = op.inputs
@@ -74,6 +88,144 @@ class Transpose(GraphOnlyKind):
             }
             dx = tape.emit("transpose", f"{op.name}.backward", (output_gradient,), attributes)
             tape.add_gradient(x, dx)
+
+
+def _walk(op: Op, extents: Shape, elements: int) -> Walk:
+    """The walk that attributes `steps` and `offset` describe through a tensor of so many elements.
+
+    Raises:
+        ModelError: it leaves the tensor.
+    """
+    steps, offset = op.attributes.get("steps"), expect_integer(op, "offset", 0)
+    if not isinstance(steps, tuple) or len(steps) != len(extents):
+        raise ModelError(f"op {op.name!r} ({op.kind}) needs a step for each axis, not {steps!r}")
+    ends = [(extent - 1) * step for extent, step in zip(extents, steps, strict=True)]
+    first = offset + sum(min(end, 0) for end in ends)
+    last = offset + sum(max(end, 0) for end in ends)
+    if first < 0 or last >= elements or max(map(abs, steps), default=0) > LARGEST_INTEGER:
+        raise ModelError(
+            f"op {op.name!r} ({op.kind}) goes from {first} to {last} in a tensor of {elements} "
+            "elements"
+        )
+    return Walk(extents, steps, offset)
+
+
+@register
+class TakeStrided(_Moves):
+    """Input x; y of shape `shape`: at position i, the element offset + Σ i·steps of x.
+
+    Attributes `shape`, `steps` and `offset`. Elements may be taken often (steps of 0), or not at
+    all.
+    """
+
+    name = "take_strided"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        shape = expect_integers(op, "shape", 1)
+        _walk(op, shape, inputs[0].elements)
+        return shape, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        (x,) = inputs
+        shape = op.integers("shape")
+        return x.reshape(-1)[_walk(op, shape, x.size).indices()].reshape(shape)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        elements = graph.by_name[op.inputs[0]].elements
+        return _walk(op, op.integers("shape"), elements).kernel(op, "take", elements)
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            attributes = {**op.attributes, "shape": tape.shape(x)}
+            dx = tape.emit("put_strided", f"{op.name}.backward", (output_gradient,), attributes)
+            tape.add_gradient(x, dx)
+
+
+@register
+class PutStrided(_Moves):
+    """Input x; y of shape `shape`: x's element i is added to the element offset + Σ i·steps of y.
+
+    Attributes `shape`, `steps` and `offset`. The adjoint of `take_strided`; what gets no element
+    is 0.
+    """
+
+    name = "put_strided"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        shape = expect_integers(op, "shape", 1)
+        _walk(op, inputs[0].shape, math.prod(shape))
+        return shape, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        (x,) = inputs
+        shape = op.integers("shape")
+        y = np.zeros(math.prod(shape), x.dtype)
+        np.add.at(y, _walk(op, x.shape, y.size).indices(), x.reshape(-1))
+        return y.reshape(shape)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return _walk(op, inputs[0], math.prod(op.integers("shape"))).additions
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        elements = math.prod(op.integers("shape"))
+        return _walk(op, graph.by_name[op.inputs[0]].shape, elements).kernel(op, "put", elements)
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            attributes = {**op.attributes, "shape": tape.shape(x)}
+            dx = tape.emit("take_strided", f"{op.name}.backward", (output_gradient,), attributes)
+            tape.add_gradient(x, dx)
+
+
+@register
+class Concat(_Moves):
+    """Inputs a, b, which differ along attribute `axis` only; y is a and then b along it."""
+
+    name = "concat"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 2)
+        a, b = (tensor.shape for tensor in inputs)
+        axis = expect_integer(op, "axis", 0, len(a) - 1)
+        rest = [(*shape[:axis], *shape[axis + 1 :]) for shape in (a, b)]
+        if len(a) != len(b) or rest[0] != rest[1]:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) cannot put {list(b)} behind {list(a)} on axis {axis}"
+            )
+        return (*a[:axis], a[axis] + b[axis], *a[axis + 1 :]), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        return np.concatenate(inputs, axis=op.integer("axis"))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        a, b = (graph.by_name[name].shape for name in op.inputs)
+        axis = op.integer("axis")
+        return Kernel(
+            source="slice",
+            function="poet_concat_f32",
+            arguments=(*op.inputs, op.output),
+            struct="poet_concat",
+            fields=(
+                ("outer", math.prod(a[:axis])),
+                ("a_row", math.prod(a[axis:])),
+                ("b_row", math.prod(b[axis:])),
+            ),
+        )
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        axis, start = op.integer("axis"), 0
+        for name, side in zip(op.inputs, "ab", strict=True):
+            length = tape.shape(name)[axis]
+            if tape.needs_gradient(name):
+                attributes = {"axis": axis, "start": start, "length": length}
+                label = f"{op.name}.backward_{side}"
+                part = tape.emit("slice", label, (output_gradient,), attributes)
+                tape.add_gradient(name, part)
+            start += length
 
 
 def _slice_kernel(op: Op, function: str, whole: Shape, start: int, length: int) -> Kernel:

@@ -114,8 +114,6 @@ class OpKind(ABC):
     onnx: ClassVar[str | None] = None
     """The ONNX operator, one without attributes, that computes the same from the same inputs; None
     where there is none, or where reading it takes a rule of its own in `poetfw.importers.onnx`."""
-    has_kernel: ClassVar[bool] = True
-    """Whether a device can run it."""
     cancels: ClassVar[bool] = True
     """Whether it adds terms of both signs: its rounding errors are then in proportion to what the
     result is for inputs without signs, not to the result."""
@@ -144,11 +142,7 @@ class OpKind(ABC):
 
     @abstractmethod
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        """The C call that runs it.
-
-        Raises:
-            ModelError: it has no kernel yet.
-        """
+        """The C call that runs it."""
 
     def workspace_bytes(self, op: Op, graph: Graph) -> int:
         """Scratch it needs while it runs."""
@@ -225,21 +219,6 @@ class OpKind(ABC):
         raise ModelError(f"op {op.name!r}: operator {self.name!r} has no gradient")
 
 
-class GraphOnlyKind(OpKind):
-    """An operator without a C kernel: a model that uses it can be scheduled, not built."""
-
-    has_kernel = False
-
-    def kernel(self, op: Op, graph: Graph) -> Kernel:
-        raise ModelError(
-            f"op {op.name!r}: operator {self.name!r} has no C kernel yet: this model can be "
-            "scheduled, not built"
-        )
-
-    def workspace_bytes(self, op: Op, graph: Graph) -> int:
-        return 0
-
-
 def gradient_from_output(op: Op, tape: Tape, output_gradient: str) -> None:
     """The gradient rule of a one-input op whose backward kind reads its output y and dy."""
     (x,) = op.inputs
@@ -286,11 +265,6 @@ def kind_of(op: Op) -> OpKind:
             f"op {op.name!r} is a {op.kind!r}, which is no operator of poetfw",
             "use one of: " + ", ".join(sorted(KINDS)),
         ) from None
-
-
-def kinds_without_kernel(graph: Graph) -> tuple[str, ...]:
-    """The operators of a graph that no device can run yet, in alphabetical order."""
-    return tuple(sorted({op.kind for op in graph.ops if not kind_of(op).has_kernel}))
 
 
 def infer_output(op: Op, inputs: Sequence[Tensor], role: Role) -> Tensor | None:

@@ -219,7 +219,10 @@ class Conv2d(_Conv2d):
 
 @register
 class Conv2dBackwardInput(_Conv2d):
-    """Inputs w, dy; dx of the shape in attribute `input_shape`; others as for the forward op."""
+    """Inputs w, dy; dx of the shape in attribute `input_shape`; others as for the forward op.
+
+    In a model it is the transposed convolution of dy, and has gradients of its own.
+    """
 
     name = "conv2d_backward_input"
     function = "poet_conv2d_backward_input_f32"
@@ -245,6 +248,21 @@ class Conv2dBackwardInput(_Conv2d):
         geometry = self.geometry(op, inputs)
         height, width = geometry.window.overlaps
         return height * width + geometry.w[0] // geometry.groups - 1
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        w, x = op.inputs
+        shared = {name: op.attributes[name] for name in ("stride", "padding", "groups")}
+        if tape.needs_gradient(w):
+            dw = tape.emit(
+                "conv2d_backward_weight",
+                f"{op.name}.backward_weight",
+                (output_gradient, x),
+                {"weight_shape": tape.shape(w), **shared},
+            )
+            tape.add_gradient(w, dw)
+        if tape.needs_gradient(x):
+            name = f"{op.name}.backward_input"
+            tape.add_gradient(x, tape.emit("conv2d", name, (output_gradient, w), shared))
 
 
 class _WeightGradient(_Conv2d):

@@ -28,7 +28,7 @@ class Elementwise(OpKind):
     """An op whose inputs and output have one shape and that looks at each element once."""
 
     inputs_count: ClassVar[int]
-    in_place = (0, 1)
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
     source: ClassVar[str]
     """Kernel file; its struct is `poet_<source>` and holds the number of elements."""
     function: ClassVar[str]
@@ -57,7 +57,6 @@ class Add(Elementwise):
     """Inputs a, b of one shape; y = a + b. Also how gradients are summed where paths join."""
 
     name = "add"
-    onnx = "Add"
     cancels = False  # one rounding, of the sum itself
     inputs_count = 2
     source = "elementwise"

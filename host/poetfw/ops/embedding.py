@@ -13,10 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from poetfw.ir import Dtype, Op, Tensor
+from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
-    GraphOnlyKind,
+    Kernel,
+    OpKind,
     Shape,
     Tape,
     Work,
@@ -28,7 +29,8 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
-from poetfw.ops.sgd import descend, expect_sgd
+from poetfw.ops.rounding import gamma
+from poetfw.ops.sgd import descend, descent_bounds, expect_sgd, fused_kernel
 
 
 def _expect_lookup(op: Op, inputs: Sequence[Tensor]) -> None:
@@ -58,8 +60,24 @@ def _known(ids: Array, length: int) -> Array:
     return known
 
 
+def _kernel(op: Op, graph: Graph, function: str, rows: int, width: int) -> Kernel:
+    ids = graph.by_name[op.inputs[0]].elements
+    return Kernel(
+        source="embedding",
+        function=f"poet_embedding_{function}_f32",
+        arguments=(*op.inputs, op.output),
+        struct="poet_embedding",
+        fields=(("ids", ids), ("rows", rows), ("width", width)),
+    )
+
+
+def _gradient_bound(op: Op, ids: Array, dy: Array) -> Array:
+    """How far the kernel's gradient may be off: an id may stand at every place."""
+    return gamma(max(ids.size - 1, 0)) * _table_gradient(op, ids, np.abs(dy))
+
+
 @register
-class Embedding(GraphOnlyKind):
+class Embedding(OpKind):
     """Inputs ids i32 [...], table f32 [V, H]; y [..., H]."""
 
     name = "embedding"
@@ -80,6 +98,12 @@ class Embedding(GraphOnlyKind):
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(macs=0, bytes_moved=bytes_of(inputs[0], output, output))
 
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return _kernel(op, graph, "forward", *graph.by_name[op.inputs[1]].shape)
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         ids, table = op.inputs
         if tape.needs_gradient(table):
@@ -93,7 +117,7 @@ class Embedding(GraphOnlyKind):
 
 
 @register
-class EmbeddingBackward(GraphOnlyKind):
+class EmbeddingBackward(OpKind):
     """Inputs ids i32 [...], dy [..., H]; attribute `rows`; dtable [rows, H]."""
 
     name = "embedding_backward"
@@ -110,9 +134,18 @@ class EmbeddingBackward(GraphOnlyKind):
         ids, dy = inputs
         return Work(macs=dy.elements, bytes_moved=bytes_of(ids, dy, dy, dy, output))
 
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        return (_gradient_bound(op, *inputs),)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        width = graph.by_name[op.inputs[1]].shape[-1]
+        return _kernel(op, graph, "backward", op.integer("rows"), width)
+
 
 @register
-class EmbeddingSgd(GraphOnlyKind):
+class EmbeddingSgd(OpKind):
     """`embedding_backward` and `sgd` in one, to the same bits.
 
     Inputs ids i32 [...], dy [..., H]; updates table [rows, H] and unless attribute `momentum` is 0
@@ -139,3 +172,14 @@ class EmbeddingSgd(GraphOnlyKind):
             macs=dy.elements + updated * elements,
             bytes_moved=bytes_of(ids, dy) + 2 * updated * elements * Dtype.F32.size_bytes,
         )
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        gradient = _table_gradient(op, *inputs)
+        return descent_bounds(op, gradient, _gradient_bound(op, *inputs), updates)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        rows, width = op.integer("rows"), graph.by_name[op.inputs[1]].shape[-1]
+        gradient = _kernel(op, graph, "backward", rows, width)
+        return fused_kernel(gradient, op, rows * width)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer normalisation over the last axis (Ba, Kiros, Hinton, 2016): inference, training, gradients.
+"""Normalisation of layers, of groups of channels, of instances: inference, training, gradients.
+
+Ba, Kiros, Hinton, 2016; Wu and He, 2018; Ulyanov, Vedaldi, Lempitsky, 2016.
 
 A model holds the inference form, `layer_norm`. In training it becomes two ops, so that the schedule
 may keep the statistics, which are small, and compute the output again from them:
@@ -8,7 +10,10 @@ may keep the statistics, which are small, and compute the output again from them
 2. `layer_norm_normalize`: the output. Its gradient rule covers the path through the statistics
    too, so `layer_norm_statistics` needs none.
 
-A row is what lies along the last axis. Pairs are one tensor: affine [2, H] holds (gamma, beta),
+x is seen as [samples, groups, channels, inner], where attribute `groups` says into how many groups
+the channels are divided, `inner` how many elements a channel has, and affine [2, groups · channels]
+how many channels there are. A row is what one sample has in one group. A layer's norm over the last
+axis has one group, and channels of one element. Pairs are one tensor: affine holds (gamma, beta),
 statistics [2, rows] hold (mean, variance).
 """
 
@@ -19,81 +24,178 @@ from typing import ClassVar
 
 import numpy as np
 
-from poetfw.ir import Dtype, Op, Tensor
+from poetfw.errors import ModelError
+from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
-    GraphOnlyKind,
+    Kernel,
+    OpKind,
     Shape,
     Tape,
     Work,
     bytes_of,
     expect_floats,
+    expect_integer,
     expect_number,
     expect_shape,
     register,
 )
+from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
+
+_RUN = 32
+"""Elements that a kernel adds up before it adds up their sums."""
 
 
-def _statistics(x: Array) -> Array:
-    return np.stack([x.mean(axis=-1).reshape(-1), x.var(axis=-1).reshape(-1)])
+def _seen(op: Op, x: Array) -> Array:
+    """X as [samples, groups, channels, inner]."""
+    groups, channels, inner = (op.integer(name) for name in ("groups", "channels", "inner"))
+    return x.reshape(-1, groups, channels // groups, inner)
 
 
-def _normalized(x: Array, statistics: Array, eps: float) -> tuple[Array, Array]:
-    """x̂ = (x - mean) / sqrt(variance + eps), and 1 / sqrt(variance + eps) to broadcast over it."""
-    mean, variance = (row.reshape(*x.shape[:-1], 1) for row in statistics)
-    inverse = 1 / np.sqrt(variance + x.dtype.type(eps))
-    return (x - mean) * inverse, inverse
+def _pair(op: Op, pair: Array) -> tuple[Array, Array]:
+    """Scale and shift, to be broadcast over [samples, groups, channels, inner]."""
+    groups, channels = op.integer("groups"), op.integer("channels")
+    scale, shift = pair.reshape(2, 1, groups, channels // groups, 1)
+    return scale, shift
 
 
-class _OverRows(GraphOnlyKind):
+def _statistics(op: Op, x: Array) -> Array:
+    seen = _seen(op, x)
+    return np.stack([seen.mean(axis=(2, 3)).reshape(-1), seen.var(axis=(2, 3)).reshape(-1)])
+
+
+def _centred(op: Op, x: Array, statistics: Array) -> tuple[Array, Array]:
+    """X - mean, seen, and 1 / sqrt(variance + eps) to broadcast over it."""
+    seen = _seen(op, x)
+    mean, variance = statistics.reshape(2, *seen.shape[:2], 1, 1)
+    return seen - mean, 1 / np.sqrt(variance + x.dtype.type(op.number("eps")))
+
+
+class _OverRows(OpKind):
     """What the ops of this family share: each looks at x, the first input."""
 
     others: ClassVar[tuple[str, ...]]
     """What the inputs after x are: "statistics", "affine" or "dy"."""
     passes: ClassVar[int]
     """How often it looks at each element."""
+    function: ClassVar[str]
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1 + len(self.others))
         x = inputs[0]
-        length = x.shape[-1]
-        shapes = {"statistics": (2, x.elements // length), "affine": (2, length), "dy": x.shape}
+        channels = expect_integer(op, "channels", 1)
+        groups, inner = expect_integer(op, "groups", 1), expect_integer(op, "inner", 1)
+        if channels % groups or x.elements % (channels * inner):
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) cannot see {x.name!r} of shape {list(x.shape)} as "
+                f"{channels} channels of {inner} elements, in {groups} groups"
+            )
+        rows = x.elements // (channels * inner) * groups
+        shapes = {"statistics": (2, rows), "affine": (2, channels), "dy": x.shape}
         for tensor, what in zip(inputs[1:], self.others, strict=True):
             expect_shape(op, tensor, shapes[what])
-        self.check(op)
-        return self.result(x), Dtype.F32
-
-    def check(self, op: Op) -> None:
-        """Check the attributes."""
         expect_number(op, "eps", 0)
+        return {"y": x.shape, **shapes}[self.result()], Dtype.F32
 
-    def result(self, x: Tensor) -> Shape:
-        """Shape of the output."""
-        return x.shape
+    def result(self) -> str:
+        """What the output is like: "y", "statistics" or "affine"."""
+        return "y"
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(self.passes * inputs[0].elements, bytes_of(*inputs, output))
 
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        groups, channels, inner = (op.integer(name) for name in ("groups", "channels", "inner"))
+        return Kernel(
+            source="layer_norm",
+            function=f"poet_layer_norm_{self.function}_f32",
+            arguments=(*op.inputs, op.output),
+            struct="poet_layer_norm",
+            fields=(
+                ("samples", graph.by_name[op.inputs[0]].elements // (channels * inner)),
+                ("groups", groups),
+                ("channels", channels // groups),
+                ("inner", inner),
+                ("eps", op.number("eps")),
+            ),
+        )
+
+
+def _additions(op: Op) -> int:
+    """Additions that an element goes through where a kernel adds up a row."""
+    length = op.integer("channels") // op.integer("groups") * op.integer("inner")
+    return min(length, _RUN) + -(-length // _RUN)
+
+
+def _statistics_bound(op: Op, x: Array) -> Array:
+    """How far the kernel's statistics may be off.
+
+    Around a mean that is off by e, the mean square is larger by e². Of each term: two differences,
+    the product, the sums, the number and the division.
+    """
+    seen = _seen(op, x)
+    additions = _additions(op)
+    in_mean = gamma(additions + 2) * np.abs(seen).mean(axis=(2, 3)).reshape(-1)
+    squares = _statistics(op, x)[1] + in_mean**2
+    return np.stack([in_mean, in_mean**2 + gamma(additions + 5) * squares]) + SMALLEST_NORMAL
+
+
+def _normalize(op: Op, x: Array, statistics: Array, affine: Array) -> Array:
+    centred, inverse = _centred(op, x, statistics)
+    scale, shift = _pair(op, affine)
+    y: Array = scale * (centred * inverse) + shift
+    return y.reshape(x.shape)
+
+
+def _normalize_bound(op: Op, x: Array, statistics: Array, affine: Array) -> Array:
+    """How far the kernel's y may be off.
+
+    Of the product: eps, its sum and the root count 2, the division, centring, two products and the
+    sum 1 each. Of the shift: the sum.
+    """
+    centred, inverse = _centred(op, x, statistics)
+    scale, shift = _pair(op, affine)
+    product = np.abs(scale * centred * inverse)
+    bound: Array = gamma(7) * product + gamma(1) * np.abs(shift) + SMALLEST_NORMAL
+    return bound.reshape(x.shape)
+
 
 @register
 class LayerNorm(_OverRows):
-    """The inference form. Inputs x [..., H], affine [2, H]; attribute `eps`.
+    """The inference form. Inputs x, affine; attributes `eps`, `groups`, `channels`, `inner`.
 
     y = gamma · (x - mean) / sqrt(variance + eps) + beta, by each row's mean and biased variance.
     """
 
     name = "layer_norm"
+    in_place = (0,)
     others = ("affine",)
     passes = 4
+    function = "inference"
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
-        x, (gamma, beta) = inputs
-        y: Array = gamma * _normalized(x, _statistics(x), op.number("eps"))[0] + beta
-        return y
+        x, affine = inputs
+        return _normalize(op, x, _statistics(op, x), affine)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # What the statistics are off by moves the result: by the mean's error, and by half of the
+        # variance's relative one.
+        x, affine = inputs
+        statistics = _statistics(op, x)
+        in_mean, in_variance = _statistics_bound(op, x).reshape(2, *_seen(op, x).shape[:2], 1, 1)
+        centred, inverse = _centred(op, x, statistics)
+        scale, _ = _pair(op, affine)
+        moved = np.abs(scale * inverse) * (
+            in_mean + (np.abs(centred) + in_mean) * in_variance * inverse**2
+        )
+        return (_normalize_bound(op, x, statistics, affine) + 1.01 * moved.reshape(x.shape),)
 
     def training_form(self, op: Op, tape: Tape) -> None:
         x, affine = op.inputs
-        statistics = tape.emit("layer_norm_statistics", f"{op.name}.statistics", (x,))
+        name = f"{op.name}.statistics"
+        statistics = tape.emit("layer_norm_statistics", name, (x,), op.attributes)
         tape.emit(
             "layer_norm_normalize",
             op.name,
@@ -105,20 +207,23 @@ class LayerNorm(_OverRows):
 
 @register
 class LayerNormStatistics(_OverRows):
-    """Input x [..., H]; output [2, rows]: mean and biased variance of each row, in two passes."""
+    """Input x; output [2, rows]: mean and biased variance of each row, in two passes."""
 
     name = "layer_norm_statistics"
     others = ()
     passes = 2
+    function = "statistics"
 
-    def check(self, op: Op) -> None:
-        pass
-
-    def result(self, x: Tensor) -> Shape:
-        return (2, x.elements // x.shape[-1])
+    def result(self) -> str:
+        return "statistics"
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
-        return _statistics(inputs[0])
+        return _statistics(op, inputs[0])
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        return (_statistics_bound(op, inputs[0]),)
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         raise AssertionError("layer_norm_normalize's gradient covers the statistics")
@@ -126,17 +231,21 @@ class LayerNormStatistics(_OverRows):
 
 @register
 class LayerNormNormalize(_OverRows):
-    """Inputs x, statistics [2, rows], affine [2, H]; attribute `eps`; y as in inference."""
+    """Inputs x, statistics, affine; attributes and y as in inference."""
 
     name = "layer_norm_normalize"
     in_place = (0,)
     others = ("statistics", "affine")
     passes = 2
+    function = "normalize"
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
-        x, statistics, (gamma, beta) = inputs
-        y: Array = gamma * _normalized(x, statistics, op.number("eps"))[0] + beta
-        return y
+        return _normalize(op, *inputs)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        return (_normalize_bound(op, *inputs),)
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         x, statistics, affine = op.inputs
@@ -160,38 +269,73 @@ class LayerNormNormalize(_OverRows):
 
 @register
 class LayerNormBackwardAffine(_OverRows):
-    """Inputs x, statistics, dy; attribute `eps`; output [2, H]: Σ dy·x̂ and Σ dy over the rows."""
+    """Inputs x, statistics, dy; output [2, channels]: Σ dy·x̂ and Σ dy over samples and inner."""
 
     name = "layer_norm_backward_affine"
     others = ("statistics", "dy")
     passes = 3
+    function = "backward_affine"
 
-    def result(self, x: Tensor) -> Shape:
-        return (2, x.shape[-1])
+    def result(self) -> str:
+        return "affine"
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, statistics, dy = inputs
-        normalized, _ = _normalized(x, statistics, op.number("eps"))
-        axes = tuple(range(x.ndim - 1))
-        return np.stack([(dy * normalized).sum(axis=axes), dy.sum(axis=axes)])
+        centred, inverse = _centred(op, x, statistics)
+        seen = _seen(op, dy)
+        sums = [(seen * centred * inverse).sum(axis=(0, 3)), seen.sum(axis=(0, 3))]
+        return np.stack([total.reshape(-1) for total in sums])
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # of the first: centring, two products, the sums, the division; eps, sum and root count 2
+        x, statistics, dy = inputs
+        centred, inverse = _centred(op, x, statistics)
+        terms = np.abs(_seen(op, dy))
+        additions = terms.shape[0] + terms.shape[3]
+        first = gamma(additions + 6) * (terms * np.abs(centred) * inverse).sum(axis=(0, 3))
+        second = gamma(additions) * terms.sum(axis=(0, 3))
+        return (np.stack([first.reshape(-1), second.reshape(-1)]) + SMALLEST_NORMAL,)
 
 
 @register
 class LayerNormBackwardInput(_OverRows):
-    """Inputs x, statistics, affine, dy; attribute `eps`.
+    """Inputs x, statistics, affine, dy.
 
     With g = gamma·dy and means over the row, dx = (g - mean(g) - x̂ · mean(g·x̂)) /
     sqrt(variance + eps).
     """
 
     name = "layer_norm_backward_input"
+    in_place = (0, 3)
     others = ("statistics", "affine", "dy")
     passes = 6
+    function = "backward_input"
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, statistics, affine, dy = inputs
-        normalized, inverse = _normalized(x, statistics, op.number("eps"))
-        g = affine[0] * dy
-        along = (g * normalized).mean(axis=-1, keepdims=True)
-        dx: Array = inverse * (g - g.mean(axis=-1, keepdims=True) - normalized * along)
-        return dx
+        centred, inverse = _centred(op, x, statistics)
+        normalized = centred * inverse
+        g = _pair(op, affine)[0] * _seen(op, dy)
+        along = (g * normalized).mean(axis=(2, 3), keepdims=True)
+        dx: Array = inverse * (g - g.mean(axis=(2, 3), keepdims=True) - normalized * along)
+        return dx.reshape(x.shape)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # The factor counts 4 (root 2, division, product). Of g: a product, two differences. Of its
+        # mean: the sums, the number, the division, the differences. Of the last term: x̂ twice.
+        x, statistics, affine, dy = inputs
+        centred, inverse = _centred(op, x, statistics)
+        normalized = np.abs(centred * inverse)
+        g = np.abs(_pair(op, affine)[0] * _seen(op, dy))
+        additions = g.shape[2] + g.shape[3]
+        mean = g.mean(axis=(2, 3), keepdims=True)
+        along = (g * normalized).mean(axis=(2, 3), keepdims=True)
+        terms = (
+            gamma(7) * g + gamma(additions + 9) * mean + gamma(additions + 18) * normalized * along
+        )
+        bound: Array = inverse * terms + SMALLEST_NORMAL
+        return (bound.reshape(x.shape),)

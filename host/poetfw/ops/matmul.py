@@ -7,13 +7,15 @@ be transposed in RAM.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from poetfw.errors import ModelError
-from poetfw.ir import Dtype, Op, Tensor
+from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
-    GraphOnlyKind,
+    Kernel,
+    OpKind,
     Shape,
     Tape,
     Work,
@@ -23,6 +25,9 @@ from poetfw.ops.base import (
     register,
 )
 
+_RUN = 32
+"""Products that the kernel adds up before it adds up their sums."""
+
 
 def _seen(shape: Shape, transpose: int) -> tuple[int, int]:
     """Rows and columns of the matrices of a tensor."""
@@ -31,7 +36,7 @@ def _seen(shape: Shape, transpose: int) -> tuple[int, int]:
 
 
 @register
-class Matmul(GraphOnlyKind):
+class Matmul(OpKind):
     """Inputs a [..., I, K], b [..., K, J] of the same leading axes; y [..., I, J].
 
     Attributes `transpose_a` and `transpose_b`, 0 or 1: whether the operand's last two axes are
@@ -73,6 +78,32 @@ class Matmul(GraphOnlyKind):
         a, b = inputs
         _, columns = _seen(b.shape, op.integer("transpose_b"))
         return Work(macs=a.elements * columns, bytes_moved=bytes_of(a, b, output))
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        _, inner = _seen(inputs[0], op.integer("transpose_a"))
+        return min(inner, _RUN) + -(-inner // _RUN) - 1
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        a, b = (graph.by_name[name].shape for name in op.inputs)
+        transpose_a, transpose_b = op.integer("transpose_a"), op.integer("transpose_b")
+        rows, inner = _seen(a, transpose_a)
+        _, columns = _seen(b, transpose_b)
+        return Kernel(
+            source="matmul",
+            function="poet_matmul_f32",
+            arguments=(*op.inputs, op.output),
+            struct="poet_matmul",
+            fields=(
+                ("batch", math.prod(a[:-2])),
+                ("rows", rows),
+                ("inner", inner),
+                ("columns", columns),
+                ("a_row", 1 if transpose_a else inner),
+                ("a_column", rows if transpose_a else 1),
+                ("b_row", 1 if transpose_b else columns),
+                ("b_column", inner if transpose_b else 1),
+            ),
+        )
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         a, b = op.inputs

@@ -4,7 +4,6 @@
 from poetfw.planning.budget import arena_budget, plan_within, with_lower_peak
 from poetfw.planning.build import Build, report_build, schedule_bytes
 from poetfw.planning.choices import (
-    check_kernels,
     derive_program,
     load_model,
     order_program,
@@ -27,7 +26,6 @@ __all__ = [
     "BuildSettings",
     "Plan",
     "arena_budget",
-    "check_kernels",
     "derive_program",
     "held_out_batches",
     "load_model",

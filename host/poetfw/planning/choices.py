@@ -6,51 +6,79 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from poetfw.errors import ConfigError, ModelError
+import numpy as np
+
+from poetfw.errors import ConfigError, DataError, ModelError
 from poetfw.ir import Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
-from poetfw.models import Model, build_model
-from poetfw.ops import kinds_without_kernel
+from poetfw.models import Model, StateEntry, build_model
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 from poetfw.training import Program, Sgd, make_program, matching_parameters
+from poetfw.weight_files import read_weights
 
 DEFAULT_LOSS = "softmax_cross_entropy"
+
+_PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 ORDERING_WORK = 5.0
 """Units of work that a search for an order may take."""
 
 
 def load_model(settings: BuildSettings) -> Model:
-    """The model: an ONNX file's, or a built-in one.
+    """The model: a file's, or a built-in one, with the weights that it shall start from.
 
     Raises:
         ModelError: there is no such model, or poetfw cannot train it.
+        DataError: the file of weights is malformed, or its weights do not fit.
     """
+    model = _load_network(settings)
+    return model if settings.weights is None else start_from(model, Path(settings.weights))
+
+
+def start_from(model: Model, path: Path) -> Model:
+    """The model with initial weights from a file of its author's state dict.
+
+    Raises:
+        DataError: the file is malformed, or its weights do not fit.
+    """
+    entries = model.state_dict or tuple(
+        StateEntry(tensor.name, tensor.name, tensor.shape) for tensor in model.graph.persistent
+    )
+    arrays = read_weights(path, [entry.name for entry in entries])
+    weights = {name: np.array(values) for name, values in model.weights.items()}
+    for entry in entries:
+        values = arrays[entry.name]
+        if values.shape != entry.shape:
+            raise DataError(
+                f"{path}: the weights {entry.name!r:.80} have shape {list(values.shape)}, but "
+                f"model {model.name!r} has {list(entry.shape)}"
+            )
+        entry.put(weights[entry.tensor], values)
+    return replace(model, weights=weights)
+
+
+def _load_network(settings: BuildSettings) -> Model:
     batch = DEFAULT_BATCH if settings.batch is None else settings.batch
     if batch < 1:
         raise ConfigError(f"the batch is {batch}: it must be 1 or more")
-    if settings.model.endswith(".onnx"):
+    path, loss = Path(settings.model), settings.loss or DEFAULT_LOSS
+    if path.suffix == ".onnx":
         from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
 
-        return import_onnx(Path(settings.model), batch, settings.loss or DEFAULT_LOSS)
+        return import_onnx(path, batch, loss)
+    if path.suffix == ".pt2":
+        from poetfw.importers.torch_export import import_torch
+
+        return import_torch(path, batch, loss)
+    if path.suffix in _PICKLED:
+        raise ModelError(
+            f"{path}: files that end in {path.suffix} are pickled: they hold programs that run "
+            "when they are read, so poetfw never reads one",
+            "in Python, torch.export.save(torch.export.export(net.train(), (x,)), 'net.pt2')",
+        )
     model = build_model(settings.model, batch, settings.seed)
     return model if settings.loss is None else replace(model, loss=settings.loss)
-
-
-def check_kernels(model: Model) -> None:
-    """Check that a device can run every operator of a model.
-
-    Raises:
-        ModelError: it cannot; the message names them all.
-    """
-    missing = kinds_without_kernel(model.graph)
-    if missing:
-        raise ModelError(
-            f"model {model.name!r} uses operators that have no C kernel yet: "
-            f"{', '.join(missing)}. It can be scheduled, not built",
-            "choose a model that can be built (`poetfw models`)",
-        )
 
 
 def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
@@ -77,7 +105,7 @@ def derive_program(
         ConfigError: a setting of the optimizer is out of range, or nothing is there to freeze.
         ModelError: nothing is left to train, or the model cannot be trained.
     """
-    frozen = matching_parameters(model.graph, settings.freeze)
+    frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
     program = make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
     return order_program(program, deadline)
 

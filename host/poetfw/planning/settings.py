@@ -28,6 +28,7 @@ class BuildSettings:
         learning_rate, momentum, weight_decay, clip_norm: the optimizer.
         freeze: patterns of the names of parameters that are not trained.
         weights_in_flash: whether the program holds the initial weights, too.
+        weights: the path of a file of weights to start from; None for the model's own.
         seed: decides the initial weights and the order of samples.
         checkpoint_every: steps between two checkpoints; 0 for one at the training's end.
         checkpoint_sets: places in storage that checkpoints take in turn, 2 or more.
@@ -49,6 +50,7 @@ class BuildSettings:
     clip_norm: float | None = None
     freeze: tuple[str, ...] = ()
     weights_in_flash: bool = False
+    weights: str | None = None
     seed: int = 0
     checkpoint_every: int = 0
     checkpoint_sets: int = 2

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,12 +14,14 @@ from poetfw.costs import CostTable
 from poetfw.errors import ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
 from poetfw.memory import MemoryPlan
+from poetfw.models import StateEntry
 from poetfw.ops import check_shapes
 from poetfw.reading import parse_json, read_bytes
 from poetfw.schedule import ExecutionPlan, Schedule, Step, StepKind
 from poetfw.training import Program
 
 SCHEMA_VERSION = 1
+STATE_DICT = "state_dict.json"
 
 _MALFORMED = (
     OSError,
@@ -43,8 +46,12 @@ def stage_files(
     memory: MemoryPlan,
     slots: Sequence[Slot],
     names: Mapping[str, str],
+    state_dict: Sequence[StateEntry] = (),
 ) -> dict[str, bytes]:
-    """The content of each stage file, by its name. The same input gives the same bytes."""
+    """The content of each stage file, by its name. The same input gives the same bytes.
+
+    Only models that have names of their author's have `state_dict.json`.
+    """
     schedule = asdict(training)
     del schedule["plan"]
     documents: dict[str, dict[str, Any]] = {
@@ -59,6 +66,8 @@ def stage_files(
         "slots.json": {"slots": [asdict(slot) for slot in slots]},
         "names.json": {"names": dict(names)},
     }
+    if state_dict:
+        documents[STATE_DICT] = {"entries": [asdict(entry) for entry in state_dict]}
     return {
         name: json_bytes({"schema_version": SCHEMA_VERSION, **document})
         for name, document in documents.items()
@@ -82,6 +91,7 @@ class Stages:
     training: ExecutionPlan
     memory: MemoryPlan
     slots: tuple[Slot, ...]
+    state_dict: tuple[StateEntry, ...] = ()
 
 
 def read_stages(folder: Path, erase_bytes: int | None = None) -> Stages:
@@ -106,12 +116,27 @@ def read_stages(folder: Path, erase_bytes: int | None = None) -> Stages:
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
         memory = MemoryPlan.from_json(_document(folder, "memory.json"))
+        entries = _state_dict(folder, program)
     except _MALFORMED as error:
         raise OutputError(
             f"{folder}: a stage file is missing or malformed: {error}",
             "run `poetfw build` again",
         ) from error
-    return Stages(program, plan, memory, slots)
+    return Stages(program, plan, memory, slots, entries)
+
+
+def _state_dict(folder: Path, program: Program) -> tuple[StateEntry, ...]:
+    if not (folder / STATE_DICT).exists():
+        return ()
+    elements = {tensor.name: tensor.elements for tensor in program.persistent}
+    entries = []
+    for each in _document(folder, STATE_DICT)["entries"]:
+        entry = StateEntry(**{**each, "shape": tuple(each["shape"])})
+        end = entry.first + math.prod(entry.shape)
+        if not 0 <= entry.first <= end <= elements[entry.tensor] or not isinstance(entry.name, str):
+            raise ModelError(f"{entry.name!r} of {STATE_DICT} does not lie within its tensor")
+        entries.append(entry)
+    return tuple(entries)
 
 
 def _document(folder: Path, name: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from poetfw.importers import load_data
 from poetfw.importers.digits import load_digits
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.split import split
+from poetfw.ir import Dtype
 from poetfw.models import MODELS, GraphBuilder, Model, build_model
 from poetfw.training import Sgd
 
@@ -270,3 +271,30 @@ def test_the_digits_are_those_of_scikit_learn():
     x, y = load_digits(MLP)
     np.testing.assert_array_equal(x * 8, images)
     np.testing.assert_array_equal(y, labels)
+
+
+def ids_model() -> Model:
+    builder = GraphBuilder("ids", "ids", (2, 3), Dtype.I32)
+    table = builder.parameter("table", np.ones((4, 2), np.float32))
+    rows = builder.op("embedding", "rows", (builder.input, table))
+    flat = builder.op("reshape", "flat", (rows,), {"shape": (2, 6)})
+    return Model(*builder.build(flat), loss="softmax_cross_entropy", description="")
+
+
+def test_ids_are_integers(tmp_path: Path) -> None:
+    path = tmp_path / "ids.npz"
+    x, y = np.arange(30).reshape(10, 3) % 4, np.arange(10) % 6
+    np.savez(path, x=x, y=y)
+    data = load_data(path, ids_model())
+    assert data.x_train.dtype == np.int32
+    for wrong, reason in (
+        (x.astype(np.float32), "the model reads integer ids"),
+        (x - 1, "ids from -1 to 2, but model 'ids' has 0 to 3"),
+        (x + 1, "ids from 1 to 4, but"),
+        (x + 2**32, "ids from 4294967296"),
+    ):
+        np.savez(path, x=wrong, y=y)
+        with pytest.raises(DataError, match=reason):
+            load_data(path, ids_model())
+    with pytest.raises(DataError, match="the digits do not fit"):
+        load_data("digits", ids_model())

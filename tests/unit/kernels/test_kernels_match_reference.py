@@ -11,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from poetfw.ir import Attribute
-from poetfw.ops import Array
+from poetfw.ir import Attribute, Op
+from poetfw.ops import KINDS, Array
+from poetfw.ops.pointwise import FUNCTIONS
+from poetfw.ops.walk import contiguous_steps
 
 few = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -252,6 +254,158 @@ def test_slice(run_kernel: Run, shape: list[int], data: st.DataObject, seed: int
     np.testing.assert_array_equal(ran.output, ran.expected_output)
     ran = run_kernel("slice_backward", [ran.output], {**where, "extent": shape[axis]})
     np.testing.assert_array_equal(ran.output, ran.expected_output)
+
+
+@few
+@given(st.lists(small, min_size=1, max_size=6), st.data(), seeds)
+def test_transpose(run_kernel: Run, view: list[int], data: st.DataObject, seed: int) -> None:
+    axes = data.draw(st.permutations(range(len(view))))
+    (x,) = normal(seed, tuple(view))
+    shape = tuple(view[axis] for axis in axes)
+    attributes = {"view": tuple(view), "axes": tuple(axes), "shape": shape}
+    ran = run_kernel("transpose", [x], attributes)
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+    np.testing.assert_array_equal(ran.output, x.transpose(axes))
+
+
+@few
+@given(st.lists(small, min_size=1, max_size=4), st.data(), seeds)
+def test_strided(run_kernel: Run, shape: list[int], data: st.DataObject, seed: int) -> None:
+    steps = [data.draw(st.integers(-3, 7)) for _ in shape]
+    ends = [(extent - 1) * step for extent, step in zip(shape, steps, strict=True)]
+    offset = -sum(min(end, 0) for end in ends)
+    elements = offset + sum(max(end, 0) for end in ends) + data.draw(small)
+    x, y = normal(seed, (elements,), tuple(shape))
+    where: dict[str, Attribute] = {"steps": tuple(steps), "offset": offset}
+    ran = run_kernel("take_strided", [x], {**where, "shape": tuple(shape)})
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+    adjoint = KINDS["put_strided"].compute(
+        Op("put", "put_strided", ("y",), "x", {**where, "shape": (elements,)}), [y], []
+    )
+    assert np.vdot(ran.output, y) == pytest.approx(np.vdot(x, adjoint), abs=1e-3)
+
+
+@few
+@given(st.lists(small, min_size=1, max_size=5), st.data(), seeds)
+def test_stretched_and_summed(
+    run_kernel: Run, shape: list[int], data: st.DataObject, seed: int
+) -> None:
+    kept = [extent if data.draw(st.booleans()) else 1 for extent in shape]
+    small_shape = tuple(kept[data.draw(st.integers(0, len(kept) - 1)) :])
+    a, b = normal(seed, tuple(shape), small_shape)
+    for kind in ("add_broadcast", "multiply"):
+        ran = run_kernel(kind, [a, b])
+        assert_close(ran.output, ran.expected_output)
+    ran = run_kernel("sum_to", [a], {"shape": small_shape})
+    assert_close(ran.output, ran.expected_output, float(np.abs(a).sum()))
+    padding = tuple((1, 2) for _ in shape)
+    wide = np.pad(a, padding)
+    steps = contiguous_steps(wide.shape)
+    where = {"shape": wide.shape, "steps": steps, "offset": sum(steps)}
+    np.testing.assert_array_equal(run_kernel("put_strided", [a], where).output, wide)
+
+
+@few
+@given(st.lists(small, min_size=1, max_size=4), small, st.data(), seeds)
+def test_concat(
+    run_kernel: Run, shape: list[int], more: int, data: st.DataObject, seed: int
+) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    other = [*shape[:axis], more, *shape[axis + 1 :]]
+    ran = run_kernel("concat", normal(seed, tuple(shape), tuple(other)), {"axis": axis})
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_pointwise(run_kernel: Run, kind: str) -> None:
+    """On a grid that has the corners, and far out; the bounds are checked by `run_kernel`."""
+    x = np.concatenate([np.linspace(-8, 8, 65), [-100, -20, 20, 85]]).astype(np.float32)
+    if kind in ("sqrt", "log", "reciprocal"):
+        x = np.abs(x) + np.float32(0.25)
+    named = FUNCTIONS[kind].parameter
+    attributes: dict[str, Attribute] = {} if named is None else {named[0]: 0.3}
+    y = run_kernel(kind, [x], attributes).output
+    if kind != "scale":
+        seen = y if FUNCTIONS[kind].from_output else x
+        (dy,) = normal(5, x.shape)
+        run_kernel(f"{kind}_backward", [seen, dy], attributes)
+
+
+@few
+@given(small, st.integers(1, 50), seeds, st.sampled_from([0.1, 1.0, 30.0]))
+def test_softmax(run_kernel: Run, rows: int, length: int, seed: int, scale: float) -> None:
+    x, dy = normal(seed, (rows, length), (rows, length))
+    y = run_kernel("softmax", [np.float32(scale) * x]).output
+    np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-5)
+    run_kernel("softmax_backward", [y, dy])
+
+
+@few
+@given(small, small, st.integers(1, 80), small, st.tuples(st.booleans(), st.booleans()), seeds)
+def test_matmul(
+    run_kernel: Run,
+    batch: int,
+    rows: int,
+    inner: int,
+    columns: int,
+    turned: tuple[bool, bool],
+    seed: int,
+) -> None:
+    a, b = normal(seed, (batch, rows, inner), (batch, inner, columns))
+    inputs = [
+        np.ascontiguousarray(value.mT) if turn else value
+        for value, turn in zip((a, b), turned, strict=True)
+    ]
+    attributes: dict[str, Attribute] = {
+        "transpose_a": int(turned[0]),
+        "transpose_b": int(turned[1]),
+    }
+    ran = run_kernel("matmul", inputs, attributes)
+    assert_close(
+        ran.output, ran.expected_output, magnitude(run_kernel, "matmul", inputs, attributes)
+    )
+
+
+@few
+@given(small, st.integers(1, 3), small, st.integers(1, 40), seeds)
+def test_layer_norm(
+    run_kernel: Run, samples: int, groups: int, channels: int, inner: int, seed: int
+) -> None:
+    shape, count = (samples, groups * channels, inner), groups * channels
+    attributes: dict[str, Attribute] = {
+        "eps": 1e-3,
+        "groups": groups,
+        "channels": count,
+        "inner": inner,
+    }
+    x, dy, affine = normal(seed, shape, shape, (2, count))
+    statistics = run_kernel("layer_norm_statistics", [x], attributes).output
+    run_kernel("layer_norm", [x, affine], attributes)
+    run_kernel("layer_norm_normalize", [x, statistics, affine], attributes)
+    run_kernel("layer_norm_backward_affine", [x, statistics, dy], attributes)
+    run_kernel("layer_norm_backward_input", [x, statistics, affine, dy], attributes)
+
+
+@few
+@given(st.lists(st.integers(-2, 8), min_size=1, max_size=12), small, st.booleans(), seeds)
+def test_embedding(
+    run_kernel: Run, numbers: list[int], width: int, moving: bool, seed: int
+) -> None:
+    ids = np.array(numbers, np.int32)
+    table, momentum, dy = normal(seed, (6, width), (6, width), (len(ids), width))
+    ran = run_kernel("embedding", [ids, table])
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+    gradient = run_kernel("embedding_backward", [ids, dy], {"rows": 6}).output
+    descent: dict[str, Attribute] = {
+        "learning_rate": 0.05,
+        "momentum": 0.9 * moving,
+        "weight_decay": 1e-2,
+    }
+    updates = [table, momentum][: 1 + moving]
+    apart = run_kernel("sgd", [gradient], descent, updates)
+    fused = run_kernel("embedding_sgd", [ids, dy], {"rows": 6, **descent}, updates)
+    for actual, same in zip(fused.updates, apart.updates, strict=True):
+        assert actual.tobytes() == same.tobytes()
 
 
 @few

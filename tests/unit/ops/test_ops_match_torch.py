@@ -33,6 +33,8 @@ class Case:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     steps: float | None = None
     """Inputs are multiples of this, so that ties and corner values occur."""
+    positive: bool = False
+    """Inputs are above 0."""
 
 
 def convolution(
@@ -101,6 +103,41 @@ def product(a: tuple[int, ...], b: tuple[int, ...], turned: tuple[int, int]) -> 
     return Case("matmul", (a, b), reference, attributes)
 
 
+def strided(
+    kind: str,
+    x: tuple[int, ...],
+    attributes: Mapping[str, Attribute],
+    reference: Callable[..., Any],
+) -> Case:
+    return Case(kind, (x,), reference, {"offset": 0, **attributes})
+
+
+def transposed(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    y: tuple[int, ...],
+    stride: int,
+    padding: int,
+    groups: int,
+) -> Case:
+    """A transposed convolution; its inputs are the weight and x."""
+
+    def reference(w: Any, x: Any) -> Any:
+        more = (y[2] - (x.shape[2] - 1) * stride + 2 * padding - w.shape[2],) * 2
+        return F.conv_transpose2d(x, w, None, stride, padding, more, groups)
+
+    attributes: dict[str, Attribute] = {
+        "stride": (stride,) * 2,
+        "padding": (padding,) * 4,
+        "groups": groups,
+        "input_shape": y,
+    }
+    return Case("conv2d_backward_input", (w, x), reference, attributes)
+
+
+SHAPE = (3, 4, 5)
+"""What functions of one number are tried on."""
+
 CASES = {
     "conv 3x3 same": convolution((3, 4, 8, 8), (6, 4, 3, 3), padding=(1, 1, 1, 1), bias=True),
     "conv without padding": convolution((2, 3, 7, 5), (4, 3, 3, 2)),
@@ -130,11 +167,67 @@ CASES = {
     "relu6": Case("relu6", ((3, 4, 5, 5),), F.relu6, steps=3.0),
     "add": Case("add", ((3, 4, 2, 2), (3, 4, 2, 2)), torch.add),
     "reshape": Case("reshape", ((3, 4, 2, 2),), lambda x: x.flatten(1), {"shape": (3, 16)}),
-    "gelu": Case("gelu", ((3, 4, 5),), F.gelu),
-    "tanh": Case("tanh", ((3, 4, 5),), torch.tanh),
-    "sigmoid": Case("sigmoid", ((3, 4, 5),), torch.sigmoid),
-    "multiply": Case("multiply", ((3, 4, 5), (3, 4, 5)), torch.mul),
-    "scale": Case("scale", ((3, 4, 5),), lambda x: -0.3 * x, {"factor": -0.3}),
+    "gelu": Case("gelu", (SHAPE,), F.gelu),
+    "gelu by tanh": Case("gelu_tanh", (SHAPE,), lambda x: F.gelu(x, approximate="tanh")),
+    "tanh": Case("tanh", (SHAPE,), torch.tanh),
+    "sigmoid": Case("sigmoid", (SHAPE,), torch.sigmoid),
+    "silu": Case("silu", (SHAPE,), F.silu),
+    "leaky relu": Case("leaky_relu", (SHAPE,), lambda x: F.leaky_relu(x, 0.2), {"slope": 0.2}),
+    "leaky relu at 0": Case(
+        "leaky_relu", (SHAPE,), lambda x: F.leaky_relu(x, 0.2), {"slope": 0.2}, steps=1.0
+    ),
+    "elu": Case("elu", (SHAPE,), lambda x: F.elu(x, 0.7), {"alpha": 0.7}),
+    "elu at 0": Case("elu", (SHAPE,), lambda x: F.elu(x, 0.7), {"alpha": 0.7}, steps=1.0),
+    "softplus": Case("softplus", (SHAPE,), lambda x: F.softplus(x, threshold=1e9)),
+    "hard sigmoid": Case("hard_sigmoid", (SHAPE,), lambda x: F.relu6(x + 3) / 6),
+    "hard sigmoid at its corners": Case(
+        "hard_sigmoid", (SHAPE,), lambda x: F.relu6(x + 3) / 6, steps=3.0
+    ),
+    "hard swish": Case("hard_swish", (SHAPE,), F.hardswish),
+    "hard swish at its corners": Case("hard_swish", (SHAPE,), F.hardswish, steps=3.0),
+    "exp": Case("exp", (SHAPE,), torch.exp),
+    "sqrt": Case("sqrt", (SHAPE,), torch.sqrt, positive=True),
+    "log": Case("log", (SHAPE,), torch.log, positive=True),
+    "reciprocal": Case("reciprocal", (SHAPE,), torch.reciprocal, positive=True),
+    "square": Case("square", (SHAPE,), torch.square),
+    "abs": Case("abs", (SHAPE,), torch.abs, steps=1.0),
+    "scale": Case("scale", (SHAPE,), lambda x: -0.3 * x, {"factor": -0.3}),
+    "multiply": Case("multiply", (SHAPE, SHAPE), torch.mul),
+    "multiply, a gate for each channel": Case("multiply", ((2, 3, 4, 5), (2, 3, 1, 1)), torch.mul),
+    "multiply, a row": Case("multiply", ((2, 3, 4), (4,)), torch.mul),
+    "multiply, one number": Case("multiply", ((2, 3), (1,)), torch.mul),
+    "sum to a row": Case("sum_to", ((2, 3, 4),), lambda x: x.sum((0, 1)), {"shape": (4,)}),
+    "sum to a middle axis": Case(
+        "sum_to", ((2, 3, 4),), lambda x: x.sum((0, 2), keepdim=True), {"shape": (1, 3, 1)}
+    ),
+    "take every other, backwards": strided(
+        "take_strided",
+        (3, 6),
+        {"shape": (3, 3), "steps": (6, -2), "offset": 5},
+        lambda x: x.flip(1)[:, ::2],
+    ),
+    "take each twice": strided(
+        "take_strided",
+        (3, 4),
+        {"shape": (3, 2, 4, 2), "steps": (4, 0, 1, 0)},
+        lambda x: x.reshape(3, 1, 4, 1).expand(3, 2, 4, 2),
+    ),
+    "put into zeros": strided(
+        "put_strided",
+        (2, 3),
+        {"shape": (4, 7), "steps": (7, 2), "offset": 8},
+        lambda x: torch.nn.functional.pad(
+            torch.stack([x, torch.zeros_like(x)], -1).reshape(2, 6)[:, :5], (1, 1, 1, 1)
+        ),
+    ),
+    "concat of channels": Case(
+        "concat", ((2, 3, 4), (2, 1, 4)), lambda a, b: torch.cat([a, b], 1), {"axis": 1}
+    ),
+    "concat of batches": Case(
+        "concat", ((2, 3), (4, 3)), lambda a, b: torch.cat([a, b]), {"axis": 0}
+    ),
+    "transposed convolution": transposed((2, 4, 3, 3), (4, 3, 2, 2), (2, 3, 6, 6), 2, 0, 1),
+    "transposed convolution, groups": transposed((2, 4, 3, 3), (4, 3, 3, 3), (2, 6, 6, 6), 2, 1, 2),
     "softmax": Case("softmax", ((2, 3, 4, 7),), lambda x: x.softmax(-1)),
     "softmax of a vector": Case("softmax", ((5,),), lambda x: x.softmax(-1)),
     "matmul": product((2, 3, 4, 5), (2, 3, 5, 6), (0, 0)),
@@ -174,6 +267,8 @@ def draw(case: Case) -> list[np.ndarray]:
     values = [2 * generator.standard_normal(shape) for shape in case.shapes]
     if case.steps is not None:
         values = [case.steps * np.round(value) for value in values]
+    if case.positive:
+        values = [np.abs(value) + 0.1 for value in values]
     return [value.astype(np.float32) for value in values]
 
 
@@ -251,18 +346,41 @@ def test_layer_norm_matches_torch(shape: tuple[int, ...], tape, assert_close) ->
     x = (3 + 2 * generator.standard_normal(shape)).astype(np.float32)
     affine = generator.standard_normal((2, shape[-1])).astype(np.float32)
     dy = generator.standard_normal(shape).astype(np.float32)
-    torch_x, torch_affine = (
+    leaves = tuple(
         torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (x, affine)
     )
-    expected = F.layer_norm(torch_x, shape[-1:], *torch_affine, eps=1e-3)
+    expected = F.layer_norm(leaves[0], shape[-1:], *leaves[1], eps=1e-3)
     expected.backward(torch.tensor(dy, dtype=torch.float64))
 
+    attributes = {"eps": 1e-3, "groups": 1, "channels": shape[-1], "inner": 1}
+    assert_normalized(tape, assert_close, (x, affine, dy), attributes, expected, leaves)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6], ids=["one group", "groups", "instances"])
+def test_group_norm_matches_torch(groups: int, tape, assert_close) -> None:
+    generator = np.random.default_rng(16)
+    shape = (3, 6, 4, 5)
+    x = (3 + 2 * generator.standard_normal(shape)).astype(np.float32)
+    affine = generator.standard_normal((2, 6)).astype(np.float32)
+    dy = generator.standard_normal(shape).astype(np.float32)
+    leaves = tuple(
+        torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (x, affine)
+    )
+    expected = F.group_norm(leaves[0], groups, *leaves[1], eps=1e-3)
+    expected.backward(torch.tensor(dy, dtype=torch.float64))
+    attributes = {"eps": 1e-3, "groups": groups, "channels": 6, "inner": 20}
+    assert_normalized(tape, assert_close, (x, affine, dy), attributes, expected, leaves)
+
+
+def assert_normalized(tape, assert_close, arrays, attributes, expected, leaves) -> None:
+    x, affine, dy = arrays
+    torch_x, torch_affine = leaves
     names = [tape.leaf("x", x), tape.leaf("affine", affine)]
-    tape.emit("layer_norm", "inference", names, {"eps": 1e-3}, output="inferred")
+    tape.emit("layer_norm", "inference", names, attributes, output="inferred")
     assert_close(tape.values["inferred"], expected.detach().numpy())
     tape.ops.clear()
 
-    tape.forward("layer_norm", names, {"eps": 1e-3})
+    tape.forward("layer_norm", names, attributes)
     assert [op.kind for op in tape.ops] == ["layer_norm_statistics", "layer_norm_normalize"]
     assert_close(tape.values["y"], expected.detach().numpy())
     tape.gradients["y"] = tape.leaf("dy", dy)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import onnx
 
-from poetfw.errors import ModelError, cut, listed
+from poetfw.errors import ModelError
 from poetfw.importers.onnx.file import check_model, opset, read_model
 from poetfw.importers.onnx.folding import folding_warnings
 from poetfw.importers.onnx.nodes import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
-from poetfw.importers.onnx.values import Node, UnsupportedError, Values
-from poetfw.models import GraphBuilder, Model, TooManyOpsError
+from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.refusal import Refusal, attempt, refuse
+from poetfw.models import GraphBuilder, Model
 
 
 def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
@@ -51,7 +52,8 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
     builder = GraphBuilder(path.stem, source.name, (batch, *features))
     values = Values(graph, nodes, builder, _extents(source)[0] or None, loss, opset(proto))
     values.bind(source.name, builder.input)
-    _refuse(_translate(nodes, values, {name: n for n in graph.node for name in n.output}))
+    refused = _translate(nodes, values, {name: n for n in graph.node for name in n.output})
+    refuse([Refusal(node.name, node.kind, reason) for node, reason in refused], sorted(RULES))
     if values.is_constant(values.output) or not values.is_bound(values.output):
         raise ModelError(f"the model's output {values.output!r} is not calculated from its input")
     return Model(
@@ -59,6 +61,7 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
         loss=loss,
         description=f"imported from {path.name}",
         warnings=folding_warnings(proto),
+        state_dict=tuple(values.net.entries),
     )
 
 
@@ -96,31 +99,13 @@ def _translate(
 
 def _apply_rule(node: Node, values: Values) -> str | None:
     """Translate a node; returns why it cannot be trained, or None where it can."""
-    try:
+
+    def translate() -> None:
         tensor = RULES[node.kind](node, values)
-    except TooManyOpsError:
-        raise
-    except ModelError as error:
-        return error.message
-    # NumPy's, for axes that do not exist, and numbers that no array has
-    except (UnsupportedError, LookupError, ValueError, ArithmeticError, TypeError) as error:
-        return str(error)
-    if tensor is not None:
-        values.bind(node.output, tensor)
-    return None
+        if tensor is not None:
+            values.bind(node.output, tensor)
 
-
-def _refuse(nodes: Sequence[tuple[Node, str]]) -> None:
-    """Raise ModelError that names all of the nodes, unless there are none."""
-    if nodes:
-        reasons = [
-            f"{cut(repr(node.name), 120)} ({cut(node.kind, 60)}): {why}" for node, why in nodes
-        ]
-        count = "1 node" if len(nodes) == 1 else f"{len(nodes):,} nodes"
-        raise ModelError(
-            f"poetfw cannot train {count} of the model: {listed(reasons, '; ')}",
-            "poetfw trains networks of " + ", ".join(sorted(RULES)),
-        )
+    return attempt(translate)
 
 
 def _needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:

@@ -15,36 +15,78 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from poetfw.importers.onnx.values import Node, UnsupportedError, Values
-from poetfw.ir import Attribute
+from poetfw.importers.network import Edges, Pair
+from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.refusal import UnsupportedError
 from poetfw.ops import KINDS
 
 Rule = Callable[[Node, Values], str | None]
 
 
 def _conv(node: Node, values: Values) -> str:
+    x, weight, kernel = _convolved(node, values)
+    stride, padding = _window(node, values, values.builder.shape(x), kernel)
+    y = values.net.conv(
+        node.name,
+        x,
+        weight,
+        _channel_bias(node, values, 2),
+        stride=stride,
+        padding=padding,
+        dilation=_pair(node, values, "dilations", (1, 1)),
+        groups=int(node.attributes.get("group", 1)),
+    )
+    return _as_ranked(node, values, y)
+
+
+def _conv_transpose(node: Node, values: Values) -> str:
+    x, weight, kernel = _convolved(node, values)
+    node.expect("auto_pad", "NOTSET", "NOTSET", "VALID")
+    if "output_shape" in node.attributes:
+        raise UnsupportedError("it has an output_shape; poetfw reads output_padding")
+    stride, padding = _window(node, values, values.builder.shape(x), kernel)
+    if padding[:2] != padding[2:]:
+        raise UnsupportedError(f"its padding is {list(padding)}, but must be alike on both sides")
+    groups = int(node.attributes.get("group", 1))
+    y = values.net.conv_transpose(
+        node.name,
+        x,
+        weight,
+        None if not node.has_input(2) else values.operand(node.inputs[2]),
+        stride=stride,
+        padding=padding[:2],
+        more=_pair(node, values, "output_padding", (0, 0)),
+        dilation=_pair(node, values, "dilations", (1, 1)),
+        groups=groups,
+    )
+    return _as_ranked(node, values, y)
+
+
+def _convolved(node: Node, values: Values) -> tuple[str, str, Pair]:
+    """The images that a convolution reads, its weight, and the kernel's height and width."""
     x = _image(node, values)
     weight = values.floats(node.inputs[1])
-    if weight.ndim != 4:
+    if weight.ndim != len(values.shape(node.inputs[0])):
         raise UnsupportedError(f"its weight has {weight.ndim} axes; poetfw convolves images")
-    kernel = (weight.shape[2], weight.shape[3])
-    node.expect("kernel_shape", list(kernel), list(kernel))
-    stride, padding = _window(node, values.builder.shape(x), kernel)
-    inputs = [x, values.parameter(node.inputs[1:2], weight)]
-    if node.has_input(2):
-        inputs.append(_bias(node.inputs[2], values, weight.shape[0]))
-    attributes: dict[str, Attribute] = {
-        "stride": stride,
-        "padding": padding,
-        "groups": int(node.attributes.get("group", 1)),
-    }
-    return values.builder.op("conv2d", node.name, inputs, attributes)
+    node.expect("kernel_shape", list(weight.shape[2:]), list(weight.shape[2:]))
+    if weight.ndim == 3:
+        weight = weight[:, :, np.newaxis]
+    tensor = values.parameter(node.inputs[1:2], weight, str(weight.shape))
+    return x, tensor, (weight.shape[2], weight.shape[3])
+
+
+def _channel_bias(node: Node, values: Values, position: int) -> str | None:
+    if not node.has_input(position):
+        return None
+    return _bias(node.inputs[position], values, values.floats(node.inputs[1]).shape[0])
 
 
 def _gemm(node: Node, values: Values) -> str:
     node.expect("alpha", 1.0, 1.0)
     node.expect("beta", 1.0, 1.0)
     node.expect("transA", 0, 0)
+    if len(values.shape(node.inputs[0])) != 2:
+        raise UnsupportedError("it multiplies matrices of 2 axes only")
     transposed = node.attributes.get("transB", 0) != 0
     bias = node.inputs[2] if node.has_input(2) else None
     return _linear(node, values, bias, transposed=transposed)
@@ -52,6 +94,8 @@ def _gemm(node: Node, values: Values) -> str:
 
 def _matmul(node: Node, values: Values) -> str | None:
     """A product with constant weights, and the addition of a bias where one follows."""
+    if not values.is_constant(node.inputs[1]) or values.is_constant(node.inputs[0]):
+        return values.net.matmul(node.name, *map(values.operand, node.inputs))
     addition = bias_addition(node, values)
     if addition is None:
         return _linear(node, values, None, transposed=False)
@@ -66,21 +110,22 @@ def bias_addition(node: Node, values: Values) -> Node | None:
     if node.kind != "MatMul" or addition is None or addition.kind != "Add":
         return None
     others = [name for name in addition.inputs if name != node.output]
-    return addition if len(others) == 1 and values.is_constant(others[0]) else None
+    if len(others) != 1 or not values.is_constant(others[0]):
+        return None
+    products = [values.is_constant(name) for name in node.inputs[:2]]
+    return addition if products == [False, True] else None
 
 
 def _linear(node: Node, values: Values, bias: str | None, *, transposed: bool) -> str:
     x = values.tensor(node.inputs[0])
     weight = values.floats(node.inputs[1])
-    if weight.ndim != 2 or len(values.builder.shape(x)) != 2:
-        raise UnsupportedError("poetfw multiplies matrices of 2 axes only")
+    if weight.ndim != 2:
+        raise UnsupportedError("poetfw multiplies by matrices of 2 axes only")
     if not transposed:
         weight = np.ascontiguousarray(weight.T)
-    form = "" if transposed else "transposed"
-    inputs = [x, values.parameter(node.inputs[1:2], weight, form)]
-    if bias is not None:
-        inputs.append(_bias(bias, values, weight.shape[0]))
-    return values.builder.op("linear", node.name, inputs)
+    tensor = values.parameter(node.inputs[1:2], weight, "" if transposed else "transposed")
+    added = None if bias is None else _bias(bias, values, weight.shape[0])
+    return values.net.linear(node.name, x, tensor, added)
 
 
 def _bias(name: str, values: Values, length: int) -> str:
@@ -100,15 +145,18 @@ def _batch_norm(node: Node, values: Values) -> str:
         raise UnsupportedError("its scale, bias, mean and variance differ in shape")
     if (variance < 0).any():
         raise UnsupportedError("its running variance is negative")
+    shape = values.builder.shape(x)
+    seen = (*shape[:2], math.prod(shape[2:-1]), shape[-1]) if len(shape) > 2 else shape
     inputs = (
-        x,
+        values.net.reshape(node.name, x, seen),
         values.parameter(node.inputs[1:3], np.stack([scale, shift])),
-        values.builder.state(f"{node.name}.running", np.stack([mean, variance])),
+        values.state(node.inputs[3:5], np.stack([mean, variance])),
     )
     # ONNX's momentum is the weight of the old statistics, poetfw's that of the new batch.
     momentum = 1 - _decimal(node.attributes.get("momentum", 0.9))
     eps = _decimal(node.attributes.get("epsilon", 1e-5))
-    return values.builder.op("batch_norm", node.name, inputs, {"eps": eps, "momentum": momentum})
+    y = values.builder.op("batch_norm", node.name, inputs, {"eps": eps, "momentum": momentum})
+    return values.net.reshape(node.name, y, shape)
 
 
 def _decimal(value: float) -> float:
@@ -131,40 +179,65 @@ def _max_pool(node: Node, values: Values) -> str:
 
 
 def _average_pool(node: Node, values: Values) -> str:
-    include = 1 if node.attributes.get("count_include_pad", 0) else 0
-    return _pool("avg_pool2d", node, values, {"count_include_pad": include})
+    return _pool("avg_pool2d", node, values, bool(node.attributes.get("count_include_pad", 0)))
 
 
-def _pool(
-    kind: str, node: Node, values: Values, more: Mapping[str, Attribute] | None = None
-) -> str:
+def _pool(kind: str, node: Node, values: Values, include: bool = True) -> str:
     x = _image(node, values)
-    shape = values.builder.shape(x)
-    kernel = _pair(node, "kernel_shape", None)
-    stride, padding = _window(node, shape, kernel)
-    if node.attributes.get("ceil_mode", 0):
-        padded = (shape[2] + padding[0] + padding[2], shape[3] + padding[1] + padding[3])
-        if any((p - k) % s for p, k, s in zip(padded, kernel, stride, strict=True)):
-            raise UnsupportedError("with ceil_mode it has windows beyond its input's edge")
-    attributes: dict[str, Attribute] = {"kernel": kernel, "stride": stride, "padding": padding}
-    return values.builder.op(kind, node.name, (x,), attributes | dict(more or {}))
+    kernel = _pair(node, values, "kernel_shape")
+    stride, padding = _window(node, values, values.builder.shape(x), kernel)
+    _expect_dilation_1(node)
+    ceil = bool(node.attributes.get("ceil_mode", 0))
+    extents = zip(
+        values.builder.shape(x)[2:], kernel, stride, padding[:2], padding[2:], strict=True
+    )
+    if ceil and any(
+        -(-(extent + before + after - k) // s) * s >= extent + before
+        for extent, k, s, before, after in extents
+    ):
+        raise UnsupportedError("with ceil_mode its last window begins behind its input")
+    y = values.net.pool(
+        kind,
+        node.name,
+        x,
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+        ceil=ceil,
+        include=include,
+    )
+    return _as_ranked(node, values, y)
+
+
+def _expect_dilation_1(node: Node) -> None:
+    if set(node.attributes.get("dilations", [1])) != {1}:
+        raise UnsupportedError(f"its dilation is {node.attributes['dilations']}, but must be 1")
 
 
 def _global_average_pool(node: Node, values: Values) -> str:
-    return values.builder.op("global_avg_pool", node.name, (_image(node, values),))
+    y = values.builder.op("global_avg_pool", node.name, (_image(node, values),))
+    return _as_ranked(node, values, y)
 
 
 def _reduce_mean(node: Node, values: Values) -> str:
-    x = _image(node, values)
+    return _reduce(node, values, total=False)
+
+
+def _reduce_sum(node: Node, values: Values) -> str:
+    return _reduce(node, values, total=True)
+
+
+def _reduce(node: Node, values: Values, *, total: bool) -> str:
+    x = values.operand(node.inputs[0])
+    rank = len(values.builder.shape(x))
     axes: Sequence[int] = node.attributes.get("axes", ())
     if node.has_input(1):
         axes = values.integers(node.inputs[1])
-    if sorted(axis % 4 if -4 <= axis < 4 else axis for axis in axes) != [2, 3]:
-        raise UnsupportedError(f"it averages over axes {list(axes)}; poetfw has [2, 3]")
-    pooled = values.builder.op("global_avg_pool", node.name, (x,))
-    if node.attributes.get("keepdims", 1):
-        return pooled
-    return _reshape_to(values.builder.shape(pooled)[:2], pooled, node, values)
+    found = [range(rank)[axis] for axis in axes or range(rank)]
+    if 0 in found or len(set(found)) != len(found):
+        raise UnsupportedError(f"it reduces axes {list(axes)}; axis 0 is the batch")
+    keep = bool(node.attributes.get("keepdims", 1))
+    return values.net.mean(node.name, x, found, keep=keep, total=total)
 
 
 def _flatten(node: Node, values: Values) -> str:
@@ -173,7 +246,7 @@ def _flatten(node: Node, values: Values) -> str:
     axis = int(node.attributes.get("axis", 1))
     if axis not in (1, 1 - len(features) - 1):
         raise UnsupportedError(f"axis is {axis}, but must be 1: axis 0 is the batch")
-    return _reshape_to((batch, math.prod(features)), x, node, values)
+    return values.net.reshape(node.name, x, (batch, math.prod(features)))
 
 
 def _reshape(node: Node, values: Values) -> str:
@@ -197,25 +270,17 @@ def _reshape(node: Node, values: Values) -> str:
         raise UnsupportedError(
             f"its shape {list(target)} does not keep axis 0, the batch, and {features} features"
         )
-    return _reshape_to((shape[0], *rest), x, node, values)
-
-
-def _reshape_to(shape: tuple[int, ...], x: str, node: Node, values: Values) -> str:
-    if values.builder.shape(x) == shape:
-        return x
-    return values.builder.op("reshape", node.name, (x,), {"shape": shape})
+    return values.net.reshape(node.name, x, (shape[0], *rest))
 
 
 def _slice(node: Node, values: Values) -> str:
     x = values.tensor(node.inputs[0])
     starts, ends = (values.integers(name, open_ended=True) for name in node.inputs[1:3])
     axes = values.integers(node.inputs[3]) if node.has_input(3) else range(len(starts))
-    steps = values.integers(node.inputs[4]) if node.has_input(4) else ()
-    if any(step != 1 for step in steps):
-        raise UnsupportedError(f"its steps are {list(steps)}, but must be 1")
-    for axis, start, end in zip(axes, starts, ends, strict=True):
-        first, last, _ = slice(start, end).indices(values.builder.shape(x)[axis])
-        x = _part(node, values, x, axis, first, last - first)
+    steps = values.integers(node.inputs[4]) if node.has_input(4) else (1,) * len(starts)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        taken = range(*slice(start, end, step).indices(values.builder.shape(x)[axis]))
+        x = _part(node, values, x, axis, taken.start, len(taken), step)
     return x
 
 
@@ -235,16 +300,17 @@ def _split(node: Node, values: Values) -> None:
         start += length
 
 
-def _part(node: Node, values: Values, x: str, axis: int, start: int, length: int) -> str:
-    """The positions from `start` on along one axis."""
+def _part(
+    node: Node, values: Values, x: str, axis: int, start: int, length: int, step: int = 1
+) -> str:
+    """Every `step`-th position from `start` on along one axis."""
     shape = values.builder.shape(x)
-    if length == shape[axis]:
+    if length == shape[axis] and step == 1:
         return x
     axis = range(len(shape))[axis]
     if axis == 0:
         raise UnsupportedError("it takes a part of axis 0, the batch")
-    attributes: dict[str, Attribute] = {"axis": axis, "start": start, "length": length}
-    return values.builder.op("slice", node.name, (x,), attributes)
+    return values.net.part(node.name, x, axis, start, length, step)
 
 
 def _identity(node: Node, values: Values) -> str | None:
@@ -275,19 +341,69 @@ def _shape(node: Node, values: Values) -> None:
     _bind_integers(node, values, np.asarray(shape[part]))
 
 
-def _gather(node: Node, values: Values) -> None:
-    data, indices = (values.integer_array(name) for name in node.inputs)
-    _bind_integers(node, values, np.take(data, indices, axis=node.attributes.get("axis", 0)))
+def _gather(node: Node, values: Values) -> str | None:
+    """A position of what is calculated, rows of a table, or an entry of a shape."""
+    data, indices = node.inputs
+    axis = int(node.attributes.get("axis", 0))
+    if not values.is_constant(indices):
+        raise UnsupportedError("it looks up what is calculated")
+    if not values.is_constant(data):
+        x = values.tensor(data)
+        axis = range(len(values.builder.shape(x)))[axis]
+        index = values.integer_array(indices)
+        if index.ndim > 1 or index.size != 1:
+            raise UnsupportedError("it takes several positions")
+        (position,) = index.reshape(-1)
+        extent = values.builder.shape(x)[axis]
+        one = _part(node, values, x, axis, range(extent)[position], 1)
+        shape = values.builder.shape(one)
+        return (
+            one
+            if index.ndim
+            else values.net.reshape(node.name, one, (*shape[:axis], *shape[axis + 1 :]))
+        )
+    taken = np.take(values.integer_array(data), values.integer_array(indices), axis=axis)
+    _bind_integers(node, values, taken)
+    return None
 
 
-def _unsqueeze(node: Node, values: Values) -> None:
+def _squeeze(node: Node, values: Values) -> str:
+    x = values.tensor(node.inputs[0])
+    shape = values.builder.shape(x)
+    axes = values.integers(node.inputs[1]) if node.has_input(1) else ()
+    gone = [range(len(shape))[axis] for axis in axes]
+    if not gone or any(shape[axis] != 1 or axis == 0 for axis in gone):
+        raise UnsupportedError(f"it leaves out axes {list(axes)} of shape {list(shape)}")
+    return values.net.reshape(
+        node.name, x, [extent for axis, extent in enumerate(shape) if axis not in gone]
+    )
+
+
+def _unsqueeze(node: Node, values: Values) -> str | None:
     axes = values.integers(node.inputs[1])
-    _bind_integers(node, values, np.expand_dims(values.integer_array(node.inputs[0]), axes))
+    if values.is_constant(node.inputs[0]):
+        _bind_integers(node, values, np.expand_dims(values.integer_array(node.inputs[0]), axes))
+        return None
+    x = values.tensor(node.inputs[0])
+    shape = list(values.builder.shape(x))
+    for axis in sorted(range(len(shape) + len(axes))[axis] for axis in axes):
+        if axis == 0:
+            raise UnsupportedError("it puts an axis before the batch")
+        shape.insert(axis, 1)
+    return values.net.reshape(node.name, x, shape)
 
 
-def _concat(node: Node, values: Values) -> None:
-    parts = [values.integer_array(name) for name in node.inputs]
-    _bind_integers(node, values, np.concatenate(parts, axis=node.attributes["axis"]))
+def _concat(node: Node, values: Values) -> str | None:
+    axis = int(node.attributes["axis"])
+    if all(map(values.is_constant, node.inputs)):
+        parts = [values.integer_array(name) for name in node.inputs]
+        _bind_integers(node, values, np.concatenate(parts, axis=axis))
+        return None
+    tensors = [values.operand(name) for name in node.inputs]
+    axis = range(len(values.builder.shape(tensors[0])))[axis]
+    if axis == 0:
+        raise UnsupportedError("it concatenates along axis 0, the batch")
+    return values.net.concat(node.name, tensors, axis)
 
 
 def _bind_integers(node: Node, values: Values, result: NDArray[np.int64]) -> None:
@@ -307,13 +423,183 @@ def _dropout(node: Node, values: Values) -> str:
 
 def _softmax(node: Node, values: Values) -> str:
     """The loss takes logits, and has the softmax within it."""
-    if node.output != values.output or values.loss != "softmax_cross_entropy":
-        raise UnsupportedError(
-            "poetfw has it only as the last node, with the loss softmax_cross_entropy"
-        )
     x = values.tensor(node.inputs[0])
-    node.expect("axis", -1, -1, len(values.builder.shape(x)) - 1)
-    return x
+    rank = len(values.builder.shape(x))
+    axis = range(rank)[int(node.attributes.get("axis", -1))]
+    if node.output == values.output and values.net.loss == "softmax_cross_entropy":
+        node.expect("axis", -1, -1, rank - 1)
+        return x
+    if axis == 0:
+        raise UnsupportedError("its axis is 0, the batch")
+    y = values.net.softmax(node.name, x, axis)
+    return y if node.kind == "Softmax" else values.builder.op("log", node.name, (y,))
+
+
+def _add(node: Node, values: Values) -> str:
+    return _sum(node, values, 1.0)
+
+
+def _sum(node: Node, values: Values, factor: float) -> str:
+    """The first input plus `factor` times the second."""
+    first, second = node.inputs
+    number = _number(values, second)
+    if number is not None and not values.is_constant(first):
+        return values.net.shift(node.name, values.tensor(first), factor * number)
+    scaled = values.net.scale(node.name, values.operand(second), factor)
+    number = _number(values, first)
+    if number is not None:
+        return values.net.shift(node.name, scaled, number)
+    return values.net.add(node.name, values.operand(first), scaled)
+
+
+def _multiply(node: Node, values: Values) -> str:
+    """By another tensor, or by a single number that is no weight but part of the network."""
+    first, second = node.inputs
+    for x, number in ((first, second), (second, first)):
+        factor = _number(values, number)
+        if factor is not None and not values.is_constant(x):
+            return values.net.scale(node.name, values.tensor(x), factor)
+    return values.net.multiply(node.name, values.operand(first), values.operand(second))
+
+
+def _subtract(node: Node, values: Values) -> str:
+    return _sum(node, values, -1.0)
+
+
+def _divide(node: Node, values: Values) -> str:
+    first, second = node.inputs
+    divisor = _number(values, second)
+    if divisor:
+        return values.net.scale(node.name, values.operand(first), 1 / divisor)
+    inverse = values.builder.op("reciprocal", node.name, (values.operand(second),))
+    return values.net.multiply(node.name, values.operand(first), inverse)
+
+
+def _number(values: Values, name: str) -> float | None:
+    """The number that a name stands for; None where it stands for something else."""
+    if not values.is_constant(name) or values.floats(name).size != 1:
+        return None
+    return values.number(name)
+
+
+def _negate(node: Node, values: Values) -> str:
+    return values.net.scale(node.name, values.operand(node.inputs[0]), -1.0)
+
+
+def _power(node: Node, values: Values) -> str:
+    kind = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal"}.get(values.number(node.inputs[1]))
+    if kind is None:
+        raise UnsupportedError("poetfw has powers of 2, 0.5 and -1")
+    return values.builder.op(kind, node.name, (values.operand(node.inputs[0]),))
+
+
+def _leaky_relu(node: Node, values: Values) -> str:
+    slope = _decimal(node.attributes.get("alpha", 0.01))
+    return values.builder.op(
+        "leaky_relu", node.name, (values.tensor(node.inputs[0]),), {"slope": slope}
+    )
+
+
+def _elu(node: Node, values: Values) -> str:
+    alpha = _decimal(node.attributes.get("alpha", 1.0))
+    return values.builder.op("elu", node.name, (values.tensor(node.inputs[0]),), {"alpha": alpha})
+
+
+def _gelu(node: Node, values: Values) -> str:
+    node.expect("approximate", "none", "none", "tanh")
+    kind = "gelu_tanh" if node.attributes.get("approximate") == "tanh" else "gelu"
+    return values.builder.op(kind, node.name, (values.tensor(node.inputs[0]),))
+
+
+def _hard_sigmoid(node: Node, values: Values) -> str:
+    alpha, beta = (_decimal(node.attributes.get(n, d)) for n, d in (("alpha", 0.2), ("beta", 0.5)))
+    if abs(alpha - 1 / 6) > 1e-6 or beta != 0.5:
+        raise UnsupportedError(f"its alpha is {alpha:g}; poetfw has PyTorch's, 1/6 x + 0.5")
+    return values.builder.op("hard_sigmoid", node.name, (values.tensor(node.inputs[0]),))
+
+
+def _transpose(node: Node, values: Values) -> str:
+    x = values.operand(node.inputs[0])
+    rank = len(values.builder.shape(x))
+    axes = node.attributes.get("perm", list(reversed(range(rank))))
+    if sorted(axes) != list(range(rank)) or axes[0] != 0:
+        raise UnsupportedError(f"its axes are {list(axes)}; axis 0, the batch, must stay")
+    return values.net.permute(node.name, x, axes)
+
+
+def _pad(node: Node, values: Values) -> str:
+    x = values.tensor(node.inputs[0])
+    rank = len(values.builder.shape(x))
+    widths = values.integers(node.inputs[1])
+    mode = {"edge": "replicate", "wrap": "circular"}.get(
+        node.attributes.get("mode", "constant"), node.attributes.get("mode", "constant")
+    )
+    axes: Sequence[int] = range(rank)
+    if node.has_input(3):
+        axes = [range(rank)[axis] for axis in values.integers(node.inputs[3])]
+    if len(widths) != 2 * len(axes) or (node.has_input(2) and values.number(node.inputs[2]) != 0):
+        raise UnsupportedError("it pads with something else than 0, or not each axis on both sides")
+    pairs = {axis: (widths[i], widths[i + len(axes)]) for i, axis in enumerate(axes)}
+    if any(pairs.get(0, ())):
+        raise UnsupportedError("it pads axis 0, the batch")
+    return values.net.pad(node.name, x, pairs, mode)
+
+
+def _layer_norm(node: Node, values: Values) -> str:
+    values.expect_unread(node.outputs[1:])
+    x = values.tensor(node.inputs[0])
+    shape = values.builder.shape(x)
+    axis = range(len(shape))[int(node.attributes.get("axis", -1))]
+    if axis == 0:
+        raise UnsupportedError("its axis is 0, the batch")
+    eps = _decimal(node.attributes.get("epsilon", 1e-5))
+    affine = _affine(node, values, math.prod(shape[axis:]))
+    return values.net.normalize(node.name, x, affine, eps=eps, groups=1, inner=1)
+
+
+def _instance_norm(node: Node, values: Values) -> str:
+    return _grouped_norm(node, values, values.shape(node.inputs[0])[1])
+
+
+def _group_norm(node: Node, values: Values) -> str:
+    if values.opset < 21:
+        raise UnsupportedError("its scale is that of groups, as before opset 21")
+    return _grouped_norm(node, values, int(node.attributes["num_groups"]))
+
+
+def _grouped_norm(node: Node, values: Values, groups: int) -> str:
+    x = values.tensor(node.inputs[0])
+    _, channels, *rest = values.builder.shape(x)
+    eps = _decimal(node.attributes.get("epsilon", 1e-5))
+    affine = _affine(node, values, channels)
+    inner = math.prod(rest)
+    return values.net.normalize(node.name, x, affine, eps=eps, groups=groups, inner=inner)
+
+
+def _affine(node: Node, values: Values, length: int) -> str:
+    scale = values.floats(node.inputs[1])
+    if not node.has_input(2):
+        raise UnsupportedError("it has no bias")
+    shift = values.floats(node.inputs[2])
+    if scale.size != length or shift.size != length:
+        raise UnsupportedError(f"its scale and bias have not {length} elements each")
+    return values.parameter(node.inputs[1:3], np.stack([scale.reshape(-1), shift.reshape(-1)]))
+
+
+def _resize(node: Node, values: Values) -> str:
+    x = _image(node, values)
+    node.expect("mode", "nearest", "nearest")
+    node.expect("coordinate_transformation_mode", "half_pixel", "asymmetric", "half_pixel")
+    if node.has_input(3):
+        raise UnsupportedError("it has sizes; poetfw reads factors")
+    if len(node.inputs) < 3 or node.has_input(1):
+        raise UnsupportedError("it has no factors")
+    factors = [float(factor) for factor in values.floats(node.inputs[2])]
+    whole = [int(factor) for factor in factors]
+    if whole != factors or len(whole) not in (3, 4) or whole[:2] != [1, 1] or min(whole) < 1:
+        raise UnsupportedError(f"its factors are {factors}; poetfw repeats pixels whole times")
+    rows = whole[2] if len(whole) == 4 else 1
+    return _as_ranked(node, values, values.net.repeat_positions(node.name, x, (rows, whole[-1])))
 
 
 def _as_it_stands(kind: str) -> Rule:
@@ -328,31 +614,43 @@ def _as_it_stands(kind: str) -> Rule:
 
 
 def _image(node: Node, values: Values) -> str:
+    """A batch of images; sequences become images of height 1."""
     x = values.tensor(node.inputs[0])
-    rank = len(values.builder.shape(x))
-    if rank != 4:
-        raise UnsupportedError(f"its input has {rank} axes; poetfw needs [N, C, H, W]")
-    return x
+    shape = values.builder.shape(x)
+    if len(shape) not in (3, 4):
+        raise UnsupportedError(f"its input has {len(shape)} axes; poetfw needs [N, C, H, W]")
+    return x if len(shape) == 4 else values.net.reshape(node.name, x, (*shape[:2], 1, shape[2]))
 
 
-def _pair(node: Node, name: str, default: tuple[int, int] | None) -> tuple[int, int]:
+def _as_ranked(node: Node, values: Values, y: str) -> str:
+    """Images with as many axes as the node's input has."""
+    if len(values.shape(node.inputs[0])) == 4:
+        return y
+    shape = values.builder.shape(y)
+    return values.net.reshape(node.name, y, (*shape[:2], shape[3]))
+
+
+def _pair(node: Node, values: Values, name: str, default: Pair | None = None) -> Pair:
+    """Numbers for height and width; of a sequence, the neutral number and that for its width."""
     value = node.attributes.get(name, default)
+    if value is not None and name in node.attributes and len(values.shape(node.inputs[0])) == 3:
+        neutral = 0 if name == "output_padding" else 1
+        value = (neutral, *value)
     if value is None or len(value) != 2:
         raise UnsupportedError(f"{name} is {value}; poetfw works on images, with 2")
     return int(value[0]), int(value[1])
 
 
-def _window(
-    node: Node, shape: tuple[int, ...], kernel: tuple[int, int]
-) -> tuple[tuple[int, int], tuple[int, int, int, int]]:
+def _window(node: Node, values: Values, shape: tuple[int, ...], kernel: Pair) -> tuple[Pair, Edges]:
     """Stride, and padding at the top, left, bottom and right."""
-    node.expect("dilations", [1, 1], [1, 1])
-    stride = _pair(node, "strides", (1, 1))
+    stride = _pair(node, values, "strides", (1, 1))
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode == "VALID":
         return stride, (0, 0, 0, 0)
     if mode == "NOTSET":
         pads = node.attributes.get("pads", [0, 0, 0, 0])
+        if len(pads) == 2 and len(values.shape(node.inputs[0])) == 3:
+            pads = [0, pads[0], 0, pads[1]]
         if len(pads) != 4:
             raise UnsupportedError(f"pads is {pads}; poetfw works on images, with 4")
         top, left, bottom, right = map(int, pads)
@@ -361,9 +659,10 @@ def _window(
         raise UnsupportedError(f"auto_pad is {mode!r}, which ONNX does not define")
     if min(stride) < 1:
         raise UnsupportedError(f"strides is {list(stride)}, but must be 1 or more")
+    dilation = _pair(node, values, "dilations", (1, 1))
     total = [
-        max((-(-extent // step) - 1) * step + size - extent, 0)
-        for extent, step, size in zip(shape[2:], stride, kernel, strict=True)
+        max((-(-extent // step) - 1) * step + (size - 1) * spread + 1 - extent, 0)
+        for extent, step, size, spread in zip(shape[2:], stride, kernel, dilation, strict=True)
     ]
     less, more = [t // 2 for t in total], [t - t // 2 for t in total]
     begin, end = (less, more) if mode == "SAME_UPPER" else (more, less)
@@ -373,27 +672,46 @@ def _window(
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         **{kind.onnx: _as_it_stands(name) for name, kind in KINDS.items() if kind.onnx},
+        "Add": _add,
         "AveragePool": _average_pool,
         "BatchNormalization": _batch_norm,
         "Clip": _clip,
         "Concat": _concat,
         "Constant": _constant,
         "Conv": _conv,
+        "ConvTranspose": _conv_transpose,
+        "Div": _divide,
         "Dropout": _dropout,
+        "Elu": _elu,
         "Flatten": _flatten,
         "Gather": _gather,
+        "Gelu": _gelu,
         "Gemm": _gemm,
         "GlobalAveragePool": _global_average_pool,
+        "GroupNormalization": _group_norm,
+        "HardSigmoid": _hard_sigmoid,
         "Identity": _identity,
+        "InstanceNormalization": _instance_norm,
+        "LayerNormalization": _layer_norm,
+        "LeakyRelu": _leaky_relu,
         "LogSoftmax": _softmax,
         "MatMul": _matmul,
         "MaxPool": _max_pool,
+        "Mul": _multiply,
+        "Neg": _negate,
+        "Pad": _pad,
+        "Pow": _power,
         "ReduceMean": _reduce_mean,
+        "ReduceSum": _reduce_sum,
         "Reshape": _reshape,
+        "Resize": _resize,
         "Shape": _shape,
         "Slice": _slice,
         "Softmax": _softmax,
         "Split": _split,
+        "Squeeze": _squeeze,
+        "Sub": _subtract,
+        "Transpose": _transpose,
         "Unsqueeze": _unsqueeze,
     }
 )

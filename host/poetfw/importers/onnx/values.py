@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from poetfw.errors import cut
+from poetfw.importers.network import Network
+from poetfw.importers.refusal import UnsupportedError
 from poetfw.models import GraphBuilder
 
 _LONGEST_NAME = 60
@@ -24,10 +26,6 @@ _LARGEST_SHAPE = 16
 
 _LARGEST_INTEGER = 2**31 - 1
 """No extent, axis, stride or padding is larger, nor any below 0 smaller than its negative."""
-
-
-class UnsupportedError(Exception):
-    """Why poetfw cannot train a node."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +120,9 @@ class Values:
     """What each name stands for: a tensor of the graph being built, or a constant.
 
     Attributes:
-        builder: the graph being built.
+        net: what is built.
         file_batch: the batch that the file was written for; None where it is left open.
         output: name of the graph's output.
-        loss: what the model is to be trained with.
         opset: the version of ONNX's operators that the file uses.
     """
 
@@ -138,16 +135,14 @@ class Values:
         loss: str,
         opset: int,
     ) -> None:
-        self.builder = builder
+        self.net = Network(builder, loss)
         self.file_batch = file_batch
         self.output = graph.output[0].name
-        self.loss = loss
         self.opset = opset
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._weights = frozenset(self._constants)
         self._tensors: dict[str, str] = {}
         self._readers: dict[str, list[Node]] = {}
-        self._shared: dict[str, tuple[object, ...]] = {}
-        self._parameters: dict[tuple[object, ...], str] = {}
         for node in nodes:
             for name in node.inputs:
                 self._readers.setdefault(name, []).append(node)
@@ -168,6 +163,11 @@ class Values:
         """Whether the name stands for a constant."""
         return name in self._constants
 
+    @property
+    def builder(self) -> GraphBuilder:
+        """The graph being built."""
+        return self.net.builder
+
     def tensor(self, name: str) -> str:
         """The tensor that a name stands for.
 
@@ -177,6 +177,22 @@ class Values:
         if name in self._constants:
             raise UnsupportedError(f"its input {name!r} is a constant")
         return self._tensors[name]
+
+    def operand(self, name: str) -> str:
+        """The tensor that a name stands for.
+
+        An initializer becomes a parameter in its own shape, unless it is a single number: such
+        numbers, and what nodes called Constant hold, are parts of the network.
+
+        Raises:
+            UnsupportedError: it is a constant that is not float32.
+        """
+        if name not in self._constants:
+            return self._tensors[name]
+        values = self.floats(name)
+        if name in self._weights and values.size > 1:
+            return self.parameter((name,), values)
+        return self.net.constant(name, values.reshape(values.shape or (1,)))
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of the tensor that a name stands for."""
@@ -244,23 +260,17 @@ class Values:
         return array.astype(np.float32)
 
     def parameter(self, names: Sequence[str], values: NDArray[np.float32], form: str = "") -> str:
-        """The tensor that is trained from these constants, made at the first call.
+        """The tensor that is trained from these constants; see `Network.parameter`."""
+        return self.net.parameter([(name,) for name in names], values, self._dims(names), form)
 
-        Nodes that share a constant share the tensor. `form` says how `values` were made from
-        the constants, so that no two forms of one constant are trained apart.
+    def state(self, names: Sequence[str], values: NDArray[np.float32]) -> str:
+        """The tensor that starts from these constants and follows training."""
+        return self.net.parameter(
+            [(name,) for name in names], values, self._dims(names), state=True
+        )
 
-        Raises:
-            UnsupportedError: another node uses one of the constants in another form.
-        """
-        key = (*names, form)
-        for name in names:
-            if self._shared.setdefault(name, key) != key:
-                raise UnsupportedError(
-                    f"its weights {name!r} are shared with a node that uses them in another form"
-                )
-        if key not in self._parameters:
-            self._parameters[key] = self.builder.parameter("+".join(names), values)
-        return self._parameters[key]
+    def _dims(self, names: Sequence[str]) -> list[tuple[int, ...]]:
+        return [tuple(map(int, self._constants[name].dims)) for name in names]
 
     def reader(self, name: str) -> Node | None:
         """The only node that reads a name; None where there are others, or it is the output."""

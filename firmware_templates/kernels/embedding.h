@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of a table, looked up by their numbers, and the table's gradient.
+ *
+ *   ids     [ids]
+ *   table   [rows][width]
+ *   y, dy   [ids][width]
+ *
+ * A number that is no row gives zeros, and adds to no gradient.
+ */
+#ifndef POET_EMBEDDING_H
+#define POET_EMBEDDING_H
+
+#include <stdint.h>
+
+#include "sgd.h"
+
+struct poet_embedding {
+    int32_t ids;
+    int32_t rows;
+    int32_t width;
+};
+
+struct poet_embedding_sgd {
+    struct poet_embedding embedding;
+    struct poet_sgd sgd;
+};
+
+/* y[i] = table[ids[i]] */
+void poet_embedding_forward_f32(const struct poet_embedding *op, const int32_t *ids,
+                                const float *table, float *y);
+
+/* dtable[r] = sum of dy[i] where ids[i] is r, in order */
+void poet_embedding_backward_f32(const struct poet_embedding *op, const int32_t *ids,
+                                 const float *dy, float *dtable);
+
+/* The same and poet_sgd_update_f32 of table in one, to the same bits, without storing dtable. momentum
+ * is of table's shape, or NULL. */
+void poet_embedding_backward_sgd_f32(const struct poet_embedding_sgd *op, const int32_t *ids,
+                                     const float *dy, float *table, float *momentum);
+
+#endif

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What poetfw cannot train of a file: each part with its reason, all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from poetfw.errors import ModelError, cut, listed
+from poetfw.models import TooManyOpsError
+
+
+class UnsupportedError(Exception):
+    """Why poetfw cannot train a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A node that cannot be trained.
+
+    Attributes:
+        name: what the file calls it.
+        kind: its operator, and where its author wrote it, if the file says so.
+        reason: why.
+    """
+
+    name: str
+    kind: str
+    reason: str
+
+
+_Result = TypeVar("_Result")
+
+
+def attempt(rule: Callable[[], _Result]) -> _Result | str:
+    """What a rule returns, or as text why its node cannot be trained.
+
+    Raises:
+        TooManyOpsError: the model has more ops than any that is trained.
+    """
+    try:
+        return rule()
+    except TooManyOpsError:
+        raise
+    except ModelError as error:
+        return error.message
+    # NumPy's, for axes that do not exist, and numbers that no array has
+    except (UnsupportedError, LookupError, ValueError, ArithmeticError, TypeError) as error:
+        return str(error)
+
+
+def refuse(refusals: Sequence[Refusal], known: Sequence[str]) -> None:
+    """Raise ModelError that counts all of the nodes and names the first, unless there are none.
+
+    Args:
+        refusals: the nodes.
+        known: the operators that poetfw reads, for advice.
+    """
+    if refusals:
+        reasons = [f"{cut(repr(r.name), 120)} ({cut(r.kind, 200)}): {r.reason}" for r in refusals]
+        count = "1 node" if len(refusals) == 1 else f"{len(refusals):,} nodes"
+        raise ModelError(
+            f"poetfw cannot train {count} of the model: {listed(reasons, '; ')}",
+            "poetfw trains networks of " + ", ".join(sorted(known)),
+        )

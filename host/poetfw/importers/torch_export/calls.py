@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rules of ATen operators work with: values, and the call that is translated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from poetfw.importers.network import Network
+from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.torch_export.file import Weight
+from poetfw.ops import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A value that is calculated: a tensor of the graph being built."""
+
+    tensor: str
+
+
+Value = Live | Weight
+"""What a name of the program stands for."""
+
+Result = str | None
+"""The tensor that an output stands for; None for one that nothing may read."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an operator.
+
+    Attributes:
+        net: what is built.
+        name: what its ops are called: the module that calls it, or the node.
+        is_output: whether its result is the network's output.
+        sizes: shapes of its results in the file.
+        results: the same for the batch that was asked for.
+    """
+
+    net: Network
+    name: str
+    is_output: bool
+    sizes: tuple[Shape, ...]
+    results: tuple[Shape, ...]
+
+    def tensor(self, value: Value) -> str:
+        """The tensor of the graph that a value stands for: a weight becomes one in its own shape.
+
+        Raises:
+            UnsupportedError: it is no float32 tensor.
+        """
+        return value.tensor if isinstance(value, Live) else self.weight(value)
+
+    def shape(self, value: Value) -> Shape:
+        """The shape of a value."""
+        return self.net.shape(value.tensor) if isinstance(value, Live) else value.values.shape
+
+    def weight(self, weight: Value, shape: Sequence[int] | None = None) -> str:
+        """The tensor of a weight, its elements seen as `shape`.
+
+        Raises:
+            UnsupportedError: it is no float32 tensor.
+        """
+        if isinstance(weight, Live):
+            return self.net.reshape(
+                self.name, weight.tensor, shape or self.net.shape(weight.tensor)
+            )
+        values = weight.values.astype(np.float32, copy=False)
+        if weight.values.dtype != np.float32:
+            raise UnsupportedError(f"it reads {weight.values.dtype} numbers")
+        seen = values.reshape(values.shape or (1,) if shape is None else tuple(shape))
+        if not weight.names:
+            return self.net.constant(f"{self.name}.constant", seen)
+        return self.net.parameter(
+            (weight.names,),
+            seen,
+            (values.shape,),
+            str(seen.shape),
+            trained=weight.trained,
+            state=not weight.is_parameter,
+        )
+
+    def pair(self, first: Value | None, second: Value | None, length: int) -> str:
+        """The tensor [2, length] of two weights; for those left out, ones and zeros that stay.
+
+        Raises:
+            UnsupportedError: only one of them is there, or is trained, or they do not fit.
+        """
+        if first is None and second is None:
+            return self.net.constant(
+                f"{self.name}.affine", np.repeat(np.array([[1], [0]], np.float32), length, 1)
+            )
+        if not isinstance(first, Weight) or not isinstance(second, Weight):
+            return self._calculated_pair(first, second, length)
+        if first.trained != second.trained:
+            raise UnsupportedError(
+                f"of {first.names[0]!r} and {second.names[0]!r}, only one has requires_grad: "
+                "poetfw trains both, or none"
+            )
+        if first.values.size != length or second.values.size != length:
+            raise UnsupportedError(f"its weights have not {length} elements each")
+        both = np.stack([first.values.reshape(-1), second.values.reshape(-1)]).astype(np.float32)
+        return self.net.parameter(
+            (first.names, second.names),
+            both,
+            (first.values.shape, second.values.shape),
+            trained=first.trained,
+            state=not first.is_parameter,
+        )
+
+    def _calculated_pair(self, first: Value | None, second: Value | None, length: int) -> str:
+        """Rows of which one is left out, or calculated."""
+        rows = []
+        for value, number in ((first, 1.0), (second, 0.0)):
+            if value is None:
+                rows.append(
+                    self.net.constant(f"{self.name}.{number:g}", np.full((1, length), number))
+                )
+            else:
+                rows.append(self.weight(value, (1, length)))
+        return self.net.concat(f"{self.name}.affine", rows, 0)
+
+
+def axis_of(call: Call, value: Value, dim: int) -> int:
+    """An axis as 0 or more.
+
+    Raises:
+        UnsupportedError: there is no such axis.
+    """
+    rank = len(call.shape(value))
+    if not -rank <= dim < rank:
+        raise UnsupportedError(f"axis {dim} does not exist in shape {list(call.shape(value))}")
+    return dim % rank
+
+
+def axes_of(call: Call, value: Value, dims: Sequence[int]) -> list[int]:
+    """Axes as 0 or more, each once.
+
+    Raises:
+        UnsupportedError: one does not exist, or is named twice.
+    """
+    axes = [axis_of(call, value, dim) for dim in dims]
+    if len(set(axes)) != len(axes):
+        raise UnsupportedError(f"its axes {list(dims)} name one twice")
+    return axes

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a `.pt2` file that nobody vouches for: a zip of JSON and raw bytes.
+
+Neither PyTorch is needed for that nor pickle: weights that are pickled are refused, and the pickled
+sample inputs that every such file holds are never opened.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
+
+from poetfw.errors import ModelError, cut
+from poetfw.importers import archive
+from poetfw.importers.torch_export import schema
+from poetfw.reading import LARGEST_FILE_BYTES as LARGEST_JSON_BYTES
+from poetfw.reading import parse_json
+
+LARGEST_FILE_BYTES = 1 << 30
+"""The weights of a file may have so many bytes together, unpacked."""
+SAVE_AGAIN = "save it with torch.export.save(torch.export.export(net.train(), (x,)), 'net.pt2')"
+_MODEL = "models/model.json"
+_NUMBERS = {schema.LONG: "<i8", schema.FLOAT: "<f4"}
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor that the file holds.
+
+    Attributes:
+        names: in the state dict: several where it is shared.
+        values: float32 or int64.
+        is_parameter: whether it is one, rather than a buffer.
+        trained: whether it is a parameter that takes a gradient.
+    """
+
+    names: tuple[str, ...]
+    values: NDArray[np.generic]
+    is_parameter: bool = False
+    trained: bool = False
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What a file holds.
+
+    Attributes:
+        program: the program.
+        weights: tensors by the names of the graph's inputs that they are; a tensor that is shared
+            is one object.
+    """
+
+    program: schema.Program
+    weights: Mapping[str, Weight]
+
+
+def read_program(path: Path) -> Exported:
+    """The program in a file, with its weights.
+
+    Raises:
+        ModelError: it cannot be read, is no such file or another schema's, or its weights are
+            pickled, too large or not as long as they should be.
+    """
+    try:
+        if not path.is_file():
+            raise ModelError(f"{path}: there is no such file")
+        with zipfile.ZipFile(path) as opened:
+            return _Archive(path, opened).read()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ModelError(
+            f"{path}: not a program of torch.export, or damaged: at {where!r:.200}: {first['msg']}",
+            SAVE_AGAIN,
+        ) from error
+    except archive.MALFORMED as error:
+        raise ModelError(
+            f"{path}: not a .pt2 file of torch.export, or damaged: {cut(str(error), 200)}",
+            SAVE_AGAIN,
+        ) from error
+
+
+class _Archive:
+    """The zip file, whose members lie in one folder."""
+
+    def __init__(self, path: Path, opened: zipfile.ZipFile) -> None:
+        self._path = path
+        self._opened = opened
+        self._room = LARGEST_FILE_BYTES
+        self._names = {info.filename: info for info in opened.infolist()}
+        models = [name for name in self._names if name.endswith(f"/{_MODEL}")]
+        if len(models) != 1:
+            old = any("serialized_exported_program" in name for name in self._names)
+            pickled = any(name.endswith("data.pkl") for name in self._names)
+            what = (
+                "was saved by an older PyTorch, in a format that poetfw does not read"
+                if old
+                else "is pickled, which poetfw never opens"
+                if pickled
+                else f"holds {len(models)} models: poetfw reads files of 1"
+            )
+            raise ModelError(f"{path}: the file {what}", SAVE_AGAIN)
+        self._folder = models[0].removesuffix(_MODEL)
+
+    def read(self) -> Exported:
+        """Everything but the sample inputs."""
+        if self._bytes("byteorder", 16).strip() != b"little":
+            raise ModelError(f"{self._path}: its numbers are not little-endian")
+        document = parse_json(self._bytes(_MODEL, LARGEST_JSON_BYTES))
+        if not isinstance(document, dict):
+            raise ValueError("its model.json is no object")
+        version = schema.Version.model_validate(document.get("schema_version"))
+        if version.major != schema.SCHEMA_MAJOR:
+            raise ModelError(
+                f"{self._path}: the program has schema version {version.major}.{version.minor}; "
+                f"poetfw reads version {schema.SCHEMA_MAJOR}, which PyTorch 2.13 writes",
+                SAVE_AGAIN,
+            )
+        program = schema.Program.model_validate(document)
+        if program.verifiers and program.verifiers != ["TRAINING"]:
+            raise ModelError(
+                f"{self._path}: the program is in the dialect {program.verifiers[0]!r:.40}, in "
+                "which it can no longer be trained",
+                "save what torch.export.export returns, without run_decompositions()",
+            )
+        return self._with_weights(program)
+
+    def _with_weights(self, program: schema.Program) -> Exported:
+        stores = {
+            folder: self._json(f"data/{folder}/{file}", schema.Weights).config
+            for folder, file in (
+                ("weights", "model_weights_config.json"),
+                ("constants", "model_constants_config.json"),
+            )
+        }
+        inputs: dict[str, _Place] = {}
+        names: dict[_Place, list[str]] = {}
+        parameters: set[_Place] = set()
+        for spec in program.graph_module.signature.input_specs:
+            named = spec.named
+            if named is None:
+                continue
+            folder = next((f for f, config in stores.items() if named.name in config), None)
+            if folder is None:
+                raise ModelError(f"{self._path}: the weights {named.name!r:.120} are not in it")
+            stored = stores[folder][named.name]
+            place = _Place(f"data/{folder}/{stored.path_name}", stored.tensor_meta)
+            if stored.use_pickle:
+                raise ModelError(
+                    f"{self._path}: the weights {named.name!r:.120} are pickled, which poetfw "
+                    "never opens",
+                    "export a network of ordinary tensors, on the CPU",
+                )
+            inputs[named.argument] = place
+            names.setdefault(place, []).append(named.name)
+            if named.is_parameter:
+                parameters.add(place)
+        files = [place.file for place in names]
+        for place in names:
+            if files.count(place.file) > 1 and place in parameters:
+                raise ModelError(
+                    f"{self._path}: the weights {names[place][0]!r:.120} share a part of their "
+                    "bytes with others",
+                    "give each parameter a tensor of its own",
+                )
+        weights = {
+            place: Weight(
+                tuple(each),
+                self._values(place, each[0]),
+                is_parameter=place in parameters,
+                trained=place in parameters and place.meta.requires_grad,
+            )
+            for place, each in names.items()
+        }
+        return Exported(program, {name: weights[place] for name, place in inputs.items()})
+
+    def _values(self, place: _Place, name: str) -> NDArray[np.generic]:
+        """The elements of a tensor, in its shape, from the bytes of its storage."""
+        meta = place.meta
+        shape, strides = _numbers(meta.sizes), _numbers(meta.strides)
+        offset = meta.storage_offset.as_int
+        flaw = None
+        if meta.dtype not in _NUMBERS:
+            flaw = f"are {schema.DTYPES.get(meta.dtype, 'of an unknown type')}"
+        elif meta.layout != schema.STRIDED:
+            flaw = "are sparse"
+        elif shape is None or strides is None or offset is None or len(shape) != len(strides):
+            flaw = "have a shape that makes no sense"
+        elif min((*shape, *strides, offset), default=0) < 0 or 0 in shape:
+            flaw = f"have shape {list(shape)} and strides {list(strides)}"
+        if flaw is not None:
+            raise ModelError(
+                f"{self._path}: the weights {name!r:.120} {flaw}; poetfw reads float32",
+                "export the network in float32: net.float()",
+            )
+        assert shape is not None
+        assert strides is not None
+        assert offset is not None
+        raw = self._bytes(place.file, self._room)
+        self._room -= len(raw)
+        dtype = np.dtype(_NUMBERS[meta.dtype])
+        elements = np.frombuffer(raw[: len(raw) - len(raw) % dtype.itemsize], dtype)
+        last = offset + sum((e - 1) * s for e, s in zip(shape, strides, strict=True))
+        # A file holds a whole storage; of its elements, none may lie beyond its end.
+        if last >= len(elements) or math.prod(shape) > len(elements):
+            raise ModelError(
+                f"{self._path}: the weights {name!r:.120} need {last + 1:,} numbers for shape "
+                f"{list(shape)}, which its {len(raw):,} bytes do not hold"
+            )
+        steps = tuple(stride * elements.itemsize for stride in strides)
+        view = as_strided(elements[offset:], shape, steps, writeable=False)
+        return np.ascontiguousarray(view).reshape(shape)
+
+    def _json(self, name: str, model: type[_Model]) -> _Model:
+        return model.model_validate(parse_json(self._bytes(name, LARGEST_JSON_BYTES)))
+
+    def _bytes(self, name: str, most_bytes: int) -> bytes:
+        info = self._names.get(self._folder + name)
+        if info is None:
+            raise ModelError(f"{self._path}: {name[:200]!r} is not in it", SAVE_AGAIN)
+        return archive.read_member(self._opened, info, most_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a tensor's bytes are."""
+
+    file: str
+    meta: schema.TensorMeta
+
+
+def _numbers(sizes: Sequence[schema.Size]) -> tuple[int, ...] | None:
+    """Sizes that are all numbers; None where one is left open."""
+    numbers = tuple(size.as_int for size in sizes if size.as_int is not None)
+    return numbers if len(numbers) == len(sizes) else None

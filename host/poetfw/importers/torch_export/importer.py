@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a `.pt2` file to a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from pydantic import ValidationError
+
+from poetfw.errors import ModelError, cut
+from poetfw.importers.network import Network
+from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
+from poetfw.importers.torch_export import schema
+from poetfw.importers.torch_export.calls import Call, Live, Value
+from poetfw.importers.torch_export.file import Exported, Weight, read_program
+from poetfw.importers.torch_export.rules import RULES, VIEWS
+from poetfw.ir import Dtype, Role
+from poetfw.models import GraphBuilder, Model, TooManyOpsError
+from poetfw.ops import Shape
+
+_ATEN = "torch.ops.aten."
+_FRAME = re.compile(r'File "([^"\n]*)", line (\d+), in [^\n]*\n([^\n]*)')
+_OWN_FRAME = re.compile(r"[/\\]torch[/\\](nn|_|functional)")
+"""A frame in PyTorch's own modules: not the author's."""
+_IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
+"""Arguments that say where and how a result is stored, not what it is."""
+_PLAIN = {"as_int": int, "as_float": float, "as_bool": bool, "as_string": str}
+_LISTS = {"as_ints": int, "as_floats": float, "as_bools": bool}
+_LARGEST_INTEGER = 2**63 - 1
+
+
+def import_torch(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
+    """A network from a file of `torch.export.save`, to go on training from its weights.
+
+    The program needs one input and one output, whose axis 0 is the batch; whatever batch it was
+    exported with gives way to the one asked for, where each tensor has the batch on axis 0.
+    A softmax at its end is dropped where the loss is softmax cross-entropy, which has it within.
+    Nodes that the output does not need are ignored.
+
+    Args:
+        path: the file.
+        batch: samples in a batch.
+        loss: a key of `poetfw.training.LOSSES`.
+
+    Raises:
+        ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
+            are counted, and the first of which are named.
+    """
+    exported = read_program(path)
+    try:
+        return _Importer(exported, path, batch, loss).model()
+    except ModelError as error:
+        if error.message.startswith(f"{path}: "):
+            raise
+        raise ModelError(f"{path}: {error.message}", *error.try_next) from error
+
+
+class _Importer:
+    """The translation of one program."""
+
+    def __init__(self, exported: Exported, path: Path, batch: int, loss: str) -> None:
+        self._path = path
+        self._batch = batch
+        self._graph = exported.program.graph_module.graph
+        self._output = _only_output(exported.program)
+        source = _only_input(exported.program)
+        meta = self._graph.tensor_values.get(source)
+        shape = _shape(meta, f"the model's input {source!r:.120}")
+        if len(shape) < 2 or meta is None or meta.dtype not in (schema.FLOAT, schema.LONG):
+            raise ModelError(
+                f"the model's input {source!r:.120} has shape {list(shape)}, and is "
+                f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
+                "needs float32 or int64 [batch, features...]"
+            )
+        self._file_batch = shape[0]
+        dtype = Dtype.F32 if meta.dtype == schema.FLOAT else Dtype.I32
+        builder = GraphBuilder(path.stem, source, (batch, *shape[1:]), dtype)
+        self._net = Network(builder, loss)
+        self._values: dict[str, Value] = {**exported.weights, source: Live(builder.input)}
+        self._batched = {builder.input}
+        self._storage: dict[str, int] = {name: i for i, name in enumerate(self._values)}
+        self._changed: dict[str, str] = {}
+
+    def model(self) -> Model:
+        """All of it.
+
+        Raises:
+            ModelError: there are nodes that cannot be trained.
+        """
+        needed = self._needed()
+        refusals: list[Refusal] = []
+        for node in self._graph.nodes:
+            outputs = _outputs(node)
+            if needed.isdisjoint(outputs):
+                self._note_change(node, outputs)
+                continue
+            try:
+                reason = self._translate(node, outputs)
+            except TooManyOpsError:
+                if not refusals:
+                    raise
+                break  # behind what was refused, sizes may be wrong
+            if reason is not None:
+                refusals.append(Refusal(_name(node), _described(node), reason))
+                self._stand_in(outputs)
+            self._note_storage(node, outputs)
+            self._note_change(node, outputs)
+        refuse(refusals, sorted({target.partition(".")[0] for target in RULES}))
+        output = self._values.get(self._output)
+        if not isinstance(output, Live) or output.tensor not in self._batched:
+            raise ModelError(
+                f"the model's output {self._output!r:.120} is not calculated from its input"
+            )
+        net = self._net
+        return Model(
+            *net.builder.build(output.tensor),
+            loss=net.loss,
+            description=f"imported from {self._path.name}",
+            warnings=tuple(dict.fromkeys(net.warnings)),
+            frozen=tuple(net.frozen),
+            state_dict=tuple(net.entries),
+        )
+
+    def _needed(self) -> set[str]:
+        """Names that the output depends on."""
+        needed = {self._output}
+        for node in reversed(self._graph.nodes):
+            if not needed.isdisjoint(_outputs(node)):
+                needed.update(_read(node))
+        return needed
+
+    def _translate(self, node: schema.Node, outputs: list[str]) -> str | None:
+        """Apply a node's rule; returns why it cannot be trained, or None where it can."""
+        if not all(name in self._values for name in _read(node)):
+            return None  # what it reads was refused, and has no shape
+        target = node.target.removeprefix(_ATEN)
+        rule = RULES.get(_functional(target))
+        if rule is None or not node.target.startswith(_ATEN):
+            return "poetfw has no such operator"
+
+        def translate() -> None:
+            call, arguments = self._call(node, outputs), self._arguments(node)
+            try:
+                results = rule(call, **arguments)
+            except ValidationError as error:
+                first = error.errors()[0]
+                raise UnsupportedError(
+                    f"its argument {str(first['loc'][0])!r:.60} is not understood: {first['msg']}"
+                ) from error
+            self._bind(node, outputs, results if isinstance(results, tuple) else (results,))
+
+        return attempt(translate)
+
+    def _call(self, node: schema.Node, outputs: list[str]) -> Call:
+        sizes = []
+        for name in outputs:
+            meta = self._graph.tensor_values.get(name)
+            sizes.append(_shape(meta, f"its result {name!r:.120}"))
+        batched = any(
+            isinstance(value, Live) and value.tensor in self._batched
+            for value in map(self._values.get, _read(node))
+        )
+        results = [self._rebatched(shape) if batched else shape for shape in sizes]
+        is_output = outputs == [self._output]
+        return Call(self._net, _name(node), is_output, tuple(sizes), tuple(results))
+
+    def _rebatched(self, shape: Shape) -> Shape:
+        """A shape in the file, for the batch that was asked for."""
+        if shape and shape[0] % self._file_batch == 0:
+            return (shape[0] // self._file_batch * self._batch, *shape[1:])
+        return shape
+
+    def _bind(self, node: schema.Node, outputs: list[str], results: tuple[Any, ...]) -> None:
+        """Let the node's outputs stand for results, whose shapes must be what the file says."""
+        call = self._call(node, outputs)
+        if len(results) != len(outputs):
+            raise UnsupportedError(f"it has {len(outputs)} results, not {len(results)}")
+        batched = call.results != call.sizes or any(
+            isinstance(value, Live) and value.tensor in self._batched
+            for value in map(self._values.get, _read(node))
+        )
+        for name, result, wanted in zip(outputs, results, call.results, strict=True):
+            if result is None:
+                continue
+            value: Value = result if isinstance(result, Weight) else Live(result)
+            shape = call.shape(value)
+            if shape != wanted:
+                advice = (
+                    f": export it with the batch that is trained with, {self._batch}"
+                    if self._batch != self._file_batch
+                    else ""
+                )
+                raise UnsupportedError(
+                    f"its result has shape {list(wanted)} in the file, but {list(shape)} in "
+                    f"poetfw{advice}"
+                )
+            self._values[name] = value
+            if batched and isinstance(value, Live):
+                self._batched.add(value.tensor)
+
+    def _stand_in(self, outputs: list[str]) -> None:
+        """Let what a refused node would have given be judged by its shape alone."""
+        for name in outputs:
+            meta = self._graph.tensor_values.get(name)
+            if meta is None or meta.dtype != schema.FLOAT or name in self._values:
+                continue
+            with suppress(ModelError):  # the node itself is what to name
+                shape = self._rebatched(_shape(meta, "it"))
+                tensor = self._net.builder.declare(name, shape, Role.ACTIVATION)
+                self._values[name] = Live(tensor)
+                self._batched.add(tensor)
+
+    # In-place operators -----------------------------------------------------------------------
+
+    def _note_storage(self, node: schema.Node, outputs: list[str]) -> None:
+        """Remember whose bytes the results of a node may lie in."""
+        read = _read(node)
+        shares = _functional(node.target.removeprefix(_ATEN)) in VIEWS or _changes(node)
+        for name in outputs:
+            own = len(self._storage)
+            self._storage[name] = self._storage.get(read[0], own) if shares and read else own
+
+    def _note_change(self, node: schema.Node, outputs: list[str]) -> None:
+        """After an operator that works in place, only its result holds what the others held."""
+        read = _read(node)
+        if not _changes(node) or not read:
+            return
+        storage = self._storage.get(read[0])
+        for name, other in self._storage.items():
+            if other == storage and name not in outputs:
+                self._changed[name] = _described(node)
+
+    def _arguments(self, node: schema.Node) -> dict[str, Any]:
+        """The arguments that matter, in plain values.
+
+        Raises:
+            UnsupportedError: one is of a type that no rule reads, or was changed since.
+        """
+        for name in _read(node):
+            if name in self._changed:
+                raise UnsupportedError(
+                    f"it reads {name!r:.60}, which {self._changed[name]} has changed in place "
+                    "since: write that without the underscore, or inplace=False"
+                )
+        first = _read(node)[:1]
+        if _changes(node) and first and isinstance(self._values[first[0]], Weight):
+            raise UnsupportedError("it changes a parameter or a buffer in place, in every step")
+        return {
+            each.name: self._plain(each.arg)
+            for each in node.inputs
+            if each.name not in _IRRELEVANT and not _is_float32(each.arg)
+        }
+
+    def _plain(self, argument: Mapping[str, Any]) -> Any:
+        ((key, value),) = argument.items()
+        if key == "as_none":
+            return None
+        if key in _PLAIN and type(value) in (_PLAIN[key], int) and type(value) is not bool:
+            return _bounded(value) if isinstance(value, int) else value
+        if key == "as_bool" and isinstance(value, bool):
+            return value
+        if key in _LISTS and isinstance(value, list):
+            if all(type(entry) in (_LISTS[key], int) for entry in value):
+                return tuple(_bounded(e) if isinstance(e, int) else e for e in value)
+        if key == "as_tensor":
+            return self._values[value["name"]]
+        if key == "as_tensors":
+            return tuple(self._values[each["name"]] for each in value)
+        if key in ("as_sym_int", "as_sym_ints"):
+            sizes = value if isinstance(value, list) else [value]
+            numbers = tuple(size["as_int"] for size in sizes if "as_int" in size)
+            if len(numbers) != len(sizes):
+                raise UnsupportedError(
+                    "it depends on a size that is left open: export it without dynamic_shapes"
+                )
+            return numbers if isinstance(value, list) else numbers[0]
+        raise UnsupportedError(f"it has an argument of the type {key!r:.40}")
+
+
+def _bounded(value: int) -> int:
+    if abs(value) > _LARGEST_INTEGER:
+        raise UnsupportedError(f"it has the argument {value}, which is too large")
+    return value
+
+
+def _is_float32(argument: Mapping[str, Any]) -> bool:
+    return argument.get("as_scalar_type") == schema.FLOAT
+
+
+def _functional(target: str) -> str:
+    """The operator that calculates the same as one that works in place."""
+    name, dot, overload = target.partition(".")
+    return name.removesuffix("_") + dot + overload if not name.startswith("_") else target
+
+
+def _changes(node: schema.Node) -> bool:
+    """Whether an operator works in place, on its first argument."""
+    name = node.target.removeprefix(_ATEN).partition(".")[0]
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _tensors(argument: Mapping[str, Any]) -> list[str]:
+    """Names of the tensors in an argument."""
+    found: list[str] = []
+    for key, value in argument.items():
+        entries = value if isinstance(value, list) else [value]
+        for entry in entries:
+            if isinstance(entry, dict):
+                inner = entry.get("as_tensor", entry) if key.startswith("as_optional") else entry
+                if key in ("as_tensor", "as_tensors", "as_optional_tensors") and isinstance(
+                    inner, dict
+                ):
+                    name = inner.get("name")
+                    found += [name] if isinstance(name, str) else []
+    return found
+
+
+def _read(node: schema.Node) -> list[str]:
+    """Names of the tensors that a node reads, in order."""
+    return [name for each in node.inputs for name in _tensors(each.arg)]
+
+
+def _outputs(node: schema.Node) -> list[str]:
+    """Names of what a node gives, in order."""
+    return [name for output in node.outputs for name in _tensors(output)]
+
+
+def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
+    """The shape of a tensor.
+
+    Raises:
+        ModelError: an extent is left open, or it has no shape.
+    """
+    if meta is None:
+        raise ModelError(f"{what} has no shape in the file")
+    for axis, size in enumerate(meta.sizes):
+        if size.as_expr is not None:
+            raise ModelError(
+                f"{what} leaves axis {axis} open ({size.as_expr.expr_str!r:.60})",
+                "export the network without dynamic_shapes: --batch sets the batch all the same",
+            )
+    shape = tuple(size.as_int for size in meta.sizes if size.as_int is not None)
+    if len(shape) != len(meta.sizes) or any(extent < 1 for extent in shape):
+        raise ModelError(f"{what} has the shape {list(shape)}: every extent must be 1 or more")
+    return shape
+
+
+def _name(node: schema.Node) -> str:
+    """What the author calls it: the module it is in, or else PyTorch's name of its output."""
+    stack = node.metadata.get("nn_module_stack")
+    parts = stack.split(";")[-1].split(",") if isinstance(stack, str) else []
+    module = parts[1] if len(parts) == 3 else ""
+    return module or next(iter(_outputs(node)), node.target)
+
+
+def _described(node: schema.Node) -> str:
+    """The operator, and the line of the author's that calls it."""
+    kind = node.target.removeprefix("torch.ops.")
+    trace = node.metadata.get("stack_trace")
+    frames = _FRAME.findall(trace) if isinstance(trace, str) else []
+    own = [frame for frame in frames if not _OWN_FRAME.search(frame[0])]
+    if not own:
+        return cut(kind, 80)
+    file, line, text = own[-1]
+    place = f"{PureWindowsPath(file).name}:{line}"
+    return f"{cut(kind, 80)}, {cut(place, 60)}: {cut(text.strip(), 80)!r}"
+
+
+def _only_input(program: schema.Program) -> str:
+    specs = program.graph_module.signature.input_specs
+    users = [name for spec in specs if spec.user_input for name in _tensors(spec.user_input.arg)]
+    known = [spec for spec in specs if spec.user_input or spec.named]
+    if len(users) != 1 or len(known) != len(specs):
+        raise ModelError(
+            f"the model has {len(users)} inputs that are tensors, and {len(specs) - len(known)} of "
+            "other kinds; poetfw trains models with 1 tensor"
+        )
+    return users[0]
+
+
+def _only_output(program: schema.Program) -> str:
+    specs = program.graph_module.signature.output_specs
+    users = [name for spec in specs if spec.user_output for name in _tensors(spec.user_output.arg)]
+    if len(users) != 1 or len(specs) != 1:
+        raise ModelError(
+            f"the model has {len(specs)} outputs, of which {len(users)} are tensors; poetfw trains "
+            "models with 1",
+            "return one tensor from forward()",
+        )
+    return users[0]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What poetfw reads of an exported program's JSON: schema version 8 of PyTorch's `torch.export`.
+
+Fields that say nothing about what is calculated are left out, and newer ones are ignored: what they
+could change, an operator or its argument, is refused where it is not known.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_MAJOR = 8
+LONG, FLOAT = 5, 7
+DTYPES = {
+    1: "uint8",
+    2: "int8",
+    3: "int16",
+    4: "int32",
+    LONG: "int64",
+    6: "float16",
+    FLOAT: "float32",
+    8: "float64",
+    12: "bool",
+    13: "bfloat16",
+}
+"""What `torch.dtype`s are called, by the schema's numbers."""
+STRIDED = 7
+
+Text = Annotated[str, Field(max_length=100_000)]
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class Expression(_Read):
+    """A size that is left open."""
+
+    expr_str: Text
+
+
+class Size(_Read):
+    """An extent, a stride or an offset: a number, or an expression where it is left open."""
+
+    as_int: int | None = None
+    as_expr: Expression | None = None
+
+
+class TensorMeta(_Read):
+    """What a tensor is like."""
+
+    dtype: int
+    sizes: Annotated[tuple[Size, ...], Field(strict=False, max_length=16)]
+    strides: Annotated[tuple[Size, ...], Field(strict=False, max_length=16)]
+    storage_offset: Size
+    layout: int
+    requires_grad: bool
+
+
+class Name(_Read):
+    """A tensor, by name."""
+
+    name: Text
+
+
+class Input(_Read):
+    """An argument of a node; `arg` has one entry, whose key names the type of its value."""
+
+    name: Text
+    arg: dict[str, Any]
+
+
+class Node(_Read):
+    """A call of an operator."""
+
+    target: Text
+    inputs: list[Input]
+    outputs: list[dict[str, Any]]
+    metadata: dict[str, Any] = {}
+
+
+class Graph(_Read):
+    """Nodes in the order in which they run."""
+
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+    nodes: list[Node]
+    tensor_values: dict[str, TensorMeta]
+
+
+class ParameterSpec(_Read):
+    """An input of the graph that is a parameter."""
+
+    arg: Name
+    parameter_name: Text
+
+
+class BufferSpec(_Read):
+    """An input of the graph that is a buffer."""
+
+    arg: Name
+    buffer_name: Text
+
+
+class ConstantSpec(_Read):
+    """An input of the graph that is a constant tensor."""
+
+    arg: Name
+    tensor_constant_name: Text
+
+
+class UserSpec(_Read):
+    """An input or output of the graph that is the user's."""
+
+    arg: dict[str, Any]
+
+
+class Named(NamedTuple):
+    """A tensor of the file: the name of the graph's input, and that in the state dict."""
+
+    argument: str
+    name: str
+    is_parameter: bool
+
+
+class InputSpec(_Read):
+    """What an input of the graph is: one of these, or something else."""
+
+    parameter: ParameterSpec | None = None
+    buffer: BufferSpec | None = None
+    tensor_constant: ConstantSpec | None = None
+    user_input: UserSpec | None = None
+
+    @property
+    def named(self) -> Named | None:
+        """The tensor of the file that it is; None where it is something else."""
+        if self.parameter is not None:
+            return Named(self.parameter.arg.name, self.parameter.parameter_name, True)
+        if self.buffer is not None:
+            return Named(self.buffer.arg.name, self.buffer.buffer_name, False)
+        if self.tensor_constant is not None:
+            constant = self.tensor_constant
+            return Named(constant.arg.name, constant.tensor_constant_name, False)
+        return None
+
+
+class OutputSpec(_Read):
+    """What an output of the graph is: the user's, or something else."""
+
+    user_output: UserSpec | None = None
+
+
+class Signature(_Read):
+    """What inputs and outputs are, in their order."""
+
+    input_specs: list[InputSpec]
+    output_specs: list[OutputSpec]
+
+
+class GraphModule(_Read):
+    """The graph, and what its inputs and outputs are."""
+
+    graph: Graph
+    signature: Signature
+
+
+class Version(_Read):
+    """The version of the schema."""
+
+    major: int
+    minor: int
+
+
+class Program(_Read):
+    """An exported program."""
+
+    graph_module: GraphModule
+    verifiers: list[str] = []
+
+
+class Stored(_Read):
+    """Where a weight's bytes are."""
+
+    path_name: Text
+    use_pickle: bool
+    tensor_meta: TensorMeta
+
+
+class Weights(_Read):
+    """Where all weights' bytes are, by their names in the state dict."""
+
+    config: dict[str, Stored]

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A walk through a tensor by steps: what the kernels in `strided.c` go through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from poetfw.errors import ModelError
+from poetfw.ir import Op
+from poetfw.ops.base import Array, Kernel, Shape
+
+_AXES = 6
+"""How many axes a kernel walks along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """At position i of the extents, the element offset + Σ i·steps.
+
+    Attributes:
+        extents: positions along each axis.
+        steps: elements from one position to the next; 0 stays, below 0 goes back.
+        offset: the element of the first position.
+    """
+
+    extents: Shape
+    steps: tuple[int, ...]
+    offset: int = 0
+
+    @staticmethod
+    def stretched(small: Shape, large: Shape) -> Walk:
+        """Through a tensor of shape `small`, as often as NumPy's rules stretch it to `large`."""
+        seen = (1,) * (len(large) - len(small)) + small
+        steps = contiguous_steps(seen)
+        return Walk(
+            large, tuple(0 if extent == 1 else s for extent, s in zip(seen, steps, strict=True))
+        )
+
+    def indices(self) -> Array:
+        """The element at each position, in order."""
+        at: Array = np.full(1, self.offset)
+        for extent, step in zip(self.extents, self.steps, strict=True):
+            at = (at[:, np.newaxis] + step * np.arange(extent)).reshape(-1)
+        return at
+
+    def merged(self) -> Walk:
+        """The same walk along as few axes as can be."""
+        extents: list[int] = []
+        steps: list[int] = []
+        for extent, step in zip(self.extents, self.steps, strict=True):
+            if extent == 1:
+                continue
+            if extents and steps[-1] == step * extent:
+                extents[-1] *= extent
+                steps[-1] = step
+            else:
+                extents.append(extent)
+                steps.append(step)
+        return Walk(tuple(extents), tuple(steps), self.offset)
+
+    @property
+    def additions(self) -> int:
+        """How many roundings an element goes through to which several positions are added.
+
+        A row that stays at one element is added up first, and then the rows. Elements that
+        positions come to along axes with steps are assumed to differ.
+        """
+        walk = self.merged()
+        stays = [e for e, step in zip(walk.extents, walk.steps, strict=True) if step == 0]
+        if not stays:
+            return 0
+        last = walk.extents[-1] if walk.steps[-1] == 0 else 1
+        return last + math.prod(stays) // last
+
+    def kernel(self, op: Op, what: str, elements: int) -> Kernel:
+        """The call of `poet_strided_<what>_f32` on an op's inputs and output.
+
+        Args:
+            op: the op.
+            what: the kernel.
+            elements: of the tensor that is seen by steps.
+
+        Raises:
+            ModelError: the walk has more axes than the kernels have.
+        """
+        walk = self.merged()
+        missing = _AXES - len(walk.extents)
+        if missing < 0:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) goes along {len(walk.extents)} axes: kernels have "
+                f"{_AXES}"
+            )
+        extents, steps = (1,) * missing + walk.extents, (0,) * missing + walk.steps
+        return Kernel(
+            source="strided",
+            function=f"poet_strided_{what}_f32",
+            arguments=(*op.inputs, op.output),
+            struct="poet_strided",
+            fields=(
+                *((f"extent{axis}", extent) for axis, extent in enumerate(extents)),
+                *((f"step{axis}", step) for axis, step in enumerate(steps)),
+                ("offset", walk.offset),
+                ("elements", elements),
+            ),
+        )
+
+
+def contiguous_steps(shape: Sequence[int]) -> tuple[int, ...]:
+    """How many elements apart neighbours along each axis of a tensor lie."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`.pt2` files as nobody vouches for them: what is read, and what is refused, and how."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pt2
+from poetfw.errors import ModelError
+from poetfw.importers.torch_export import import_torch
+from poetfw.models import Model
+from poetfw.ops import kind_of
+from pt2 import node, tensor
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def graph(members: dict[str, Any]) -> dict[str, Any]:
+    return members["models/model.json"]["graph_module"]["graph"]
+
+
+def signature(members: dict[str, Any]) -> dict[str, Any]:
+    return members["models/model.json"]["graph_module"]["signature"]
+
+
+def config(members: dict[str, Any]) -> dict[str, Any]:
+    return members["data/weights/model_weights_config.json"]["config"]
+
+
+def infer(model: Model, x: np.ndarray) -> np.ndarray:
+    values = {**model.weights, model.input.name: x}
+    for op in model.graph.ops:
+        values[op.output] = kind_of(op).compute(op, [values[name] for name in op.inputs], [])
+    return values[model.graph.output]
+
+
+def test_a_program_is_read_without_torch(tmp_path: Path) -> None:
+    path = pt2.write(tmp_path / "net.pt2", pt2.network())
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from poetfw.importers.torch_export import import_torch\n"
+        f"model = import_torch(Path({str(path)!r}), 4)\n"
+        "assert 'torch' not in sys.modules\n"
+        "print([op.kind for op in model.graph.ops], [e.name for e in model.state_dict])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == (
+        "['linear', 'relu', 'linear'] ['first.weight', 'first.bias', 'last.weight']\n"
+    ), done.stderr
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7])
+def test_the_batch_is_the_one_asked_for(tmp_path: Path, batch: int) -> None:
+    members = pt2.network()
+    model = import_torch(pt2.write(tmp_path / "net.pt2", members), batch)
+    assert model.input.shape == (batch, 6)
+    x = np.random.default_rng(1).normal(size=(batch, 6)).astype(np.float32)
+    w = {
+        name: np.frombuffer(members[f"data/weights/{each['path_name']}"], "<f4").reshape(
+            [size["as_int"] for size in each["tensor_meta"]["sizes"]]
+        )
+        for name, each in config(members).items()
+    }
+    hidden = np.maximum(x @ w["first.weight"].T + w["first.bias"], 0)
+    np.testing.assert_allclose(infer(model, x), hidden @ w["last.weight"].T, rtol=1e-5)
+
+
+def test_frozen_parameters_stay_frozen(tmp_path: Path) -> None:
+    members = pt2.network()
+    config(members)["first.weight"]["tensor_meta"]["requires_grad"] = False
+    model = import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
+    assert model.frozen == ("first.weight",)
+
+
+def test_strides_and_offsets_of_weights_are_followed(tmp_path: Path) -> None:
+    members = pt2.network()
+    each = config(members)["last.weight"]["tensor_meta"]
+    stored = np.arange(20, dtype="<f4")
+    members["data/weights/weight_2"] = stored.tobytes()
+    each["strides"] = [{"as_int": 1}, {"as_int": 3}]
+    each["storage_offset"] = {"as_int": 4}
+    model = import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
+    np.testing.assert_array_equal(model.weights["last.weight"], stored[4:19].reshape(5, 3).T)
+
+
+def sizes(*shape: int) -> list[dict[str, int]]:
+    return [{"as_int": extent} for extent in shape]
+
+
+def last_input(members: dict[str, Any], name: str, arg: Any) -> None:
+    graph(members)["nodes"][-1]["inputs"].append({"name": name, "arg": arg, "kind": 1})
+
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "another schema": (
+        lambda m: m["models/model.json"].update(schema_version={"major": 9, "minor": 0}),
+        "schema version 9.0; poetfw reads version 8, which PyTorch 2.13 writes",
+    ),
+    "no schema": (
+        lambda m: m["models/model.json"].pop("schema_version"),
+        "not a program of torch.export, or damaged",
+    ),
+    "decomposed": (
+        lambda m: m["models/model.json"].update(verifiers=["ATEN"]),
+        "in the dialect 'ATEN', in which it can no longer be trained",
+    ),
+    "big-endian": (lambda m: m.update(byteorder=b"big"), "not little-endian"),
+    "no JSON": (lambda m: m.update({"models/model.json": b"{"}), "not a .pt2 file"),
+    "JSON of another kind": (lambda m: m.update({"models/model.json": []}), "is no object"),
+    "two models": (
+        lambda m: m.update({"more/models/model.json": {}}),
+        "holds 2 models: poetfw reads files of 1",
+    ),
+    "pickled weights": (
+        lambda m: config(m)["last.weight"].update(use_pickle=True),
+        "the weights 'last.weight' are pickled, which poetfw never opens",
+    ),
+    "missing bytes": (
+        lambda m: m.pop("data/weights/weight_1"),
+        "'data/weights/weight_1' is not in it",
+    ),
+    "missing weight": (lambda m: config(m).pop("first.bias"), "'first.bias' are not in it"),
+    "short bytes": (
+        lambda m: m.update({"data/weights/weight_2": bytes(56)}),
+        "'last.weight' need 15 numbers for shape [3, 5], which its 56 bytes do not hold",
+    ),
+    "path outside": (
+        lambda m: config(m)["last.weight"].update(path_name="../../../etc/passwd"),
+        "etc/passwd' is not in it",
+    ),
+    "float64": (
+        lambda m: config(m)["last.weight"]["tensor_meta"].update(dtype=8),
+        "'last.weight' are float64; poetfw reads float32",
+    ),
+    "unknown type": (
+        lambda m: config(m)["last.weight"]["tensor_meta"].update(dtype=99),
+        "are of an unknown type",
+    ),
+    "sparse": (
+        lambda m: config(m)["last.weight"]["tensor_meta"].update(layout=1),
+        "'last.weight' are sparse",
+    ),
+    "negative stride": (
+        lambda m: config(m)["last.weight"]["tensor_meta"].update(strides=sizes(-5, 1)),
+        "have shape [3, 5] and strides [-5, 1]",
+    ),
+    "stride 0 stretches": (
+        lambda m: config(m)["last.weight"]["tensor_meta"].update(
+            sizes=sizes(1 << 40, 5), strides=sizes(0, 1)
+        ),
+        "which its 60 bytes do not hold",
+    ),
+    "offset beyond": (
+        lambda m: config(m)["last.weight"]["tensor_meta"].update(storage_offset={"as_int": 1}),
+        "need 16 numbers",
+    ),
+    "ranks differ": (
+        lambda m: config(m)["last.weight"]["tensor_meta"].update(strides=sizes(1)),
+        "have a shape that makes no sense",
+    ),
+    "NaN": (
+        lambda m: m.update({"data/weights/weight_1": np.full(5, np.nan, "<f4").tobytes()}),
+        "'first.bias' hold NaN or infinity",
+    ),
+    "open batch": (
+        lambda m: graph(m)["tensor_values"]["x"].update(
+            sizes=[{"as_expr": {"expr_str": "s0", "hint": {"as_int": 2}}}, {"as_int": 6}]
+        ),
+        "the model's input 'x' leaves axis 0 open ('s0')",
+    ),
+    "open size in a node": (
+        lambda m: last_input(m, "bias", {"as_sym_int": {"as_name": "s0"}}),
+        "depends on a size that is left open",
+    ),
+    "two inputs": (
+        lambda m: signature(m)["input_specs"].append({"user_input": {"arg": tensor("z")}}),
+        "has 2 inputs that are tensors",
+    ),
+    "two outputs": (
+        lambda m: signature(m)["output_specs"].append({"user_output": {"arg": tensor("a")}}),
+        "has 2 outputs",
+    ),
+    "a buffer changes": (
+        lambda m: signature(m)["output_specs"].append({"buffer_mutation": {"buffer_name": "b"}}),
+        "has 2 outputs, of which 1 are tensors",
+    ),
+    "integers": (
+        lambda m: graph(m)["tensor_values"]["x"].update(dtype=12),
+        "and is bool; poetfw needs float32 or int64",
+    ),
+    "unknown argument": (
+        lambda m: last_input(m, "surprise", {"as_int": 1}),
+        "'last' (aten.linear.default): its argument 'surprise' is not understood",
+    ),
+    "argument of another type": (
+        lambda m: last_input(m, "bias", {"as_string": "text"}),
+        "its argument 'bias' is not understood",
+    ),
+    "argument twice over": (
+        lambda m: last_input(m, "bias", {"as_none": True, "as_int": 1}),
+        "too many values to unpack",
+    ),
+    "weights that do not fit": (
+        lambda m: graph(m)["nodes"][2]["inputs"][1].update(arg=tensor("p_first.weight")),
+        "needs 'first.weight' to have shape",
+    ),
+    "the file's shape is another": (
+        lambda m: graph(m)["tensor_values"]["y"].update(sizes=sizes(2, 4)),
+        "its result has shape [2, 4] in the file, but [2, 3] in poetfw",
+    ),
+    "output of a weight": (
+        lambda m: signature(m)["output_specs"][0].update(
+            user_output={"arg": tensor("p_last.weight")}
+        ),
+        "is not calculated from its input",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_trained_is_refused(tmp_path: Path, change: Change, reason: str) -> None:
+    members = pt2.network()
+    change(members)
+    for each in graph(members)["nodes"] if isinstance(members["models/model.json"], dict) else ():
+        each["metadata"].setdefault("nn_module_stack", "")
+        if each["outputs"] == [tensor("y")]:
+            each["metadata"]["nn_module_stack"] = "L__self___last,last,torch.nn.Linear"
+    path = pt2.write(tmp_path / "net.pt2", members)
+    with pytest.raises(ModelError) as caught:
+        import_torch(path, 2)
+    assert caught.value.message.startswith(f"{path}: ")
+    assert reason in caught.value.message
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x80\x02}q\x00.", b"text"])
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "net.pt2"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=r"not a .pt2 file of torch.export, or damaged"):
+        import_torch(path, 2)
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    members = pt2.network()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("net/models/model.json", b" " * (1 << 26))
+        archive.writestr("net/byteorder", members["byteorder"])
+    with pytest.raises(ModelError, match="67,108,864 bytes, more than are read"):
+        import_torch(path, 2)
+
+
+def test_all_nodes_are_named_with_their_author_s_line(tmp_path: Path) -> None:
+    nodes = [
+        node("erf.default", "a", "y = torch.erf(x)", self=tensor("x")),
+        node("bad\n.default", "b", self=tensor("a")),
+        node("relu.default", "c", self=tensor("b")),
+        node("clamp.default", "y", "y.clamp(0, 5)", self=tensor("c"), max={"as_int": 5}),
+    ]
+    members = pt2.files(nodes, dict.fromkeys("abcy", (2, 6)), {}, "y")
+    with pytest.raises(ModelError) as caught:
+        import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
+    assert caught.value.message.endswith(
+        "poetfw cannot train 3 nodes of the model: "
+        "'a' (aten.erf.default, net.py:7: 'y = torch.erf(x)'): poetfw has no such operator; "
+        "'b' (aten.bad\n.default): poetfw has no such operator; "
+        "'y' (aten.clamp.default, net.py:7: 'y.clamp(0, 5)'): it clips to [None, 5]; poetfw has "
+        "[0, 6] (ReLU6) and ReLU"
+    )
+
+
+def test_of_many_nodes_the_first_twenty_are_named(tmp_path: Path) -> None:
+    nodes = [
+        node("erf.default", f"n{i}", self=tensor(f"n{i - 1}" if i else "x")) for i in range(50)
+    ]
+    members = pt2.files(nodes, {f"n{i}": (2, 6) for i in range(50)}, {}, "n49")
+    with pytest.raises(ModelError, match=r"cannot train 50 nodes .* 'n19' .*… and 30 more$"):
+        import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
+
+
+@pytest.mark.parametrize("read_again", [False, True])
+def test_what_is_changed_in_place_is_not_read_again(tmp_path: Path, read_again: bool) -> None:
+    nodes = [
+        node("exp.default", "a", self=tensor("x")),
+        node("view.default", "b", self=tensor("a"), size={"as_ints": [2, 6]}),
+        node("relu_.default", "c", "x.relu_()", self=tensor("a")),
+        node("add.Tensor", "y", self=tensor("c"), other=tensor("b" if read_again else "c")),
+    ]
+    members = pt2.files(nodes, dict.fromkeys("abcy", (2, 6)), {}, "y")
+    path = pt2.write(tmp_path / "net.pt2", members)
+    if not read_again:
+        assert [op.kind for op in import_torch(path, 2).graph.ops] == ["exp", "relu", "add"]
+        return
+    with pytest.raises(ModelError, match=r"it reads 'b', which aten.relu_.*x.relu_.* has changed"):
+        import_torch(path, 2)
+
+
+def test_a_change_in_place_counts_though_nothing_reads_its_result(tmp_path: Path) -> None:
+    nodes = [
+        node("exp.default", "a", self=tensor("x")),
+        node("mul_.Tensor", "b", self=tensor("a"), other={"as_int": 2}),
+        node("relu.default", "y", self=tensor("a")),
+    ]
+    members = pt2.files(nodes, dict.fromkeys("aby", (2, 6)), {}, "y")
+    with pytest.raises(ModelError, match=r"it reads 'a', which aten.mul_.Tensor has changed"):
+        import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
+
+
+def test_a_parameter_that_is_changed_in_place_is_refused(tmp_path: Path) -> None:
+    nodes = [
+        node("mul_.Tensor", "b", self=tensor("p_w"), other={"as_int": 2}),
+        node("mul.Tensor", "y", self=tensor("x"), other=tensor("b")),
+    ]
+    members = pt2.files(nodes, {"b": (6,), "y": (2, 6)}, {"w": np.ones(6)}, "y")
+    with pytest.raises(ModelError, match="changes a parameter or a buffer in place"):
+        import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
+
+
+def test_a_batch_on_another_axis_must_be_the_file_s(tmp_path: Path) -> None:
+    nodes = [
+        node("transpose.int", "a", self=tensor("x"), dim0={"as_int": 0}, dim1={"as_int": 1}),
+        node("exp.default", "b", self=tensor("a")),
+        node("transpose.int", "y", self=tensor("b"), dim0={"as_int": 0}, dim1={"as_int": 1}),
+    ]
+    shapes = {"a": (6, 2), "b": (6, 2), "y": (2, 6)}
+    path = pt2.write(tmp_path / "net.pt2", pt2.files(nodes, shapes, {}, "y"))
+    import_torch(path, 2)
+    with pytest.raises(ModelError, match="export it with the batch that is trained with, 4"):
+        import_torch(path, 4)
