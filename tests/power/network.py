@@ -97,7 +97,8 @@ def project(board_name: str) -> Project:
 
 def _compile(folder: Path, board: str, out: str, more: Sequence[Path], *flags: str) -> Path:
     """The network's firmware without a HAL, and with more sources."""
-    left_out = ("src/hal/", "src/runtime/poet_memory.c", f"{LIBRARY}/port/", f"{LIBRARY}/storage/sd")
+    of_library = (f"{LIBRARY}/port/", f"{LIBRARY}/storage/sd")
+    left_out = ("src/hal/", "src/runtime/poet_memory.c", *of_library)
     sources = list(more)
     for path, content in project(board).files.items():
         if path.startswith(("src/", f"{LIBRARY}/")) and not path.startswith(left_out):

@@ -55,9 +55,9 @@ def assign_slots(
 ) -> tuple[Slot, ...]:
     """Lay out the slots of a program whose training step follows the given plan.
 
-    Those of the sets come first, which tells the firmware which they are. Where so many bytes of the
-    storage are erased at once, no two slots share any of them: writing one neither takes longer nor
-    endangers another.
+    Those of the sets come first, which tells the firmware which they are. Where so many bytes of
+    the storage are erased at once, no two slots share any of them: writing one neither takes longer
+    nor endangers another.
     """
     unit = 1 if erase_bytes is None else erase_bytes // BLOCK_BYTES
     ops = {op.name: op for op in program.training.ops}

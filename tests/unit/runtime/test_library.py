@@ -135,7 +135,8 @@ def test_a_training_from_begin_to_end(net: Net) -> None:
         assert net.metrics.step == step
     assert net.save() == OK
     trained, metrics = net.weight, net.metrics
-    assert metrics.written_bytes == 512 * (STEPS * 6 + 3)  # pages; captured gradient, weight and record
+    pages, gradient, commit = STEPS * 6, 1, 2
+    assert metrics.written_bytes == 512 * (pages + gradient + commit)
     assert net.reset() == OK
     assert net.weight == 0.5
     assert net.load() == OK

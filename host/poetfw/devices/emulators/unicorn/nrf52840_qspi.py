@@ -208,6 +208,9 @@ class _NoCard:
     def select(self, selected: bool) -> None:
         """Nobody is selected."""
 
+    def leave(self) -> None:
+        """Nobody is left."""
+
     def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
         """Nobody answers."""
         return b"\xff" * len(sent)
