@@ -83,21 +83,22 @@ static int blocks(void *argument, uint32_t *count)
     return 0;
 }
 
-static int fails(void *argument, uint32_t block, void *ram, uint32_t count)
+int net_poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count);
+int net_poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count);
+
+static int reads(void *argument, uint32_t block, void *ram, uint32_t count)
 {
-    (void)argument, (void)block, (void)ram, (void)count;
-    return -201;
+    return argument == disk && ram != NULL ? -1000 - 10 * (int)block - (int)count : 0;
 }
 
 static int writes(void *argument, uint32_t block, const void *ram, uint32_t count)
 {
-    (void)argument, (void)block, (void)ram, (void)count;
-    return -202;
+    return argument == disk && ram != NULL ? -2000 - 10 * (int)block - (int)count : 0;
 }
 
 int main(void)
 {
-    static const struct net_storage storage = {disk, blocks, fails, writes, 0};
+    static const struct net_storage storage = {disk, blocks, reads, writes, 0};
     struct net net = {0};
     int status = net_open(&net);
     printf("%d\\n", status);
@@ -109,6 +110,8 @@ int main(void)
         printf("%d ", net_train_on(&net, x[0], sizeof x, y, sizeof y));
     }
     printf("\\n%s\\n", net_status_text(status));
+    printf("%d ", net_poet_hal_storage_read_begin(3, disk, 2));
+    printf("%d\\n", net_poet_hal_storage_write_begin(4, disk, 5));
     return 0;
 }
 """
@@ -199,9 +202,10 @@ def test_the_header_defines_nothing_that_is_not_the_librarys(net: Path, tmp_path
 
 def test_what_is_wrong_is_said(net: Path, tmp_path: Path) -> None:
     said = _said(_linked(tmp_path, REFUSALS, net))
-    assert said[:3] == ["-132", "-201", "0"]
+    assert said[:3] == ["-132", "-1001", "0"]  # without a storage; its own status
     assert said[3].split() == ["-130", *["0"] * 10, "-130"]
     assert said[4] == "the application gave the library no storage"
+    assert said[5] == "-1032 -2045"
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
