@@ -63,3 +63,25 @@ def test_energy_comes_behind_the_report(tmp_path: Path) -> None:
 def report(folder: Path, *lines: str) -> RunLog:
     script = "".join(f"echo '{line}'\n" for line in lines)
     return run_firmware(["/bin/sh", "-c", script], folder, 30.0, steps=1, evaluations=0)
+
+
+def resumed(folder: Path, *lines: str, resume: bool = True) -> RunLog:
+    script = "".join(f"echo '{line}'\n" for line in lines)
+    command = ["/bin/sh", "-c", script]
+    return run_firmware(command, folder, 30.0, steps=3, evaluations=0, resume=resume)
+
+
+def test_a_training_that_goes_on(tmp_path: Path) -> None:
+    """Its steps are those behind the ones that were done; of a new one, none may have been."""
+    train, last = "@train steps=3 batch=4 done=2", "@step 3 loss=40000000 ticks=1"
+    log = resumed(tmp_path, train, last, DONE)
+    assert (log.resumed_from, log.losses) == (2, (2.0,))
+    assert resumed(tmp_path, train.replace("=2", "=3"), DONE).losses == ()
+    assert resumed(tmp_path, train.replace("=2", "=5"), DONE).resumed_from == 5
+    for lines in ((train, STEP, DONE), (last, DONE)):
+        with pytest.raises(DeviceError, match="came before it"):
+            resumed(tmp_path, *lines)
+    with pytest.raises(DeviceError, match="after @step 2 of 3"):
+        resumed(tmp_path, train, DONE)
+    with pytest.raises(DeviceError, match="the device reports @step 3, but 0 of 3"):
+        resumed(tmp_path, train, last, DONE, resume=False)
