@@ -126,12 +126,12 @@ def bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the net.onnx and samples.npz that docs/your-model.md makes."""
+    """A folder with the net.pt2 and samples.npz that docs/your-model.md makes."""
     pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
     folder = tmp_path_factory.mktemp("digits")
     for text in python_blocks("docs/your-model.md"):
         subprocess.run([sys.executable, "-W", "ignore", "-c", text], cwd=folder, check=True)
-    assert sorted(path.name for path in folder.iterdir()) == ["net.onnx", "samples.npz"]
+    assert sorted(path.name for path in folder.iterdir()) == ["net.pt2", "samples.npz"]
     return folder
 
 

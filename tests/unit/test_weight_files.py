@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,10 @@ def test_what_is_written_is_read_again(kind: str, tmp_path: Path) -> None:
 def test_numpy_reads_the_npz(tmp_path: Path) -> None:
     (tmp_path / "w.npz").write_bytes(npz_bytes(ARRAYS))
     with np.load(tmp_path / "w.npz") as archive:
-        assert set(archive) == set(ARRAYS)
+        for name, values in ARRAYS.items():
+            np.testing.assert_array_equal(archive[name], values)
+    with zipfile.ZipFile(tmp_path / "w.npz") as members:
+        assert {info.date_time for info in members.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 def test_safetensors_are_as_their_format_says() -> None:

@@ -287,6 +287,16 @@ def test_of_many_nodes_the_first_twenty_are_named(tmp_path: Path) -> None:
         import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
 
 
+def test_an_average_beyond_the_edge_counts_no_more_than_there_is(tmp_path: Path) -> None:
+    window = {"kernel_size": {"as_ints": [2, 2]}, "stride": {"as_ints": [2, 2]}}
+    nodes = [
+        node("avg_pool2d.default", "y", self=tensor("x"), ceil_mode={"as_bool": True}, **window)
+    ]
+    members = pt2.files(nodes, {"y": (2, 1, 3, 3)}, {}, "y", x=(2, 1, 5, 5))
+    model = import_torch(pt2.write(tmp_path / "net.pt2", members), 2, "mse")
+    np.testing.assert_array_equal(infer(model, np.ones((2, 1, 5, 5))), np.ones((2, 1, 3, 3)))
+
+
 @pytest.mark.parametrize("read_again", [False, True])
 def test_what_is_changed_in_place_is_not_read_again(tmp_path: Path, read_again: bool) -> None:
     nodes = [
