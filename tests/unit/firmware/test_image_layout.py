@@ -25,6 +25,7 @@ from poetfw.firmware import (
     read_slots,
     write_image,
 )
+from poetfw.ir import Dtype, Tensor
 from poetfw.models.builder import GraphBuilder
 from poetfw.ops import Array
 from poetfw.training import Program, Sgd, make_program
@@ -326,8 +327,37 @@ def test_a_commit_counts_only_if_all_of_it_is_right(tmp_path: Path) -> None:
     exchanged[start : ends[0]] = content[start - set_blocks * BLOCK :][: ends[0] - start]
     path.write_bytes(exchanged)
     assert read_commit(path, slots).sequence == 5
+    for field, value in ((16, 7), (24, 0x12345678)):  # another step, other trailers
+        other = bytearray(content)
+        struct.pack_into("<I", other, record + field, value)
+        struct.pack_into("<I", other, record + 32, zlib.crc32(other[record : record + 28]))
+        path.write_bytes(other)
+        assert read_commit(path, slots).sequence == 5, field
     damaged = bytearray(initial)
     damaged[start - set_blocks * BLOCK] ^= 1
     path.write_bytes(damaged)
     with pytest.raises(DeviceError, match="holds no commit that is whole"):
         read_commit(path, slots)
+
+
+def test_a_page_is_read_if_it_was_written(tmp_path: Path) -> None:
+    """Its trailer says so, and not its payload, which may begin with zeros."""
+    program, weights = _program(125)
+    page = Slot("x", SlotPurpose.PAGE, 0, 16)
+    slots = (*assign_slots(program, ()), page)
+    content = bytearray(write_image(program, "1a2b3c4d", slots, weights, *_samples(125), REQUEST))
+    tensors = {tensor.name: tensor for tensor in program.training.tensors}
+    tensors |= {program.metric.name: program.metric, "x": Tensor("x", (4,), Dtype.F32)}
+    path = tmp_path / "image"
+    path.write_bytes(content)
+    assert ("x", SlotPurpose.PAGE) not in read_slots(path, slots, tensors)
+    payload = np.array([0, 0, 0, 1], "<f4").tobytes()
+    start = START + _header(bytes(content))["slots"] * BLOCK
+    content[start : start + 16] = payload
+    struct.pack_into("<4I", content, start + BLOCK - 16, 0x544F4C53, 16, 9, zlib.crc32(payload))
+    path.write_bytes(content)
+    assert read_slots(path, slots, tensors)["x", SlotPurpose.PAGE].tobytes() == payload
+    content[start + BLOCK - 12] = 15
+    path.write_bytes(content)
+    with pytest.raises(DeviceError, match="is corrupt"):
+        read_slots(path, slots, tensors)
