@@ -46,7 +46,6 @@ int poetfw_open(struct poetfw *context)
     }
     begin(context);
     POET_TRY(poet_storage_open(image_of(context)));
-    poet_slots_open(image_of(context)->slots_first_block); /* poet_load may never be called */
     context->done = OPENED;
     return POET_OK;
 }

@@ -259,6 +259,7 @@ TRANSPOSED = {"w": floats(3, 2, 3, 3), "b": floats(2)}
         ([node("Mul", "h,x")], ROW, ["multiply"]),
         ([node("Mul", "x,n")], {"n": np.float32(0.25)}, ["scale"]),
         ([node("Sub", "x,g")], ROW, ["scale", "add_broadcast"]),
+        ([node("Sub", "x,n")], {"n": np.float32([0.25])}, ["add_broadcast"]),
         ([node("Sub", "n,x")], {"n": np.float32([0.25])}, ["scale", "add_broadcast"]),
         ([node("Add", "x,n")], {"n": np.float32(0.25)}, ["add_broadcast"]),
         ([node("Div", "x,n")], {"n": np.float32(0.25)}, ["scale"]),

@@ -14,11 +14,13 @@ import pytest
 from emulator.firmware_tools import (
     SAMPLE,
     SAMPLE_BATCH,
+    SLOT_BLOCKS,
     TEMPLATES,
     compile_c,
     sample_data,
     sample_image,
     set_offset,
+    slot_offset,
 )
 from poetfw.firmware.library import statuses
 from poetfw.firmware.sample_order import sample_order
@@ -240,7 +242,9 @@ def test_what_begins_anew_pages_and_is_saved_where_the_card_has_room_for_it(net:
     assert (net.train_on(*_batch(0)), net.save()) == (OK, OK)
     trained = net.weight
     device = bytes((ctypes.c_uint8 * len(image)).in_dll(net.library, "test_device"))
-    assert device[: -8 * 512] == image[: -8 * 512]
+    slots = min(slot_offset(image, name) for name in SLOT_BLOCKS if name != "weight")
+    assert device[:slots] == image[:slots]
+    assert device[slots:] != image[slots:]
     assert (net.load(), net.weight) == (OK, trained)
 
 

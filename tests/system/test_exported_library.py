@@ -160,11 +160,12 @@ def test_learning_live_learns(opened: BuiltProject, tmp_path: Path) -> None:
 def test_the_last_layer_becomes_its_users(opened: BuiltProject, tmp_path: Path) -> None:
     """Trained on digits whose classes the user calls otherwise."""
     options = ("--board", "linux", "--batch", "64", "--freeze", "conv*,bn*", "--out", "mine")
-    succeed("build", *options, "--learning-rate", "0.05", cwd=tmp_path)
-    mine = tmp_path / "mine"
-    (mine / "run").mkdir()
-    _put_weights(open_project(mine), trained(opened), mine / "run/storage.img")
-    export_project(mine, tmp_path / "net", ExportSettings("cmake", "net", "trained"))
+    weights = tmp_path / "trained.npz"
+    exported = ("--board", "linux", "--out", opened.folder, "--output", weights)
+    succeed("export-weights", *exported, cwd=tmp_path)
+    options += ("--learning-rate", "0.05", "--weights", weights)
+    succeed("build", *options, cwd=tmp_path)
+    export_project(tmp_path / "mine", tmp_path / "net", ExportSettings("cmake", "net", "initial"))
     program = cmake(tmp_path / "net", tmp_path / "build") / "personal_layer"
     x, y = read_samples(opened.image, opened.stages.program).training
     others = (y[:600] + 1) % 10
@@ -172,21 +173,6 @@ def test_the_last_layer_becomes_its_users(opened: BuiltProject, tmp_path: Path) 
     before, after = (int(n) / 536 for n in re.findall(r": (\d+) of 536 right", said))
     assert before < 0.2
     assert after > 0.6
-
-
-def _put_weights(project: BuiltProject, values: dict[str, np.ndarray], image: Path) -> None:
-    """A project's image with other weights of the same network, as if a run had left them."""
-    from poetfw.firmware import SlotPurpose, slots_block
-    from poetfw.firmware.storage_image import _slot_bytes
-
-    content = bytearray(project.image.read_bytes())
-    first = slots_block(project.image)
-    for slot in project.stages.slots:
-        if slot.purpose is SlotPurpose.PERSISTENT and slot.tensor in values:
-            raw = _slot_bytes(slot, values[slot.tensor].tobytes())
-            start = (first + slot.first_block) * 512
-            content[start : start + len(raw)] = raw
-    image.write_bytes(content)
 
 
 def test_make_and_platformio_build_the_same_program(
