@@ -139,6 +139,11 @@ def worse(kept: Mapping[str, Measured], now: Mapping[str, Measured]) -> list[str
     ]
 
 
+def changed(kept: Mapping[str, Measured], now: Mapping[str, Measured]) -> list[str]:
+    """Which cases of both leave other bits now."""
+    return [key for key, one in now.items() if key in kept and one.crc32 != kept[key].crc32]
+
+
 def load(path: Path = KEPT) -> tuple[str, dict[str, Results]]:
     """The compiler and the figures in a file that `--record` wrote."""
     document = json.loads(path.read_text())
@@ -346,7 +351,7 @@ def main() -> int:
 
 
 def run(record: bool, compare: Path, only: str) -> int:
-    """Measure and print; 1 if a kernel is worse than the figures it is compared with."""
+    """Measure and print; 1 if a kernel is worse, or leaves other bits, than what is compared."""
     before = load(compare)[1] if compare.exists() else {}
     boards = {}
     lines = []
@@ -358,13 +363,14 @@ def run(record: bool, compare: Path, only: str) -> int:
         print(f"\n{name}: executed instructions / estimated cycles\n")
         print("\n".join(table(cases, now, before.get(name, {}))))
         print(f"\ncode: {', '.join(f'{source} {size:,}' for source, size in sizes.items())} B")
-        lines += [f"{name}: {line}" for line in worse(before.get(name, {}), now)]
+        lines += [f"worse: {name}: {line}" for line in worse(before.get(name, {}), now)]
+        lines += [f"other bits: {name}: {key}" for key in changed(before.get(name, {}), now)]
         boards[name] = {
             "code_bytes": sizes,
             "cases": {key: asdict(one) for key, one in now.items()},
         }
     print(f"\nnot measured: {', '.join(missing_kinds())}")
-    print("".join(f"\nworse: {line}" for line in lines))
+    print("\n".join(lines))
     if record:
         document = {"compiler": compiler_version("nrf52840"), "boards": boards}
         KEPT.write_text(json.dumps(document, indent=1) + "\n")

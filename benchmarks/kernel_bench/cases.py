@@ -245,7 +245,8 @@ def _m4f() -> Iterator[Case]:
         peers=_peers(*(f"m4f.conv_{part}.insns_per_mac" for part in ("forward", "dx", "dw"))),
     )
     matmul = {FORWARD: "m4f.matmul_im2col.insns_per_mac"}
-    pointwise = _goals((2.7, 3.2), (2.7, 3.2), (2.8, 3.4))
+    # Its dX sums over 16 channels only, as the next one's does.
+    pointwise = _goals((2.7, 3.2), (3.2, 3.8), (2.8, 3.4))
     yield from convolution(
         "conv 1x1 144>16 32x32", (1, 144, 32, 32), 16, 1, goals=pointwise, peers=matmul
     )
@@ -291,6 +292,8 @@ def _m4f() -> Iterator[Case]:
     yield from convolution("conv 3x3 8>8 4x4", (1, 8, 4, 4), 8, 3, padding=1)
     yield from convolution("conv 3x3 8>8 2x2", (1, 8, 2, 2), 8, 3, padding=1)
     yield from convolution("conv 3x3 8>8 9x9 no padding", (1, 8, 9, 9), 8, 3)
+    yield from convolution("conv 3x3 16>16 32x32 no padding", (1, 16, 32, 32), 16, 3)
+    yield from convolution("depthwise 3x3 16 32x32 no padding", (1, 16, 32, 32), 16, 3, groups=16)
     yield from convolution("conv 5x5 8>8 16x16", (1, 8, 16, 16), 8, 5, padding=2)
     yield from convolution("conv 5x5 3>10 9x11 stride 2", (2, 3, 9, 11), 10, 5, stride=2, padding=2)
     yield from convolution("conv 7x7 3>8 16x16 stride 2", (1, 3, 16, 16), 8, 7, stride=2, padding=3)
@@ -361,7 +364,7 @@ FAST = (
     "batch norm 10 1x1 x8",
     "batch norm 8 8x8",
 )
-"""Names of those that `make test` runs."""
+"""Names of those that the tests run: the Cortex-M4F's in `make test`, both in `make test-all`."""
 
 
 def kinds() -> frozenset[str]:
