@@ -12,7 +12,7 @@ PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm 
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev \
             gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-venv
 
-.PHONY: help demo test test-all test-faults test-power mutants bench bench-schedule bench-memory lint setup setup-dev system system-dev clean
+.PHONY: help demo test test-all test-faults test-power mutants bench bench-schedule bench-memory bench-kernels lint setup setup-dev system system-dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,13 +36,16 @@ test-power: setup-dev ## Cut the power at every block of two epochs, and have th
 mutants: setup-dev ## Break the code in 700 ways, and name those that no test notices
 	$(BIN)/python tests/mutants/run.py -j $$(nproc)
 
-bench: bench-schedule bench-memory ## Measure everything, beside the papers' figures
+bench: bench-schedule bench-memory bench-kernels ## Measure everything, beside the papers' figures
 
 bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (40 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedule.py
 
 bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/memory.py
+
+bench-kernels: setup ## Count what every kernel executes, beside goals and other libraries (1 minute)
+	$(BIN)/python benchmarks/kernels.py
 
 lint: setup-dev ## Check style, types and layers
 	$(BIN)/ruff check .

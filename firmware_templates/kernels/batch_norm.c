@@ -5,42 +5,42 @@
 
 /* Sums run over a row first and then over the rows, which keeps rounding errors small. */
 
-static float sum_of(const struct poet_batch_norm_statistics *op, const float *x)
+/* Compiled into its callers, where some of its arguments are constants. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float squared(float value)
 {
-    const int32_t sample = op->channels * op->height * op->width;
-    float total = 0.0f;
-    for (int32_t n = 0; n < op->batch; n++) {
-        const float *row = x;
-        for (int32_t i = 0; i < op->height; i++) {
-            float sum = 0.0f;
-            for (int32_t j = 0; j < op->width; j++) {
-                sum += row[j];
-            }
-            total += sum;
-            row += op->width;
-        }
-        x += sample;
-    }
-    return total;
+    return value * value;
 }
 
-static float sum_of_squares(const struct poet_batch_norm_statistics *op, const float *x, float mean)
+/* The sum of a channel's elements, or of their squared distances to the mean. */
+INLINE float sum_of(const struct poet_batch_norm_statistics *op, const float *x, int distances,
+                    float mean)
 {
-    const int32_t sample = op->channels * op->height * op->width;
+    const int32_t others = (op->channels - 1) * op->height * op->width;
+    const float *row = x;
     float total = 0.0f;
-    for (int32_t n = 0; n < op->batch; n++) {
-        const float *row = x;
-        for (int32_t i = 0; i < op->height; i++) {
+    int32_t samples = op->batch;
+    do {
+        int32_t rows = op->height;
+        do {
+            int32_t left = op->width;
             float sum = 0.0f;
-            for (int32_t j = 0; j < op->width; j++) {
-                const float centred = row[j] - mean;
-                sum += centred * centred;
+            for (; left >= 4; left -= 4) {
+                sum += distances ? squared(row[0] - mean) : row[0];
+                sum += distances ? squared(row[1] - mean) : row[1];
+                sum += distances ? squared(row[2] - mean) : row[2];
+                sum += distances ? squared(row[3] - mean) : row[3];
+                row += 4;
+            }
+            for (; left > 0; left--) {
+                sum += distances ? squared(*row - mean) : *row;
+                row++;
             }
             total += sum;
-            row += op->width;
-        }
-        x += sample;
-    }
+        } while (--rows > 0);
+        row += others; /* to the channel in the next sample */
+    } while (--samples > 0);
     return total;
 }
 
@@ -50,9 +50,9 @@ void poet_batch_norm_statistics_f32(const struct poet_batch_norm_statistics *op,
     const int32_t plane = op->height * op->width;
     const float count = (float)(op->batch * plane);
     for (int32_t c = 0; c < op->channels; c++) {
-        const float mean = sum_of(op, x) / count;
+        const float mean = sum_of(op, x, 0, 0.0f) / count;
         statistics[c] = mean;
-        statistics[op->channels + c] = sum_of_squares(op, x, mean) / count;
+        statistics[op->channels + c] = sum_of(op, x, 1, mean) / count;
         x += plane;
     }
 }
@@ -73,16 +73,34 @@ void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float
                                    const float *statistics, const float *affine, float *y)
 {
     const int32_t plane = op->height * op->width;
+    const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
         const float mean = statistics[c];
         const float scale = affine[c] / poet_sqrtf(statistics[op->channels + c] + op->eps);
         const float shift = affine[op->channels + c];
-        for (int32_t n = 0; n < op->batch; n++) {
-            const int32_t first = (n * op->channels + c) * plane;
-            for (int32_t i = first; i < first + plane; i++) {
-                y[i] = (x[i] - mean) * scale + shift;
+        const float *from = x + c * plane;
+        float *to = y + c * plane;
+        int32_t samples = op->batch;
+        do {
+            int32_t left = plane;
+            for (; left % 4 != 0; left--) {
+                *to++ = (*from++ - mean) * scale + shift;
             }
-        }
+            for (; left > 0; left -= 4) {
+                const float a = (from[0] - mean) * scale + shift;
+                const float b = (from[1] - mean) * scale + shift;
+                const float d = (from[2] - mean) * scale + shift;
+                const float e = (from[3] - mean) * scale + shift;
+                from += 4;
+                to[0] = a;
+                to[1] = b;
+                to[2] = d;
+                to[3] = e;
+                to += 4;
+            }
+            from += others;
+            to += others;
+        } while (--samples > 0);
     }
 }
 
@@ -92,27 +110,51 @@ void poet_batch_norm_inference_f32(const struct poet_batch_norm *op, const float
     poet_batch_norm_normalize_f32(op, x, running, affine, y);
 }
 
+struct sums {
+    float dgamma;
+    float dbeta;
+};
+
+INLINE void add_gradient(struct sums *sum, float centred, float dy)
+{
+    sum->dgamma += dy * centred;
+    sum->dbeta += dy;
+}
+
 void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const float *x,
                                          const float *statistics, const float *dy, float *daffine)
 {
+    const int32_t plane = op->height * op->width;
+    const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
         const float mean = statistics[c];
         float dgamma = 0.0f;
         float dbeta = 0.0f;
-        for (int32_t n = 0; n < op->batch; n++) {
-            int32_t row = (n * op->channels + c) * op->height * op->width;
-            for (int32_t i = 0; i < op->height; i++) {
-                float row_dgamma = 0.0f;
-                float row_dbeta = 0.0f;
-                for (int32_t j = row; j < row + op->width; j++) {
-                    row_dgamma += dy[j] * (x[j] - mean);
-                    row_dbeta += dy[j];
+        const float *s = x + c * plane;
+        const float *g = dy + c * plane;
+        int32_t samples = op->batch;
+        do {
+            int32_t rows = op->height;
+            do {
+                struct sums row = {0.0f, 0.0f};
+                int32_t left = op->width;
+                for (; left % 4 != 0; left--) {
+                    add_gradient(&row, *s++ - mean, *g++);
                 }
-                dgamma += row_dgamma;
-                dbeta += row_dbeta;
-                row += op->width;
-            }
-        }
+                for (; left > 0; left -= 4) {
+                    add_gradient(&row, s[0] - mean, g[0]);
+                    add_gradient(&row, s[1] - mean, g[1]);
+                    add_gradient(&row, s[2] - mean, g[2]);
+                    add_gradient(&row, s[3] - mean, g[3]);
+                    s += 4;
+                    g += 4;
+                }
+                dgamma += row.dgamma;
+                dbeta += row.dbeta;
+            } while (--rows > 0);
+            s += others;
+            g += others;
+        } while (--samples > 0);
         daffine[c] = dgamma / poet_sqrtf(statistics[op->channels + c] + op->eps);
         daffine[op->channels + c] = dbeta;
     }
@@ -123,6 +165,7 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
                                         const float *daffine, const float *dy, float *dx)
 {
     const int32_t plane = op->height * op->width;
+    const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     const float count = (float)(op->batch * plane);
     for (int32_t c = 0; c < op->channels; c++) {
         const float mean = statistics[c];
@@ -130,11 +173,31 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
         const float scale = affine[c] / deviation;
         const float slope = daffine[c] / deviation / count;
         const float offset = daffine[op->channels + c] / count;
-        for (int32_t n = 0; n < op->batch; n++) {
-            const int32_t first = (n * op->channels + c) * plane;
-            for (int32_t i = first; i < first + plane; i++) {
-                dx[i] = scale * ((dy[i] - offset) - (x[i] - mean) * slope);
+        const float *s = x + c * plane;
+        const float *g = dy + c * plane;
+        float *to = dx + c * plane;
+        int32_t samples = op->batch;
+        do {
+            int32_t left = plane;
+            for (; left % 4 != 0; left--) {
+                *to++ = scale * ((*g++ - offset) - (*s++ - mean) * slope);
             }
-        }
+            for (; left > 0; left -= 4) {
+                const float a = scale * ((g[0] - offset) - (s[0] - mean) * slope);
+                const float b = scale * ((g[1] - offset) - (s[1] - mean) * slope);
+                const float d = scale * ((g[2] - offset) - (s[2] - mean) * slope);
+                const float e = scale * ((g[3] - offset) - (s[3] - mean) * slope);
+                s += 4;
+                g += 4;
+                to[0] = a;
+                to[1] = b;
+                to[2] = d;
+                to[3] = e;
+                to += 4;
+            }
+            s += others;
+            g += others;
+            to += others;
+        } while (--samples > 0);
     }
 }

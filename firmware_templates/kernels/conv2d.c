@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conv2d.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "gradient_sink.h"
@@ -9,7 +10,17 @@
  * over channels and the kernel's taps that meet the source. They differ in how the two are walked.
  *
  * A sum runs over the taps of one channel first and then over the channels, so that rounding errors
- * grow with their number added up, not multiplied. */
+ * grow with their number added up, not multiplied. Whatever is summed at the same time, each sum is in
+ * this order, so that its bits depend on the op alone.
+ *
+ * Positions whose taps are the same make up boxes of rows, columns and samples: the interior is one, and each
+ * piece of the border. In a box sums are taken by fours of positions and fours of channels; most of the
+ * interior of a 3x3 kernel in planes. */
+
+/* Compiled into its callers, where some of its arguments are constants. */
+#define INLINE static inline __attribute__((always_inline))
+/* Compiled once, and on the stack only while it runs. */
+#define APART static __attribute__((noinline))
 
 /* The kernel's taps along one axis that meet the source: every `step` of them, from `tap` on. */
 struct taps {
@@ -31,7 +42,7 @@ struct walk {
     int32_t weight_column;
 };
 
-static float sum_products(const struct walk *walk, const float *source, const float *weight)
+APART float sum_products(const struct walk *walk, const float *source, const float *weight)
 {
     float total = 0.0f;
     for (int32_t channel = 0; channel < walk->channels; channel++) {
@@ -57,9 +68,11 @@ static float sum_products(const struct walk *walk, const float *source, const fl
 }
 
 /* Four such sums at once, `next` weights apart: each source element is loaded once. */
-static void sum_products_4(const struct walk *walk, const float *source, const float *weight,
+APART void sum_products_4(const struct walk *walk, const float *source, const float *weight,
                            int32_t next, float totals[4])
 {
+    const int32_t source_column = walk->source_column;
+    const int32_t weight_column = walk->weight_column;
     float total0 = 0.0f;
     float total1 = 0.0f;
     float total2 = 0.0f;
@@ -83,11 +96,11 @@ static void sum_products_4(const struct walk *walk, const float *source, const f
                 sum1 += value * *w1;
                 sum2 += value * *w2;
                 sum3 += value * *w3;
-                s += walk->source_column;
-                w0 += walk->weight_column;
-                w1 += walk->weight_column;
-                w2 += walk->weight_column;
-                w3 += walk->weight_column;
+                s += source_column;
+                w0 += weight_column;
+                w1 += weight_column;
+                w2 += weight_column;
+                w3 += weight_column;
             }
             source_row += walk->source_row;
             weight_row += walk->weight_row;
@@ -105,39 +118,125 @@ static void sum_products_4(const struct walk *walk, const float *source, const f
     totals[3] = total3;
 }
 
-/* One position of the result, in all channels of a group and all samples. */
-struct position {
-    int32_t samples;
-    int32_t source_sample; /* elements to the next sample */
-    int32_t result_sample;
-    int32_t channels;
-    int32_t weight_next; /* elements to the next channel */
-    int32_t result_channel;
+/* Sixteen sums of products, each of one of four factors with one of four others. */
+struct block {
+    float of[4][4];
 };
 
-static void sum_channels(const struct walk *walk, const struct position *position,
-                         const float *source, const float *weight, const float *bias, float *result)
+static const struct block no_sums = {{{0.0f}}};
+
+/* Sixteen products more: one load for two of them, and all sums in registers. */
+INLINE void add_products(struct block *sum, float a, float b, float c, float d, float wa, float wb,
+                         float wc, float wd)
 {
-    int32_t channel = 0;
-    for (; channel + 4 <= position->channels; channel += 4) {
-        float totals[4];
-        sum_products_4(walk, source, weight, position->weight_next, totals);
-        for (int32_t lane = 0; lane < 4; lane++) {
-            *result = bias != NULL ? totals[lane] + *bias++ : totals[lane];
-            result += position->result_channel;
+    sum->of[0][0] += a * wa;
+    sum->of[1][0] += b * wa;
+    sum->of[2][0] += c * wa;
+    sum->of[3][0] += d * wa;
+    sum->of[0][1] += a * wb;
+    sum->of[1][1] += b * wb;
+    sum->of[2][1] += c * wb;
+    sum->of[3][1] += d * wb;
+    sum->of[0][2] += a * wc;
+    sum->of[1][2] += b * wc;
+    sum->of[2][2] += c * wc;
+    sum->of[3][2] += d * wc;
+    sum->of[0][3] += a * wd;
+    sum->of[1][3] += b * wd;
+    sum->of[2][3] += c * wd;
+    sum->of[3][3] += d * wd;
+}
+
+INLINE void add_block(struct block *total, const struct block *sum)
+{
+    total->of[0][0] += sum->of[0][0];
+    total->of[1][0] += sum->of[1][0];
+    total->of[2][0] += sum->of[2][0];
+    total->of[3][0] += sum->of[3][0];
+    total->of[0][1] += sum->of[0][1];
+    total->of[1][1] += sum->of[1][1];
+    total->of[2][1] += sum->of[2][1];
+    total->of[3][1] += sum->of[3][1];
+    total->of[0][2] += sum->of[0][2];
+    total->of[1][2] += sum->of[1][2];
+    total->of[2][2] += sum->of[2][2];
+    total->of[3][2] += sum->of[3][2];
+    total->of[0][3] += sum->of[0][3];
+    total->of[1][3] += sum->of[1][3];
+    total->of[2][3] += sum->of[2][3];
+    total->of[3][3] += sum->of[3][3];
+}
+
+/* Sixteen such sums: of four sources, `source_next` apart, with each of four weights. */
+APART void sum_products_16(const struct walk *walk, const float *source, int32_t source_next,
+                           const float *weight, int32_t weight_next, struct block *total)
+{
+    const int32_t source_column = walk->source_column;
+    const int32_t weight_column = walk->weight_column;
+    for (int32_t channel = 0; channel < walk->channels; channel++) {
+        const float *source_row = source;
+        const float *weight_row = weight;
+        struct block sum = no_sums;
+        for (int32_t row = 0; row < walk->rows; row++) {
+            const float *s = source_row;
+            const float *w0 = weight_row;
+            const float *w1 = w0 + weight_next;
+            const float *w2 = w1 + weight_next;
+            const float *w3 = w2 + weight_next;
+            for (int32_t column = 0; column < walk->columns; column++) {
+                add_products(&sum, s[0], s[source_next], s[2 * source_next], s[3 * source_next],
+                             *w0, *w1, *w2, *w3);
+                s += source_column;
+                w0 += weight_column;
+                w1 += weight_column;
+                w2 += weight_column;
+                w3 += weight_column;
+            }
+            source_row += walk->source_row;
+            weight_row += walk->weight_row;
         }
-        weight += 4 * position->weight_next;
-    }
-    for (; channel < position->channels; channel++) {
-        const float total = sum_products(walk, source, weight);
-        *result = bias != NULL ? total + *bias++ : total;
-        result += position->result_channel;
-        weight += position->weight_next;
+        if (channel == 0) {
+            *total = sum; /* which is never -0, so that 0 need not be added */
+        } else {
+            add_block(total, &sum);
+        }
+        source += walk->source_channel;
+        weight += walk->weight_channel;
     }
 }
 
-/* The same walk with the roles exchanged, to sum over four sources at once: a product's factors
- * commute, so the bits stay the same. */
+/* A plane of 2 * `pairs` rows and 3 * `threes` columns, and the elements to the next row. */
+struct plane {
+    int32_t pairs;
+    int32_t threes;
+    int32_t source_row;
+    int32_t result_row;
+};
+
+typedef void plane_kernel(const struct plane *plane, const float *source, const float *weight,
+                          float *result);
+
+/* What is computed at every position of some: so many channels of one group of the result. */
+struct job {
+    struct walk walk;
+    int32_t channels;
+    int32_t weight_next; /* elements to the next channel */
+    int32_t result_channel;
+    plane_kernel *put_plane; /* the first channel of a 3x3 kernel that moves by 1; NULL to add it to 0 */
+    plane_kernel *add_plane; /* and a further one */
+    const float *weight;
+    const float *bias; /* NULL for none */
+};
+
+/* Positions in a line, that are alike. */
+struct axis {
+    int32_t count;
+    int32_t source_next; /* elements to the next position */
+    int32_t result_next;
+};
+
+/* A walk with the roles exchanged, to sum over four sources at once: a product's factors commute, so
+ * the bits stay the same. */
 static struct walk exchanged(const struct walk *walk)
 {
     const struct walk other = {
@@ -154,59 +253,319 @@ static struct walk exchanged(const struct walk *walk)
     return other;
 }
 
-static void sum_samples(const struct walk *walk, const struct position *position,
-                        const float *source, const float *weight, const float *bias, float *result)
+/* What to add to a total: its bias, or the number that changes no float. */
+static float bias_of(const float *bias, int32_t channel)
 {
-    const struct walk other = exchanged(walk);
-    int32_t sample = 0;
-    for (; sample + 4 <= position->samples; sample += 4) {
-        float totals[4];
-        sum_products_4(&other, weight, source, position->source_sample, totals);
-        for (int32_t lane = 0; lane < 4; lane++) {
-            *result = bias != NULL ? totals[lane] + *bias : totals[lane];
-            result += position->result_sample;
-        }
-        source += 4 * position->source_sample;
+    return bias != NULL ? bias[channel] : -0.0f;
+}
+
+INLINE void put_4(float *result, int32_t next, float shift, float a, float b, float c, float d)
+{
+    result[0] = a + shift;
+    result[next] = b + shift;
+    result[2 * next] = c + shift;
+    result[3 * next] = d + shift;
+}
+
+/* Four channels at four positions, `next` apart. */
+INLINE void put_block(float *result, int32_t next, int32_t channel, const float *bias,
+                      const struct block *sum)
+{
+    put_4(result, next, bias_of(bias, 0), sum->of[0][0], sum->of[1][0], sum->of[2][0], sum->of[3][0]);
+    result += channel;
+    put_4(result, next, bias_of(bias, 1), sum->of[0][1], sum->of[1][1], sum->of[2][1], sum->of[3][1]);
+    result += channel;
+    put_4(result, next, bias_of(bias, 2), sum->of[0][2], sum->of[1][2], sum->of[2][2], sum->of[3][2]);
+    result += channel;
+    put_4(result, next, bias_of(bias, 3), sum->of[0][3], sum->of[1][3], sum->of[2][3], sum->of[3][3]);
+}
+
+/* All channels at four positions. */
+APART void sum_four(const struct job *job, const struct axis *line, const float *source,
+                    float *result)
+{
+    const float *weight = job->weight;
+    const float *bias = job->bias;
+    int32_t channels = job->channels;
+    for (; channels >= 4; channels -= 4) {
+        struct block total;
+        sum_products_16(&job->walk, source, line->source_next, weight, job->weight_next, &total);
+        put_block(result, line->result_next, job->result_channel, bias, &total);
+        weight += 4 * job->weight_next;
+        result += 4 * job->result_channel;
+        bias = bias != NULL ? bias + 4 : NULL;
     }
-    for (; sample < position->samples; sample++) {
-        const float total = sum_products(walk, source, weight);
-        *result = bias != NULL ? total + *bias : total;
-        result += position->result_sample;
-        source += position->source_sample;
+    if (channels > 0) {
+        const struct walk other = exchanged(&job->walk);
+        for (; channels > 0; channels--) {
+            float totals[4];
+            sum_products_4(&other, weight, source, line->source_next, totals);
+            put_4(result, line->result_next, bias_of(bias, 0), totals[0], totals[1], totals[2],
+                  totals[3]);
+            weight += job->weight_next;
+            result += job->result_channel;
+            bias = bias != NULL ? bias + 1 : NULL;
+        }
     }
 }
 
-/* Four sums at a time: over channels where a group has that many, else (depthwise) over samples. */
-static void sum_position(const struct walk *walk, const struct position *position,
-                         const float *source, const float *weight, const float *bias, float *result)
+/* All channels at one position. */
+APART void sum_one(const struct job *job, const float *source, float *result)
 {
-    if (position->channels >= 4) {
-        for (int32_t sample = 0; sample < position->samples; sample++) {
-            sum_channels(walk, position, source, weight, bias, result);
-            source += position->source_sample;
-            result += position->result_sample;
+    const float *weight = job->weight;
+    int32_t channel = 0;
+    for (; channel + 4 <= job->channels; channel += 4) {
+        float totals[4];
+        sum_products_4(&job->walk, source, weight, job->weight_next, totals);
+        for (int32_t lane = 0; lane < 4; lane++) {
+            *result = totals[lane] + bias_of(job->bias, channel + lane);
+            result += job->result_channel;
         }
-    } else {
-        for (int32_t channel = 0; channel < position->channels; channel++) {
-            sum_samples(walk, position, source, weight, bias != NULL ? bias + channel : NULL,
-                        result);
-            weight += position->weight_next;
-            result += position->result_channel;
-        }
+        weight += 4 * job->weight_next;
     }
+    for (; channel < job->channels; channel++) {
+        *result = sum_products(&job->walk, source, weight) + bias_of(job->bias, channel);
+        result += job->result_channel;
+        weight += job->weight_next;
+    }
+}
+
+/* Positions of the same taps: columns, rows and samples. */
+enum { COLUMNS, ROWS, SAMPLES, AXES };
+
+struct box {
+    struct axis axes[AXES];
+};
+
+/* Lines of a multiple of four along the columns, of what is left along the rows, and of that along the
+ * samples, of which some are left to be summed one by one. */
+APART void sum_box(const struct job *job, const struct box *box, const float *source,
+                   float *result)
+{
+    struct box left = *box;
+    for (int32_t along = COLUMNS; along < AXES; along++) {
+        struct axis *line = &left.axes[along];
+        const struct axis *second = &left.axes[(along + 1) % AXES];
+        const struct axis *third = &left.axes[(along + 2) % AXES];
+        const int32_t fours = line->count & ~3;
+        const int32_t end = along == SAMPLES ? line->count : fours;
+        for (int32_t i = 0; end > 0 && i < second->count; i++) {
+            const float *s = source + i * second->source_next;
+            float *r = result + i * second->result_next;
+            for (int32_t j = 0; j < third->count; j++) {
+                int32_t at = 0;
+                for (; at < fours; at += 4) {
+                    sum_four(job, line, s + at * line->source_next, r + at * line->result_next);
+                }
+                for (; at < end; at++) {
+                    sum_one(job, s + at * line->source_next, r + at * line->result_next);
+                }
+                s += third->source_next;
+                r += third->result_next;
+            }
+        }
+        source += fours * line->source_next;
+        result += fours * line->result_next;
+        line->count -= fours;
+    }
+}
+
+/* A column of the source under a 3x3 kernel at two rows of results, the second below the first. */
+struct column {
+    float a, b, c, d;
+};
+
+/* The nine products at a position, from left, middle and right of three rows. */
+INLINE float sum_9(const float w[9], float l0, float m0, float r0, float l1, float m1, float r1,
+                   float l2, float m2, float r2)
+{
+    float sum = w[0] * l0;
+    sum += w[1] * m0;
+    sum += w[2] * r0;
+    sum += w[3] * l1;
+    sum += w[4] * m1;
+    sum += w[5] * r1;
+    sum += w[6] * l2;
+    sum += w[7] * m2;
+    sum += w[8] * r2;
+    return sum;
+}
+
+INLINE void put_2(const float w[9], const struct column *l, const struct column *m,
+                  const struct column *r, float *above, float *below, bool first)
+{
+    const float upper = sum_9(w, l->a, m->a, r->a, l->b, m->b, r->b, l->c, m->c, r->c);
+    const float lower = sum_9(w, l->b, m->b, r->b, l->c, m->c, r->c, l->d, m->d, r->d);
+    *above = (first ? 0.0f : *above) + upper;
+    *below = (first ? 0.0f : *below) + lower;
+}
+
+/* One channel's products of a 3x3 kernel in a plane, added to the results; to 0 if it is the first channel. A
+ * column of the source is loaded once for two rows of results, and stays in registers for three. */
+INLINE void sum_plane(const struct plane *plane, const float *source, const float *weight,
+                      float *result, int32_t step, bool first)
+{
+    const int32_t source_row = plane->source_row;
+    const int32_t result_row = plane->result_row;
+    const float w[9] = {weight[0], weight[1], weight[2], weight[3], weight[4],
+                        weight[5], weight[6], weight[7], weight[8]};
+    for (int32_t pair = plane->pairs; pair > 0; pair--) {
+        const float *s0 = source;
+        const float *s1 = s0 + source_row;
+        const float *s2 = s1 + source_row;
+        const float *s3 = s2 + source_row;
+        float *above = result;
+        float *below = result + result_row;
+        const float *end = above + 3 * step * plane->threes;
+        struct column l = {s0[0], s1[0], s2[0], s3[0]};
+        struct column m = {s0[step], s1[step], s2[step], s3[step]};
+        do {
+            const struct column r = {s0[2 * step], s1[2 * step], s2[2 * step], s3[2 * step]};
+            put_2(w, &l, &m, &r, above, below, first);
+            l = (struct column){s0[3 * step], s1[3 * step], s2[3 * step], s3[3 * step]};
+            put_2(w, &m, &r, &l, above + step, below + step, first);
+            m = (struct column){s0[4 * step], s1[4 * step], s2[4 * step], s3[4 * step]};
+            put_2(w, &r, &l, &m, above + 2 * step, below + 2 * step, first);
+            s0 += 3 * step;
+            s1 += 3 * step;
+            s2 += 3 * step;
+            s3 += 3 * step;
+            above += 3 * step;
+            below += 3 * step;
+        } while (above != end);
+        source += 2 * source_row;
+        result += 2 * result_row;
+    }
+}
+
+APART void put_plane(const struct plane *plane, const float *source, const float *weight, float *result)
+{
+    sum_plane(plane, source, weight, result, 1, true);
+}
+
+APART void add_plane(const struct plane *plane, const float *source, const float *weight, float *result)
+{
+    sum_plane(plane, source, weight, result, 1, false);
+}
+
+APART void put_plane_backwards(const struct plane *plane, const float *source, const float *weight,
+                               float *result)
+{
+    sum_plane(plane, source, weight, result, -1, true);
+}
+
+APART void add_plane_backwards(const struct plane *plane, const float *source, const float *weight,
+                               float *result)
+{
+    sum_plane(plane, source, weight, result, -1, false);
+}
+
+static void clear_plane(const struct plane *plane, float *result, int32_t step)
+{
+    for (int32_t row = 2 * plane->pairs; row > 0; row--) {
+        float *at = result;
+        for (int32_t column = 3 * plane->threes; column > 0; column--) {
+            *at = 0.0f;
+            at += step;
+        }
+        result += plane->result_row;
+    }
+}
+
+/* All channels in such a plane of every sample. Results are walked as the source is: backwards for dx. */
+APART void sum_planes(const struct job *job, const struct box *box, const float *source,
+                      float *result)
+{
+    const struct axis *columns = &box->axes[COLUMNS];
+    const struct axis *rows = &box->axes[ROWS];
+    const struct axis *samples = &box->axes[SAMPLES];
+    const int32_t step = job->walk.source_column;
+    const struct plane plane = {rows->count / 2, columns->count / 3, job->walk.source_row,
+                                step * rows->result_next};
+    if (step < 0) {
+        source += (rows->count - 1) * rows->source_next + columns->count - 1;
+        result += (rows->count - 1) * rows->result_next + columns->count - 1;
+    }
+    for (int32_t n = 0; n < samples->count; n++) {
+        const float *weight = job->weight;
+        float *to = result;
+        for (int32_t channel = 0; channel < job->channels; channel++) {
+            plane_kernel *sum = job->put_plane;
+            if (sum == NULL) {
+                clear_plane(&plane, to, step);
+                sum = job->add_plane;
+            }
+            const float *s = source;
+            const float *w = weight;
+            for (int32_t c = 0; c < job->walk.channels; c++) {
+                sum(&plane, s, w, to);
+                sum = job->add_plane;
+                s += job->walk.source_channel;
+                w += job->walk.weight_channel;
+            }
+            for (int32_t i = 0; job->bias != NULL && i < rows->count; i++) {
+                for (int32_t j = 0; j < columns->count; j++) {
+                    to[i * plane.result_row + j] += job->bias[channel];
+                }
+            }
+            weight += job->weight_next;
+            to += job->result_channel;
+        }
+        source += samples->source_next;
+        result += samples->result_next;
+    }
+}
+
+/* Whether a box is of a 3x3 kernel that moves by one element, and has room for a plane. */
+static bool holds_planes(const struct walk *walk, const struct box *box)
+{
+    const struct axis *columns = &box->axes[COLUMNS];
+    const struct axis *rows = &box->axes[ROWS];
+    const int32_t source_row = walk->source_row > 0 ? walk->source_row : -walk->source_row;
+    return walk->rows == 3 && walk->columns == 3 && walk->weight_row == 3 &&
+           walk->weight_column == 1 && rows->source_next == source_row &&
+           columns->source_next == 1 && columns->result_next == 1 && rows->count >= 2 &&
+           columns->count >= 3;
+}
+
+APART void sum_positions(const struct job *job, struct box *box, const float *source,
+                         float *result)
+{
+    struct axis *columns = &box->axes[COLUMNS];
+    struct axis *rows = &box->axes[ROWS];
+    if (columns->count * rows->count * box->axes[SAMPLES].count == 1) {
+        sum_one(job, source, result);
+        return;
+    }
+    if (holds_planes(&job->walk, box)) {
+        const int32_t width = columns->count;
+        const int32_t height = rows->count;
+        columns->count = width / 3 * 3;
+        rows->count = height / 2 * 2;
+        sum_planes(job, box, source, result);
+        if (height % 2 != 0) {
+            const int32_t last = rows->count;
+            rows->count = 1;
+            sum_box(job, box, source + last * rows->source_next,
+                    result + last * rows->result_next);
+        }
+        source += columns->count;
+        result += columns->count;
+        rows->count = height;
+        columns->count = width % 3;
+    }
+    sum_box(job, box, source, result);
 }
 
 /* With a single tap there is nothing to sum per channel: the channels become the columns. */
-static struct walk flattened(const struct walk *walk)
+static void flatten(struct walk *walk)
 {
-    struct walk flat = *walk;
     if (walk->rows == 1 && walk->columns == 1) {
-        flat.channels = 1;
-        flat.columns = walk->channels;
-        flat.source_column = walk->source_channel;
-        flat.weight_column = walk->weight_channel;
+        walk->columns = walk->channels;
+        walk->channels = 1;
+        walk->source_column = walk->source_channel;
+        walk->weight_column = walk->weight_channel;
     }
-    return flat;
 }
 
 static const struct taps no_taps = {0, 0, 0};
@@ -236,99 +595,327 @@ static struct taps taps_of_input(int32_t position, int32_t kernel, int32_t strid
     return tap < kernel ? taps : no_taps;
 }
 
-void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
-                             const float *b, float *y)
+/* One axis of the source and of the result. */
+struct side {
+    int32_t kernel;
+    int32_t stride;
+    int32_t padding;
+    int32_t source_extent;
+    int32_t result_extent;
+    bool of_input; /* whether the result is the input's gradient */
+};
+
+static struct taps taps_at(const struct side *side, int32_t position)
+{
+    return side->of_input ? taps_of_input(position, side->kernel, side->stride, side->padding,
+                                          side->source_extent)
+                          : taps_of_output(position, side->kernel, side->stride, side->padding,
+                                           side->source_extent);
+}
+
+/* Positions from `first` on whose taps are the same, `next` apart. */
+struct run {
+    struct taps taps;
+    int32_t first;
+    int32_t next;
+    int32_t count;
+};
+
+static const struct run before_all = {{0, 0, 0}, 0, 0, 0};
+
+/* Goes on to the next run; false after the last one. Inputs that lie a stride apart meet the same taps: the runs
+ * of those go first that begin with input 0, then of those with input 1, ... */
+static bool next_run(const struct side *side, struct run *run)
+{
+    const int32_t apart = side->of_input ? side->stride : 1;
+    int32_t position = run->first + run->count * run->next;
+    if (position >= side->result_extent) {
+        position = position % apart + 1;
+        if (position >= apart || position >= side->result_extent) {
+            return false;
+        }
+    }
+    run->taps = taps_at(side, position);
+    run->first = position;
+    run->next = apart;
+    run->count = 0;
+    struct taps taps = run->taps;
+    while (taps.tap == run->taps.tap && taps.count == run->taps.count) {
+        run->count++;
+        position += apart;
+        if (position >= side->result_extent) {
+            break;
+        }
+        taps = taps_at(side, position);
+    }
+    return true;
+}
+
+/* One pass over all positions of a result. */
+struct pass {
+    struct job job; /* without what depends on the position: rows and columns of taps, weight, bias */
+    struct axis samples;
+    struct side rows;
+    struct side columns;
+    int32_t source_width;
+    int32_t result_width;
+    int32_t kernel_width;
+    int32_t groups;
+    int32_t source_group; /* elements to the next group */
+    int32_t weight_group;
+    int32_t result_group;
+};
+
+APART void sum_groups(const struct pass *pass, const struct run *rows, const struct run *columns,
+                      const float *source, const float *weight, const float *bias, float *result)
+{
+    const int32_t row_stride = pass->rows.of_input ? 1 : pass->rows.stride;
+    const int32_t column_stride = pass->columns.of_input ? 1 : pass->columns.stride;
+    struct job job = pass->job;
+    job.walk.rows = rows->taps.count;
+    job.walk.columns = columns->taps.count;
+    flatten(&job.walk);
+    job.weight = weight + rows->taps.tap * pass->kernel_width + columns->taps.tap;
+    job.bias = bias;
+    source += rows->taps.source * pass->source_width + columns->taps.source;
+    result += rows->first * pass->result_width + columns->first;
+    for (int32_t group = 0; group < pass->groups; group++) {
+        struct box box = {{
+            {columns->count, column_stride, columns->next},
+            {rows->count, row_stride * pass->source_width, rows->next * pass->result_width},
+            pass->samples,
+        }};
+        sum_positions(&job, &box, source, result);
+        source += pass->source_group;
+        result += pass->result_group;
+        job.weight += pass->weight_group;
+        job.bias = bias != NULL ? job.bias + job.channels : NULL;
+    }
+}
+
+static void sum_pass(const struct pass *pass, const float *source, const float *weight,
+                     const float *bias, float *result)
+{
+    struct run rows = before_all;
+    while (next_run(&pass->rows, &rows)) {
+        struct run columns = before_all;
+        while (next_run(&pass->columns, &columns)) {
+            sum_groups(pass, &rows, &columns, source, weight, bias, result);
+        }
+    }
+}
+
+static struct pass forward_pass(const struct poet_conv2d *op)
 {
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
     const int32_t kernel = op->kernel_height * op->kernel_width;
-    struct walk walk = {
-        .channels = group_in,
-        .source_channel = in_plane,
-        .source_row = op->in_width,
-        .source_column = 1,
-        .weight_channel = kernel,
-        .weight_row = op->kernel_width,
-        .weight_column = 1,
+    const struct pass pass = {
+        .job =
+            {
+                .walk =
+                    {
+                        .channels = group_in,
+                        .source_channel = in_plane,
+                        .source_row = op->in_width,
+                        .source_column = 1,
+                        .weight_channel = kernel,
+                        .weight_row = op->kernel_width,
+                        .weight_column = 1,
+                    },
+                .channels = group_out,
+                .weight_next = group_in * kernel,
+                .result_channel = out_plane,
+                .add_plane = add_plane,
+            },
+        .samples = {op->batch, op->in_channels * in_plane, op->out_channels * out_plane},
+        .rows = {op->kernel_height, op->stride_height, op->padding_top, op->in_height,
+                 op->out_height, false},
+        .columns = {op->kernel_width, op->stride_width, op->padding_left, op->in_width,
+                    op->out_width, false},
+        .source_width = op->in_width,
+        .result_width = op->out_width,
+        .kernel_width = op->kernel_width,
+        .groups = op->groups,
+        .source_group = group_in * in_plane,
+        .weight_group = group_out * group_in * kernel,
+        .result_group = group_out * out_plane,
     };
-    const struct position position = {
-        .samples = op->batch,
-        .source_sample = op->in_channels * in_plane,
-        .result_sample = op->out_channels * out_plane,
-        .channels = group_out,
-        .weight_next = group_in * kernel,
-        .result_channel = out_plane,
+    return pass;
+}
+
+static struct pass backward_input_pass(const struct poet_conv2d *op)
+{
+    const int32_t in_plane = op->in_height * op->in_width;
+    const int32_t out_plane = op->out_height * op->out_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t kernel = op->kernel_height * op->kernel_width;
+    const struct pass pass = {
+        .job =
+            {
+                .walk =
+                    {
+                        .channels = group_out,
+                        .source_channel = out_plane,
+                        .source_row = -op->out_width,
+                        .source_column = -1,
+                        .weight_channel = group_in * kernel,
+                        .weight_row = op->stride_height * op->kernel_width,
+                        .weight_column = op->stride_width,
+                    },
+                .channels = group_in,
+                .weight_next = kernel,
+                .result_channel = in_plane,
+                .add_plane = add_plane_backwards,
+            },
+        .samples = {op->batch, op->out_channels * out_plane, op->in_channels * in_plane},
+        .rows = {op->kernel_height, op->stride_height, op->padding_top, op->out_height,
+                 op->in_height, true},
+        .columns = {op->kernel_width, op->stride_width, op->padding_left, op->out_width,
+                    op->in_width, true},
+        .source_width = op->out_width,
+        .result_width = op->in_width,
+        .kernel_width = op->kernel_width,
+        .groups = op->groups,
+        .source_group = group_out * out_plane,
+        .weight_group = group_out * group_in * kernel,
+        .result_group = group_in * in_plane,
     };
-    for (int32_t i = 0; i < op->out_height; i++) {
-        const struct taps rows = taps_of_output(i, op->kernel_height, op->stride_height,
-                                                op->padding_top, op->in_height);
-        for (int32_t j = 0; j < op->out_width; j++) {
-            const struct taps columns = taps_of_output(j, op->kernel_width, op->stride_width,
-                                                       op->padding_left, op->in_width);
-            walk.rows = rows.count;
-            walk.columns = columns.count;
-            const struct walk flat = flattened(&walk);
-            const float *source = x + rows.source * op->in_width + columns.source;
-            const float *weight = w + rows.tap * op->kernel_width + columns.tap;
-            float *result = y + i * op->out_width + j;
-            for (int32_t group = 0; group < op->groups; group++) {
-                sum_position(&flat, &position, source, weight,
-                             b != NULL ? b + group * group_out : NULL, result);
-                source += group_in * in_plane;
-                weight += group_out * group_in * kernel;
-                result += group_out * out_plane;
-            }
-        }
-    }
+    return pass;
+}
+
+void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                             const float *b, float *y)
+{
+    const struct pass pass = forward_pass(op);
+    sum_pass(&pass, x, w, b, y);
 }
 
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx)
 {
-    const int32_t in_plane = op->in_height * op->in_width;
-    const int32_t out_plane = op->out_height * op->out_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    struct walk walk = {
-        .channels = group_out,
-        .source_channel = out_plane,
-        .source_row = -op->out_width,
-        .source_column = -1,
-        .weight_channel = group_in * kernel,
-        .weight_row = op->stride_height * op->kernel_width,
-        .weight_column = op->stride_width,
-    };
-    const struct position position = {
-        .samples = op->batch,
-        .source_sample = op->out_channels * out_plane,
-        .result_sample = op->in_channels * in_plane,
-        .channels = group_in,
-        .weight_next = kernel,
-        .result_channel = in_plane,
-    };
-    for (int32_t i = 0; i < op->in_height; i++) {
-        const struct taps rows = taps_of_input(i, op->kernel_height, op->stride_height,
-                                               op->padding_top, op->out_height);
-        for (int32_t j = 0; j < op->in_width; j++) {
-            const struct taps columns = taps_of_input(j, op->kernel_width, op->stride_width,
-                                                      op->padding_left, op->out_width);
-            walk.rows = rows.count;
-            walk.columns = columns.count;
-            const struct walk flat = flattened(&walk);
-            const float *source = dy + rows.source * op->out_width + columns.source;
-            const float *weight = w + rows.tap * op->kernel_width + columns.tap;
-            float *result = dx + i * op->in_width + j;
-            for (int32_t group = 0; group < op->groups; group++) {
-                sum_position(&flat, &position, source, weight, NULL, result);
-                source += group_out * out_plane;
-                weight += group_out * group_in * kernel;
-                result += group_in * in_plane;
-            }
-        }
+    const struct pass pass = backward_input_pass(op);
+    sum_pass(&pass, dy, w, NULL, dx);
+}
+
+void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                                       const float *b, float *y)
+{
+    struct pass pass = forward_pass(op);
+    pass.job.put_plane = put_plane;
+    sum_pass(&pass, x, w, b, y);
+}
+
+void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
+                                              const float *dy, float *dx)
+{
+    struct pass pass = backward_input_pass(op);
+    pass.job.put_plane = put_plane_backwards;
+    sum_pass(&pass, dy, w, NULL, dx);
+}
+
+/* A 1x1 kernel that moves by 1: the product of two matrices for each group of each sample. Four results of
+ * four channels each are summed at once. Either a weight's channels are `adjacent`, or what is summed. */
+INLINE void sum_pointwise_16(const struct job *job, const float *source, const float *weight,
+                             bool adjacent, const float *bias, float *result)
+{
+    const int32_t source_column = job->walk.source_column;
+    const int32_t weight_column = adjacent ? job->walk.weight_column : 1;
+    const float *w0 = weight;
+    const float *w1 = w0 + job->weight_next;
+    const float *w2 = w1 + job->weight_next;
+    const float *w3 = w2 + job->weight_next;
+    struct block sum = no_sums;
+    for (int32_t channel = job->walk.columns; channel > 0; channel--) {
+        add_products(&sum, source[0], source[1], source[2], source[3], w0[0],
+                     adjacent ? w0[1] : *w1, adjacent ? w0[2] : *w2, adjacent ? w0[3] : *w3);
+        source += source_column;
+        w0 += weight_column;
+        w1 += weight_column;
+        w2 += weight_column;
+        w3 += weight_column;
     }
+    put_block(result, 1, job->result_channel, bias, &sum);
+}
+
+typedef void pointwise_kernel(const struct job *job, const float *source, const float *weight,
+                              const float *bias, float *result);
+
+APART void sum_pointwise(const struct job *job, const float *source, const float *weight,
+                         const float *bias, float *result)
+{
+    sum_pointwise_16(job, source, weight, false, bias, result);
+}
+
+APART void sum_pointwise_backwards(const struct job *job, const float *source, const float *weight,
+                                   const float *bias, float *result)
+{
+    sum_pointwise_16(job, source, weight, true, bias, result);
+}
+
+/* One group of one sample. */
+static void sum_matrix(const struct job *job, int32_t positions, pointwise_kernel *kernel,
+                       const float *source, float *result)
+{
+    static const struct axis line = {4, 1, 1};
+    const int32_t channels = job->channels & ~3;
+    struct job last = *job;
+    last.channels -= channels;
+    last.weight += channels * job->weight_next;
+    last.bias = job->bias != NULL ? job->bias + channels : NULL;
+    for (; positions >= 4; positions -= 4) {
+        for (int32_t channel = 0; channel < channels; channel += 4) {
+            kernel(job, source, job->weight + channel * job->weight_next,
+                   job->bias != NULL ? job->bias + channel : NULL,
+                   result + channel * job->result_channel);
+        }
+        if (last.channels > 0) {
+            sum_four(&last, &line, source, result + channels * job->result_channel);
+        }
+        source += 4;
+        result += 4;
+    }
+    for (; positions > 0; positions--) {
+        sum_one(job, source++, result++);
+    }
+}
+
+static void sum_matrices(const struct pass *pass, pointwise_kernel *kernel, const float *source,
+                         const float *weight, const float *bias, float *result)
+{
+    struct job job = pass->job;
+    job.walk.rows = 1;
+    job.walk.columns = 1;
+    flatten(&job.walk);
+    for (int32_t n = 0; n < pass->samples.count; n++) {
+        job.weight = weight;
+        job.bias = bias;
+        for (int32_t group = 0; group < pass->groups; group++) {
+            sum_matrix(&job, pass->rows.result_extent * pass->columns.result_extent, kernel,
+                       source + group * pass->source_group, result + group * pass->result_group);
+            job.weight += pass->weight_group;
+            job.bias = bias != NULL ? job.bias + job.channels : NULL;
+        }
+        source += pass->samples.source_next;
+        result += pass->samples.result_next;
+    }
+}
+
+void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                                       const float *b, float *y)
+{
+    const struct pass pass = forward_pass(op);
+    sum_matrices(&pass, sum_pointwise, x, w, b, y);
+}
+
+void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
+                                              const float *dy, float *dx)
+{
+    const struct pass pass = backward_input_pass(op);
+    sum_matrices(&pass, sum_pointwise_backwards, dy, w, NULL, dx);
 }
 
 /* The output positions along one axis at which a tap meets the input, from `output` on, and the
@@ -353,7 +940,7 @@ static struct positions positions_of_tap(int32_t tap, int32_t stride, int32_t pa
 }
 
 /* dw of one tap: x and dy point at its first position, in one input and one output channel. */
-static float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
+APART float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
                      const float *dy)
 {
     const int32_t x_row = op->stride_height * op->in_width;
@@ -382,7 +969,7 @@ static float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns
 }
 
 /* The same for four output channels at once: each x is loaded once. */
-static void sum_tap_4(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
+APART void sum_tap_4(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
                       const float *dy, float totals[4])
 {
     const int32_t x_row = op->stride_height * op->in_width;
@@ -430,25 +1017,100 @@ static void sum_tap_4(const struct poet_conv2d *op, int32_t rows, int32_t column
     totals[3] = total3;
 }
 
-/* dw of one tap from one input channel for all output channels of a group: from weight `first` on,
- * `next` apart. */
-static void sum_tap_channels(const struct poet_conv2d *op, int32_t rows, int32_t columns,
+/* The same for four input and four output channels at once, where the kernel moves by 1 along a row. */
+APART void sum_tap_16(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
+                      const float *dy, struct block *total)
+{
+    const int32_t x_plane = op->in_height * op->in_width;
+    const int32_t x_row = op->stride_height * op->in_width;
+    const int32_t dy_plane = op->out_height * op->out_width;
+    *total = no_sums;
+    for (int32_t n = 0; n < op->batch; n++) {
+        for (int32_t i = 0; i < rows; i++) {
+            const float *s0 = x + i * x_row;
+            const float *s1 = s0 + x_plane;
+            const float *s2 = s1 + x_plane;
+            const float *s3 = s2 + x_plane;
+            const float *g0 = dy + i * op->out_width;
+            const float *g1 = g0 + dy_plane;
+            const float *g2 = g1 + dy_plane;
+            const float *g3 = g2 + dy_plane;
+            struct block sum = no_sums;
+            for (int32_t j = 0; j < columns; j++) {
+                add_products(&sum, *s0++, *s1++, *s2++, *s3++, *g0++, *g1++, *g2++, *g3++);
+            }
+            add_block(total, &sum);
+        }
+        x += op->in_channels * x_plane;
+        dy += op->out_channels * dy_plane;
+    }
+}
+
+/* One tap of the kernel: the positions at which it meets the input, and where its weights go. */
+struct tap {
+    int32_t rows;
+    int32_t columns;
+    int32_t kernel; /* weights to the next input channel */
+    int32_t next;   /* weights to the next output channel */
+};
+
+APART void put(const struct poet_gradient_sink *dw, int32_t index, float element)
+{
+    poet_gradient_sink_put_f32(dw, index, element);
+}
+
+static void put_tap_16(const struct poet_gradient_sink *dw, int32_t first, int32_t next,
+                       int32_t kernel, const struct block *total)
+{
+    for (int32_t in = 0; in < 4; in++) {
+        for (int32_t out = 0; out < 4; out++) {
+            put(dw, first + out * next + in * kernel, total->of[in][out]);
+        }
+    }
+}
+
+/* dw of one tap from one input channel for some output channels: from weight `first` on. */
+static void sum_tap_channels(const struct poet_conv2d *op, const struct tap *tap, int32_t count,
                              const float *x, const float *dy,
-                             const struct poet_gradient_sink *dw, int32_t first, int32_t next)
+                             const struct poet_gradient_sink *dw, int32_t first)
 {
     const int32_t dy_plane = op->out_height * op->out_width;
-    const int32_t count = op->out_channels / op->groups;
     int32_t channel = 0;
     for (; channel + 4 <= count; channel += 4) {
         float totals[4];
-        sum_tap_4(op, rows, columns, x, dy + channel * dy_plane, totals);
+        sum_tap_4(op, tap->rows, tap->columns, x, dy + channel * dy_plane, totals);
         for (int32_t lane = 0; lane < 4; lane++) {
-            poet_gradient_sink_put_f32(dw, first + (channel + lane) * next, totals[lane]);
+            put(dw, first + (channel + lane) * tap->next, totals[lane]);
         }
     }
     for (; channel < count; channel++) {
-        poet_gradient_sink_put_f32(dw, first + channel * next,
-                                   sum_tap(op, rows, columns, x, dy + channel * dy_plane));
+        put(
+            dw, first + channel * tap->next,
+            sum_tap(op, tap->rows, tap->columns, x, dy + channel * dy_plane));
+    }
+}
+
+/* dw of one tap from all channels of one group. */
+static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, const float *x,
+                          const float *dy, const struct poet_gradient_sink *dw, int32_t first)
+{
+    const int32_t x_plane = op->in_height * op->in_width;
+    const int32_t dy_plane = op->out_height * op->out_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t in_fours = op->stride_width == 1 ? group_in / 4 * 4 : 0;
+    const int32_t out_fours = group_out / 4 * 4;
+    for (int32_t c = 0; c < in_fours; c += 4) {
+        for (int32_t o = 0; o < out_fours; o += 4) {
+            struct block total;
+            sum_tap_16(op, tap->rows, tap->columns, x + c * x_plane, dy + o * dy_plane, &total);
+            put_tap_16(dw, first + c * tap->kernel + o * tap->next, tap->next, tap->kernel, &total);
+        }
+    }
+    for (int32_t c = 0; c < group_in; c++) {
+        const int32_t done = c < in_fours ? out_fours : 0;
+        sum_tap_channels(op, tap, group_out - done, x + c * x_plane, dy + done * dy_plane, dw,
+                         first + c * tap->kernel + done * tap->next);
     }
 }
 
@@ -466,15 +1128,13 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
         for (int32_t v = 0; v < op->kernel_width; v++) {
             const struct positions columns = positions_of_tap(v, op->stride_width, op->padding_left,
                                                               op->in_width, op->out_width);
+            const struct tap tap = {rows.count, columns.count, kernel, group_in * kernel};
             const float *source = x + rows.source * op->in_width + columns.source;
             const float *gradient = dy + rows.output * op->out_width + columns.output;
             int32_t weight = u * op->kernel_width + v;
             for (int32_t group = 0; group < op->groups; group++) {
-                for (int32_t c = 0; c < group_in; c++) {
-                    sum_tap_channels(op, rows.count, columns.count, source, gradient, dw,
-                                     weight + c * kernel, group_in * kernel);
-                    source += in_plane;
-                }
+                sum_tap_group(op, &tap, source, gradient, dw, weight);
+                source += group_in * in_plane;
                 gradient += group_out * out_plane;
                 weight += group_out * group_in * kernel;
             }
@@ -495,6 +1155,136 @@ void poet_conv2d_backward_weight_sgd_f32(const struct poet_conv2d_sgd *op, const
     const struct poet_gradient_sink sink = {
         .sgd = &op->sgd, .parameter = w, .momentum = momentum};
     sum_taps(&op->conv2d, x, dy, &sink);
+}
+
+/* The three taps of one row of a kernel of width 3 that moves by 1 along rows. The positions that all of them
+ * have are [first, end); each has more on one side or both. */
+struct row_of_taps {
+    struct positions rows;
+    struct positions columns[3];
+    int32_t first;
+    int32_t end;
+    int32_t shift; /* elements from dy[j] to the x that the first tap meets there */
+};
+
+/* `sum` and the products from position `from` to `to`; x is `shift` elements ahead. */
+static float sum_some(const float *x, int32_t shift, const float *dy, int32_t from, int32_t to,
+                      float sum)
+{
+    for (int32_t j = from; j < to; j++) {
+        sum += x[j + shift] * dy[j];
+    }
+    return sum;
+}
+
+/* Adds the products of one row of dy to the totals of three taps. Each x is loaded once, and stays in a register
+ * for as long as a tap meets it. */
+static void add_row(const struct row_of_taps *taps, const float *x, const float *dy,
+                    float totals[3])
+{
+    const struct positions *at = taps->columns;
+    const int32_t shift = taps->shift;
+    const float *s = x + (taps->first + shift);
+    const float *g = dy + taps->first;
+    float sum0 = 0.0f;
+    float sum1 = sum_some(x, shift + 1, dy, at[1].output, taps->first, 0.0f);
+    float sum2 = sum_some(x, shift + 2, dy, at[2].output, taps->first, 0.0f);
+    float a = s[0];
+    float b = s[1];
+    int32_t left = taps->end - taps->first;
+    for (; left >= 3; left -= 3) {
+        const float c = s[2];
+        sum0 += a * g[0];
+        sum1 += b * g[0];
+        sum2 += c * g[0];
+        a = s[3];
+        sum0 += b * g[1];
+        sum1 += c * g[1];
+        sum2 += a * g[1];
+        b = s[4];
+        sum0 += c * g[2];
+        sum1 += a * g[2];
+        sum2 += b * g[2];
+        s += 3;
+        g += 3;
+    }
+    for (; left > 0; left--) {
+        sum0 += s[0] * *g;
+        sum1 += s[1] * *g;
+        sum2 += s[2] * *g;
+        s++;
+        g++;
+    }
+    totals[0] += sum_some(x, shift, dy, taps->end, at[0].output + at[0].count, sum0);
+    totals[1] += sum_some(x, shift + 1, dy, taps->end, at[1].output + at[1].count, sum1);
+    totals[2] += sum2;
+}
+
+static void sum_row_of_taps(const struct poet_conv2d *op, const struct row_of_taps *taps,
+                            const float *x, const float *dy, const struct poet_gradient_sink *dw,
+                            int32_t weight)
+{
+    const int32_t in_plane = op->in_height * op->in_width;
+    const int32_t out_plane = op->out_height * op->out_width;
+    x += taps->rows.source * op->in_width;
+    dy += taps->rows.output * op->out_width;
+    for (int32_t channel = 0; channel < op->groups; channel++) {
+        float totals[3] = {0.0f, 0.0f, 0.0f};
+        for (int32_t n = 0; n < op->batch; n++) {
+            const float *s = x + n * op->in_channels * in_plane;
+            const float *g = dy + n * op->out_channels * out_plane;
+            for (int32_t i = 0; i < taps->rows.count; i++) {
+                add_row(taps, s, g, totals);
+                s += op->stride_height * op->in_width;
+                g += op->out_width;
+            }
+        }
+        for (int32_t v = 0; v < 3; v++) {
+            put(dw, weight + v, totals[v]);
+        }
+        x += in_plane;
+        dy += out_plane;
+        weight += 3 * op->kernel_height;
+    }
+}
+
+/* dw where each channel is a group: one kernel for each, row by row where it is 3 wide and moves by 1. */
+static void sum_depthwise_taps(const struct poet_conv2d *op, const float *x, const float *dy,
+                               const struct poet_gradient_sink *dw)
+{
+    struct row_of_taps taps = {.shift = -op->padding_left};
+    bool by_rows = op->kernel_width == 3 && op->stride_width == 1;
+    for (int32_t v = 0; by_rows && v < 3; v++) {
+        taps.columns[v] = positions_of_tap(v, 1, op->padding_left, op->in_width, op->out_width);
+        by_rows = taps.columns[v].count > 0;
+    }
+    taps.first = taps.columns[0].output;
+    taps.end = taps.columns[2].output + taps.columns[2].count;
+    if (!by_rows || taps.first >= taps.end) {
+        sum_taps(op, x, dy, dw);
+        return;
+    }
+    for (int32_t u = 0; u < op->kernel_height; u++) {
+        taps.rows = positions_of_tap(u, op->stride_height, op->padding_top, op->in_height,
+                                     op->out_height);
+        sum_row_of_taps(op, &taps, x, dy, dw, 3 * u);
+    }
+}
+
+void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                               const float *dy, float *dw)
+{
+    const struct poet_gradient_sink sink = {.gradient = dw};
+    sum_depthwise_taps(op, x, dy, &sink);
+}
+
+void poet_conv2d_depthwise_backward_weight_sgd_f32(const struct poet_conv2d_sgd *op,
+                                                   const float *x, const float *dy, float *w,
+                                                   float *momentum)
+{
+    const struct poet_gradient_sink sink = {
+        .sgd = &op->sgd, .parameter = w, .momentum = momentum};
+    sum_depthwise_taps(&op->conv2d, x, dy, &sink);
 }
 
 void poet_conv2d_backward_bias_f32(const struct poet_conv2d_bias *op, const float *dy, float *db)

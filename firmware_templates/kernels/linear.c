@@ -8,75 +8,126 @@
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
 
-static float dot(const float *a, const float *b, int32_t count)
-{
-    float total = 0.0f;
-    for (int32_t first = 0; first < count; first += RUN) {
-        const int32_t end = count - first < RUN ? count : first + RUN;
-        float sum = 0.0f;
-        for (int32_t i = first; i < end; i++) {
-            sum += a[i] * b[i];
-        }
-        total += sum;
-    }
-    return total;
-}
+/* Compiled into its callers, where some of its arguments are constants. */
+#define INLINE static inline __attribute__((always_inline))
 
-/* The dot products of a with four consecutive rows of b: each element of a is loaded once. */
-static void dot_4(const float *a, const float *b, int32_t count, float totals[4])
+/* The dot products of a with 4, 2 or 1 consecutive rows of b: each element of a is loaded once for all. */
+INLINE void dots(const float *a, const float *b, int32_t count, int32_t rows, float *totals)
 {
     const float *b1 = b + count;
     const float *b2 = b1 + count;
     const float *b3 = b2 + count;
-    float total0 = 0.0f;
-    float total1 = 0.0f;
-    float total2 = 0.0f;
-    float total3 = 0.0f;
-    for (int32_t first = 0; first < count; first += RUN) {
-        const int32_t end = count - first < RUN ? count : first + RUN;
-        float sum0 = 0.0f;
-        float sum1 = 0.0f;
-        float sum2 = 0.0f;
-        float sum3 = 0.0f;
-        for (int32_t i = first; i < end; i++) {
-            const float value = a[i];
-            sum0 += value * b[i];
-            sum1 += value * b1[i];
-            sum2 += value * b2[i];
-            sum3 += value * b3[i];
-        }
+    float total0 = 0.0f, total1 = 0.0f, total2 = 0.0f, total3 = 0.0f;
+    for (int32_t left = count; left > 0; left -= RUN) {
+        const float *end = a + (left < RUN ? left : RUN);
+        float sum0 = 0.0f, sum1 = 0.0f, sum2 = 0.0f, sum3 = 0.0f;
+        do {
+            const float value = *a++;
+            sum0 += value * *b++;
+            if (rows > 1) {
+                sum1 += value * *b1++;
+            }
+            if (rows > 2) {
+                sum2 += value * *b2++;
+                sum3 += value * *b3++;
+            }
+        } while (a != end);
         total0 += sum0;
         total1 += sum1;
         total2 += sum2;
         total3 += sum3;
     }
     totals[0] = total0;
-    totals[1] = total1;
-    totals[2] = total2;
-    totals[3] = total3;
+    if (rows > 1) {
+        totals[1] = total1;
+    }
+    if (rows > 2) {
+        totals[2] = total2;
+        totals[3] = total3;
+    }
 }
 
 void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const float *w,
                              const float *b, float *y)
 {
+    const int32_t features = op->in_features;
     for (int32_t n = 0; n < op->batch; n++) {
         const float *row = w;
         int32_t o = 0;
         for (; o + 4 <= op->out_features; o += 4) {
-            dot_4(x, row, op->in_features, y + o);
-            row += 4 * op->in_features;
+            dots(x, row, features, 4, y + o);
+            row += 4 * features;
         }
-        for (; o < op->out_features; o++) {
-            y[o] = dot(x, row, op->in_features);
-            row += op->in_features;
+        if (o + 2 <= op->out_features) {
+            dots(x, row, features, 2, y + o);
+            row += 2 * features;
+            o += 2;
+        }
+        if (o < op->out_features) {
+            dots(x, row, features, 1, y + o);
         }
         if (b != NULL) {
             for (o = 0; o < op->out_features; o++) {
                 y[o] += b[o];
             }
         }
-        x += op->in_features;
+        x += features;
         y += op->out_features;
+    }
+}
+
+/* Sums of 16, 4 or 1 columns. */
+struct columns {
+    float of[16];
+};
+
+static const struct columns no_sums = {{0.0f}};
+
+INLINE void add_4(float sums[4], float factor, const float *row)
+{
+    sums[0] += factor * row[0];
+    sums[1] += factor * row[1];
+    sums[2] += factor * row[2];
+    sums[3] += factor * row[3];
+}
+
+INLINE void put_4(float *result, const float sums[4])
+{
+    result[0] = sums[0];
+    result[1] = sums[1];
+    result[2] = sums[2];
+    result[3] = sums[3];
+}
+
+/* result[i] = sum over k of factors[k * step] * rows[k * width + i], for 16, 4 or 1 columns i */
+INLINE void combine(const float *factors, int32_t step, const float *rows, int32_t count,
+                    int32_t width, int32_t columns, float *result)
+{
+    struct columns sum = no_sums;
+    for (; count > 0; count--) {
+        const float factor = *factors;
+        if (columns == 1) {
+            sum.of[0] += factor * *rows;
+        } else {
+            add_4(sum.of, factor, rows);
+        }
+        if (columns == 16) {
+            add_4(sum.of + 4, factor, rows + 4);
+            add_4(sum.of + 8, factor, rows + 8);
+            add_4(sum.of + 12, factor, rows + 12);
+        }
+        factors += step;
+        rows += width;
+    }
+    if (columns == 1) {
+        result[0] = sum.of[0];
+    } else {
+        put_4(result, sum.of);
+    }
+    if (columns == 16) {
+        put_4(result + 4, sum.of + 4);
+        put_4(result + 8, sum.of + 8);
+        put_4(result + 12, sum.of + 12);
     }
 }
 
@@ -84,38 +135,25 @@ void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const
 static void combine_rows(const float *factors, int32_t step, const float *rows, int32_t count,
                          int32_t width, const struct poet_gradient_sink *result, int32_t first)
 {
-    int32_t f = 0;
-    for (; f + 4 <= width; f += 4) {
-        const float *factor = factors;
-        const float *row = rows + f;
-        float sum0 = 0.0f;
-        float sum1 = 0.0f;
-        float sum2 = 0.0f;
-        float sum3 = 0.0f;
-        for (int32_t k = 0; k < count; k++) {
-            const float value = *factor;
-            sum0 += value * row[0];
-            sum1 += value * row[1];
-            sum2 += value * row[2];
-            sum3 += value * row[3];
-            factor += step;
-            row += width;
+    float sums[16];
+    int32_t columns = 0;
+    for (int32_t left = width; left > 0; left -= columns) {
+        float *to = result->gradient != NULL ? result->gradient + first : sums;
+        if (left >= 16) {
+            columns = 16;
+            combine(factors, step, rows, count, width, 16, to);
+        } else if (left >= 4) {
+            columns = 4;
+            combine(factors, step, rows, count, width, 4, to);
+        } else {
+            columns = 1;
+            combine(factors, step, rows, count, width, 1, to);
         }
-        poet_gradient_sink_put_f32(result, first + f, sum0);
-        poet_gradient_sink_put_f32(result, first + f + 1, sum1);
-        poet_gradient_sink_put_f32(result, first + f + 2, sum2);
-        poet_gradient_sink_put_f32(result, first + f + 3, sum3);
-    }
-    for (; f < width; f++) {
-        const float *factor = factors;
-        const float *row = rows + f;
-        float sum = 0.0f;
-        for (int32_t k = 0; k < count; k++) {
-            sum += *factor * *row;
-            factor += step;
-            row += width;
+        for (int32_t i = 0; result->gradient == NULL && i < columns; i++) {
+            poet_gradient_sink_put_f32(result, first + i, sums[i]);
         }
-        poet_gradient_sink_put_f32(result, first + f, sum);
+        rows += columns;
+        first += columns;
     }
 }
 

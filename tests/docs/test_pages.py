@@ -38,6 +38,8 @@ NOT_RUN = {
     "make test-all": "it is what runs this test as well",
     "make test-faults": "tests/unit/runtime/test_storage_faults.py has its table",
     "make mutants": "it takes a quarter of an hour; tests/unit/test_mutants.py tries its program",
+    "make bench-kernels": "it sets up the machine, then runs benchmarks/kernels.py",
+    "python benchmarks/kernels.py --record": "it writes to the checkout",
     "make bench-memory": "it sets up the machine, then runs benchmarks/memory.py",
     "make bench-schedule": "it sets up the machine, then runs benchmarks/schedule.py",
     "python benchmarks/memory.py --json FILE": "it is --quick, at length",

@@ -78,6 +78,17 @@ class _Geometry:
         batch, channels, rows, columns = self.y
         return batch * channels * rows * columns * self.w[1] * self.w[2] * self.w[3]
 
+    @property
+    def pointwise(self) -> bool:
+        """Whether every position is a product of its own channels with a matrix."""
+        window = self.window
+        return window.kernel == window.stride == (1, 1) and not any(window.padding)
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether each channel is a group."""
+        return self.x[1] == self.y[1] == self.groups
+
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
         return (
@@ -123,6 +134,13 @@ class _Conv2d(OpKind):
     """What the three passes share: attributes stride, padding, groups and all the extents."""
 
     function: ClassVar[str]
+    pointwise_kernel: ClassVar[bool] = True
+
+    def shape_class(self, geometry: _Geometry) -> str:
+        """What the name of the kernel for such a shape begins with."""
+        if geometry.pointwise and self.pointwise_kernel:
+            return "pointwise_"
+        return "depthwise_" if geometry.depthwise else ""
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
@@ -139,7 +157,7 @@ class _Conv2d(OpKind):
         geometry = self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
         return Kernel(
             source="conv2d",
-            function=self.function,
+            function=f"poet_conv2d_{self.shape_class(geometry)}{self.function}_f32",
             arguments=(*self.inputs_of(op), op.output),
             struct="poet_conv2d",
             fields=geometry.fields(),
@@ -158,7 +176,7 @@ class Conv2d(_Conv2d):
     """
 
     name = "conv2d"
-    function = "poet_conv2d_forward_f32"
+    function = "forward"
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], shapes[1])
@@ -225,7 +243,7 @@ class Conv2dBackwardInput(_Conv2d):
     """
 
     name = "conv2d_backward_input"
-    function = "poet_conv2d_backward_input_f32"
+    function = "backward_input"
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, expect_integers(op, "input_shape", 1, 4), shapes[0])
@@ -268,7 +286,8 @@ class Conv2dBackwardInput(_Conv2d):
 class _WeightGradient(_Conv2d):
     """Inputs x, dy; dw has the shape in attribute `weight_shape`; others as for the forward op."""
 
-    function = "poet_conv2d_backward_weight_f32"
+    function = "backward_weight"
+    pointwise_kernel = False
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels' bits are those of plain sums in an order that depends on the op alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from poetfw.ir import Attribute
+from poetfw.ops import Array
+
+Run = Callable[..., Any]
+ZERO = np.float32(0)
+
+
+class Geometry(NamedTuple):
+    """A convolution of x [N, C, H, W]; padding is top, left, bottom, right."""
+
+    x: tuple[int, int, int, int]
+    out_channels: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1)
+    groups: int = 1
+
+    @property
+    def w(self) -> tuple[int, ...]:
+        return (self.out_channels, self.x[1] // self.groups, *self.kernel)
+
+    @property
+    def y(self) -> tuple[int, ...]:
+        top, left, bottom, right = self.padding
+        rows = (self.x[2] + top + bottom - self.kernel[0]) // self.stride[0] + 1
+        columns = (self.x[3] + left + right - self.kernel[1]) // self.stride[1] + 1
+        return (self.x[0], self.out_channels, rows, columns)
+
+    @property
+    def attributes(self) -> dict[str, Attribute]:
+        return {"stride": self.stride, "padding": self.padding, "groups": self.groups}
+
+    def channels(self) -> Iterator[tuple[int, int, int]]:
+        """Output channel, input channel, and the latter's place in its group."""
+        group_in, group_out = self.x[1] // self.groups, self.out_channels // self.groups
+        for o in range(self.out_channels):
+            for c in range(group_in):
+                yield o, o // group_out * group_in + c, c
+
+    def met(self, tap: int, axis: int) -> list[tuple[int, int]]:
+        """Output and input positions along an axis at which a tap meets the input."""
+        pairs = (
+            (i, i * self.stride[axis] + tap - self.padding[axis]) for i in range(self.y[2 + axis])
+        )
+        return [(i, j) for i, j in pairs if 0 <= j < self.x[2 + axis]]
+
+    def taps(self) -> Iterator[tuple[int, int, Any, Any]]:
+        """Each tap, and where in a plane of y and of x it meets the input."""
+        for u in range(self.kernel[0]):
+            for v in range(self.kernel[1]):
+                rows, columns = self.met(u, 0), self.met(v, 1)
+                if rows and columns:
+                    (i, p), (j, q) = zip(*rows, strict=True), zip(*columns, strict=True)
+                    yield u, v, np.ix_(i, j), np.ix_(p, q)
+
+
+def forward(case: Geometry, x: Array, w: Array, b: Array | None) -> Array:
+    y = np.zeros(case.y, np.float32)
+    for n in range(case.x[0]):
+        for o, c, k in case.channels():
+            total = np.zeros(case.y[2:], np.float32)
+            for u, v, at, met in case.taps():
+                total[at] += x[n, c][met] * w[o, k, u, v]
+            y[n, o] += total
+    return y if b is None else y + b.reshape(-1, 1, 1)
+
+
+def backward_input(case: Geometry, w: Array, dy: Array) -> Array:
+    dx = np.zeros(case.x, np.float32)
+    for n in range(case.x[0]):
+        for o, c, k in case.channels():
+            total = np.zeros(case.x[2:], np.float32)
+            for u, v, at, met in case.taps():
+                total[met] += dy[n, o][at] * w[o, k, u, v]
+            dx[n, c] += total
+    return dx
+
+
+def backward_weight(case: Geometry, x: Array, dy: Array) -> Array:
+    dw = np.zeros(case.w, np.float32)
+    for u, v, at, met in case.taps():
+        for o, c, k in case.channels():
+            for n in range(case.x[0]):
+                for row in x[n, c][met] * dy[n, o][at]:
+                    dw[o, k, u, v] += np.add.accumulate(row, dtype=np.float32)[-1]
+    return dw
+
+
+GEOMETRIES = [
+    Geometry((1, 6, 7, 8), 5, (3, 3)),
+    Geometry((5, 1, 8, 11), 9, (3, 3)),
+    Geometry((2, 4, 6, 5), 4, (3, 3), padding=(0, 1, 2, 3)),
+    Geometry((1, 3, 5, 9), 8, (3, 3), stride=(2, 1)),
+    Geometry((2, 4, 9, 12), 6, (3, 3), stride=(1, 2), groups=2),
+    Geometry((4, 4, 2, 2), 4, (3, 3)),
+    Geometry((1, 2, 13, 8), 2, (5, 3), stride=(2, 1), padding=(2, 1, 2, 1)),
+    Geometry((1, 4, 10, 9), 3, (5, 5), stride=(2, 2), padding=(2, 2, 2, 2)),
+    Geometry((2, 5, 3, 5), 9, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((2, 8, 3, 5), 10, (1, 1), padding=(0, 0, 0, 0), groups=2),
+    Geometry((1, 5, 6, 7), 8, (1, 1), stride=(2, 3), padding=(0, 0, 0, 0)),
+    Geometry((2, 3, 9, 10), 3, (3, 3), groups=3),
+    Geometry((1, 2, 5, 4), 2, (3, 3), padding=(2, 0, 0, 2), groups=2),
+    Geometry((1, 3, 5, 9), 3, (3, 3), stride=(1, 2), groups=3),
+    Geometry((3, 2, 4, 1), 2, (3, 3), padding=(1, 2, 1, 0), groups=2),
+    Geometry((1, 3, 8, 9), 3, (2, 3), stride=(3, 1), padding=(0, 2, 1, 1), groups=3),
+]
+
+
+@pytest.mark.parametrize("case", GEOMETRIES, ids=str)
+def test_convolutions(run_kernel: Run, case: Geometry) -> None:
+    generator = np.random.default_rng(3)
+    x, w, dy, b = (
+        generator.standard_normal(shape).astype(np.float32)
+        for shape in (case.x, case.w, case.y, case.w[:1])
+    )
+    x[x < -1] = ZERO  # as behind a ReLU: products may be -0, sums must not be
+    attributes = case.attributes
+    exact = np.testing.assert_array_equal
+    exact(bits(run_kernel("conv2d", [x, w], attributes).output), bits(forward(case, x, w, None)))
+    exact(bits(run_kernel("conv2d", [x, w, b], attributes).output), bits(forward(case, x, w, b)))
+    ran = run_kernel("conv2d_backward_input", [w, dy], {**attributes, "input_shape": case.x})
+    exact(bits(ran.output), bits(backward_input(case, w, dy)))
+    ran = run_kernel("conv2d_backward_weight", [x, dy], {**attributes, "weight_shape": case.w})
+    exact(bits(ran.output), bits(backward_weight(case, x, dy)))
+
+
+@pytest.mark.parametrize("channels", [(1, 1, 1), (4, 8, 1), (2, 2, 2)], ids=str)
+def test_zeros_have_no_sign(run_kernel: Run, channels: tuple[int, int, int]) -> None:
+    """0 times a negative weight is -0, and a sum of such products 0."""
+    inside, out, groups = channels
+    for kernel, padding in (((3, 3), (1, 1, 1, 1)), ((1, 1), (0, 0, 0, 0))):
+        case = Geometry((1, inside, 6, 7), out, kernel, padding=padding, groups=groups)
+        x, w = np.zeros(case.x, np.float32), np.full(case.w, -1, np.float32)
+        dy = np.zeros(case.y, np.float32)
+        ran = run_kernel("conv2d", [x, w], case.attributes)
+        assert not bits(ran.output).any()
+        ran = run_kernel(
+            "conv2d_backward_input", [w, dy], {**case.attributes, "input_shape": case.x}
+        )
+        assert not bits(ran.output).any()
+
+
+@pytest.mark.parametrize(("batch", "features", "outputs"), [(1, 70, 7), (3, 21, 6), (2, 33, 1)])
+def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) -> None:
+    generator = np.random.default_rng(4)
+    x, w, dy, b = (
+        generator.standard_normal(shape).astype(np.float32)
+        for shape in ((batch, features), (outputs, features), (batch, outputs), (outputs,))
+    )
+    y = np.zeros((batch, outputs), np.float32)
+    for first in range(0, features, 32):
+        run = np.zeros_like(y)
+        for f in range(first, min(first + 32, features)):
+            run += x[:, f, None] * w[:, f]
+        y += run
+    dx = np.zeros_like(x)
+    for o in range(outputs):
+        dx += dy[:, o, None] * w[o]
+    dw = np.zeros_like(w)
+    for n in range(batch):
+        dw += dy[n, :, None] * x[n]
+    exact = np.testing.assert_array_equal
+    exact(bits(run_kernel("linear", [x, w, b]).output), bits(y + b))
+    exact(bits(run_kernel("linear_backward_input", [w, dy]).output), bits(dx))
+    exact(bits(run_kernel("linear_backward_weight", [x, dy]).output), bits(dw))
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 4, 9), (2, 3, 1, 1), (1, 2, 5, 7)])
+def test_batch_norm(run_kernel: Run, shape: tuple[int, int, int, int]) -> None:
+    generator = np.random.default_rng(5)
+    x, dy, affine, daffine = (
+        generator.standard_normal(s).astype(np.float32)
+        for s in (shape, shape, (2, shape[1]), (2, shape[1]))
+    )
+    count = np.float32(x.size // shape[1])
+
+    def totals(values: Array) -> Array:
+        """By channel: each row's sum, and then those of all samples' rows."""
+        rows = np.add.accumulate(values, axis=3, dtype=np.float32)[..., -1]
+        ordered = rows.transpose(0, 2, 1).reshape(-1, shape[1])
+        result: Array = np.add.accumulate(ordered, axis=0, dtype=np.float32)[-1]
+        return result
+
+    def wide(values: Array) -> Array:
+        return values.reshape(1, -1, 1, 1)
+
+    mean = totals(x) / count
+    centred = x - wide(mean)
+    statistics = np.stack([mean, totals(centred * centred) / count])
+    deviation = np.sqrt(statistics[1] + np.float32(1e-5))
+    exact = np.testing.assert_array_equal
+    exact(bits(run_kernel("batch_norm_statistics", [x]).output), bits(statistics))
+    attributes: dict[str, Attribute] = {"eps": float(np.float32(1e-5))}
+    scale = affine[0] / deviation
+    ran = run_kernel("batch_norm_normalize", [x, statistics, affine], attributes)
+    exact(bits(ran.output), bits(centred * wide(scale) + wide(affine[1])))
+    ran = run_kernel("batch_norm_backward_affine", [x, statistics, dy], attributes)
+    exact(bits(ran.output), bits(np.stack([totals(dy * centred) / deviation, totals(dy)])))
+    slope, offset = daffine[0] / deviation / count, daffine[1] / count
+    ran = run_kernel("batch_norm_backward_input", [x, statistics, affine, daffine, dy], attributes)
+    exact(bits(ran.output), bits(wide(scale) * ((dy - wide(offset)) - centred * wide(slope))))
+
+
+def bits(values: Array) -> Array:
+    """The 32 bits of each float."""
+    return values.astype(np.float32).view(np.uint32)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No kernel takes more instructions than the kept figures say, nor leaves other bits."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+import kernels
+from kernel_bench.cases import CASES, FAST
+
+needs_tools = pytest.mark.skipif(
+    shutil.which("qemu-system-arm") is None or shutil.which("arm-none-eabi-gcc") is None,
+    reason="needs qemu-system-arm and arm-none-eabi-gcc",
+)
+
+
+@needs_tools
+@pytest.mark.emulator
+@pytest.mark.parametrize("board", ["nrf52840", pytest.param("mkr1000", marks=pytest.mark.slow)])
+def test_no_kernel_is_worse_than_its_kept_figures(board: str, tmp_path: Path) -> None:
+    compiler, kept = kernels.load()
+    if kernels.compiler_version(board) != compiler:
+        pytest.skip(f"the kept figures are those of {compiler}")
+    cases = [case for case in CASES[board] if case.name in FAST]
+    now = kernels.measure(board, cases, tmp_path)
+    assert set(now) <= set(kept[board])
+    assert kernels.worse(kept[board], now) == []
+    assert kernels.changed(kept[board], now) == []
+
+
+def test_every_case_has_a_kept_figure() -> None:
+    _, kept = kernels.load()
+    for board, cases in CASES.items():
+        assert set(kept[board]) == {case.key for case in cases}
+        assert len(kept[board]) == len(cases), "two cases of one name"
+    assert {case.name for cases in CASES.values() for case in cases} >= set(FAST)
+
+
+def test_worse_means_three_percent() -> None:
+    one = kernels.Measured(1000, 2000, 0, "00000000")
+    kept = {"a": one, "b": one, "only kept": one}
+    now = {"a": replace(one, instructions=1030), "b": replace(one, instructions=1031), "new": one}
+    assert kernels.worse(kept, now) == ["b: 1,031 instructions, +3.1% of the kept 1,000"]
