@@ -101,7 +101,7 @@ GEOMETRIES = [
     Geometry((1, 6, 7, 8), 5, (3, 3)),
     Geometry((5, 1, 8, 11), 9, (3, 3)),
     Geometry((2, 4, 6, 5), 4, (3, 3), padding=(0, 1, 2, 3)),
-    Geometry((1, 3, 5, 9), 8, (3, 3), stride=(2, 1)),
+    Geometry((1, 3, 9, 9), 8, (3, 3), stride=(2, 1)),
     Geometry((2, 4, 9, 12), 6, (3, 3), stride=(1, 2), groups=2),
     Geometry((4, 4, 2, 2), 4, (3, 3)),
     Geometry((1, 2, 13, 8), 2, (5, 3), stride=(2, 1), padding=(2, 1, 2, 1)),
