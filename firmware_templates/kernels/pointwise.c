@@ -30,9 +30,11 @@
         }                                                                                             \
     }
 
+/* Of the power that cannot overflow: what is small stays right down to the subnormal numbers. */
 static float sigmoid(float x)
 {
-    return 1.0f / (1.0f + poet_expf(-x));
+    const float e = poet_expf(x < 0.0f ? x : -x);
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
 /* An odd polynomial below 1, where erf is not near it; from there on 1 - e^(-z^2) Q(t), with
