@@ -32,7 +32,7 @@ from poetfw.devices.emulators.unicorn.__main__ import read_flash
 from poetfw.devices.emulators.unicorn.bus import MachineError
 from poetfw.devices.emulators.unicorn.nrf52840 import CORE_HZ, Nrf52840Dk
 from poetfw.devices.emulators.unicorn.sd_card import Card
-from poetfw.firmware import IMAGE
+from poetfw.firmware import IMAGE, RunRequest, set_request
 from poetfw.ir import Graph
 from poetfw.resources import boards_dir
 from poetfw.schedule.timeline import Clock
@@ -115,9 +115,9 @@ def build(folder: Path, overlap: bool) -> Path:
     board.write_text(text.replace("overlap = true", f"overlap = {overlap}".lower()))
     made = poetfw("build", "--board", board, *MODEL, "--out", "project", folder=folder)
     assert made["schedule"]["page_ins"] >= 5
-    options = ("--out", "project", "--emulator", "unicorn", "--steps", STEPS)
-    poetfw("run", "--board", board, *options, folder=folder)
-    return folder / "project"
+    project = folder / "project"
+    set_request(project / IMAGE, RunRequest(STEPS))
+    return project
 
 
 def instrument(project: Path) -> list[int]:
@@ -179,7 +179,7 @@ def measure(project: Path) -> Measured:
             raise MachineError("enough")
 
     flash = read_flash(compiled(project), Nrf52840Dk)
-    with (project / "run" / IMAGE).open("r+b") as image, suppress(MachineError):
+    with (project / IMAGE).open("r+b") as image, suppress(MachineError):
         Nrf52840Dk(flash, Card(image, READ_S, WRITE_S), hear).run()
     lines = said.decode().splitlines()
     assert lines[-1].startswith("@eval"), lines[-3:]

@@ -15,6 +15,7 @@ from random import Random
 from zlib import crc32
 
 from fuzz import mutate
+from poetfw.devices.link.desk import PROTOCOL
 from poetfw.devices.link.frames import decode_data, encode_data
 
 BLOCK = 512
@@ -32,7 +33,7 @@ class Board:
     def __init__(self, script: Path, image: Path) -> None:
         said = json.loads(script.read_text())
         self._random = Random(said["seed"])
-        self._greeting = f"1 {said['plan']} {said['board']}"
+        self._greeting = f"{PROTOCOL} {said['plan']} {said['board']}"
         self._lies = set(said["lies"])
         content = image.read_bytes()
         blocks = len(content) // BLOCK + 9
@@ -119,6 +120,8 @@ class Board:
                     return "0"
                 self._storage[numbers[1] * BLOCK : (numbers[1] + 1) * BLOCK] = self._buffer
                 return f"0 {crc32(self._buffer)}"
+            case "begin":
+                return "0 0"
             case "step":
                 return "0 3f800000 1000"
             case "eval":

@@ -382,13 +382,13 @@ static int timeout_of(enum phase what)
     }
 }
 
-/* Waits until something has ended, and sees to it if it does not. */
+/* Waits until something has ended, and sees to it if it does not. The last interrupt may have come just before. */
 static void await_step(void)
 {
     const uint32_t before = steps;
     uint32_t polls = POET_FLASH_POLLS;
     while (poet_qspi_poll() && polls > 0u) {
-        if (steps != before) {
+        if (steps != before || ended != taken_away) {
             return;
         }
         polls--;

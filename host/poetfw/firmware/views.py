@@ -31,7 +31,7 @@ class SlotView:
 
     Attributes:
         name: the macro that holds its index.
-        first_block: relative to the slot region.
+        first_block: in its set or, if it is in none, in the slots' region.
         size_bytes: bytes of its payload.
         comment: what it holds.
     """
@@ -44,7 +44,7 @@ class SlotView:
 
 @dataclass(frozen=True, slots=True)
 class PersistentView:
-    """A tensor that is loaded at boot and saved at the end."""
+    """A tensor that is loaded at boot and committed."""
 
     slot: str
     offset: int

@@ -14,7 +14,7 @@ _Static_assert(POET_ARENA_BYTES % POET_ARENA_ALIGNMENT == 0, "the arena is padde
 _Static_assert(POET_ARENA_BYTES + POET_STACK_BYTES <= POET_RAM_BYTES, "arena and stack fit the RAM");
 _Static_assert(POET_PAGE_BUFFER + POET_BLOCK_BYTES <= POET_ARENA_BYTES, "the page buffer is inside");
 
-/* first block of the slot region, bytes of payload */
+/* first block in its set or, if it is in none, in the slots' region; bytes of payload */
 const struct poet_slot poet_slots[POET_SLOTS] = {
     [SLOT_P0000] = {0u, 16384u}, /* persistent: hidden1.weight */
     [SLOT_P0001] = {33u, 256u}, /* persistent: hidden1.bias */

@@ -69,7 +69,7 @@ extern uint8_t poet_arena[POET_ARENA_BYTES];
 #define POET_SLOTS 17u
 extern const struct poet_slot poet_slots[POET_SLOTS];
 
-/* What is loaded at boot and saved at the end of training. */
+/* What is loaded at boot and committed. */
 #define POET_PERSISTENTS 14u
 extern const struct poet_persistent poet_persistents[POET_PERSISTENTS];
 
