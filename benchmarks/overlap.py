@@ -39,6 +39,7 @@ from poetfw.schedule.timeline import Clock
 
 MODEL = "--batch 8 --ram 100000 --scheduler swap-proactive --work-limit 5".split()
 STEPS = 2
+CARD_BYTES = 16 << 20
 FIGURES = {
     "value = 3.185e6": "value = 8.5e6",  # multiply-accumulates per second
     "value = 4.617e6": "value = 0.93e6",  # bytes per second, in
@@ -180,6 +181,7 @@ def measure(project: Path) -> Measured:
 
     flash = read_flash(compiled(project), Nrf52840Dk)
     with (project / IMAGE).open("r+b") as image, suppress(MachineError):
+        image.truncate(CARD_BYTES)
         Nrf52840Dk(flash, Card(image, READ_S, WRITE_S), hear).run()
     lines = said.decode().splitlines()
     assert lines[-1].startswith("@eval"), lines[-3:]
