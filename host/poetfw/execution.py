@@ -11,7 +11,14 @@ from pathlib import Path
 from poetfw.boards import Board, Machine, Twin, load_board
 from poetfw.devices import Event, RunLog, emulator_of, run_firmware
 from poetfw.errors import OutputError
-from poetfw.firmware import IMAGE, RunRequest, SlotPurpose, refuse_links, set_request
+from poetfw.firmware import (
+    IMAGE,
+    RunRequest,
+    SlotPurpose,
+    refuse_links,
+    set_request,
+    trains_alike,
+)
 from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX
 from poetfw.ir import Tensor
 from poetfw.ops import Array
@@ -174,7 +181,7 @@ def execute(
     try:
         folder.mkdir(exist_ok=True)
         if resume:
-            check_resumable(copy)
+            check_resumable(copy, image)
         else:
             copy.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
             shutil.copyfile(image, copy)
@@ -197,13 +204,19 @@ def execute(
     return log
 
 
-def check_resumable(image: Path) -> None:
-    """Check that a run left an image.
+def check_resumable(left: Path, image: Path) -> None:
+    """Check that a run left an image, and that it was one of this build.
 
     Raises:
-        OutputError: there is none.
+        DeviceError: one of them is no storage image.
+        OutputError: the run left none, or it was of another build.
     """
-    if not image.is_file():
+    if not left.is_file():
         raise OutputError(
-            f"there is no run to resume: {image} is not there", "run it without --resume"
+            f"there is no run to resume: {left} is not there", "run it without --resume"
+        )
+    if not trains_alike(left, image):
+        raise OutputError(
+            f"the run that left {left} was of another build: its plan, samples or seed are others",
+            "run it without --resume",
         )

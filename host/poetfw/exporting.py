@@ -71,6 +71,11 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
     refuse_links(project)
     report, stages = BuildReport.read(project / REPORT), read_stages(project)
     check_output_folder(target)
+    if (target / REPORT).exists():
+        raise OutputError(
+            f"{target} holds a project of `poetfw build`, which an export would replace",
+            "name another folder with --out",
+        )
     facts = ExportFacts(
         title=f"{comment_text(report.model)} on {report.board}, batch {report.batch}",
         plan_id=report.plan_id,
@@ -95,11 +100,11 @@ def _check_name(name: str) -> None:
     Raises:
         ConfigError: they may not.
     """
-    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or name == "poet":
+    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or name in _TAKEN:
         raise ConfigError(
             f"{name!r:.60} cannot be a library's name",
             f"use lower-case letters, digits and single underscores, at most {LONGEST_NAME}, "
-            "with a letter first: --name keyword",
+            "with a letter first, and no word of C or its library: --name keyword",
         )
 
 

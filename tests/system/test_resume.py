@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from shutil import copyfile
 
+import numpy as np
 import pytest
 
 from system.commands import poetfw, succeed
@@ -53,6 +54,14 @@ def test_a_run_goes_on_at_its_last_checkpoint(tmp_path: Path) -> None:
     from_before = run("--steps", "7", "--resume")
     assert from_before["resumed_from"] == 4
     assert trained_slots(tmp_path) == weights
+
+    for others in (("--seed", "7"), ("--data", "others.npz")):
+        x, y = np.ones((80, 64), np.float32), np.arange(80) % 10
+        np.savez(tmp_path / "others.npz", x=x, y=y)
+        succeed("build", *arguments, "--checkpoint-sets", "3", *others, cwd=tmp_path)
+        refused = poetfw("run", "--board", "linux", "--resume", cwd=tmp_path)
+        assert (refused.code, "was of another build" in refused.stderr) == (1, True)
+    succeed("build", *arguments, "--checkpoint-sets", "3", cwd=tmp_path)
 
     assert poetfw("run", "--board", "linux", "--resume", "--verify", cwd=tmp_path).code == 2
     assert run("--steps", "7")["loss"] == loss  # from the beginning

@@ -35,6 +35,7 @@ from poetfw.firmware.storage_image import (
     read_samples,
     read_slots,
     set_request,
+    trains_alike,
     write_image,
 )
 from poetfw.firmware.trace import (
@@ -90,6 +91,7 @@ __all__ = [
     "set_request",
     "statement_numbers",
     "traced_project",
+    "trains_alike",
     "twin_environments",
     "write_image",
     "write_project",

@@ -164,10 +164,10 @@ def rename_symbols(text: str, name: str) -> str:
     upper = name.upper()
     for pattern, new in (
         (r"\bpoetfw_(?=\w)", f"{name}_"),
-        (r"\bPOETFW_(?=\w)", f"{upper}_"),
+        (r"(?:\b|(?<=-D))POETFW_(?=\w)", f"{upper}_"),
         (r"\bstruct poetfw\b", f"struct {name}"),
         (r"\bpoetfw\.h\b", f"{name}.h"),
-        (r"\bpoet_(?=\w)", f"{name}_poet_"),
+        (r"\bpoet_(?=\w|##)", f"{name}_poet_"),
         (r"\bPOET_(?=\w)", f"{upper}_POET_"),
     ):
         text = re.sub(pattern, new, text)

@@ -553,7 +553,11 @@ def _given(op: Op, graph: Graph, stays: _Stays, index: int, code: str) -> str:
     lines = [code] if code else []
     if op.kind == "load_x":
         assert op.output is not None
-        lines = [f"memcpy({stays.identifier(op.output, index)}, x, POET_X_BYTES);"]
+        batch = stays.identifier(op.output, index)
+        lines = [f"memcpy({batch}, x, POET_X_BYTES);"]
+        if graph.by_name[op.output].shape[0] > 1:
+            rest = f"sizeof *{batch} * {graph.by_name[op.output].elements}u - POET_X_BYTES"
+            lines.append(f"memset((uint8_t *){batch} + POET_X_BYTES, 0, {rest});")
     if op.output == (graph.by_name[graph.output].base or graph.output):
         answer = stays.identifier(graph.output, index)
         lines.append(f"memcpy(output, {answer}, POET_OUTPUT_BYTES);")

@@ -359,6 +359,20 @@ def set_request(image: Path, request: RunRequest) -> None:
         raise _unreadable(image, error) from error
 
 
+def trains_alike(image: Path, other: Path) -> bool:
+    """Whether two images are of one plan, and have the same seed and samples.
+
+    Raises:
+        DeviceError: one of the files is no storage image.
+    """
+    (header, content), (others, other_content) = _read(image), _read(other)
+    if header.blocks != others.blocks or header.slots_block != others.slots_block:
+        return False
+    same = (header.plan_id, header.request.seed) == (others.plan_id, others.request.seed)
+    samples = slice(BLOCK_BYTES, header.slots_block * BLOCK_BYTES)
+    return same and content[samples] == other_content[samples]
+
+
 def read_commit(image: Path, slots: Sequence[Slot]) -> Commit:
     """The last commit in an image: the one that the firmware goes on from.
 

@@ -3,27 +3,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from poetfw.errors import ModelError
+from poetfw.errors import ModelError, PoetfwError
 from poetfw.ir import Attribute, Graph, Op, Tensor
 from poetfw.ops import infer_output
 from poetfw.training.program import Program
 
+_MOVES = ("transpose", "take_strided", "put_strided")
+"""Ops that may take another axis for axis 0."""
+
 
 def make_prediction(program: Program) -> Graph:
-    """The graph from one sample to the network's output for it; its batch is 1.
+    """The graph from one sample to the network's output for it.
+
+    Its batch is 1 where samples are on axis 0 all the way, and each op has the same attributes for
+    one, but for a shape. Elsewhere it is that of the evaluation step: the sample is then the first
+    of a batch whose others are 0.
 
     No op of an evaluation step mixes samples, so each computes the bits that it computes of the
-    same sample in a batch.
+    same sample in any batch.
+    """
+    *ops, metric = (op for op in program.evaluation.ops if op.kind != "load_y")
+    name = program.evaluation.name.removesuffix("evaluation") + "prediction"
+    (output, *_) = metric.inputs
+    try:
+        return _for_one(program, name, ops, output)
+    except PoetfwError:
+        gone = {program.label.name, program.metric.name}
+        tensors = (tensor for tensor in program.evaluation.tensors if tensor.name not in gone)
+        return Graph(name, tuple(tensors), tuple(ops), output)
+
+
+def _for_one(program: Program, name: str, ops: Sequence[Op], output: str) -> Graph:
+    """The graph of batch 1.
 
     Raises:
-        ModelError: an op does mix them.
+        PoetfwError: an op needs other attributes for one sample.
     """
     evaluation, batch = program.evaluation, program.batch
-    *ops, metric = (op for op in evaluation.ops if op.kind != "load_y")
-    (output, *_) = metric.inputs
     used = {name for op in ops for name in op.inputs}
     tensors: dict[str, Tensor] = {
         tensor.name: tensor for tensor in evaluation.persistent if tensor.name in used
@@ -33,25 +52,26 @@ def make_prediction(program: Program) -> Graph:
     for op in ops:
         assert op.output is not None  # only the metric has none
         was = evaluation.by_name[op.output]
+        if op.kind in _MOVES or was.shape[0] != batch:
+            raise ModelError(f"op {op.name!r} ({op.kind}) may not have the samples on axis 0")
         op = replace(op, attributes=_of_one(op, batch))
         inferred = infer_output(op, [tensors[name] for name in op.inputs], was.role)
         if inferred is None or inferred.elements * batch != was.elements:
-            raise ModelError(f"op {op.name!r} ({op.kind}) mixes the samples of a batch")
+            raise ModelError(f"op {op.name!r} ({op.kind}) is another one for one sample")
         kept.append(op)
         tensors[inferred.name] = inferred
         for window in windows.values():
             if window.base == op.output:
                 tensors[window.name] = _window_of_one(window, batch)
-    name = evaluation.name.removesuffix("evaluation") + "prediction"
     return Graph(name, tuple(tensors.values()), tuple(kept), output)
 
 
 def _of_one(op: Op, batch: int) -> Mapping[str, Attribute]:
     """The attributes of an op for one sample: a shape that begins with the batch begins with 1."""
     shape = op.attributes.get("shape")
-    if not isinstance(shape, tuple) or shape[0] % batch:
+    if not isinstance(shape, tuple) or shape[0] != batch:
         return op.attributes
-    return {**op.attributes, "shape": (shape[0] // batch, *shape[1:])}
+    return {**op.attributes, "shape": (1, *shape[1:])}
 
 
 def _window_of_one(window: Tensor, batch: int) -> Tensor:

@@ -240,7 +240,7 @@ def test_every_format_has_the_sources_and_says_how_it_is_used(
         for path in folder.rglob("*")
         if path.name != "README.md" and path.is_file()
     ]
-    assert not any("{{" in text or "{%" in text for text in texts)
+    assert not any("{{ " in text or "{%" in text for text in texts)
     named = re.compile(r"\b(?:poetfw_|POETFW_|struct poetfw)\w*")
     assert [word for text in texts for word in named.findall(text)] == []
 
@@ -339,7 +339,9 @@ def test_a_platformio_library_keeps_the_rules(small: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["", "Net", "n-1", "1net", "n__1", "_net", "net_", "poet", "n" * 31, "net\n", "nét"]
+    "name",
+    ["", "Net", "n-1", "1net", "n__1", "_net", "net_", "poet", "n" * 31, "net\n", "nét"]
+    + ["int", "class", "main", "stdio"],
 )
 def test_a_name_that_c_cannot_have_is_refused(name: str, small: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be a library's name"):
@@ -390,9 +392,19 @@ def test_an_export_over_an_export_keeps_what_the_user_added(small: Path, tmp_pat
     assert (folder / "src/other.h").is_file()
 
 
+def test_a_project_is_not_replaced_by_its_export(small: Path) -> None:
+    before = sorted(small.rglob("*"))
+    with pytest.raises(OutputError, match="holds a project of `poetfw build`"):
+        export_project(small, small, ExportSettings("cmake"))
+    assert sorted(small.rglob("*")) == before
+
+
 def test_only_whole_words_are_renamed() -> None:
     text = 'poetfw_open POETFW_OK "poetfw.h" struct poetfw net; poet_a POET_B repoet_c poetfw build'
     assert rename_symbols(text, "kw") == (
         'kw_open KW_OK "kw.h" struct kw net; kw_poet_a KW_POET_B repoet_c poetfw build'
+    )
+    assert rename_symbols("poet_##name##_f32 -DPOETFW_ARENA", "kw") == (
+        "kw_poet_##name##_f32 -DKW_ARENA"
     )
     assert rename_symbols(text, "poetfw") == text

@@ -11,8 +11,10 @@ import pytest
 
 from poetfw.errors import ModelError
 from poetfw.importers.torch_export import import_torch
-from poetfw.training import Sgd, make_program
+from poetfw.ops import check_shapes
+from poetfw.training import Sgd, make_prediction, make_program
 from poetfw.training.reference import Reference
+from unit.training.test_prediction import predict
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -20,7 +22,7 @@ nn, F = torch.nn, torch.nn.functional
 from torch_networks import IDS, NETWORKS  # noqa: E402 (which needs torch)
 
 BATCH, STEPS = 4, 10
-FAST = ("mlp", "squeeze-excite", "tied and frozen", "in place")
+FAST = ("mlp", "squeeze-excite", "tied and frozen", "in place", "lstm")
 SGD = Sgd(learning_rate=0.05, momentum=0.9, weight_decay=1e-3)
 
 
@@ -49,7 +51,8 @@ def test_a_network_trains_as_pytorch_trains_it(name: str, tmp_path: Path) -> Non
     with torch.no_grad():
         net(x)  # makes lazy layers, and moves running statistics away from their start
     model = import_torch(exported(net, x, tmp_path / "net.pt2"), BATCH)
-    ours = Reference(make_program(model.graph, model.loss, SGD, model.frozen), model.weights)
+    program = make_program(model.graph, model.loss, SGD, model.frozen)
+    ours = Reference(program, model.weights)
     theirs = torch.optim.SGD(
         [parameter for parameter in net.parameters() if parameter.requires_grad],
         lr=SGD.learning_rate,
@@ -66,6 +69,14 @@ def test_a_network_trains_as_pytorch_trains_it(name: str, tmp_path: Path) -> Non
     state = {name: value.numpy() for name, value in net.state_dict().items()}
     trained = {entry.name for entry in model.state_dict}
     assert trained == {name for name in state if "num_batches_tracked" not in name}
+    graph, x = make_prediction(program), draw(shape, random)
+    check_shapes(graph)
+    with torch.no_grad():
+        expected = net.eval()(x)[0].numpy()
+    predicted = predict(graph, ours.persistent, x[0].numpy())
+    if name in ("mobilenet", "in place"):  # whose log-softmax is a part of the loss
+        predicted, expected = predicted - predicted[0], expected - expected[0]
+    np.testing.assert_allclose(predicted, expected, atol=1e-3, rtol=1e-3)
     for entry in model.state_dict:
         np.testing.assert_allclose(
             entry.of(ours.persistent[entry.tensor]), state[entry.name], atol=1e-4, rtol=1e-4

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from poetfw.errors import ModelError
 from poetfw.ir import Graph
 from poetfw.models import build_model
 from poetfw.models.builder import GraphBuilder
@@ -34,6 +33,14 @@ def _run(graph: Graph, values: dict[str, np.ndarray], x: np.ndarray) -> dict[str
     return values
 
 
+def predict(graph: Graph, values: dict[str, np.ndarray], sample: np.ndarray) -> np.ndarray:
+    """What a prediction says of a sample, [features], as the firmware has it calculated."""
+    (load,) = (op for op in graph.ops if op.kind == "load_x")
+    x = np.zeros(graph.by_name[load.output or ""].shape, sample.dtype)
+    x[0] = sample
+    return _run(graph, values, x)[graph.output][0]
+
+
 @pytest.mark.parametrize(("name", "batch"), [("mlp", 4), ("digits-cnn", 3), ("resnet8", 2)])
 def test_a_prediction_is_a_row_of_the_evaluation(name: str, batch: int) -> None:
     model = build_model(name, batch)
@@ -47,8 +54,8 @@ def test_a_prediction_is_a_row_of_the_evaluation(name: str, batch: int) -> None:
     (logits, _) = program.evaluation.ops[-1].inputs
     whole = _run(program.evaluation, weights, x)[logits]
     for row in range(batch):
-        alone = _run(graph, weights, x[row : row + 1])[graph.output]
-        np.testing.assert_allclose(alone[0], whole[row], rtol=1e-5, atol=1e-6)
+        alone = predict(graph, weights, x[row])
+        np.testing.assert_allclose(alone, whole[row], rtol=1e-5, atol=1e-6)
 
 
 def test_windows_of_a_batch_of_one_stay() -> None:
@@ -67,12 +74,17 @@ def test_windows_of_a_batch_of_one_stay() -> None:
     assert _run(graph, {"w": weight}, x)[graph.output].tolist() == [[30.0] * 4]
 
 
-def test_what_mixes_samples_is_refused() -> None:
-    builder = GraphBuilder("mixed", "x", (4, 6))
-    pairs = builder.op("reshape", "pairs", (builder.input,), {"shape": (2, 12)})
-    weight = builder.parameter("w", np.ones((12, 12), np.float32))
-    y = builder.op("linear", "y", (pairs, weight))
-    single = builder.op("reshape", "single", (y,), {"shape": (4, 6)})
-    program = make_program(builder.build(single)[0], "mse", Sgd())
-    with pytest.raises(ModelError):
-        make_prediction(program)
+def test_what_may_mix_samples_is_predicted_in_a_batch() -> None:
+    """Axis 0 of the transposed samples is as long as the batch, and is not that."""
+    builder = GraphBuilder("turned", "x", (4, 4))
+    axes = {"view": (4, 4), "axes": (1, 0), "shape": (4, 4)}
+    turned = builder.op("transpose", "turned", (builder.input,), axes)
+    back = builder.op("transpose", "back", (turned,), axes)
+    y = builder.op("linear", "y", (back, builder.parameter("w", np.eye(4, dtype=np.float32))))
+    program = make_program(builder.build(y)[0], "mse", Sgd())
+    graph = make_prediction(program)
+    check_shapes(graph)
+    assert graph.by_name[graph.output].shape == (4, 4)
+    sample = np.arange(4, dtype=np.float32)
+    weight = {"w": np.eye(4, dtype=np.float32)}
+    assert predict(graph, weight, sample).tolist() == sample.tolist()
