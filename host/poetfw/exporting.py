@@ -34,6 +34,20 @@ WEIGHTS = ("initial", "trained", "none")
 """Which weights an exported library may hold."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_TAKEN = frozenset(
+    "poet main "
+    # C's and C++'s keywords
+    "alignas alignof and asm auto bool break case catch char class compl const constexpr continue "
+    "default delete do double else enum explicit export extern false float for friend goto if "
+    "inline int long mutable namespace new noexcept not nullptr operator or private protected "
+    "public register restrict return short signed sizeof static struct switch template this throw "
+    "true try typedef typeid typename typeof union unsigned using virtual void volatile while xor "
+    # headers that sources include
+    "assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdarg "
+    "stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar "
+    "unistd wchar wctype".split()
+)
+"""Words that C, C++ or their libraries have taken."""
 
 
 @dataclass(frozen=True)

@@ -340,8 +340,10 @@ def test_a_platformio_library_keeps_the_rules(small: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "name",
-    ["", "Net", "n-1", "1net", "n__1", "_net", "net_", "poet", "n" * 31, "net\n", "nét"]
-    + ["int", "class", "main", "stdio"],
+    [
+        *("", "Net", "n-1", "1net", "n__1", "_net", "net_", "n" * 31, "net\n", "nét"),
+        *("poet", "int", "class", "main", "stdio"),
+    ],
 )
 def test_a_name_that_c_cannot_have_is_refused(name: str, small: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be a library's name"):
