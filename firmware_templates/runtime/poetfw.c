@@ -142,7 +142,7 @@ int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, co
     POET_TRY(check_labels(y));
     poet_slots_begin_step(context->step + 1u, 0);
     poet_data_select_given(x, y);
-    return end_step(context, poet_train_step());
+    return end_step(context, poet_end_step(poet_train_step()));
 }
 
 int poetfw_evaluate(struct poetfw *context, uint32_t batch)

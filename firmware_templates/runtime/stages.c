@@ -3,12 +3,20 @@
 
 #include "poet.h"
 
+int poet_end_step(int status)
+{
+    if (status != POET_OK) {
+        poet_pages_forget();
+    }
+    return status;
+}
+
 int poet_train(const struct poet_image *image, uint32_t step)
 {
     const int capture = step == image->steps && (image->flags & POET_IMAGE_CAPTURE) != 0u;
     poet_slots_begin_step(step, capture);
     poet_data_select_training(&image->training, image->seed, step - 1u);
-    return poet_train_step();
+    return poet_end_step(poet_train_step());
 }
 
 int poet_save_is_due(const struct poet_image *image, uint32_t step)
@@ -24,5 +32,5 @@ uint32_t poet_evaluations(const struct poet_image *image)
 int poet_evaluate(const struct poet_image *image, uint32_t batch)
 {
     poet_data_select_evaluation(&image->evaluation, batch - 1u);
-    return poet_evaluate_step();
+    return poet_end_step(poet_evaluate_step());
 }

@@ -20,4 +20,7 @@ int poet_save_is_due(const struct poet_image *image, uint32_t step);
 uint32_t poet_evaluations(const struct poet_image *image);
 int poet_evaluate(const struct poet_image *image, uint32_t batch);
 
+/* How a step ended, passed on: one that failed has left nothing under way. */
+int poet_end_step(int status);
+
 #endif

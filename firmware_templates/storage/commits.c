@@ -65,7 +65,6 @@ static int find_last(const struct poet_image *image, uint32_t limit, struct poet
     int status = POET_ERROR_COMMIT;
     for (uint32_t set = 0u; set < image->sets; set++) {
         struct poet_commit commit;
-        poet_storage_recover();
         const int read = read_record(image, set, &commit);
         if (read != POET_OK && status == POET_ERROR_COMMIT) {
             status = read;

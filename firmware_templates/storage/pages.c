@@ -131,4 +131,16 @@ int poet_page_wait(uint32_t slot)
     return POET_OK;
 }
 
+void poet_pages_forget(void)
+{
+    (void)poet_storage_wait();
+    under_way = 0u;
+}
+
+#else
+
+void poet_pages_forget(void)
+{
+}
+
 #endif

@@ -62,6 +62,9 @@ int poet_page_out_begin(uint32_t slot, const void *ram, uint32_t bytes);
 int poet_page_in_begin(uint32_t slot, void *ram, uint32_t bytes);
 int poet_page_wait(uint32_t slot);
 
+/* After a step that failed: waits for what it began, whatever comes of that, and forgets it. */
+void poet_pages_forget(void);
+
 /* Writes a finished gradient to its slot when this step captures, else does nothing. */
 int poet_capture(uint32_t slot, const void *gradient, uint32_t bytes);
 

@@ -187,11 +187,6 @@ int poet_storage_wait_for(uint32_t count)
     return transfers.status;
 }
 
-void poet_storage_recover(void)
-{
-    transfers.status = POET_OK;
-}
-
 static int make_room(void)
 {
     return poet_storage_wait_for(transfers.begun + 1u - POET_TRANSFERS);
@@ -204,13 +199,11 @@ static void count_one(void)
 
 int poet_storage_wait(void)
 {
-    return poet_storage_wait_for(transfers.begun);
+    const int status = poet_storage_wait_for(transfers.begun);
+    transfers.status = POET_OK;
+    return status;
 }
 #else
-void poet_storage_recover(void)
-{
-}
-
 static int make_room(void)
 {
     return POET_OK;

@@ -78,12 +78,9 @@ int poet_storage_wait(void);
 /* Sees to it that what was written stays, before anything that is written later. */
 int poet_storage_flush(void);
 
-/* Forgets a transfer that failed; nothing may be under way. */
-void poet_storage_recover(void);
-
 /* Where the plan defines POET_TRANSFERS, so many may be under way; one more waits for the first. Transfers are
  * counted as they begin: how many have, and waiting for so many. Once one has failed, all waiting
- * says so. */
+ * says so, up to the next that is for all. */
 uint32_t poet_storage_begun(void);
 int poet_storage_wait_for(uint32_t transfers);
 

@@ -20,7 +20,7 @@ from network import FAULTS, ORDERS, STEPS_PER_EPOCH, TEARS, harness, project
 
 
 @click.command()
-@click.option("--board", type=click.Choice(["linux", "stm32f405"]), default="linux")
+@click.option("--board", type=click.Choice(["nrf52840", "stm32f405"]), default="nrf52840")
 @click.option("--steps", default=2 * STEPS_PER_EPOCH, help="Training steps.")
 @click.option("--every", default=1, help="Steps between two checkpoints.")
 @click.option("--seeds", default=10, help="Ways of what is left to chance.")

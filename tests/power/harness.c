@@ -342,17 +342,23 @@ static int find_variables(struct dl_phdr_info *info, size_t size, void *argument
     return 1;
 }
 
+/* With the variables as they are. */
+static void run(void)
+{
+    h->console_used = 0u;
+    if (setjmp(h->end) == 0) {
+        poet_run();
+    }
+}
+
 static void boot(void)
 {
     memcpy(h->variables, h->initial_variables, h->variables_bytes);
     h->begun = h->ended = 0u;
     h->writes = h->calls = 0u;
     h->pending_count = 0u;
-    h->console_used = 0u;
     memcpy(h->kept, h->blocks, (size_t)h->count * BLOCK);
-    if (setjmp(h->end) == 0) {
-        poet_run();
-    }
+    run();
 }
 
 static void boot_undisturbed(void)
@@ -402,10 +408,9 @@ static void begin_case(uint64_t number)
     (void)draw(2u);
 }
 
-/* What comes of a boot with nothing in its way, `committed` steps at least being safe. */
-static enum outcome recover(uint32_t committed)
+/* What has come of a run with nothing in its way, `committed` steps at least being safe. */
+static enum outcome judge(uint32_t committed)
 {
-    boot_undisturbed();
     if (h->exit_code != 0) {
         return DOES_NOT_BOOT;
     }
@@ -413,6 +418,25 @@ static enum outcome recover(uint32_t committed)
         return WRONG;
     }
     return last_number(" done=") < committed ? COMMIT_LOST : SAME;
+}
+
+static enum outcome recover(uint32_t committed)
+{
+    boot_undisturbed();
+    return judge(committed);
+}
+
+/* The same without a boot: it opens, loads and goes on after what it said. The storage is then as it was. */
+static enum outcome go_on(uint32_t committed)
+{
+    const size_t bytes = (size_t)h->count * BLOCK;
+    uint8_t *const blocks = malloc(bytes);
+    memcpy(blocks, h->blocks, bytes);
+    h->cut_at = h->fault_at = UINT32_MAX;
+    run();
+    memcpy(h->blocks, blocks, bytes);
+    free(blocks);
+    return judge(committed);
 }
 
 int power_load(const uint8_t *image, uint32_t blocks);
@@ -516,7 +540,8 @@ int64_t power_cuts(uint64_t first, uint64_t count, uint32_t seeds, uint32_t dept
     return bad;
 }
 
-/* A storage that fails or lies from a call on, once or for ever; and then a good one. Returns SAME; or what else came
+/* A storage that fails or lies from a call on, once or for ever; and then a good one, in the same boot where it was told,
+ * and in another. Returns SAME; or what else came
  * of it, TOLD with the status in the lower bits of a negative number. */
 int power_fault(uint32_t call, uint32_t fault, uint32_t for_ever)
 {
@@ -538,6 +563,10 @@ int power_fault(uint32_t call, uint32_t fault, uint32_t for_ever)
             return DOES_NOT_BOOT;
         }
         result = -atoi(status + strlen("@error status=-"));
+        const enum outcome now = go_on(committed);
+        if (now != SAME) {
+            return (int)now;
+        }
     }
     const enum outcome later = recover(committed);
     return later == SAME ? result : (int)later;

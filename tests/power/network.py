@@ -69,7 +69,7 @@ class Project:
 def project(board_name: str) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
-    On `linux` transfers go on beside computing, on `stm32f405` they are waited for.
+    On `nrf52840` transfers go on beside computing, on the others they are waited for.
     """
     layers = Layers("tiny", (BATCH, 1, SIDE, SIDE), seed=1)
     x = layers.conv("conv1", layers.input, 4, 3, padding=(1, 1, 1, 1))
@@ -92,6 +92,8 @@ def project(board_name: str) -> Project:
     slots = assign_slots(program, training.plan)
     lowering = lower_plan(program, board, Plan(training, unlimited.evaluation, memory), slots)
     files = render_project(lowering.view, board).files
+    overlaps = b"#define POET_TRANSFERS" in files[f"{LIBRARY}/generated/plan.h"]
+    assert overlaps == (board_name == "nrf52840")
     return Project(files, program, lowering.view.plan_id, slots, weights)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 from zlib import crc32
@@ -40,13 +41,13 @@ STATUSES = {
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_harness(tmp_path_factory.mktemp("power"), "linux")
+    return compile_harness(tmp_path_factory.mktemp("power"), "nrf52840")
 
 
 @pytest.fixture
 def epoch(library: Path) -> Harness:
     """An epoch with a checkpoint after each step."""
-    return Harness(library, project("linux").image(STEPS_PER_EPOCH, 1))
+    return Harness(library, project("nrf52840").image(STEPS_PER_EPOCH, 1))
 
 
 def check(harness: Harness, count: int, seeds: int, depth: int = 1, first: int = 0) -> None:
@@ -70,7 +71,7 @@ def test_cuts_while_what_was_cut_is_made_up_for(epoch: Harness) -> None:
 
 @pytest.mark.parametrize(("steps", "every", "sets"), [(5, 2, 2), (2, 0, 2), (7, 2, 3)])
 def test_checkpoints_now_and_then(library: Path, steps: int, every: int, sets: int) -> None:
-    image = project("linux").image(steps, every, sets)
+    image = project("nrf52840").image(steps, every, sets)
     harness = Harness(library, image)
     commits = [line.split()[1:3] for line in harness.console.splitlines() if "@commit" in line]
     due = [step for step in range(1, steps + 1) if step == steps or (every and step % every == 0)]
@@ -110,7 +111,7 @@ def ended(epoch: Harness, tmp_path: Path) -> Path:
 
 
 def test_the_host_reads_what_the_firmware_committed(ended: Path, epoch: Harness) -> None:
-    made = project("linux")
+    made = project("nrf52840")
     commit = read_commit(ended, made.slots)
     assert (commit.sequence, commit.step) == (STEPS_PER_EPOCH, STEPS_PER_EPOCH)
     assert commit.written == epoch.blocks_written
@@ -128,7 +129,7 @@ def test_what_is_done_is_not_trained_again(library: Path, ended: Path) -> None:
     assert f"done={STEPS_PER_EPOCH}\n@eval" in again.console
     assert again.blocks_written == 0
     assert again.storage == ended.read_bytes()
-    longer = project("linux").image(STEPS_PER_EPOCH + 2, 1)
+    longer = project("nrf52840").image(STEPS_PER_EPOCH + 2, 1)
     whole = Harness(library, longer)
     at = PARTITION_BLOCK * BLOCK
     asked = longer[: at + BLOCK] + ended.read_bytes()[at + BLOCK :]
@@ -139,7 +140,7 @@ def test_what_is_done_is_not_trained_again(library: Path, ended: Path) -> None:
 
 
 def _places(image: Path) -> Places:
-    return places(image, project("linux").slots)
+    return places(image, project("nrf52840").slots)
 
 
 def damage(content: bytes, changes: dict[int, bytes]) -> bytes:
@@ -178,14 +179,14 @@ def test_half_a_commit_is_none(library: Path, ended: Path) -> None:
         assert f"done={STEPS_PER_EPOCH - 1}\n" in resumed.console, name
     other = {where.record_blocks[1 - last] * BLOCK: bytes(BLOCK)}
     for name, changes in half.items():
-        with pytest.raises(AssertionError, match=r"@error status=-(5|6|13|15) at=load"):
+        with pytest.raises(AssertionError) as refused:
             Harness(library, damage(content, {**changes, **other}))
-        assert name
+        assert re.search(r"@error status=-(5|6|13|15) at=load", str(refused.value)), name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
-@pytest.mark.parametrize("board", ["linux", "stm32f405"])
+@pytest.mark.parametrize("board", ["nrf52840", "stm32f405"])
 def test_a_million_cuts(board: str, part: int) -> None:
     """Of two epochs, where transfers overlap with computing, and where they are waited for."""
     with harness(board, project(board).image(2 * STEPS_PER_EPOCH, 1)) as two_epochs:

@@ -89,12 +89,22 @@ def _pointer(values: np.ndarray) -> tuple[ctypes.c_void_p]:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _compile(tmp_path_factory.mktemp("library") / "library.so")
+
+
+@pytest.fixture(scope="module")
+def overlapping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for a board whose storage moves blocks beside computing."""
+    return _compile(tmp_path_factory.mktemp("overlapping") / "library.so", "-DPOET_TRANSFERS=6u")
+
+
+def _compile(out: Path, *flags: str) -> Path:
     names = {
         "storage": ("commits", "crc32", "pages", "slots", "storage"),
         "runtime": ("data", "poet_math", "poetfw", "stages"),
     }
     return compile_c(
-        tmp_path_factory.mktemp("library") / "library.so",
+        out,
         [
             BLOCK_DEVICE,
             *sorted((SAMPLE / "src/generated").glob("*.c")),
@@ -102,11 +112,16 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
         [SAMPLE / "src/generated", *(TEMPLATES / d for d in ("runtime", "storage", "hal"))],
         *("-shared", "-fPIC"),
+        *flags,
     )
 
 
 @pytest.fixture
 def net(library: Path, tmp_path: Path) -> Net:
+    return _reset(library, tmp_path)
+
+
+def _reset(library: Path, tmp_path: Path) -> Net:
     """The library as after a reset, with the sample project's card."""
     copy = tmp_path / "library.so"
     copy.write_bytes(library.read_bytes())
@@ -265,6 +280,27 @@ def test_after_a_step_that_failed_the_tensors_have_to_be_loaded(net: Net) -> Non
     assert net.train() == FAILED
     assert [net.train(), net.save(), net.predict(*_batch(0))] == [ORDER] * 3
     assert (net.load(), net.train(), net.metrics.step) == (OK, OK, 1)
+
+
+@pytest.mark.parametrize("board", ["library", "overlapping"])
+def test_an_error_of_the_storage_is_told_once(
+    request: pytest.FixtureRequest, board: str, tmp_path: Path
+) -> None:
+    """Whatever call has had it: what is trained can be saved, and what failed be done again."""
+    net = _reset(request.getfixturevalue(board), tmp_path)
+    failing = ctypes.c_uint32.in_dll(net.library, "test_transfers_until_one_fails")
+    for call in (net.open, net.load, net.train):
+        failing.value = 0
+        assert call() == FAILED
+        assert (net.open(), net.load(), net.train()) == (OK, OK, OK)
+    trained = net.weight
+    failing.value = 0
+    assert (net.evaluate(1), net.evaluate(1)) == (FAILED, OK)
+    failing.value = 0
+    assert (net.save(), net.save()) == (FAILED, OK)
+    failing.value = 0
+    assert (net.evaluate(1), net.reset()) == (FAILED, OK)
+    assert (net.load(), net.weight, net.metrics.step) == (OK, trained, 1)
 
 
 def test_what_cannot_be_opened_or_loaded_is_not(net: Net) -> None:

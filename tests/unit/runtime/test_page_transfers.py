@@ -164,6 +164,27 @@ def test_no_transfer_may_fail_unnoticed(opened: ctypes.CDLL, failing: int) -> No
     assert _wait(opened, "x") == OK or failing < 3
 
 
+@pytest.mark.parametrize("failing", range(3))
+def test_what_failed_is_forgotten_when_all_has_ended(opened: ctypes.CDLL, failing: int) -> None:
+    source, target = _buffer(PAYLOADS["x"]), _buffer(bytes(16))
+    assert _page_out(opened, "means", PAYLOADS["means"]) == OK
+    ctypes.c_uint32.in_dll(opened, "test_transfers_until_one_fails").value = failing
+    assert _begin_out(opened, "x", source) == OK
+    assert _begin_in(opened, "means", target) == OK
+    assert _wait(opened, "x") == (ERROR_STORAGE if failing < 2 else OK)
+    opened.poet_pages_forget()
+    target.raw = bytes(16)
+    assert (_wait(opened, "x"), _wait(opened, "means"), target.raw) == (OK, OK, bytes(16))
+    assert _begin_in(opened, "means", target) == OK
+    assert (_wait(opened, "means"), target.raw) == (OK, PAYLOADS["means"])
+
+
+def test_a_transfer_that_was_waited_for_fails_once(opened: ctypes.CDLL) -> None:
+    ctypes.c_uint32.in_dll(opened, "test_transfers_until_one_fails").value = 0
+    assert _page_out(opened, "x", PAYLOADS["x"]) == ERROR_STORAGE
+    assert _page_out(opened, "x", PAYLOADS["x"]) == OK
+
+
 @pytest.mark.parametrize(("byte", "status"), [(0, ERROR_CRC), (-16, ERROR_SLOT), (-4, ERROR_CRC)])
 def test_damage_is_noticed(opened: ctypes.CDLL, byte: int, status: int) -> None:
     assert _page_out(opened, "x", PAYLOADS["x"]) == OK
