@@ -15,7 +15,7 @@ import pytest
 
 import pt2
 from poetfw.errors import ModelError
-from poetfw.importers.torch_export import import_torch
+from poetfw.importers.torch_export import import_torch, rules
 from poetfw.models import Model
 from poetfw.ops import kind_of
 from pt2 import node, tensor
@@ -325,6 +325,85 @@ def test_a_change_in_place_counts_though_nothing_reads_its_result(tmp_path: Path
         import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
 
 
+ROWS = {"size": {"as_ints": [2, 6]}}
+FIRST = {"dim": {"as_int": 1}, "index": {"as_int": 0}}
+TWICE = {"other": {"as_int": 2}}
+
+
+@pytest.mark.parametrize(
+    ("view", "change"),
+    [
+        (node("view.default", "v", self=tensor("h"), **ROWS), None),
+        (node("select.int", "v", self=tensor("h"), **FIRST), None),
+        (node("diagonal.default", "v", self=tensor("h")), None),
+        (
+            node(
+                "broadcast_tensors.default",
+                "v",
+                tensors={"as_tensors": [{"name": "x"}, {"name": "h"}]},
+            ),
+            None,
+        ),
+        (
+            None,
+            node("_foreach_mul_.Scalar", "c", self={"as_tensors": [{"name": "x"}, {"name": "h"}]}),
+        ),
+        (None, node("mul.out", "c", self=tensor("x"), other=tensor("x"), out=tensor("h"))),
+        (None, node("__ixor__.Scalar", "c", self=tensor("h"), other={"as_int": 1})),
+        (
+            None,
+            {**node("double", "c", self=tensor("h")), "target": "torch.ops.mine.double.default"},
+        ),
+    ],
+    ids=["view", "select", "unknown view", "list", "foreach", "out", "dunder", "custom"],
+)
+@pytest.mark.parametrize("output", ["h", "y"])
+def test_a_change_through_a_view_that_nothing_reads_is_refused(
+    tmp_path: Path, view: Any, change: Any, output: str
+) -> None:
+    """And so is the output itself, changed after it was calculated."""
+    change = change or node("mul_.Tensor", "c", self=tensor("w"), **TWICE)
+    nodes = [node("exp.default", "h", self=tensor("x"))]
+    nodes += [view, node("alias.default", "w", self=tensor("v"))] if view else []
+    nodes += [change, node("relu.default", "y", self=tensor("h"))]
+    members = pt2.files(nodes, dict.fromkeys("hvwcy", (2, 6)), {}, output)
+    said = (
+        "it reads 'h', which .* has changed" if output == "y" else "changed the model's output 'h'"
+    )
+    with pytest.raises(ModelError, match=said):
+        import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
+
+
+def test_what_nothing_needs_may_change_in_place(tmp_path: Path) -> None:
+    nodes = [
+        node("exp.default", "h", self=tensor("x")),
+        node("clone.default", "v", self=tensor("h")),
+        node("mul_.Tensor", "c", self=tensor("v"), **TWICE),
+        node("add_.Tensor", "d", self=tensor("p_count"), other={"as_int": 1}),
+        node("relu.default", "y", self=tensor("h")),
+    ]
+    shapes = dict.fromkeys("hvcdy", (2, 6))
+    members = pt2.files(nodes, shapes, {"count": np.ones((2, 6))}, "y")
+    ops = import_torch(pt2.write(tmp_path / "net.pt2", members), 2).graph.ops
+    assert [op.kind for op in ops] == ["exp", "relu"]
+
+
+@pytest.mark.parametrize("read_first", [False, True])
+def test_a_parameter_that_is_changed_through_a_view_is_refused(
+    tmp_path: Path, read_first: bool
+) -> None:
+    """Though what is read is its result, or what it was before: the next step reads the change."""
+    change = [
+        node("view.default", "a", self=tensor("p_w"), size={"as_ints": [6]}),
+        node("mul_.Tensor", "b", self=tensor("a"), **TWICE),
+    ]
+    product = node("mul.Tensor", "y", self=tensor("x"), other=tensor("p_w" if read_first else "b"))
+    nodes = [product, *change] if read_first else [*change, product]
+    members = pt2.files(nodes, {"a": (6,), "b": (6,), "y": (2, 6)}, {"w": np.ones(6)}, "y")
+    with pytest.raises(ModelError, match="changes a parameter or a buffer in place"):
+        import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
+
+
 def test_a_parameter_that_is_changed_in_place_is_refused(tmp_path: Path) -> None:
     nodes = [
         node("mul_.Tensor", "b", self=tensor("p_w"), other={"as_int": 2}),
@@ -346,3 +425,8 @@ def test_a_batch_on_another_axis_must_be_the_file_s(tmp_path: Path) -> None:
     import_torch(path, 2)
     with pytest.raises(ModelError, match="export it with the batch that is trained with, 4"):
         import_torch(path, 4)
+
+
+def test_an_operator_has_one_rule() -> None:
+    with pytest.raises(ValueError, match=r"relu\.default has a rule already"):
+        rules._aten("relu.default")(lambda call, self: "other")

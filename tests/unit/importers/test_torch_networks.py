@@ -11,7 +11,7 @@ import pytest
 
 from poetfw.errors import ModelError
 from poetfw.importers.torch_export import import_torch
-from poetfw.ops import check_shapes
+from poetfw.ops import check_shapes, kind_of
 from poetfw.training import Sgd, make_prediction, make_program
 from poetfw.training.reference import Reference
 from unit.training.test_prediction import predict
@@ -136,3 +136,56 @@ def test_what_is_not_what_its_author_means_is_refused(layer, reason, tmp_path: P
     path = exported(net, x, tmp_path / "net.pt2")
     with pytest.raises(ModelError, match=reason):
         import_torch(path, 2)
+
+
+IN_PLACE = {
+    "flat view": "h.view(-1).mul_(2); return torch.relu(h)",
+    "row of zeros": "h[:, 0].zero_(); return h + 1",
+    "assignment": "h[:, 0] = 0; return h + 1",
+    "output": "h.view(-1).mul_(2); return h",
+    "output's view": "y = h.view(-1, 2, 3); h.mul_(2); return y",
+    "slice": "h[:, 1:3].mul_(2); return h + 1",
+    "chain": "h.t()[1:].reshape(-1).view(-1).add_(1); h.t()[1:].unsqueeze(0)[0].mul_(2); return h",
+    "old view": "v = h.transpose(0, 1); h.mul_(2); return v.transpose(0, 1) + h",
+    "diagonal": "h.diagonal().mul_(2); return h + 1",
+    "narrow": "h.narrow(1, 0, 2).mul_(2); return h + 1",
+    "as strided": "h.as_strided((2,), (1,)).mul_(2); return h + 1",
+    "detached": "h.detach().mul_(2); return h + 1",
+    "unfold": "h.unfold(1, 2, 2).mul_(2); return h + 1",
+    "split": "a, b = h.split(3, 1); b.mul_(2); return h + 1",
+    "list": "a, b = torch.broadcast_tensors(x, h); b.mul_(2); return h + 1",
+    "foreach": "torch._foreach_mul_([x, h], 2.0); return h + 1",
+    "out": "torch.mul(x, 2, out=h); return h + 1",
+    "input": "x.view(-1).mul_(2); return x + h",
+    "buffer": "self.b.add_(1); return h * self.b",
+    "buffer later": "y = h * self.b; self.b.view(-1).add_(1); return y",
+    "tied": "y = h * self.b; self.tied.add_(1); return y",
+    "result": "v = h.view(-1).mul_(2); return v.view(-1, 6) + 1",
+    "copy": "h.clone().mul_(2); return h + 1",
+    "constant": "return h * torch.tensor([1., 2., 3., 4., 5., 6.]).mul_(2)",
+    "made": "z = torch.zeros(4, 6); z[:, 0] = 1; return h + z",
+    "shuffled": "v = F.pixel_shuffle(h.view(4, 6, 1, 1), 1); v.mul_(2); return h + 1",
+    "padded": "F.pad(h, (0, 0)).mul_(2); return h + 1",
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_what_is_changed_in_place_is_right_or_refused(name: str, tmp_path: Path) -> None:
+    """Called twice, since the second time is the first that sees a changed buffer."""
+    scope = {"torch": torch, "F": F}
+    exec(f"def forward(self, x):\n h = x * 3\n {IN_PLACE[name]}", scope)
+    net = type("Net", (nn.Module,), {"forward": scope["forward"]})()
+    net.register_buffer("b", torch.ones(6))
+    net.register_buffer("tied", net.b)
+    x = draw((6,), np.random.default_rng(3))
+    path = exported(net, x.clone(), tmp_path / "net.pt2")
+    try:
+        model = import_torch(path, BATCH, "mse")
+    except ModelError:
+        assert name not in ("result", "copy", "padded")
+        return
+    values = {**model.weights, model.input.name: x.numpy()}
+    for op in model.graph.ops:
+        values[op.output] = kind_of(op).compute(op, [values[i] for i in op.inputs], [])
+    for _ in range(2):
+        np.testing.assert_allclose(values[model.graph.output], net(x.clone()).detach(), 1e-6)

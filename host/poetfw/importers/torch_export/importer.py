@@ -82,7 +82,9 @@ class _Importer:
         self._net = Network(builder, loss)
         self._values: dict[str, Value] = {**exported.weights, source: Live(builder.input)}
         self._batched = {builder.input}
-        self._storage: dict[str, int] = {name: i for i, name in enumerate(self._values)}
+        places = {id(value): i for i, value in enumerate(self._values.values())}
+        self._storage = {name: places[id(value)] for name, value in self._values.items()}
+        self._weights = set(exported.weights)
         self._changed: dict[str, str] = {}
 
     def model(self) -> Model:
@@ -96,6 +98,7 @@ class _Importer:
         for node in self._graph.nodes:
             outputs = _outputs(node)
             if needed.isdisjoint(outputs):
+                self._note_storage(node, outputs)
                 self._note_change(node, outputs)
                 continue
             try:
@@ -110,6 +113,7 @@ class _Importer:
             self._note_storage(node, outputs)
             self._note_change(node, outputs)
         refuse(refusals, sorted({target.partition(".")[0] for target in RULES}))
+        self._check_changes(needed)
         output = self._values.get(self._output)
         if not isinstance(output, Live) or output.tensor not in self._batched:
             raise ModelError(
@@ -218,21 +222,42 @@ class _Importer:
 
     def _note_storage(self, node: schema.Node, outputs: list[str]) -> None:
         """Remember whose bytes the results of a node may lie in."""
-        read = _read(node)
-        shares = _functional(node.target.removeprefix(_ATEN)) in VIEWS or _changes(node)
+        kind = _functional(node.target.removeprefix(_ATEN))
+        sources: list[str] = []
+        if kind in VIEWS or kind not in RULES or _changed_by(node):  # unknown ones may be views
+            sources = _first_tensors(node)
         for name in outputs:
-            own = len(self._storage)
-            self._storage[name] = self._storage.get(read[0], own) if shares and read else own
+            self._storage[name] = len(self._storage)
+        joined = {self._storage[name] for name in (*sources, *outputs) if name in self._storage}
+        if sources:
+            for name, storage in self._storage.items():
+                if storage in joined:
+                    self._storage[name] = min(joined)
 
     def _note_change(self, node: schema.Node, outputs: list[str]) -> None:
         """After an operator that works in place, only its result holds what the others held."""
-        read = _read(node)
-        if not _changes(node) or not read:
-            return
-        storage = self._storage.get(read[0])
-        for name, other in self._storage.items():
-            if other == storage and name not in outputs:
+        changed = {self._storage.get(name) for name in _changed_by(node)}
+        for name, storage in self._storage.items():
+            if storage in changed and name not in outputs:
                 self._changed[name] = _described(node)
+
+    def _check_changes(self, needed: set[str]) -> None:
+        """Check that nothing in place has changed the output, or weights for the next step.
+
+        Raises:
+            ModelError: something has.
+        """
+        if self._output in self._changed:
+            raise ModelError(
+                f"{self._changed[self._output]} has changed the model's output "
+                f"{self._output!r:.60} in place: write that without the underscore, or "
+                "inplace=False"
+            )
+        for name in sorted(self._weights & needed & set(self._changed)):
+            raise ModelError(
+                f"{self._changed[name]} changes a parameter or a buffer in place, in every step: "
+                f"{name!r:.60}"
+            )
 
     def _arguments(self, node: schema.Node) -> dict[str, Any]:
         """The arguments that matter, in plain values.
@@ -246,8 +271,8 @@ class _Importer:
                     f"it reads {name!r:.60}, which {self._changed[name]} has changed in place "
                     "since: write that without the underscore, or inplace=False"
                 )
-        first = _read(node)[:1]
-        if _changes(node) and first and isinstance(self._values[first[0]], Weight):
+        of_weights = {self._storage[name] for name in self._weights}
+        if any(self._storage.get(name) in of_weights for name in _changed_by(node)):
             raise UnsupportedError("it changes a parameter or a buffer in place, in every step")
         return {
             each.name: self._plain(each.arg)
@@ -297,10 +322,20 @@ def _functional(target: str) -> str:
     return name.removesuffix("_") + dot + overload if not name.startswith("_") else target
 
 
-def _changes(node: schema.Node) -> bool:
-    """Whether an operator works in place, on its first argument."""
-    name = node.target.removeprefix(_ATEN).partition(".")[0]
-    return name.endswith("_") and not name.endswith("__")
+def _changed_by(node: schema.Node) -> list[str]:
+    """Names of the tensors that an operator may change: by its name, or all if it is not ATen's."""
+    if not node.target.startswith(_ATEN):
+        return _read(node)
+    name, _, overload = node.target.removeprefix(_ATEN).partition(".")
+    if "out" in overload.split("_"):
+        return _read(node)
+    in_place = name.startswith("__i") if name.endswith("__") else name.endswith("_")
+    return _first_tensors(node) if in_place else []
+
+
+def _first_tensors(node: schema.Node) -> list[str]:
+    """Names of the tensors in the first argument that has any."""
+    return next(filter(None, (_tensors(each.arg) for each in node.inputs)), [])
 
 
 def _tensors(argument: Mapping[str, Any]) -> list[str]:

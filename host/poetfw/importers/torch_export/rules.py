@@ -38,11 +38,17 @@ _CHECKED = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 def _aten(*targets: str, view: bool = False) -> Callable[[_Rule], _Rule]:
-    """Makes a function the rule of operators."""
+    """Makes a function the rule of operators.
+
+    Raises:
+        ValueError: one of them has a rule.
+    """
 
     def register(rule: _Rule) -> _Rule:
         checked = validate_call(config=_CHECKED)(rule)
         for target in targets:
+            if target in RULES:
+                raise ValueError(f"{target} has a rule already")
             RULES[target] = checked
             if view:
                 VIEWS.add(target)
@@ -449,7 +455,7 @@ def _softplus(call: Call, self: Value, beta: Number = 1, threshold: Number = 20)
     return call.net.builder.op("softplus", call.name, (call.tensor(self),))
 
 
-@_aten("softmax.int", "log_softmax.int")
+@_aten("softmax.int")
 def _softmax(call: Call, self: Value, dim: int) -> str:
     axis = axis_of(call, self, dim)
     x = call.tensor(self)
@@ -555,8 +561,8 @@ def _reduce(call: Call, x: Value, dims: Ints | None, keep: bool, *, total: bool)
 # Shapes -----------------------------------------------------------------------------------------
 
 
-@_aten("contiguous.default", "alias.default", "lift_fresh_copy.default", "to.dtype", view=True)
-@_aten("clone.default")
+@_aten("contiguous.default", "alias.default", "to.dtype", view=True)
+@_aten("clone.default", "lift_fresh_copy.default")
 def _same(call: Call, self: Value, copy: bool = False) -> str:
     return call.tensor(self)
 
