@@ -91,30 +91,42 @@ static void open_set(const struct poet_image *image, const struct poet_commit *c
     poet_slots_begin_step(commit->step, 0);
 }
 
-static int load_set(const struct poet_image *image, const struct poet_commit *commit)
+/* Whether a commit is whole; with `load` its tensors are then in their places. */
+static int read_set(const struct poet_image *image, const struct poet_commit *commit, int load)
 {
     uint32_t crc = 0u;
     open_set(image, commit);
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
         const struct poet_persistent *const tensor = &poet_persistents[i];
-        POET_TRY(poet_page_in(tensor->slot, poet_arena + tensor->offset,
-                              poet_slots[tensor->slot].bytes));
+        POET_TRY(load ? poet_page_in(tensor->slot, poet_arena + tensor->offset,
+                                     poet_slots[tensor->slot].bytes)
+                      : poet_slot_read_back(tensor->slot));
         crc = add_trailer(crc);
     }
     return crc == commit->crc ? POET_OK : POET_ERROR_COMMIT;
 }
 
+/* Makes a commit the last one. Its record does not know what this start has written after it. */
+static void take(struct poet_image *image, const struct poet_commit *commit)
+{
+    uint32_t written = poet_blocks_written(image);
+    if (written < commit->written) {
+        written = commit->written;
+    }
+    image->commit = *commit;
+    image->commit.written = written - poet_storage_traffic().written_blocks;
+}
+
 int poet_load(struct poet_image *image)
 {
-    struct poet_commit *const commit = &image->commit;
+    struct poet_commit commit = {.sequence = UINT32_MAX};
     int failure = POET_OK;
-    commit->sequence = UINT32_MAX;
     poet_slots_open(image->slots_first_block);
     for (;;) {
-        const int found = find_last(image, commit->sequence, commit);
-        const int status = found == POET_OK ? load_set(image, commit) : found;
+        const int found = find_last(image, commit.sequence, &commit);
+        const int status = found == POET_OK ? read_set(image, &commit, 1) : found;
         if (status == POET_OK) {
-            commit->written -= poet_storage_traffic().written_blocks;
+            take(image, &commit);
             return POET_OK;
         }
         if (failure == POET_OK) {
@@ -126,18 +138,29 @@ int poet_load(struct poet_image *image)
     }
 }
 
+/* Whether a set could be read, and is not whole. */
+static int is_damage(int status)
+{
+    return status == POET_ERROR_SLOT || status == POET_ERROR_LOST || status == POET_ERROR_CRC ||
+           status == POET_ERROR_COMMIT;
+}
+
 int poet_begin_anew(struct poet_image *image)
 {
-    struct poet_commit *const commit = &image->commit;
+    struct poet_commit commit = {.sequence = UINT32_MAX};
+    int found, status;
     poet_slots_open(image->slots_first_block);
-    const int found = find_last(image, UINT32_MAX, commit);
-    if (found == POET_ERROR_COMMIT) {
-        memset(commit, 0, sizeof *commit);
+    do {
+        found = find_last(image, commit.sequence, &commit);
+        status = found == POET_OK ? read_set(image, &commit, 0) : found;
+    } while (found == POET_OK && is_damage(status));
+    if (status == POET_ERROR_COMMIT) {
+        memset(&commit, 0, sizeof commit);
     } else {
-        POET_TRY(found);
+        POET_TRY(status);
     }
-    commit->step = UINT32_MAX;
-    commit->written -= poet_storage_traffic().written_blocks;
+    commit.step = UINT32_MAX;
+    take(image, &commit);
     return POET_OK;
 }
 

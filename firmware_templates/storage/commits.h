@@ -26,7 +26,7 @@ uint32_t poet_set_blocks(void);
 int poet_load(struct poet_image *image);
 
 /* In place of poet_load, for tensors that come from elsewhere: they are in no commit, and the next goes where the last
- * one is not. */
+ * whole one is not. */
 int poet_begin_anew(struct poet_image *image);
 
 /* Commits the tensors as they are after so many steps, unless that has been done.
@@ -34,7 +34,7 @@ int poet_begin_anew(struct poet_image *image);
 int poet_save(struct poet_image *image, uint32_t step);
 
 /* Blocks that the firmware has written since the host wrote the image, over all starts: what wears the storage. Those
- * between the last commit and a cut are not known. */
+ * between the last commit and a cut, or opening the storage again, are not known. */
 uint32_t poet_blocks_written(const struct poet_image *image);
 
 #endif

@@ -147,6 +147,7 @@ int poet_storage_open(struct poet_image *image)
     image->sets_first_block = poet_get_u32(block + 64);
     image->sets = poet_get_u32(block + 68);
     image->checkpoint_every = poet_get_u32(block + 72);
+    image->commit.written = 0u - traffic.written_blocks; /* none that we know of */
     const uint32_t blocks = poet_get_u32(block + 20);
     if (blocks > partition.blocks) {
         return POET_ERROR_PARTITION_SIZE;

@@ -174,6 +174,36 @@ def test_what_began_anew_is_a_commit_of_its_own(net: Net) -> None:
     assert (net.weight, net.metrics.step, net.metrics.set) == (anew, 1, sets)
 
 
+def test_what_begins_anew_does_not_write_over_the_only_whole_commit(net: Net) -> None:
+    assert (net.open(), net.load(), net.train(), net.save()) == (OK, OK, OK, OK)
+    image = sample_image(steps=STEPS, seed=SEED)
+    device = (ctypes.c_uint8 * len(image)).in_dll(net.library, "test_device")
+    last = net.metrics.set
+    device[set_offset(image, last)] ^= 1
+    assert (net.reset(), net.train(), net.save(), net.metrics.set) == (OK, OK, OK, last)
+    for number in range(2):
+        device[set_offset(image, number)] ^= 1
+    assert (net.reset(), net.train(), net.save(), net.load()) == (OK, OK, OK, OK)
+
+
+def test_a_storage_that_cannot_be_read_is_not_written_over(net: Net) -> None:
+    assert net.open() == OK
+    ctypes.c_uint32.in_dll(net.library, "test_transfers_until_one_fails").value = 2
+    assert (net.reset(), net.save()) == (FAILED, ORDER)  # two records, and the first slot
+
+
+def test_what_wears_the_storage_is_counted_over_resets_and_loads(net: Net) -> None:
+    assert (net.open(), net.load(), net.train(), net.save()) == (OK, OK, OK, OK)
+    for again in (net.load, net.reset, net.load):
+        assert net.train() == OK
+        written = net.metrics.written_blocks
+        assert written == net.metrics.written_bytes // 512
+        assert (again(), net.metrics.written_blocks) == (OK, written)
+    assert (net.train(), net.save()) == (OK, OK)
+    written = net.metrics.written_blocks
+    assert (net.open(), net.load(), net.metrics.written_blocks) == (OK, OK, written)
+
+
 def test_a_card_says_when_to_commit(net: Net) -> None:
     assert not net.save_is_due()
     assert (net.open(), net.load()) == (OK, OK)
