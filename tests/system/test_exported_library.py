@@ -138,6 +138,7 @@ def test_training_from_a_card_is_what_the_firmware_does(
     set_request(image, RunRequest(STEPS))
     said = run(programs / "train_from_card", cwd=tmp_path)
     assert said.count("step ") == STEPS
+    assert "step " not in run(programs / "train_from_card", cwd=tmp_path)  # all is done
     slots = read_slots(image, opened.stages.slots, opened.tensors)
     for name, value in trained(opened).items():
         assert value.tobytes() == slots[name, "persistent"].tobytes(), name  # type: ignore[index]

@@ -126,8 +126,8 @@ int poetfw_open(struct poetfw *context);
  * ended; then nothing is loaded. */
 int poetfw_load(struct poetfw *context);
 
-/* Begins anew: the initial weights that the program holds, and zeros elsewhere. Nothing is read from, or
- * written to, a storage.
+/* Begins anew: the initial weights that the program holds, and zeros elsewhere. Nothing is written to a storage.
+ * A context that poetfw_open has not had has to be zero: struct poetfw net = {0}.
  *
  * POETFW_ERROR_WEIGHTS: it holds none (see `poetfw build --weights-in-flash`). */
 int poetfw_reset(struct poetfw *context);
