@@ -53,7 +53,7 @@ def check_plans(model: str, batch: int, fractions: tuple[float, ...], schedulers
     return plans
 
 
-LARGE = ("bert-base", "resnet18", "vgg16")
+LARGE = ("bert-base", "bert-mini", "resnet18", "resnet50", "vgg16")
 """Models that take a minute each."""
 
 
