@@ -83,7 +83,9 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
     """
     _check_name(settings.name)
     refuse_links(project)
-    report, stages = BuildReport.read(project / REPORT), read_stages(project)
+    report = BuildReport.read(project / REPORT)
+    board = load_board(project / "board.toml", report.board.partition(":")[2] or None)
+    stages = read_stages(project, board.erase_bytes)
     check_output_folder(target)
     if (target / REPORT).exists():
         raise OutputError(
@@ -97,7 +99,7 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
         pages=any(s.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT) for s in stages.training),
         classifies=report.classifies,
         weights=settings.weights,
-        machine_flags=load_board(project / "board.toml").toolchain.machine_flags,
+        machine_flags=board.toolchain.machine_flags,
     )
     weights = initial_weights(_identifiers(stages), _weights(project, stages, settings.weights))
     sources = read_sources(project) | {
