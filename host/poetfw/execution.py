@@ -125,7 +125,7 @@ def open_project(
             f"{folder} holds a build for {report.board}, not for {board}",
             f"use --board {report.board}, or name another folder with --out",
         )
-    built_for = load_board(folder / "board.toml", report.board.partition(":")[2] or None)
+    built_for = board_of(folder, report)
     twin = built_for.twin(emulator)
     project = BuiltProject(
         folder, built_for, twin, report, read_stages(folder, built_for.erase_bytes)
@@ -139,6 +139,15 @@ def open_project(
     if not needed.is_file():
         raise OutputError(f"{needed}, the compiled firmware, is gone", "run `poetfw build` again")
     return project
+
+
+def board_of(folder: Path, report: BuildReport) -> Board:
+    """The board that a project was built for, as it was then, with the storage that was chosen.
+
+    Raises:
+        BoardError: the project's board file is malformed.
+    """
+    return load_board(folder / "board.toml", report.board.partition(":")[2] or None)
 
 
 def execute(

@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from poetfw.boards import load_board
 from poetfw.errors import ConfigError, OutputError
+from poetfw.execution import board_of
 from poetfw.firmware import (
     GENERATED,
     IMAGE,
-    SlotPurpose,
     check_output_folder,
     comment_text,
     initial_weights,
-    read_slots,
+    read_committed,
     read_sources,
     refuse_links,
     render_weights,
@@ -84,7 +83,7 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
     _check_name(settings.name)
     refuse_links(project)
     report = BuildReport.read(project / REPORT)
-    board = load_board(project / "board.toml", report.board.partition(":")[2] or None)
+    board = board_of(project, report)
     stages = read_stages(project, board.erase_bytes)
     check_output_folder(target)
     if (target / REPORT).exists():
@@ -147,7 +146,6 @@ def _weights(project: Path, stages: Stages, which: str) -> Mapping[str, Array]:
             if which == "trained"
             else "run `poetfw build` again",
         )
-    slots = [slot for slot in stages.slots if slot.purpose is SlotPurpose.PERSISTENT]
-    values = read_slots(image, stages.slots, tensors)
     used = {tensor.name for tensor in program.evaluation.persistent} - {program.metric.name}
-    return {slot.tensor: values[slot.tensor, slot.purpose] for slot in slots if slot.tensor in used}
+    values = read_committed(image, stages.slots, tensors)
+    return {name: array for name, array in values.items() if name in used}

@@ -13,7 +13,7 @@ from pathlib import Path
 from poetfw.devices import elf_machine, run_firmware
 from poetfw.devices.ssh import Host
 from poetfw.errors import BoardError, OutputError, WrongBoardError
-from poetfw.execution import BuiltProject, OnEvent
+from poetfw.execution import BuiltProject, OnEvent, check_resumable
 from poetfw.firmware import IMAGE, set_request
 from poetfw.firmware.project import RUN_DIR
 from poetfw.on_board import Update
@@ -83,6 +83,7 @@ def run_there(
         raise OutputError(f"{image} cannot be written: {error.strerror or error}") from error
     if settings.resume:
         _fetch(host, f"{folder}/{IMAGE}", image)
+        check_resumable(image, project.image)
     set_request(image, request)
     update(0, request.steps, "copying the storage image")
     host.send(image, folder, IMAGE, 0o644)

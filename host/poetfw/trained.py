@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from poetfw.errors import ConfigError, DataError, ToolError
 from poetfw.execution import BuiltProject
-from poetfw.firmware import IMAGE, SlotPurpose, read_slots
+from poetfw.firmware import IMAGE, read_committed
 from poetfw.firmware.project import RUN_DIR
 from poetfw.models import StateEntry
 from poetfw.weight_files import Arrays, npz_bytes, safetensors_bytes
@@ -50,8 +50,7 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
             "run what was built: `poetfw run`",
             "or name an image: --image",
         )
-    slots = read_slots(image, project.stages.slots, project.tensors)
-    values = {name: v for (name, purpose), v in slots.items() if purpose is SlotPurpose.PERSISTENT}
+    values = read_committed(image, project.stages.slots, project.tensors)
     return {e.name: e.of(values[e.tensor]) for e in state_entries(project)}
 
 

@@ -6,6 +6,7 @@
  * library's variables, and with them the firmware's, as they were when it was loaded.
  */
 #define _GNU_SOURCE
+#include "../unit/runtime/quiet_board.h"
 #include "hal.h"
 #include "poet.h"
 
@@ -278,36 +279,14 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     h->console[h->console_used] = '\0';
 }
 
-uint32_t poet_hal_console_read(char *text, uint32_t bytes)
-{
-    (void)text;
-    (void)bytes;
-    return 0u;
-}
-
-uint64_t poet_hal_listen_ticks(void)
-{
-    return 0u;
-}
-
 uint64_t poet_hal_ticks(void)
 {
     return 0u;
 }
 
-void poet_hal_idle(void)
-{
-}
-
 const char *poet_hal_reset_cause(void)
 {
     return "power-on";
-}
-
-struct poet_stack poet_hal_stack(void)
-{
-    const struct poet_stack none = {NULL, NULL};
-    return none;
 }
 
 _Noreturn void poet_hal_exit(int code)

@@ -152,6 +152,14 @@ def test_a_computer_elsewhere(folder: Path, here: Any, tmp_path: Path) -> None:
         left = (there.home / "poetfw/linux/storage.img").read_bytes()
         assert left[9 * 512 :] == trained[9 * 512 :]
 
+        resumed = ("run", "--on-board", *remote, "--steps", "5", "--resume")
+        report = succeed(*resumed, cwd=folder, **path)
+        whole = succeed("run", "--board", "linux", "--steps", "5", cwd=folder)
+        assert (report["resumed_from"], report["loss"]) == (3, whole["loss"][3:])
+        succeed("build", "--board", "linux", "--model", "mlp", "--seed", "7", cwd=folder)
+        refused = poetfw(*resumed, cwd=folder, **path)
+        assert (refused.code, "was of another build" in refused.stderr) == (1, True)
+
 
 @pytest.mark.emulator
 @needs_twin

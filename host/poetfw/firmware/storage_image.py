@@ -408,11 +408,26 @@ def read_slots(
             if payload is None:
                 raise DeviceError(f"{image}: the slot of {slot.tensor!r} is corrupt", *_REBUILD)
         assert payload is not None
-        tensor = tensors[slot.tensor]
-        values[slot.tensor, slot.purpose] = np.frombuffer(
-            payload, NUMPY_TYPES[tensor.dtype]
-        ).reshape(tensor.shape)
+        values[slot.tensor, slot.purpose] = _values(payload, tensors[slot.tensor])
     return values
+
+
+def read_committed(
+    image: Path, slots: Sequence[Slot], tensors: Mapping[str, Tensor]
+) -> dict[str, Array]:
+    """The persistent tensors of an image's last commit, whatever other slots hold.
+
+    Raises:
+        DeviceError: the file is no storage image, is not laid out like this, or holds no commit
+            that is whole.
+    """
+    header, content = _read(image)
+    _, payloads = _last_commit(image, header, content, slots)
+    return {name: _values(payload, tensors[name]) for name, payload in payloads.items()}
+
+
+def _values(payload: bytes, tensor: Tensor) -> Array:
+    return np.frombuffer(payload, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
 
 
 def _last_commit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -110,15 +111,32 @@ def _walk(op: Op, extents: Shape, elements: int) -> Walk:
     return Walk(extents, steps, offset)
 
 
+class _Strided(_Moves):
+    """A move along steps, whose gradient is the opposite move.
+
+    Attributes:
+        adjoint: the operator of that.
+    """
+
+    adjoint: ClassVar[str]
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            attributes = {**op.attributes, "shape": tape.shape(x)}
+            dx = tape.emit(self.adjoint, f"{op.name}.backward", (output_gradient,), attributes)
+            tape.add_gradient(x, dx)
+
+
 @register
-class TakeStrided(_Moves):
+class TakeStrided(_Strided):
     """Input x; y of shape `shape`: at position i, the element offset + Σ i·steps of x.
 
     Attributes `shape`, `steps` and `offset`. Elements may be taken often (steps of 0), or not at
     all.
     """
 
-    name = "take_strided"
+    name, adjoint = "take_strided", "put_strided"
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)
@@ -135,23 +153,16 @@ class TakeStrided(_Moves):
         elements = graph.by_name[op.inputs[0]].elements
         return _walk(op, op.integers("shape"), elements).kernel(op, "take", elements)
 
-    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
-        (x,) = op.inputs
-        if tape.needs_gradient(x):
-            attributes = {**op.attributes, "shape": tape.shape(x)}
-            dx = tape.emit("put_strided", f"{op.name}.backward", (output_gradient,), attributes)
-            tape.add_gradient(x, dx)
-
 
 @register
-class PutStrided(_Moves):
+class PutStrided(_Strided):
     """Input x; y of shape `shape`: x's element i is added to the element offset + Σ i·steps of y.
 
     Attributes `shape`, `steps` and `offset`. The adjoint of `take_strided`; what gets no element
     is 0.
     """
 
-    name = "put_strided"
+    name, adjoint = "put_strided", "take_strided"
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)
@@ -172,13 +183,6 @@ class PutStrided(_Moves):
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         elements = math.prod(op.integers("shape"))
         return _walk(op, graph.by_name[op.inputs[0]].shape, elements).kernel(op, "put", elements)
-
-    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
-        (x,) = op.inputs
-        if tape.needs_gradient(x):
-            attributes = {**op.attributes, "shape": tape.shape(x)}
-            dx = tape.emit("take_strided", f"{op.name}.backward", (output_gradient,), attributes)
-            tape.add_gradient(x, dx)
 
 
 @register

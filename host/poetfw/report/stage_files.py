@@ -94,7 +94,7 @@ class Stages:
     state_dict: tuple[StateEntry, ...] = ()
 
 
-def read_stages(folder: Path, erase_bytes: int | None = None) -> Stages:
+def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
     """The stages that a build wrote to its project folder.
 
     Args:

@@ -203,8 +203,12 @@ class Incumbent:
             self.found = replace(before, bound_j=max(before.bound_j, self.found.bound_j))
             self._suffix = suffix
 
-    def is_in_time(self) -> bool:
-        """Whether the best plan meets the deadline, if `at_leisure` leaves one out."""
+    def keep_in_time(self) -> bool:
+        """Keep the best plan if it meets the deadline that `at_leisure` leaves out.
+
+        Returns:
+            Whether it does; so it does where there is no deadline.
+        """
         hurried, plan = self._hurried, self.found.plan
         if hurried is None or hurried.deadline_s is None:
             return True

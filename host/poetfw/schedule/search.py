@@ -93,7 +93,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         return
     with best.at_leisure():
         _search_in_phases(best, options, work)
-        is_in_time = best.is_in_time()
+        is_in_time = best.keep_in_time()
     if not is_in_time:
         _search_in_phases(best, options, work)
 
@@ -120,7 +120,7 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 tightest = tightest or quick
     in_stages = work.part(work.left * (1 - _MOVES_SHARE))
     chosen = _choose_order(best, ordered, options, in_stages)
-    if not best.is_in_time():
+    if not best.keep_in_time():
         return
     for order in dict.fromkeys((problem, chosen)):
         with best.in_order(order):

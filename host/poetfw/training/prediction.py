@@ -22,8 +22,8 @@ def make_prediction(program: Program) -> Graph:
     one, but for a shape. Elsewhere it is that of the evaluation step: the sample is then the first
     of a batch whose others are 0.
 
-    No op of an evaluation step mixes samples, so each computes the bits that it computes of the
-    same sample in any batch.
+    An evaluation step's ops keep samples apart, but for a network that itself mixes them: of that,
+    it is what the network says of a sample beside zeros.
     """
     *ops, metric = (op for op in program.evaluation.ops if op.kind != "load_y")
     name = program.evaluation.name.removesuffix("evaluation") + "prediction"

@@ -20,6 +20,7 @@ from poetfw.firmware import (
     SlotPurpose,
     assign_slots,
     read_commit,
+    read_committed,
     read_request,
     read_samples,
     read_slots,
@@ -361,3 +362,6 @@ def test_a_page_is_read_if_it_was_written(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(DeviceError, match="is corrupt"):
         read_slots(path, slots, tensors)
+    committed = read_committed(path, slots, tensors)  # which no page is a part of
+    assert "x" not in committed
+    assert committed["w"].tobytes() == weights["w"].tobytes()

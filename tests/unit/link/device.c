@@ -2,6 +2,8 @@
 /* The firmware's side of the line, fed by a test: its storage is memory, and what it prints is kept. */
 #include "desk.c"
 
+#include "../runtime/quiet_board.h"
+
 #define BLOCKS 128u
 #define SAID_BYTES 65536u
 
@@ -52,32 +54,10 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     }
 }
 
-uint32_t poet_hal_console_read(char *text, uint32_t bytes)
-{
-    (void)text;
-    (void)bytes;
-    return 0u;
-}
-
-uint64_t poet_hal_listen_ticks(void)
-{
-    return 0u;
-}
-
 uint64_t poet_hal_ticks(void)
 {
     static uint64_t ticks;
     return ticks++;
-}
-
-void poet_hal_idle(void)
-{
-}
-
-struct poet_stack poet_hal_stack(void)
-{
-    const struct poet_stack none = {NULL, NULL};
-    return none;
 }
 
 int poet_hal_storage_open(void)

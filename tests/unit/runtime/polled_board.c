@@ -2,6 +2,7 @@
 /* All that hal.h wants besides the storage, for a board whose bus is polled: spi_bus.c has that. */
 #include "hal.h"
 #include "poet.h"
+#include "quiet_board.h"
 
 #include <setjmp.h>
 
@@ -21,36 +22,14 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     test_console(text, bytes);
 }
 
-uint32_t poet_hal_console_read(char *text, uint32_t bytes)
-{
-    (void)text;
-    (void)bytes;
-    return 0u;
-}
-
-uint64_t poet_hal_listen_ticks(void)
-{
-    return 0u;
-}
-
 uint64_t poet_hal_ticks(void)
 {
     return 0u;
 }
 
-void poet_hal_idle(void)
-{
-}
-
 const char *poet_hal_reset_cause(void)
 {
     return "power-on";
-}
-
-struct poet_stack poet_hal_stack(void)
-{
-    const struct poet_stack none = {NULL, NULL};
-    return none;
 }
 
 _Noreturn void poet_hal_exit(int code)

@@ -271,9 +271,6 @@ class _Importer:
                     f"it reads {name!r:.60}, which {self._changed[name]} has changed in place "
                     "since: write that without the underscore, or inplace=False"
                 )
-        of_weights = {self._storage[name] for name in self._weights}
-        if any(self._storage.get(name) in of_weights for name in _changed_by(node)):
-            raise UnsupportedError("it changes a parameter or a buffer in place, in every step")
         return {
             each.name: self._plain(each.arg)
             for each in node.inputs
