@@ -22,6 +22,14 @@
 /* Compiled once, and on the stack only while it runs. */
 #define APART static __attribute__((noinline))
 
+/* Whether sums are taken at the same time. Without an FPU the floating-point library takes nearly all of the
+ * time and sums stay in no registers: then a small stack is worth more. */
+#ifdef __SOFTFP__
+#define BLOCKS false
+#else
+#define BLOCKS true
+#endif
+
 /* The kernel's taps along one axis that meet the source: every `step` of them, from `tap` on. */
 struct taps {
     int32_t tap;
@@ -314,7 +322,7 @@ APART void sum_one(const struct job *job, const float *source, float *result)
 {
     const float *weight = job->weight;
     int32_t channel = 0;
-    for (; channel + 4 <= job->channels; channel += 4) {
+    for (; BLOCKS && channel + 4 <= job->channels; channel += 4) {
         float totals[4];
         sum_products_4(&job->walk, source, weight, job->weight_next, totals);
         for (int32_t lane = 0; lane < 4; lane++) {
@@ -336,6 +344,24 @@ enum { COLUMNS, ROWS, SAMPLES, AXES };
 struct box {
     struct axis axes[AXES];
 };
+
+/* One position after the other. */
+static void sum_each(const struct job *job, const struct box *box, const float *source, float *result)
+{
+    for (int32_t n = 0; n < box->axes[SAMPLES].count; n++) {
+        for (int32_t i = 0; i < box->axes[ROWS].count; i++) {
+            const float *s = source + i * box->axes[ROWS].source_next;
+            float *r = result + i * box->axes[ROWS].result_next;
+            for (int32_t j = 0; j < box->axes[COLUMNS].count; j++) {
+                sum_one(job, s, r);
+                s += box->axes[COLUMNS].source_next;
+                r += box->axes[COLUMNS].result_next;
+            }
+        }
+        source += box->axes[SAMPLES].source_next;
+        result += box->axes[SAMPLES].result_next;
+    }
+}
 
 /* Lines of a multiple of four along the columns, of what is left along the rows, and of that along the
  * samples, of which some are left to be summed one by one. */
@@ -533,8 +559,8 @@ APART void sum_positions(const struct job *job, struct box *box, const float *so
 {
     struct axis *columns = &box->axes[COLUMNS];
     struct axis *rows = &box->axes[ROWS];
-    if (columns->count * rows->count * box->axes[SAMPLES].count == 1) {
-        sum_one(job, source, result);
+    if (!BLOCKS || columns->count * rows->count * box->axes[SAMPLES].count == 1) {
+        sum_each(job, box, source, result);
         return;
     }
     if (holds_planes(&job->walk, box)) {
@@ -728,7 +754,7 @@ static struct pass forward_pass(const struct poet_conv2d *op)
                 .channels = group_out,
                 .weight_next = group_in * kernel,
                 .result_channel = out_plane,
-                .add_plane = add_plane,
+                .add_plane = BLOCKS ? add_plane : NULL,
             },
         .samples = {op->batch, op->in_channels * in_plane, op->out_channels * out_plane},
         .rows = {op->kernel_height, op->stride_height, op->padding_top, op->in_height,
@@ -769,7 +795,7 @@ static struct pass backward_input_pass(const struct poet_conv2d *op)
                 .channels = group_in,
                 .weight_next = kernel,
                 .result_channel = in_plane,
-                .add_plane = add_plane_backwards,
+                .add_plane = BLOCKS ? add_plane_backwards : NULL,
             },
         .samples = {op->batch, op->out_channels * out_plane, op->in_channels * in_plane},
         .rows = {op->kernel_height, op->stride_height, op->padding_top, op->out_height,
@@ -805,7 +831,7 @@ void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float
                                        const float *b, float *y)
 {
     struct pass pass = forward_pass(op);
-    pass.job.put_plane = put_plane;
+    pass.job.put_plane = BLOCKS ? put_plane : NULL;
     sum_pass(&pass, x, w, b, y);
 }
 
@@ -813,7 +839,7 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
                                               const float *dy, float *dx)
 {
     struct pass pass = backward_input_pass(op);
-    pass.job.put_plane = put_plane_backwards;
+    pass.job.put_plane = BLOCKS ? put_plane_backwards : NULL;
     sum_pass(&pass, dy, w, NULL, dx);
 }
 
@@ -866,7 +892,7 @@ static void sum_matrix(const struct job *job, int32_t positions, pointwise_kerne
     last.channels -= channels;
     last.weight += channels * job->weight_next;
     last.bias = job->bias != NULL ? job->bias + channels : NULL;
-    for (; positions >= 4; positions -= 4) {
+    for (; BLOCKS && positions >= 4; positions -= 4) {
         for (int32_t channel = 0; channel < channels; channel += 4) {
             kernel(job, source, job->weight + channel * job->weight_next,
                    job->bias != NULL ? job->bias + channel : NULL,
@@ -1076,7 +1102,7 @@ static void sum_tap_channels(const struct poet_conv2d *op, const struct tap *tap
 {
     const int32_t dy_plane = op->out_height * op->out_width;
     int32_t channel = 0;
-    for (; channel + 4 <= count; channel += 4) {
+    for (; BLOCKS && channel + 4 <= count; channel += 4) {
         float totals[4];
         sum_tap_4(op, tap->rows, tap->columns, x, dy + channel * dy_plane, totals);
         for (int32_t lane = 0; lane < 4; lane++) {
@@ -1098,7 +1124,7 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
     const int32_t dy_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
-    const int32_t in_fours = op->stride_width == 1 ? group_in / 4 * 4 : 0;
+    const int32_t in_fours = BLOCKS && op->stride_width == 1 ? group_in / 4 * 4 : 0;
     const int32_t out_fours = group_out / 4 * 4;
     for (int32_t c = 0; c < in_fours; c += 4) {
         for (int32_t o = 0; o < out_fours; o += 4) {

@@ -16,8 +16,8 @@
 
 /* What is under way for the host. */
 struct session {
-    struct poet_link link;
-    struct poet_command command;
+    struct poet_command command; /* whose word and data are there until it is due */
+    const struct answer *due;    /* NULL for none */
     struct poet_image image;
     struct poet_traffic before; /* what had been moved when the training began */
     uint32_t erases;            /* how often the storage had been erased */
@@ -227,14 +227,18 @@ static void done(struct session *session)
     }
 }
 
-static const struct {
+struct answer {
     char word[8];
     uint8_t numbers;
+    uint8_t computes; /* the network: then what heard the command shall be off the stack */
     void (*answer)(struct session *session);
-} COMMANDS[] = {
-    {"hello", 0u, hello}, {"card", 0u, card}, {"sums", 2u, sums}, {"read", 3u, read_part},
-    {"fill", 1u, fill},   {"put", 3u, put},   {"begin", 2u, begin}, {"step", 1u, step},
-    {"save", 0u, save},   {"eval", 1u, evaluate}, {"done", 0u, done},
+};
+
+static const struct answer ANSWERS[] = {
+    {"hello", 0u, 0u, hello}, {"card", 0u, 0u, card}, {"sums", 2u, 0u, sums},
+    {"read", 3u, 0u, read_part}, {"fill", 1u, 0u, fill}, {"put", 3u, 0u, put},
+    {"begin", 2u, 0u, begin}, {"step", 1u, 1u, step}, {"save", 0u, 0u, save},
+    {"eval", 1u, 1u, evaluate}, {"done", 0u, 0u, done},
 };
 
 static int same(const char *left, const char *right)
@@ -246,16 +250,26 @@ static int same(const char *left, const char *right)
     return *left == *right;
 }
 
+static void answer_by(struct session *session, const struct answer *answer)
+{
+    poet_answer_begin('m', session->command.sequence);
+    poet_print(" ");
+    poet_print(answer->word);
+    answer->answer(session);
+    poet_answer_end();
+}
+
 static void answer_frame(struct session *session)
 {
     const struct poet_command *const command = &session->command;
-    for (uint32_t i = 0u; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
-        if (same(command->word, COMMANDS[i].word) && command->count == COMMANDS[i].numbers) {
-            poet_answer_begin('m', command->sequence);
-            poet_print(" ");
-            poet_print(COMMANDS[i].word);
-            COMMANDS[i].answer(session);
-            poet_answer_end();
+    for (uint32_t i = 0u; i < sizeof ANSWERS / sizeof ANSWERS[0]; i++) {
+        const struct answer *const answer = &ANSWERS[i];
+        if (same(command->word, answer->word) && command->count == answer->numbers) {
+            if (answer->computes) {
+                session->due = answer;
+            } else {
+                answer_by(session, answer);
+            }
             return;
         }
     }
@@ -264,10 +278,10 @@ static void answer_frame(struct session *session)
     poet_answer_end();
 }
 
-/* Answers what came; whether it was for us. */
-static enum poet_link_kind answer(struct session *session)
+/* Answers what came, but for what is then due; whether it was for us. */
+static enum poet_link_kind answer(struct poet_link *link, struct session *session)
 {
-    const enum poet_link_kind kind = poet_link_parse(&session->link, &session->command);
+    const enum poet_link_kind kind = poet_link_parse(link, &session->command);
     switch (kind) {
     case POET_LINK_NOTHING:
         break;
@@ -287,16 +301,16 @@ static enum poet_link_kind answer(struct session *session)
     return kind;
 }
 
-void poet_listen(uint64_t ticks)
+/* Answers commands until one is due, or until so many ticks have gone by, and as poet_hal_listen_ticks says where any
+ * character has come. The room for a command is on the stack as long as this runs. */
+static __attribute__((noinline)) void hear(struct session *session, uint64_t ticks)
 {
-    struct session session;
+    struct poet_link link;
     uint64_t since = poet_hal_ticks();
     int heard = 0;
-    session.link.used = 0u;
-    session.begun = 0;
-    session.before = poet_storage_traffic();
-    session.erases = poet_hal_storage_erases();
-    for (;;) {
+    link.used = 0u;
+    session->due = NULL;
+    while (session->due == NULL) {
         char character;
         if (poet_hal_console_read(&character, 1u) == 0u) {
             if (ticks == POET_LISTEN_FOR_EVER) {
@@ -310,13 +324,24 @@ void poet_listen(uint64_t ticks)
             ticks = poet_hal_listen_ticks();
             heard = 1;
         }
-        if (poet_link_take(&session.link, character)) {
-            const enum poet_link_kind kind = answer(&session);
+        if (poet_link_take(&link, character)) {
+            const enum poet_link_kind kind = answer(&link, session);
             if (kind == POET_LINK_FRAME) {
                 ticks = POET_LISTEN_FOR_EVER;
             } else if (kind == POET_LINK_NAME) {
                 since = poet_hal_ticks();
             }
         }
+    }
+}
+
+void poet_listen(uint64_t ticks)
+{
+    struct session session;
+    session.begun = 0;
+    session.before = poet_storage_traffic();
+    session.erases = poet_hal_storage_erases();
+    for (hear(&session, ticks); session.due != NULL; hear(&session, POET_LISTEN_FOR_EVER)) {
+        answer_by(&session, session.due);
     }
 }

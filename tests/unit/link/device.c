@@ -17,6 +17,7 @@ uint32_t test_steps;                    /* trained since the start */
 
 const char poet_hal_tick_unit[] = "ns";
 
+static struct poet_link heard;
 static struct session session;
 
 void test_start(void);
@@ -27,6 +28,7 @@ int __wrap_poet_train_step(void);
 /* A reset: what was under way is forgotten, what is in the storage is not. */
 void test_start(void)
 {
+    memset(&heard, 0, sizeof heard);
     memset(&session, 0, sizeof session);
     memset(poet_arena, 0xa5, POET_ARENA_BYTES);
     test_said_bytes = 0u;
@@ -35,8 +37,12 @@ void test_start(void)
 void test_feed(const char *text, uint32_t bytes)
 {
     for (uint32_t i = 0u; i < bytes; i++) {
-        if (poet_link_take(&session.link, text[i])) {
-            (void)answer(&session);
+        if (poet_link_take(&heard, text[i])) {
+            (void)answer(&heard, &session);
+        }
+        if (session.due != NULL) {
+            answer_by(&session, session.due);
+            session.due = NULL;
         }
     }
 }
