@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured on a board: which case, under which conditions, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from poetfw.ir import Attribute, Dtype, Graph, Op
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What costs the same wherever it occurs: an operator, with the shapes of its operands.
+
+    A case is one op of a training graph without its names, or one transfer of `bytes` between RAM
+    and storage (kinds `page_in` and `page_out`).
+
+    Attributes:
+        kind: the op's kind, as `Op.kind` has it.
+        inputs: shape and type of each input.
+        updates: shape and type of each tensor that is updated in place.
+        attributes: the op's attributes.
+        size_bytes: of a transfer; 0 for an op.
+    """
+
+    kind: str
+    inputs: tuple[tuple[Shape, Dtype], ...] = ()
+    updates: tuple[tuple[Shape, Dtype], ...] = ()
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    size_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+
+    def to_json(self) -> dict[str, Any]:
+        """The case as plain JSON values; equal cases give equal values."""
+        return {
+            "kind": self.kind,
+            "inputs": [[list(shape), dtype.value] for shape, dtype in self.inputs],
+            "updates": [[list(shape), dtype.value] for shape, dtype in self.updates],
+            "attributes": {
+                key: list(value) if isinstance(value, tuple) else value
+                for key, value in sorted(self.attributes.items())
+            },
+            "size_bytes": self.size_bytes,
+        }
+
+    @cached_property
+    def key(self) -> str:
+        """16 hexadecimal digits that no other case has: a digest of its JSON."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def case_of(op: Op, graph: Graph) -> Case:
+    """The case that an op of a graph is."""
+    operands = [graph.by_name[name] for name in op.inputs]
+    updates = [graph.by_name[name] for name in op.updates]
+    return Case(
+        kind=op.kind,
+        inputs=tuple((tensor.shape, tensor.dtype) for tensor in operands),
+        updates=tuple((tensor.shape, tensor.dtype) for tensor in updates),
+        attributes=op.attributes,
+    )
+
+
+class Counter(StrEnum):
+    """What a time was counted in. Instructions of an emulator are not the board's cycles."""
+
+    CYCLES = "cycles"
+    INSTRUCTIONS = "instructions"
+    NANOSECONDS = "ns"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Under which conditions something was measured. Rows of another set-up are no rows of this.
+
+    Attributes:
+        board: the board's name, as its users type it.
+        core: the processor core.
+        clock_hz: the core's clock.
+        machine: the emulator that stood in for the board; "" for the board itself.
+        compiler: the compiler's name and version, with the flags that change code.
+        meter: what measured energy; "none" for the board file's power times the measured time.
+    """
+
+    board: str
+    core: str
+    clock_hz: int
+    machine: str
+    compiler: str
+    meter: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one case came to.
+
+    Attributes:
+        case: what ran.
+        setup: under which conditions.
+        kernel_version: digest of the C sources that it was compiled from; where that differs from
+            today's, the row is stale.
+        repetitions: how often it was timed.
+        counter: what `ticks` counts.
+        ticks: median of one run of the case.
+        spread_ticks: median absolute deviation.
+        time_s: `ticks` in seconds, at `setup.clock_hz` where ticks are cycles or instructions.
+        energy_j: joules of one run.
+        energy_spread_j: median absolute deviation; 0 where no meter measured.
+        measured_at: when, in UTC, as ISO 8601 to the second.
+    """
+
+    case: Case
+    setup: Setup
+    kernel_version: str
+    repetitions: int
+    counter: Counter
+    ticks: float
+    spread_ticks: float
+    time_s: float
+    energy_j: float
+    energy_spread_j: float
+    measured_at: str
