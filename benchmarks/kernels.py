@@ -28,7 +28,7 @@ from kernel_bench.cases import CASES, Call, Case, missing_kinds
 
 from poetfw.boards import Board, Machine, load_board
 from poetfw.devices import emulator_of
-from poetfw.firmware.project import template_environment
+from poetfw.firmware.project import kernel_files, template_environment
 from poetfw.ir import Dtype
 from poetfw.ops import KINDS, Kernel
 from poetfw.resources import firmware_templates_dir
@@ -188,7 +188,11 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Case], folder: Pat
     }
     sources = [
         BENCH / "main.c",
-        *(TEMPLATES / f"kernels/{name}.c" for name in sorted(kernels)),
+        *(
+            file
+            for file in kernel_files(sorted(kernels), exact=board.compute.exact)
+            if file.suffix == ".c"
+        ),
         *(
             TEMPLATES / f"runtime/{name}.c"
             for name in ("console", "high_water", "poet_math", "poet_memory")

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "dot.h"
 #include "gradient_sink.h"
 
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
@@ -21,14 +22,6 @@
 #define INLINE static inline __attribute__((always_inline))
 /* Compiled once, and on the stack only while it runs. */
 #define APART static __attribute__((noinline))
-
-/* Whether sums are taken at the same time. Without an FPU the floating-point library takes nearly all of the
- * time and sums stay in no registers: then a small stack is worth more. */
-#ifdef __SOFTFP__
-#define BLOCKS false
-#else
-#define BLOCKS true
-#endif
 
 /* The kernel's taps along one axis that meet the source: every `step` of them, from `tap` on. */
 struct taps {
@@ -52,6 +45,15 @@ struct walk {
 
 APART float sum_products(const struct walk *walk, const float *source, const float *weight)
 {
+    if (!POET_HAS_FPU) {
+        const struct poet_dot dot = {
+            .outer = {walk->channels, walk->source_channel, walk->weight_channel},
+            .middle = {walk->rows, walk->source_row, walk->weight_row},
+            .inner = {walk->columns, walk->source_column, walk->weight_column},
+            .unit = walk->rows * walk->columns,
+        };
+        return poet_dot_f32(&dot, source, weight);
+    }
     float total = 0.0f;
     for (int32_t channel = 0; channel < walk->channels; channel++) {
         const float *source_row = source;
@@ -322,7 +324,7 @@ APART void sum_one(const struct job *job, const float *source, float *result)
 {
     const float *weight = job->weight;
     int32_t channel = 0;
-    for (; BLOCKS && channel + 4 <= job->channels; channel += 4) {
+    for (; POET_HAS_FPU && channel + 4 <= job->channels; channel += 4) {
         float totals[4];
         sum_products_4(&job->walk, source, weight, job->weight_next, totals);
         for (int32_t lane = 0; lane < 4; lane++) {
@@ -559,7 +561,7 @@ APART void sum_positions(const struct job *job, struct box *box, const float *so
 {
     struct axis *columns = &box->axes[COLUMNS];
     struct axis *rows = &box->axes[ROWS];
-    if (!BLOCKS || columns->count * rows->count * box->axes[SAMPLES].count == 1) {
+    if (!POET_HAS_FPU || columns->count * rows->count * box->axes[SAMPLES].count == 1) {
         sum_each(job, box, source, result);
         return;
     }
@@ -754,7 +756,7 @@ static struct pass forward_pass(const struct poet_conv2d *op)
                 .channels = group_out,
                 .weight_next = group_in * kernel,
                 .result_channel = out_plane,
-                .add_plane = BLOCKS ? add_plane : NULL,
+                .add_plane = POET_HAS_FPU ? add_plane : NULL,
             },
         .samples = {op->batch, op->in_channels * in_plane, op->out_channels * out_plane},
         .rows = {op->kernel_height, op->stride_height, op->padding_top, op->in_height,
@@ -795,7 +797,7 @@ static struct pass backward_input_pass(const struct poet_conv2d *op)
                 .channels = group_in,
                 .weight_next = kernel,
                 .result_channel = in_plane,
-                .add_plane = BLOCKS ? add_plane_backwards : NULL,
+                .add_plane = POET_HAS_FPU ? add_plane_backwards : NULL,
             },
         .samples = {op->batch, op->out_channels * out_plane, op->in_channels * in_plane},
         .rows = {op->kernel_height, op->stride_height, op->padding_top, op->out_height,
@@ -831,7 +833,7 @@ void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float
                                        const float *b, float *y)
 {
     struct pass pass = forward_pass(op);
-    pass.job.put_plane = BLOCKS ? put_plane : NULL;
+    pass.job.put_plane = POET_HAS_FPU ? put_plane : NULL;
     sum_pass(&pass, x, w, b, y);
 }
 
@@ -839,7 +841,7 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
                                               const float *dy, float *dx)
 {
     struct pass pass = backward_input_pass(op);
-    pass.job.put_plane = BLOCKS ? put_plane_backwards : NULL;
+    pass.job.put_plane = POET_HAS_FPU ? put_plane_backwards : NULL;
     sum_pass(&pass, dy, w, NULL, dx);
 }
 
@@ -892,7 +894,7 @@ static void sum_matrix(const struct job *job, int32_t positions, pointwise_kerne
     last.channels -= channels;
     last.weight += channels * job->weight_next;
     last.bias = job->bias != NULL ? job->bias + channels : NULL;
-    for (; BLOCKS && positions >= 4; positions -= 4) {
+    for (; POET_HAS_FPU && positions >= 4; positions -= 4) {
         for (int32_t channel = 0; channel < channels; channel += 4) {
             kernel(job, source, job->weight + channel * job->weight_next,
                    job->bias != NULL ? job->bias + channel : NULL,
@@ -973,6 +975,15 @@ APART float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns,
     const int32_t x_sample = op->in_channels * op->in_height * op->in_width;
     const int32_t dy_sample = op->out_channels * op->out_height * op->out_width;
     const int32_t stride = op->stride_width;
+    if (!POET_HAS_FPU) {
+        const struct poet_dot dot = {
+            .outer = {op->batch, x_sample, dy_sample},
+            .middle = {rows, x_row, op->out_width},
+            .inner = {columns, stride, 1},
+            .unit = columns,
+        };
+        return poet_dot_f32(&dot, x, dy);
+    }
     float total = 0.0f;
     for (int32_t n = 0; n < op->batch; n++) {
         const float *source_row = x;
@@ -1102,7 +1113,7 @@ static void sum_tap_channels(const struct poet_conv2d *op, const struct tap *tap
 {
     const int32_t dy_plane = op->out_height * op->out_width;
     int32_t channel = 0;
-    for (; BLOCKS && channel + 4 <= count; channel += 4) {
+    for (; POET_HAS_FPU && channel + 4 <= count; channel += 4) {
         float totals[4];
         sum_tap_4(op, tap->rows, tap->columns, x, dy + channel * dy_plane, totals);
         for (int32_t lane = 0; lane < 4; lane++) {
@@ -1124,7 +1135,7 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
     const int32_t dy_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
-    const int32_t in_fours = BLOCKS && op->stride_width == 1 ? group_in / 4 * 4 : 0;
+    const int32_t in_fours = POET_HAS_FPU && op->stride_width == 1 ? group_in / 4 * 4 : 0;
     const int32_t out_fours = group_out / 4 * 4;
     for (int32_t c = 0; c < in_fours; c += 4) {
         for (int32_t o = 0; o < out_fours; o += 4) {
@@ -1286,7 +1297,7 @@ static void sum_depthwise_taps(const struct poet_conv2d *op, const float *x, con
     }
     taps.first = taps.columns[0].output;
     taps.end = taps.columns[2].output + taps.columns[2].count;
-    if (!by_rows || taps.first >= taps.end) {
+    if (!POET_HAS_FPU || !by_rows || taps.first >= taps.end) {
         sum_taps(op, x, dy, dw);
         return;
     }

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "dot.h"
 #include "gradient_sink.h"
 
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
@@ -47,6 +48,13 @@ INLINE void dots(const float *a, const float *b, int32_t count, int32_t rows, fl
     }
 }
 
+static float dot(const float *a, const float *b, int32_t count)
+{
+    const struct poet_dot dot = {
+        .outer = {1, 0, 0}, .middle = {1, 0, 0}, .inner = {count, 1, 1}, .unit = RUN};
+    return poet_dot_f32(&dot, a, b);
+}
+
 void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const float *w,
                              const float *b, float *y)
 {
@@ -54,6 +62,10 @@ void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const
     for (int32_t n = 0; n < op->batch; n++) {
         const float *row = w;
         int32_t o = 0;
+        for (; !POET_HAS_FPU && o < op->out_features; o++) {
+            y[o] = dot(x, row, features);
+            row += features;
+        }
         for (; o + 4 <= op->out_features; o += 4) {
             dots(x, row, features, 4, y + o);
             row += 4 * features;
@@ -137,6 +149,14 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
 {
     float sums[16];
     int32_t columns = 0;
+    if (!POET_HAS_FPU) {
+        const struct poet_dot dot = {
+            .outer = {1, 0, 0}, .middle = {1, 0, 0}, .inner = {count, step, width}, .unit = count};
+        for (int32_t i = 0; i < width; i++) {
+            poet_gradient_sink_put_f32(result, first + i, poet_dot_f32(&dot, factors, rows + i));
+        }
+        return;
+    }
     for (int32_t left = width; left > 0; left -= columns) {
         float *to = result->gradient != NULL ? result->gradient + first : sums;
         if (left >= 16) {

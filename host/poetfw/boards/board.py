@@ -23,10 +23,13 @@ class Compute:
     Attributes:
         macs_per_s: 32-bit floating-point multiply-accumulates per second.
         ram_bandwidth_bytes_per_s: bytes per second between core and RAM.
+        exact: whether sums of products have the bits that they have on other boards. A core without
+            a floating-point unit is over twice as fast where they need not.
     """
 
     macs_per_s: float
     ram_bandwidth_bytes_per_s: float
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)

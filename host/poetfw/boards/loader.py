@@ -94,6 +94,7 @@ class _Memory(_Table):
 class _Compute(_Table):
     macs_per_s: _Figure[_PerSecond]
     ram_bandwidth_bytes_per_s: _Figure[_PerSecond]
+    exact: bool = True
 
 
 class _Power(_Table):
@@ -460,7 +461,7 @@ def _storage(table: _Storage) -> BoardStorage:
 
 
 def _values(table: _Table) -> dict[str, Any]:
-    return {key: figure.value for key, figure in table}
+    return {key: value.value if isinstance(value, _Figure) else value for key, value in table}
 
 
 def _sources(table: _Table, prefix: str) -> Iterator[tuple[str, str]]:

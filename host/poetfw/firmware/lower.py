@@ -156,6 +156,7 @@ def _plan_id(program: Program, board: Board, *parts: ExecutionPlan | MemoryPlan)
         program.training.to_json(),
         program.evaluation.to_json(),
         *(part.to_json() if isinstance(part, MemoryPlan) else part for part in parts),
+        *(() if board.compute.exact else ("fused sums",)),
     ]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]
 

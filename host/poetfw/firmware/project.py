@@ -114,7 +114,7 @@ def render_project(
         )
         files[target] = text.encode()
     files[f"{GENERATED}/initial_weights.c"] = render_weights(view.title, view.plan_id, weights)
-    for file in _kernel_files(templates / "kernels", view.kernels):
+    for file in kernel_files(view.kernels, exact=board.compute.exact):
         files[f"{LIBRARY}/kernels/{file.name}"] = file.read_bytes()
     for folder in ("runtime", "storage", "port"):
         for file in sorted((templates / folder).glob("*.[ch]")):
@@ -195,8 +195,14 @@ def read_sources(folder: Path) -> dict[str, bytes]:
     return files
 
 
-def _kernel_files(folder: Path, kernels: Sequence[str]) -> tuple[Path, ...]:
-    """The sources of kernels, and the headers that they include from their folder, once each."""
+def kernel_files(kernels: Sequence[str], *, exact: bool) -> tuple[Path, ...]:
+    """The sources of kernels, and what they include from their folder, once each.
+
+    Args:
+        kernels: the sources' names without their endings.
+        exact: whether their sums of products shall have the bits that they have on other boards.
+    """
+    folder = firmware_templates_dir() / "kernels"
     files: list[Path] = []
     waiting = [folder / f"{kernel}{ending}" for kernel in kernels for ending in (".c", ".h")]
     while waiting:
@@ -205,6 +211,8 @@ def _kernel_files(folder: Path, kernels: Sequence[str]) -> tuple[Path, ...]:
             files.append(file)
             included = re.findall(r'^#include "([^"/]+)"$', file.read_text(), re.MULTILINE)
             waiting += [folder / name for name in included if (folder / name).is_file()]
+            if "dot.h" in included:
+                waiting.append(folder / ("dot.c" if exact else "dot_fused.c"))
     return tuple(sorted(files))
 
 

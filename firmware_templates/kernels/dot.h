@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums of products, one result at a time: what kernels use where the core has no floating-point unit, and where
+ * results share nothing. */
+#ifndef POET_DOT_H
+#define POET_DOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether floats are a library's. It takes nearly all of the time, and sums stay in no registers: then kernels
+ * sum one result after the other, which takes a small stack. */
+#if defined __SOFTFP__ || (defined __riscv && !defined __riscv_flen) || defined POET_SOFT_FLOAT
+#define POET_HAS_FPU false
+#else
+#define POET_HAS_FPU true
+#endif
+
+/* So many factors, and the elements to the next one of each. */
+struct poet_dot_axis {
+    int32_t count;
+    int32_t a_next;
+    int32_t b_next;
+};
+
+/* Factors in three nested loops. `unit` products are summed at a time, and then the sums of units. */
+struct poet_dot {
+    struct poet_dot_axis outer;
+    struct poet_dot_axis middle;
+    struct poet_dot_axis inner;
+    int32_t unit;
+};
+
+/* The sum of a * b over the three axes. dot.c rounds each product and each sum, as all kernels do; dot_fused.c, for
+ * boards whose file says that they need not be exact, rounds only the result. */
+float poet_dot_f32(const struct poet_dot *dot, const float *a, const float *b);
+
+#endif
