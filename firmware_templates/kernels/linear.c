@@ -153,7 +153,8 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
         const struct poet_dot dot = {
             .outer = {1, 0, 0}, .middle = {1, 0, 0}, .inner = {count, step, width}, .unit = count};
         for (int32_t i = 0; i < width; i++) {
-            poet_gradient_sink_put_f32(result, first + i, poet_dot_f32(&dot, factors, rows + i));
+            const float sum = count == 1 ? 0.0f + *factors * rows[i] : poet_dot_f32(&dot, factors, rows + i);
+            poet_gradient_sink_put_f32(result, first + i, sum);
         }
         return;
     }

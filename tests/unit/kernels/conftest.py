@@ -53,29 +53,50 @@ class Ran:
 Run = Callable[..., Ran]
 
 
-def compile_kernels(folder: Path, *flags: str) -> ctypes.CDLL:
-    sources = [*sorted(KERNELS.glob("*.c")), TEMPLATES / "runtime" / "poet_math.c"]
+WITHOUT_FPU = "-DPOET_SOFT_FLOAT"
+
+
+def compile_kernels(folder: Path, *flags: str, dot: str = "dot.c") -> ctypes.CDLL:
+    """All kernels, with one of the two files that sum products where there is no FPU."""
+    kernels = [path for path in sorted(KERNELS.glob("*.c")) if not path.name.startswith("dot")]
+    sources = [*kernels, KERNELS / dot, TEMPLATES / "runtime" / "poet_math.c"]
     library = folder / "kernels.so"
     options = ["-shared", "-fPIC", *SEMANTICS, *WARNINGS, *INCLUDES, *flags]
     subprocess.run(["gcc", *options, "-o", str(library), *map(str, sources)], check=True)
     return ctypes.CDLL(str(library))
 
 
+@dataclass(frozen=True)
+class Libraries:
+    """The kernels, as compiled for this computer and as for cores without a floating-point unit.
+
+    Bits must not depend on the optimisation level, nor on whether there is such a unit.
+    """
+
+    optimised: ctypes.CDLL
+    plain: ctypes.CDLL
+    without_fpu: ctypes.CDLL
+    fused: ctypes.CDLL
+
+
 @pytest.fixture(scope="session")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> tuple[ctypes.CDLL, ctypes.CDLL]:
-    """The kernels, compiled twice: their bits must not depend on the optimisation level."""
-    if SANITIZE:
-        checks = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-        library = compile_kernels(tmp_path_factory.mktemp("sanitized"), "-O1", *checks)
-        return library, library
-    return (
-        compile_kernels(tmp_path_factory.mktemp("optimised"), "-O2"),
-        compile_kernels(tmp_path_factory.mktemp("plain"), "-O0"),
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
+    def compiled(*flags: str, dot: str = "dot.c") -> ctypes.CDLL:
+        if SANITIZE:
+            checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+            flags = ("-O1", "-g", *checks, *(flag for flag in flags if flag == WITHOUT_FPU))
+        return compile_kernels(tmp_path_factory.mktemp("kernels"), *flags, dot=dot)
+
+    return Libraries(
+        compiled("-O2"),
+        compiled("-O0"),
+        compiled("-O2", WITHOUT_FPU),
+        compiled("-O2", WITHOUT_FPU, dot="dot_fused.c"),
     )
 
 
 @pytest.fixture(scope="session")
-def run_kernel(libraries: tuple[ctypes.CDLL, ctypes.CDLL]) -> Run:
+def run_kernel(libraries: Libraries) -> Run:
     def run(
         kind: str,
         inputs: Sequence[Array],
@@ -85,29 +106,32 @@ def run_kernel(libraries: tuple[ctypes.CDLL, ctypes.CDLL]) -> Run:
         op, graph = _graph_of_one(kind, inputs, attributes or {}, updates)
         kernel = KINDS[kind].kernel(op, graph)
         _check_against_header(kernel)
-        first = _call(libraries[0], kernel, op, graph, inputs, updates, prefill=0xA5)
-        second = _call(libraries[1], kernel, op, graph, inputs, updates, prefill=0x5A)
+        first = _call(libraries.optimised, kernel, op, graph, inputs, updates, prefill=0xA5)
+        second = _call(libraries.plain, kernel, op, graph, inputs, updates, prefill=0x5A)
         assert first == second, f"{kernel.function}: bits depend on build or on old contents"
         for position in KINDS[kind].in_place:
             if position < len(inputs) and inputs[position].nbytes == len(first[0]):
                 over = op.inputs[position]
-                again = _call(libraries[0], kernel, op, graph, inputs, updates, 0, over=over)
+                again = _call(libraries.optimised, kernel, op, graph, inputs, updates, 0, over=over)
                 assert first == again, f"{kernel.function}: another result when written over {over}"
         exact = [value.astype(np.float64) for value in updates]
         bounds = KINDS[kind].error_bounds(op, [_double(value) for value in inputs], exact)
         expected = KINDS[kind].compute(op, [_double(value) for value in inputs], exact)
-        left = [np.frombuffer(data, np.float32) for data in first]
-        output = None if op.output is None else left[0].reshape(graph.by_name[op.output].shape)
-        updated = left if op.output is None else left[1:]
-        ran = Ran(
-            output,
-            tuple(new.reshape(old.shape) for new, old in zip(updated, updates, strict=True)),
-            expected,
-            tuple(exact),
-            bounds,
-        )
-        _check_bounds(kind, ran)
-        return ran
+
+        def ran(results: Sequence[bytes]) -> Ran:
+            left = [np.frombuffer(data, np.float32) for data in results]
+            output = None if op.output is None else left[0].reshape(graph.by_name[op.output].shape)
+            updated = left if op.output is None else left[1:]
+            new = tuple(v.reshape(old.shape) for v, old in zip(updated, updates, strict=True))
+            return Ran(output, new, expected, tuple(exact), bounds)
+
+        _check_bounds(kind, ran(first))
+        if '"dot.h"' in (KERNELS / f"{kernel.source}.c").read_text():
+            without = _call(libraries.without_fpu, kernel, op, graph, inputs, updates, 0xA5)
+            assert first == without, f"{kernel.function}: other bits without an FPU"
+            fused = _call(libraries.fused, kernel, op, graph, inputs, updates, prefill=0xA5)
+            _check_bounds(kind, ran(fused))
+        return ran(first)
 
     return run
 
