@@ -30,77 +30,58 @@ struct taps {
     int32_t count;
 };
 
-/* Products to sum: extents, and the distance in elements to the next one in each array. */
-struct walk {
-    int32_t channels;
-    int32_t rows;
-    int32_t columns;
-    int32_t source_channel;
-    int32_t source_row;
-    int32_t source_column;
-    int32_t weight_channel;
-    int32_t weight_row;
-    int32_t weight_column;
-};
-
-APART float sum_products(const struct walk *walk, const float *source, const float *weight)
+APART float sum_products(const struct poet_dot *walk, const float *source, const float *weight)
 {
     if (!POET_HAS_FPU) {
-        const struct poet_dot dot = {
-            .outer = {walk->channels, walk->source_channel, walk->weight_channel},
-            .middle = {walk->rows, walk->source_row, walk->weight_row},
-            .inner = {walk->columns, walk->source_column, walk->weight_column},
-            .unit = walk->rows * walk->columns,
-        };
-        return poet_dot_f32(&dot, source, weight);
+        return poet_dot_f32(walk, walk->middle.count * walk->inner.count, source, weight);
     }
     float total = 0.0f;
-    for (int32_t channel = 0; channel < walk->channels; channel++) {
+    for (int32_t channel = 0; channel < walk->outer.count; channel++) {
         const float *source_row = source;
         const float *weight_row = weight;
         float sum = 0.0f;
-        for (int32_t row = 0; row < walk->rows; row++) {
+        for (int32_t row = 0; row < walk->middle.count; row++) {
             const float *s = source_row;
             const float *w = weight_row;
-            for (int32_t column = 0; column < walk->columns; column++) {
+            for (int32_t column = 0; column < walk->inner.count; column++) {
                 sum += *s * *w;
-                s += walk->source_column;
-                w += walk->weight_column;
+                s += walk->inner.a_next;
+                w += walk->inner.b_next;
             }
-            source_row += walk->source_row;
-            weight_row += walk->weight_row;
+            source_row += walk->middle.a_next;
+            weight_row += walk->middle.b_next;
         }
         total += sum;
-        source += walk->source_channel;
-        weight += walk->weight_channel;
+        source += walk->outer.a_next;
+        weight += walk->outer.b_next;
     }
     return total;
 }
 
 /* Four such sums at once, `next` weights apart: each source element is loaded once. */
-APART void sum_products_4(const struct walk *walk, const float *source, const float *weight,
+APART void sum_products_4(const struct poet_dot *walk, const float *source, const float *weight,
                            int32_t next, float totals[4])
 {
-    const int32_t source_column = walk->source_column;
-    const int32_t weight_column = walk->weight_column;
+    const int32_t source_column = walk->inner.a_next;
+    const int32_t weight_column = walk->inner.b_next;
     float total0 = 0.0f;
     float total1 = 0.0f;
     float total2 = 0.0f;
     float total3 = 0.0f;
-    for (int32_t channel = 0; channel < walk->channels; channel++) {
+    for (int32_t channel = 0; channel < walk->outer.count; channel++) {
         const float *source_row = source;
         const float *weight_row = weight;
         float sum0 = 0.0f;
         float sum1 = 0.0f;
         float sum2 = 0.0f;
         float sum3 = 0.0f;
-        for (int32_t row = 0; row < walk->rows; row++) {
+        for (int32_t row = 0; row < walk->middle.count; row++) {
             const float *s = source_row;
             const float *w0 = weight_row;
             const float *w1 = w0 + next;
             const float *w2 = w1 + next;
             const float *w3 = w2 + next;
-            for (int32_t column = 0; column < walk->columns; column++) {
+            for (int32_t column = 0; column < walk->inner.count; column++) {
                 const float value = *s;
                 sum0 += value * *w0;
                 sum1 += value * *w1;
@@ -112,15 +93,15 @@ APART void sum_products_4(const struct walk *walk, const float *source, const fl
                 w2 += weight_column;
                 w3 += weight_column;
             }
-            source_row += walk->source_row;
-            weight_row += walk->weight_row;
+            source_row += walk->middle.a_next;
+            weight_row += walk->middle.b_next;
         }
         total0 += sum0;
         total1 += sum1;
         total2 += sum2;
         total3 += sum3;
-        source += walk->source_channel;
-        weight += walk->weight_channel;
+        source += walk->outer.a_next;
+        weight += walk->outer.b_next;
     }
     totals[0] = total0;
     totals[1] = total1;
@@ -178,22 +159,22 @@ INLINE void add_block(struct block *total, const struct block *sum)
 }
 
 /* Sixteen such sums: of four sources, `source_next` apart, with each of four weights. */
-APART void sum_products_16(const struct walk *walk, const float *source, int32_t source_next,
+APART void sum_products_16(const struct poet_dot *walk, const float *source, int32_t source_next,
                            const float *weight, int32_t weight_next, struct block *total)
 {
-    const int32_t source_column = walk->source_column;
-    const int32_t weight_column = walk->weight_column;
-    for (int32_t channel = 0; channel < walk->channels; channel++) {
+    const int32_t source_column = walk->inner.a_next;
+    const int32_t weight_column = walk->inner.b_next;
+    for (int32_t channel = 0; channel < walk->outer.count; channel++) {
         const float *source_row = source;
         const float *weight_row = weight;
         struct block sum = no_sums;
-        for (int32_t row = 0; row < walk->rows; row++) {
+        for (int32_t row = 0; row < walk->middle.count; row++) {
             const float *s = source_row;
             const float *w0 = weight_row;
             const float *w1 = w0 + weight_next;
             const float *w2 = w1 + weight_next;
             const float *w3 = w2 + weight_next;
-            for (int32_t column = 0; column < walk->columns; column++) {
+            for (int32_t column = 0; column < walk->inner.count; column++) {
                 add_products(&sum, s[0], s[source_next], s[2 * source_next], s[3 * source_next],
                              *w0, *w1, *w2, *w3);
                 s += source_column;
@@ -202,16 +183,16 @@ APART void sum_products_16(const struct walk *walk, const float *source, int32_t
                 w2 += weight_column;
                 w3 += weight_column;
             }
-            source_row += walk->source_row;
-            weight_row += walk->weight_row;
+            source_row += walk->middle.a_next;
+            weight_row += walk->middle.b_next;
         }
         if (channel == 0) {
             *total = sum; /* which is never -0, so that 0 need not be added */
         } else {
             add_block(total, &sum);
         }
-        source += walk->source_channel;
-        weight += walk->weight_channel;
+        source += walk->outer.a_next;
+        weight += walk->outer.b_next;
     }
 }
 
@@ -228,7 +209,7 @@ typedef void plane_kernel(const struct plane *plane, const float *source, const 
 
 /* What is computed at every position of some: so many channels of one group of the result. */
 struct job {
-    struct walk walk;
+    struct poet_dot walk;
     int32_t channels;
     int32_t weight_next; /* elements to the next channel */
     int32_t result_channel;
@@ -247,18 +228,12 @@ struct axis {
 
 /* A walk with the roles exchanged, to sum over four sources at once: a product's factors commute, so
  * the bits stay the same. */
-static struct walk exchanged(const struct walk *walk)
+static struct poet_dot exchanged(const struct poet_dot *walk)
 {
-    const struct walk other = {
-        .channels = walk->channels,
-        .rows = walk->rows,
-        .columns = walk->columns,
-        .source_channel = walk->weight_channel,
-        .source_row = walk->weight_row,
-        .source_column = walk->weight_column,
-        .weight_channel = walk->source_channel,
-        .weight_row = walk->source_row,
-        .weight_column = walk->source_column,
+    const struct poet_dot other = {
+        .outer = {walk->outer.count, walk->outer.b_next, walk->outer.a_next},
+        .middle = {walk->middle.count, walk->middle.b_next, walk->middle.a_next},
+        .inner = {walk->inner.count, walk->inner.b_next, walk->inner.a_next},
     };
     return other;
 }
@@ -306,7 +281,7 @@ APART void sum_four(const struct job *job, const struct axis *line, const float 
         bias = bias != NULL ? bias + 4 : NULL;
     }
     if (channels > 0) {
-        const struct walk other = exchanged(&job->walk);
+        const struct poet_dot other = exchanged(&job->walk);
         for (; channels > 0; channels--) {
             float totals[4];
             sum_products_4(&other, weight, source, line->source_next, totals);
@@ -507,8 +482,8 @@ APART void sum_planes(const struct job *job, const struct box *box, const float 
     const struct axis *columns = &box->axes[COLUMNS];
     const struct axis *rows = &box->axes[ROWS];
     const struct axis *samples = &box->axes[SAMPLES];
-    const int32_t step = job->walk.source_column;
-    const struct plane plane = {rows->count / 2, columns->count / 3, job->walk.source_row,
+    const int32_t step = job->walk.inner.a_next;
+    const struct plane plane = {rows->count / 2, columns->count / 3, job->walk.middle.a_next,
                                 step * rows->result_next};
     if (step < 0) {
         source += (rows->count - 1) * rows->source_next + columns->count - 1;
@@ -525,11 +500,11 @@ APART void sum_planes(const struct job *job, const struct box *box, const float 
             }
             const float *s = source;
             const float *w = weight;
-            for (int32_t c = 0; c < job->walk.channels; c++) {
+            for (int32_t c = 0; c < job->walk.outer.count; c++) {
                 sum(&plane, s, w, to);
                 sum = job->add_plane;
-                s += job->walk.source_channel;
-                w += job->walk.weight_channel;
+                s += job->walk.outer.a_next;
+                w += job->walk.outer.b_next;
             }
             for (int32_t i = 0; job->bias != NULL && i < rows->count; i++) {
                 for (int32_t j = 0; j < columns->count; j++) {
@@ -545,13 +520,13 @@ APART void sum_planes(const struct job *job, const struct box *box, const float 
 }
 
 /* Whether a box is of a 3x3 kernel that moves by one element, and has room for a plane. */
-static bool holds_planes(const struct walk *walk, const struct box *box)
+static bool holds_planes(const struct poet_dot *walk, const struct box *box)
 {
     const struct axis *columns = &box->axes[COLUMNS];
     const struct axis *rows = &box->axes[ROWS];
-    const int32_t source_row = walk->source_row > 0 ? walk->source_row : -walk->source_row;
-    return walk->rows == 3 && walk->columns == 3 && walk->weight_row == 3 &&
-           walk->weight_column == 1 && rows->source_next == source_row &&
+    const int32_t source_row = walk->middle.a_next > 0 ? walk->middle.a_next : -walk->middle.a_next;
+    return walk->middle.count == 3 && walk->inner.count == 3 && walk->middle.b_next == 3 &&
+           walk->inner.b_next == 1 && rows->source_next == source_row &&
            columns->source_next == 1 && columns->result_next == 1 && rows->count >= 2 &&
            columns->count >= 3;
 }
@@ -585,14 +560,14 @@ APART void sum_positions(const struct job *job, struct box *box, const float *so
     sum_box(job, box, source, result);
 }
 
-/* With a single tap there is nothing to sum per channel: the channels become the columns. */
-static void flatten(struct walk *walk)
+/* So many taps. With a single one there is nothing to sum per channel: the channels become the columns. */
+static void set_taps(struct poet_dot *walk, int32_t rows, int32_t columns)
 {
-    if (walk->rows == 1 && walk->columns == 1) {
-        walk->columns = walk->channels;
-        walk->channels = 1;
-        walk->source_column = walk->source_channel;
-        walk->weight_column = walk->weight_channel;
+    walk->middle.count = rows;
+    walk->inner.count = columns;
+    if (rows == 1 && columns == 1) {
+        walk->inner = walk->outer;
+        walk->outer.count = 1;
     }
 }
 
@@ -700,9 +675,7 @@ APART void sum_groups(const struct pass *pass, const struct run *rows, const str
     const int32_t row_stride = pass->rows.of_input ? 1 : pass->rows.stride;
     const int32_t column_stride = pass->columns.of_input ? 1 : pass->columns.stride;
     struct job job = pass->job;
-    job.walk.rows = rows->taps.count;
-    job.walk.columns = columns->taps.count;
-    flatten(&job.walk);
+    set_taps(&job.walk, rows->taps.count, columns->taps.count);
     job.weight = weight + rows->taps.tap * pass->kernel_width + columns->taps.tap;
     job.bias = bias;
     source += rows->taps.source * pass->source_width + columns->taps.source;
@@ -745,13 +718,9 @@ static struct pass forward_pass(const struct poet_conv2d *op)
             {
                 .walk =
                     {
-                        .channels = group_in,
-                        .source_channel = in_plane,
-                        .source_row = op->in_width,
-                        .source_column = 1,
-                        .weight_channel = kernel,
-                        .weight_row = op->kernel_width,
-                        .weight_column = 1,
+                        .outer = {group_in, in_plane, kernel},
+                        .middle = {0, op->in_width, op->kernel_width},
+                        .inner = {0, 1, 1},
                     },
                 .channels = group_out,
                 .weight_next = group_in * kernel,
@@ -786,13 +755,9 @@ static struct pass backward_input_pass(const struct poet_conv2d *op)
             {
                 .walk =
                     {
-                        .channels = group_out,
-                        .source_channel = out_plane,
-                        .source_row = -op->out_width,
-                        .source_column = -1,
-                        .weight_channel = group_in * kernel,
-                        .weight_row = op->stride_height * op->kernel_width,
-                        .weight_column = op->stride_width,
+                        .outer = {group_out, out_plane, group_in * kernel},
+                        .middle = {0, -op->out_width, op->stride_height * op->kernel_width},
+                        .inner = {0, -1, op->stride_width},
                     },
                 .channels = group_in,
                 .weight_next = kernel,
@@ -850,14 +815,14 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
 INLINE void sum_pointwise_16(const struct job *job, const float *source, const float *weight,
                              bool adjacent, const float *bias, float *result)
 {
-    const int32_t source_column = job->walk.source_column;
-    const int32_t weight_column = adjacent ? job->walk.weight_column : 1;
+    const int32_t source_column = job->walk.inner.a_next;
+    const int32_t weight_column = adjacent ? job->walk.inner.b_next : 1;
     const float *w0 = weight;
     const float *w1 = w0 + job->weight_next;
     const float *w2 = w1 + job->weight_next;
     const float *w3 = w2 + job->weight_next;
     struct block sum = no_sums;
-    for (int32_t channel = job->walk.columns; channel > 0; channel--) {
+    for (int32_t channel = job->walk.inner.count; channel > 0; channel--) {
         add_products(&sum, source[0], source[1], source[2], source[3], w0[0],
                      adjacent ? w0[1] : *w1, adjacent ? w0[2] : *w2, adjacent ? w0[3] : *w3);
         source += source_column;
@@ -915,9 +880,7 @@ static void sum_matrices(const struct pass *pass, pointwise_kernel *kernel, cons
                          const float *weight, const float *bias, float *result)
 {
     struct job job = pass->job;
-    job.walk.rows = 1;
-    job.walk.columns = 1;
-    flatten(&job.walk);
+    set_taps(&job.walk, 1, 1);
     for (int32_t n = 0; n < pass->samples.count; n++) {
         job.weight = weight;
         job.bias = bias;
@@ -980,9 +943,8 @@ APART float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns,
             .outer = {op->batch, x_sample, dy_sample},
             .middle = {rows, x_row, op->out_width},
             .inner = {columns, stride, 1},
-            .unit = columns,
         };
-        return poet_dot_f32(&dot, x, dy);
+        return poet_dot_f32(&dot, columns, x, dy);
     }
     float total = 0.0f;
     for (int32_t n = 0; n < op->batch; n++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dot.h"
 
-float poet_dot_f32(const struct poet_dot *dot, const float *a, const float *b)
+float poet_dot_f32(const struct poet_dot *dot, int32_t unit, const float *a, const float *b)
 {
     float total = 0.0f;
     float sum = 0.0f;
-    int32_t left = dot->unit;
+    int32_t left = unit;
     for (int32_t i = 0; i < dot->outer.count; i++) {
         const float *a_row = a;
         const float *b_row = b;
@@ -20,7 +20,7 @@ float poet_dot_f32(const struct poet_dot *dot, const float *a, const float *b)
                 if (left == 0) {
                     total += sum;
                     sum = 0.0f;
-                    left = dot->unit;
+                    left = unit;
                 }
             }
             a_row += dot->middle.a_next;

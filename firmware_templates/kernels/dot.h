@@ -22,16 +22,15 @@ struct poet_dot_axis {
     int32_t b_next;
 };
 
-/* Factors in three nested loops. `unit` products are summed at a time, and then the sums of units. */
+/* Factors in three nested loops. */
 struct poet_dot {
     struct poet_dot_axis outer;
     struct poet_dot_axis middle;
     struct poet_dot_axis inner;
-    int32_t unit;
 };
 
-/* The sum of a * b over the three axes. dot.c rounds each product and each sum, as all kernels do; dot_fused.c, for
- * boards whose file says that they need not be exact, rounds only the result. */
-float poet_dot_f32(const struct poet_dot *dot, const float *a, const float *b);
+/* The sum of a * b over the three axes. dot.c rounds each product, the sums of `unit` products and their sum, as all
+ * kernels do; dot_fused.c, for boards whose file says that they need not be exact, rounds only the result. */
+float poet_dot_f32(const struct poet_dot *dot, int32_t unit, const float *a, const float *b);
 
 #endif

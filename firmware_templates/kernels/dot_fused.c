@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of products in integers, for cores without a floating-point unit: unpacked once, rounded once.
  *
- * The product of two floats is kept to 30 bits, and added to a sum of 30 bits at the larger exponent of the two; what
- * is shifted out is lost. Each term so loses less than 2^-26 of the sum of all magnitudes, where rounding to a
- * float loses up to 2^-24. Zeros are skipped; infinities, NaN and numbers below 2^-126 go through the
+ * The product of two floats is kept to 30 bits, and added to a sum of 30 bits at the larger exponent of the two. n
+ * terms are so wrong by at most (n + 6) 2^-29 of the sum of all magnitudes, where floats would be by n 2^-24, and then
+ * the result is rounded. Zeros are skipped; infinities, NaN and numbers below 2^-126 go through the
  * floating-point library. */
 #include "dot.h"
 
-#include <string.h>
+#include "poet_math.h"
 
 /* mantissa * 2^(exponent - ORIGIN), with at most 30 bits in the mantissa, and what the library summed. */
 struct total {
@@ -20,13 +20,6 @@ enum {
     SPECIAL = 255, /* the exponent of infinities and NaN; 0 is that of zero and what is close to it */
     ORIGIN = 2 * 127 + 2 * 23 - 18, /* of two floats' exponents added, for 30 bits of 48 */
 };
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 /* Adds the products of the middle and the inner axis. Below in C and, as the inner loop is all that takes time, in
  * the assembly of cores that have only Thumb's first instructions. */
@@ -132,8 +125,8 @@ __asm__("   .pushsection .text.poet_dot_add_plane, \"ax\", %progbits\n"
         "   blt     .Llarger\n"
         "   cmp     r3, #31\n"
         "   bgt     .Lnext\n"
-        "   asrs    r2, r3\n"
-        "   adds    r6, r6, r2\n"
+        "   asrs    r2, r3              @ what is shifted out last is the carry\n"
+        "   adcs    r6, r2\n"
         ".Ladded:\n"
         "   lsls    r3, r6, #1          @ of 31 bits?\n"
         "   eors    r3, r6\n"
@@ -175,10 +168,12 @@ __asm__("   .pushsection .text.poet_dot_add_plane, \"ax\", %progbits\n"
         "   movs    r3, #31\n"
         ".Lshift:\n"
         "   asrs    r6, r3\n"
-        "   adds    r6, r6, r2\n"
+        "   adcs    r6, r2\n"
         "   b       .Ladded\n"
         ".Lcarry:\n"
+        "   movs    r3, #0\n"
         "   asrs    r6, r6, #1\n"
+        "   adcs    r6, r3\n"
         "   movs    r3, #1\n"
         "   add     r11, r3\n"
         "   b       .Lnext\n"
@@ -219,17 +214,18 @@ static uint32_t exponent_of(uint32_t bits)
     return bits << 1 >> 24;
 }
 
-/* Rounds down, whatever the sign. */
+/* value / 2^places, rounded to the nearest, and up from the middle: the last bit shifted out is added. */
 static int32_t shifted(int32_t value, int32_t places)
 {
     const int32_t bits = places < 31 ? places : 31;
-    return value >= 0 ? value >> bits : ~(~value >> bits);
+    const int32_t half = bits > 0 ? (int32_t)((uint32_t)value >> (bits - 1)) & 1 : 0;
+    return (value >= 0 ? value >> bits : ~(~value >> bits)) + half;
 }
 
 static void add_product(struct total *total, const float *a, const float *b)
 {
-    const uint32_t x = bits_of(*a);
-    const uint32_t y = bits_of(*b);
+    const uint32_t x = poet_float_bits(*a);
+    const uint32_t y = poet_float_bits(*b);
     const uint32_t x_exponent = exponent_of(x);
     const uint32_t y_exponent = exponent_of(y);
     if ((x << 1 == 0u && y_exponent != SPECIAL) || (y << 1 == 0u && x_exponent != SPECIAL)) {
@@ -300,13 +296,16 @@ static float rounded(const struct total *total)
         bits += (uint32_t)(exponent - 1) << 23; /* the hidden bit is the exponent's last */
     }
     bits |= sign;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return bits_of(total->rest) == 0u ? value : value + total->rest;
+    const float value = poet_float_from_bits(bits);
+    return poet_float_bits(total->rest) == 0u ? value : value + total->rest;
 }
 
-float poet_dot_f32(const struct poet_dot *dot, const float *a, const float *b)
+float poet_dot_f32(const struct poet_dot *dot, int32_t unit, const float *a, const float *b)
 {
+    (void)unit;
+    if (dot->outer.count * dot->middle.count * dot->inner.count == 1) {
+        return 0.0f + *a * *b;
+    }
     struct total total = {0, 0, 0.0f};
     if (dot->middle.count > 0 && dot->inner.count > 0) {
         for (int32_t i = 0; i < dot->outer.count; i++) {

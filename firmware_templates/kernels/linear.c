@@ -51,8 +51,8 @@ INLINE void dots(const float *a, const float *b, int32_t count, int32_t rows, fl
 static float dot(const float *a, const float *b, int32_t count)
 {
     const struct poet_dot dot = {
-        .outer = {1, 0, 0}, .middle = {1, 0, 0}, .inner = {count, 1, 1}, .unit = RUN};
-    return poet_dot_f32(&dot, a, b);
+        .outer = {1, 0, 0}, .middle = {1, 0, 0}, .inner = {count, 1, 1}};
+    return poet_dot_f32(&dot, RUN, a, b);
 }
 
 void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const float *w,
@@ -151,9 +151,10 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
     int32_t columns = 0;
     if (!POET_HAS_FPU) {
         const struct poet_dot dot = {
-            .outer = {1, 0, 0}, .middle = {1, 0, 0}, .inner = {count, step, width}, .unit = count};
+            .outer = {1, 0, 0}, .middle = {1, 0, 0}, .inner = {count, step, width}};
         for (int32_t i = 0; i < width; i++) {
-            const float sum = count == 1 ? 0.0f + *factors * rows[i] : poet_dot_f32(&dot, factors, rows + i);
+            const float sum = count == 1 ? 0.0f + *factors * rows[i] /* as there, but at once */
+                                         : poet_dot_f32(&dot, count, factors, rows + i);
             poet_gradient_sink_put_f32(result, first + i, sum);
         }
         return;
