@@ -221,6 +221,17 @@ class _BoardFile(_Table):
         return self
 
     @model_validator(mode="after")
+    def _sums_can_be_inexact(self) -> _BoardFile:
+        if not self.compute.exact and (
+            self.toolchain is None or self.toolchain.float_abi != "soft"
+        ):
+            raise ValueError(
+                "compute.exact must be true: sums in integers are for cores without a "
+                "floating-point unit"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _firmware_overlaps(self) -> _BoardFile:
         for kind in self.kinds:
             storage = self.storage_of(kind)

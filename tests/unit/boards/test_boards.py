@@ -88,6 +88,10 @@ def test_a_board_without_a_firmware_table_can_only_be_scheduled_for():
         assert caught.value.exit_code == 1
 
 
+def test_sums_are_exact_where_a_floating_point_unit_makes_them():
+    assert [board.name for board in list_boards() if not board.compute.exact] == ["mkr1000"]
+
+
 def test_transfers_overlap_where_a_thread_or_an_interrupt_can_move_them():
     overlap = {board.name: board.storage.overlap for board in list_boards() if board.storage}
     assert overlap == {
@@ -520,6 +524,8 @@ def test_no_such_board(name: str):
             "the file: storage.overlap must be false: firmware of the HAL family 'nrf52999' waits",
         ),
         ("overlap = true", "overlap = 1", "storage.overlap: .*not 1"),
+        ("[compute]", "[compute]\nexact = 0", "compute.exact: .*not 0"),
+        ("[compute]", "[compute]\nexact = false", "the file: compute.exact must be true: sums in"),
         ('kind = "sd-spi"', 'kind = "a tape"', "storage.kind: .*not 'a tape'"),
         (
             'flash_bytes = { value = 1_048_576, source = "PS, Memory" }',

@@ -7,7 +7,7 @@ import pytest
 
 from poetfw.errors import OutputError
 from poetfw.firmware import Project, check_output_folder, write_project
-from poetfw.firmware.project import APPLICATION
+from poetfw.firmware.project import APPLICATION, kernel_files
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -27,6 +27,13 @@ def test_writing_again_replaces_everything_but_objects_and_runs(tmp_path: Path) 
     assert written.pop("poetfw.json")
     assert written == {"src/a.c": b"3", ".pio/build/x.o": b"kept", "run/storage.img": b"kept"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(("exact", "there"), [(True, "dot.c"), (False, "dot_fused.c")])
+def test_a_project_has_one_way_to_sum(exact: bool, there: str) -> None:
+    names = [path.name for path in kernel_files(["linear", "relu"], exact=exact)]
+    assert sorted(name for name in names if name.startswith("dot")) == sorted([there, "dot.h"])
+    assert not [p for p in kernel_files(["relu"], exact=exact) if p.name.startswith("dot")]
 
 
 @pytest.mark.parametrize("path", ["../evil", "/etc/evil", "a/../../evil"])
