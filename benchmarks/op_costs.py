@@ -5,16 +5,17 @@ Runs the project's own kernels on the emulated machine of a board, as benchmarks
 and writes what `poetfw costs import` reads. The networks are drawn at random, so that shapes vary
 as networks' do, and beside them are five that the fitted model is tested on and never sees:
 
-    python benchmarks/op_costs.py --board nrf52840 --networks 40 --out rows.json
+    python benchmarks/op_costs.py [--board nrf52840] [--out rows.json] [--record]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +25,17 @@ from kernels import BenchError, compiler_version, measure
 from poetfw.boards import load_board
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, case_of
 from poetfw.costs.exchange import to_json
-from poetfw.firmware.kernel_version import kernel_version
-from poetfw.ir import Attribute, Dtype, Graph, Op
+from poetfw.firmware.kernel_version import version_of
+from poetfw.ir import Attribute, Graph, Op
 from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
 from poetfw.ops import kind_of
 from poetfw.training import make_program
+
+KEPT = Path(__file__).parent / "op_costs.json"
+NETWORKS = 36
+"""Drawn at random, beside transformers."""
 
 AT_ONCE = 300
 """Cases in one firmware."""
@@ -40,11 +45,9 @@ LARGEST_OPERANDS_BYTES = {"nrf52840": 3 << 20, "mkr1000": 24 << 10}
 MOST_MACS = {"nrf52840": 8_000_000, "mkr1000": 200_000}
 ACTIVATIONS = ("relu", "relu", "relu", "relu6", "gelu", "tanh", "sigmoid", "silu", "hard_swish")
 POSITIVE: Mapping[str, tuple[int, ...]] = {
-    call.kind: call.positive
-    for cases in CASES.values()
-    for case in cases
-    for call in case.calls
-    if call.positive
+    f"{norm}_{part}": (1,)
+    for norm in ("batch_norm", "layer_norm")
+    for part in ("normalize", "backward_affine", "backward_input")
 }
 """Which inputs hold variances, by kind of op."""
 
@@ -90,8 +93,8 @@ class Drawn:
         self.random = random.Random(seed)
         draw = self.random
         batch = draw.choice((1, 1, 2, 3, 4, 8))
-        extents = (draw.randint(6, 9), draw.randint(6, 9)) if small else (
-            draw.randint(8, 24), draw.randint(8, 24))
+        low, high = (6, 9) if small else (8, 24)
+        extents = (draw.randint(low, high), draw.randint(low, high))
         shape = (batch, draw.choice((1, 3)), *extents)
         self.most = 10 if small else 40
         self.layers = Layers(f"drawn{seed}", shape, seed)
@@ -117,7 +120,7 @@ class Drawn:
         return f"op{self.count}"
 
     def active(self, x: str) -> str:
-        """x through an activation."""
+        """X through an activation."""
         return self.layers.op(self.random.choice(ACTIVATIONS), self.name(), (x,))
 
     def block(self, x: str) -> str:
@@ -125,13 +128,16 @@ class Drawn:
         draw, layers = self.random, self.layers
         before = x
         x = self.convolution(x)
-        if draw.random() < 0.6:
+        batch, _, height, width = layers.shape(x)
+        if batch * height * width > 1 and draw.random() < 0.6:
             x = layers.batch_norm(self.name(), x)
         if layers.shape(x) == layers.shape(before):
             x = layers.add(self.name(), x, before)
         x = self.active(x)
-        if min(layers.shape(x)[2:]) >= 4 and draw.random() < 0.3:
-            x = layers.pool(draw.choice(("max_pool2d", "avg_pool2d")), self.name(), x, 2)
+        least = min(layers.shape(x)[2:])
+        if least >= 4 and draw.random() < 0.4:
+            kernel = draw.choice((2, 2, 3, least))
+            x = layers.pool(draw.choice(("max_pool2d", "avg_pool2d")), self.name(), x, kernel)
         return x
 
     def convolution(self, x: str) -> str:
@@ -141,7 +147,8 @@ class Drawn:
         kernel = draw.choice([k for k in (1, 1, 3, 3, 3, 3, 5, 7) if k <= min(extents)])
         padding = kernel // 2 if min(extents) < 6 or draw.random() < 0.8 else 0
         stride = 2 if min(extents) >= 6 and draw.random() < 0.25 else 1
-        groups, out = 1, draw.choice((draw.randint(3, self.most), 4 * draw.randint(1, self.most // 4)))
+        fours = 4 * draw.randint(1, self.most // 4)
+        groups, out = 1, draw.choice((draw.randint(3, self.most), fours))
         if channels > 1 and draw.random() < 0.3:
             groups = out = channels
         elif channels % 2 == 0 and draw.random() < 0.1:
@@ -149,7 +156,7 @@ class Drawn:
         shape: Shape = (out, channels // groups, kernel, kernel)
         inputs = [x, layers.weight(self.name(), shape)]
         if draw.random() < 0.3:
-            inputs.append(layers._persistent(self.name(), _zeros(out)))
+            inputs.append(layers.weight(self.name(), (out,)))
         attributes: dict[str, Attribute] = {
             "stride": (stride, stride),
             "padding": (padding,) * 4,
@@ -158,21 +165,16 @@ class Drawn:
         return layers.op("conv2d", self.name(), inputs, attributes)
 
 
-def _zeros(count: int):  # noqa: ANN202
-    from poetfw.models.weights import zeros
-
-    return zeros(count)
-
-
 def ds_cnn(batch: int) -> Model:
-    """MLPerf Tiny's keyword spotting network, DS-CNN, on 49 x 10 features, with half its channels."""
+    """MLPerf Tiny's keyword spotting network, 49 x 10 features, with half its channels."""
     layers = Layers("ds-cnn", (batch, 1, 49, 10), 0)
     window: dict[str, Attribute] = {"stride": (2, 2), "padding": (4, 1, 5, 2), "groups": 1}
     x = layers.op("conv2d", "stem", (layers.input, layers.weight("stem.w", (32, 1, 10, 4))), window)
     for i in range(4):
         x = layers.relu(f"relu{i}", layers.batch_norm(f"bn{i}", x))
         window = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 32}
-        x = layers.op("conv2d", f"depth{i}", (x, layers.weight(f"depth{i}.w", (32, 1, 3, 3))), window)
+        w = layers.weight(f"depth{i}.w", (32, 1, 3, 3))
+        x = layers.op("conv2d", f"depth{i}", (x, w), window)
         x = layers.relu(f"depth{i}.relu", layers.batch_norm(f"depth{i}.bn", x))
         x = layers.conv(f"point{i}", x, 32, 1)
     x = layers.op("global_avg_pool", "pool", (layers.relu("last", x),))
@@ -220,39 +222,81 @@ def cases_of(model: Model, board: str) -> Iterator[Case]:
             yield case
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--board", choices=tuple(CASES), default="nrf52840")
-    parser.add_argument("--networks", type=int, default=40, help="drawn at random")
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    board = load_board(arguments.board)
-    setup = Setup(
-        board.name, board.core, board.clock_hz, "qemu", compiler_version(board.name)
+def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]:
+    """The cases of the networks that a model is fitted to, and of those that are held out."""
+    fitted: dict[str, list[Case]] = {}
+    held_out: dict[str, list[Case]] = {}
+    for name, held, model in networks(board, NETWORKS):
+        (held_out if held else fitted)[name] = list(cases_of(model, board))
+    return fitted, held_out
+
+
+def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
+    """What a case came to in the emulator, as what is kept of a measurement."""
+    time_s = instructions / setup.clock_hz
+    power_w = load_board(setup.board).power.active_w
+    return Measurement(
+        case=case,
+        setup=setup,
+        kernel_version=version_of(case),
+        repetitions=1,
+        counter=Counter.INSTRUCTIONS,
+        ticks=instructions,
+        spread_ticks=0.0,
+        time_s=time_s,
+        energy_j=time_s * power_w,
+        energy_spread_j=0.0,
+        measured_at=MEASURED_AT,
     )
-    every: dict[str, Case] = {}
-    for name, held_out, model in networks(board.name, arguments.networks):
-        found = {case.key: case for case in cases_of(model, board.name)}
-        print(f"{name}: {len(found)} cases{', held out' if held_out else ''}", file=sys.stderr)
-        every |= found
-    rows = []
-    runs = [Run(case) for case in every.values()]
+
+
+def setup_of(board_name: str, compiler: str) -> Setup:
+    """The conditions of the emulator."""
+    board = load_board(board_name)
+    return Setup(board.name, board.core, board.clock_hz, "qemu", compiler)
+
+
+def recorded() -> tuple[str, dict[str, dict[str, int]]]:
+    """The compiler, and per board the instructions of each case by its key, as --record left it."""
+    document = json.loads(KEPT.read_text())
+    return document["compiler"], document["boards"]
+
+
+def count_instructions(board: str, cases: Iterable[Case]) -> dict[str, int]:
+    """Instructions of each case, by its key.
+
+    Raises:
+        BenchError: a tool failed.
+    """
+    runs = [Run(case) for case in {case.key: case for case in cases}.values()]
+    found: dict[str, int] = {}
     for start in range(0, len(runs), AT_ONCE):
         with tempfile.TemporaryDirectory(prefix="poetfw-op-costs-") as folder:
-            measured = measure(board.name, runs[start : start + AT_ONCE], Path(folder))
-        for run in runs[start : start + AT_ONCE]:
-            ticks = measured[run.key].instructions
-            op, graph = run.graph()
-            time_s = ticks / board.clock_hz
-            rows.append(
-                Measurement(
-                    run.case, setup, kernel_version(kind_of(op).kernel(op, graph).source), 1,
-                    Counter.INSTRUCTIONS, ticks, 0.0, time_s, time_s * board.power.active_w, 0.0,
-                    MEASURED_AT,
-                )
-            )
-        print(f"{len(rows)} of {len(runs)} measured", file=sys.stderr)
-    arguments.out.write_bytes(to_json(rows))
+            measured = measure(board, runs[start : start + AT_ONCE], Path(folder))
+        found |= {key: one.instructions for key, one in measured.items()}
+        print(f"{board}: {len(found)} of {len(runs)} cases", file=sys.stderr)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--board", choices=tuple(CASES), help="only this one")
+    parser.add_argument("--record", action="store_true", help=f"keep the counts in {KEPT.name}")
+    parser.add_argument("--out", type=Path, help="write rows for `poetfw costs import` here")
+    arguments = parser.parse_args()
+    counts = {}
+    rows = []
+    for board in [arguments.board] if arguments.board else CASES:
+        cases = [case for part in all_cases(board) for found in part.values() for case in found]
+        counts[board] = count_instructions(board, cases)
+        setup = setup_of(board, compiler_version(board))
+        by_key = {case.key: case for case in cases}
+        rows += [row_of(by_key[key], count, setup) for key, count in counts[board].items()]
+    if arguments.out:
+        arguments.out.write_bytes(to_json(rows))
+    if arguments.record:
+        document = {"compiler": compiler_version("nrf52840"), "boards": counts}
+        KEPT.write_text(json.dumps(document, indent=0) + "\n")
     return 0
 
 

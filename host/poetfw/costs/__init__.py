@@ -4,8 +4,10 @@
 from poetfw.costs.alone import alone
 from poetfw.costs.analytic import analytic_costs, cost_of
 from poetfw.costs.database import Database
+from poetfw.costs.exchange import read_measurements, to_csv, to_json
+from poetfw.costs.measured import Measured, MeasuredCosts, usable
 from poetfw.costs.measurement import Case, Counter, Measurement, Setup, case_of
-from poetfw.costs.table import CostProvider, CostTable, OpCost
+from poetfw.costs.table import CostProvider, CostTable, OpCost, Source
 
 __all__ = [
     "Case",
@@ -13,11 +15,18 @@ __all__ = [
     "CostTable",
     "Counter",
     "Database",
+    "Measured",
+    "MeasuredCosts",
     "Measurement",
     "OpCost",
     "Setup",
+    "Source",
     "alone",
     "analytic_costs",
     "case_of",
     "cost_of",
+    "read_measurements",
+    "to_csv",
+    "to_json",
+    "usable",
 ]

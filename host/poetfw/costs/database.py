@@ -11,11 +11,11 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from poetfw.costs.exchange import case_from_json, checked
-from poetfw.costs.measurement import Case, Counter, Measurement, Setup
+from poetfw.costs.exchange import UnknownCaseError, checked, row_from
+from poetfw.costs.measurement import Case, Measurement, Setup
 from poetfw.errors import CostsError
 from poetfw.resources import user_data_dir
 
@@ -27,7 +27,7 @@ _BUSY_S = 60.0
 _SETUP = tuple(field.name for field in fields(Setup))
 _FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
 _COLUMNS = ", ".join((*_SETUP, "case_json", *_FIGURES))
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE measurements (
     id INTEGER PRIMARY KEY,
     board TEXT NOT NULL,
@@ -140,11 +140,12 @@ class Database:
                 f"SELECT {_COLUMNS} FROM measurements {condition} ORDER BY measured_at, id", values
             ).fetchall()
         for row in found:
-            setup, case, figures = row[: len(_SETUP)], row[len(_SETUP)], row[len(_SETUP) + 1 :]
+            setup = dict(zip(_SETUP, row, strict=False))
+            case, *figures = row[len(_SETUP) :]
             try:
-                named = dict(zip(_FIGURES, figures, strict=True))
-                one = Measurement(case=case_from_json(case), setup=Setup(*setup), **named)
-                yield checked(replace(one, counter=Counter(one.counter)))
+                yield row_from(setup, case, dict(zip(_FIGURES, figures, strict=True)))
+            except UnknownCaseError:
+                continue  # of an operator that is no more: as stale as a row can be
             except ValueError as error:
                 raise CostsError(
                     f"{self.path} holds a row that poetfw did not write: {error}", *self._next()

@@ -53,6 +53,10 @@ _Integer = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
+class UnknownCaseError(ValueError):
+    """No operator has such a case, at least not today."""
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -68,7 +72,7 @@ class _Case(_Strict):
         """The case, which some operator has.
 
         Raises:
-            ValueError: none has it.
+            ValueError: it is malformed; an `UnknownCaseError` where no operator has it.
         """
         case = Case(
             kind=self.kind,
@@ -89,9 +93,9 @@ class _Case(_Strict):
         try:
             alone(case)
         except ModelError as error:
-            raise ValueError(error.message) from error
+            raise UnknownCaseError(error.message) from error
         except (KeyError, ValueError, IndexError, AssertionError) as error:
-            raise ValueError(f"operator {case.kind!r} does not take this: {error!r}") from error
+            raise UnknownCaseError(f"no {case.kind!r} is like this: {error!r}") from error
         return case
 
 
@@ -197,19 +201,25 @@ def checked(measurement: Measurement) -> Measurement:
     Raises:
         ValueError: a figure is out of range, or no operator has its case.
     """
-    row = {"case": measurement.case.to_json()}
-    row |= {name: getattr(measurement, name) for name in _FIGURES}
-    setup = Setup(**_OF_SETUP.validate_python(asdict(measurement.setup)).model_dump())
-    return _ROW.validate_python(row).measurement(setup)
+    figures = {name: getattr(measurement, name) for name in _FIGURES}
+    return row_from(asdict(measurement.setup), json.dumps(measurement.case.to_json()), figures)
 
 
-def case_from_json(text: str) -> Case:
-    """The case that a text of JSON is.
+def row_from(setup: Mapping[str, Any], case: str, figures: Mapping[str, Any]) -> Measurement:
+    """A measurement of these figures.
+
+    Args:
+        setup: the fields of its set-up.
+        case: its case, as JSON.
+        figures: its other fields.
 
     Raises:
-        ValueError: it is none.
+        ValueError: one is malformed or out of range; an `UnknownCaseError` where no operator has
+            the case.
     """
-    return _Case.model_validate(parse_json(text)).case()
+    conditions = Setup(**_OF_SETUP.validate_python(setup).model_dump())
+    row = {"case": parse_json(case), **figures}
+    return _ROW.validate_python(row).measurement(conditions)
 
 
 def _json_rows(path: Path, text: str) -> Iterator[Measurement]:
@@ -222,7 +232,11 @@ def _json_rows(path: Path, text: str) -> Iterator[Measurement]:
     for number, group in enumerate(document.measured):
         setup = Setup(**group.setup.model_dump())
         for index, row in enumerate(group.rows):
-            yield _measurement(f"{path}: measured[{number}].rows[{index}]", row, setup)
+            try:
+                yield _ROW.validate_python(row).measurement(setup)
+            except ValueError as error:
+                place = f"{path}: measured[{number}].rows[{index}]"
+                raise CostsError(f"{place}: {_said(error)}") from error
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[Measurement]:
@@ -234,22 +248,14 @@ def _csv_rows(path: Path, text: str) -> Iterator[Measurement]:
             place = f"{path}:{reader.line_num}"
             if None in line or None in line.values():
                 raise CostsError(f"{place}: {len(_COLUMNS)} columns were expected")
+            setup = {name: line[name] for name in _SETUP}
+            figures = {name: line[name] for name in _FIGURES}
             try:
-                setup = _OF_SETUP.validate_python({name: line[name] for name in _SETUP})
-                row: dict[str, Any] = {name: line[name] for name in _FIGURES}
-                row["case"] = parse_json(line["case"])
+                yield row_from(setup, line["case"], figures)
             except ValueError as error:
                 raise CostsError(f"{place}: {_said(error)}") from error
-            yield _measurement(place, row, Setup(**setup.model_dump()))
     except csv.Error as error:
         raise CostsError(f"{path}:{reader.line_num}: {error}; CSV was expected") from error
-
-
-def _measurement(place: str, row: Mapping[str, Any], setup: Setup) -> Measurement:
-    try:
-        return _ROW.validate_python(row).measurement(setup)
-    except ValueError as error:
-        raise CostsError(f"{place}: {_said(error)}") from error
 
 
 def _said(error: ValueError) -> str:
