@@ -37,12 +37,14 @@ class Fit:
     """What each unit of a feature takes, and how well that predicts.
 
     Attributes:
+        name: of the C function or, where too few of its cases were measured, of the C file.
         prices: by feature, seconds or joules, above 0.
         rows: measured cases that it is fitted to.
         median_error: of the predictions of each fifth of the rows from the others, relative.
         largest_error: the same at the worst row.
     """
 
+    name: str
     prices: Mapping[str, float]
     rows: int
     median_error: float
@@ -53,7 +55,7 @@ class Fit:
         return sum(price * features.get(name, 0.0) for name, price in self.prices.items())
 
 
-def fit(rows: Sequence[tuple[Features, float]]) -> Fit:
+def fit(rows: Sequence[tuple[Features, float]], name: str = "") -> Fit:
     """Fit what rows took, each above 0. The order of rows decides the folds."""
     names = sorted({name for features, _ in rows for name, value in features.items() if value})
     matrix = np.array(
@@ -67,7 +69,8 @@ def fit(rows: Sequence[tuple[Features, float]]) -> Fit:
         errors[held] = np.abs(matrix[held] @ prices - 1)
     prices = _prices(matrix)
     return Fit(
-        prices={name: float(p) for name, p in zip(names, prices, strict=True) if p > 0},
+        name=name,
+        prices={feature: float(p) for feature, p in zip(names, prices, strict=True) if p > 0},
         rows=len(rows),
         median_error=float(np.median(errors)),
         largest_error=float(errors.max()),
@@ -121,7 +124,7 @@ class FittedModel:
             for known, took in self._featured
             if getattr(known, level) == name
         ]
-        return fit(rows) if len(rows) >= ENOUGH_ROWS else None
+        return fit(rows, name) if len(rows) >= ENOUGH_ROWS else None
 
     @cached_property
     def _featured(self) -> Sequence[tuple[Featured, float]]:
