@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from poetfw.costs.exchange import UnknownCaseError, checked, row_from
+from poetfw.costs.exchange import UnknownCaseError, checked, row_from, said
 from poetfw.costs.measurement import Case, Measurement, Setup
 from poetfw.errors import CostsError
 from poetfw.resources import user_data_dir
@@ -119,7 +119,7 @@ class Database:
                 one = checked(measurement)
             except ValueError as error:
                 raise CostsError(
-                    f"a measurement of {measurement.case.kind!r:.80} is not kept: {error}"
+                    f"a measurement of {measurement.case.kind!r:.80} is not kept: {said(error)}"
                 ) from error
             case = json.dumps(one.case.to_json(), sort_keys=True, separators=(",", ":"))
             figures = [getattr(one, name) for name in _FIGURES]
@@ -148,7 +148,8 @@ class Database:
                 continue  # of an operator that is no more: as stale as a row can be
             except ValueError as error:
                 raise CostsError(
-                    f"{self.path} holds a row that poetfw did not write: {error}", *self._next()
+                    f"{self.path} holds a row that poetfw did not write: {said(error)}",
+                    *self._next(),
                 ) from error
 
     @contextmanager

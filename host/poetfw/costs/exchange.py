@@ -228,7 +228,7 @@ def _json_rows(path: Path, text: str) -> Iterator[Measurement]:
     except json.JSONDecodeError as error:
         raise CostsError(f"{path}:{error.lineno}: {error.msg}; JSON was expected") from error
     except ValueError as error:
-        raise CostsError(f"{path}: {_said(error)}") from error
+        raise CostsError(f"{path}: {said(error)}") from error
     for number, group in enumerate(document.measured):
         setup = Setup(**group.setup.model_dump())
         for index, row in enumerate(group.rows):
@@ -236,7 +236,7 @@ def _json_rows(path: Path, text: str) -> Iterator[Measurement]:
                 yield _ROW.validate_python(row).measurement(setup)
             except ValueError as error:
                 place = f"{path}: measured[{number}].rows[{index}]"
-                raise CostsError(f"{place}: {_said(error)}") from error
+                raise CostsError(f"{place}: {said(error)}") from error
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[Measurement]:
@@ -253,12 +253,12 @@ def _csv_rows(path: Path, text: str) -> Iterator[Measurement]:
             try:
                 yield row_from(setup, line["case"], figures)
             except ValueError as error:
-                raise CostsError(f"{place}: {_said(error)}") from error
+                raise CostsError(f"{place}: {said(error)}") from error
     except csv.Error as error:
         raise CostsError(f"{path}:{reader.line_num}: {error}; CSV was expected") from error
 
 
-def _said(error: ValueError) -> str:
+def said(error: ValueError) -> str:
     """What is wrong first of all, where, and what stands there instead."""
     if not isinstance(error, ValidationError):
         return str(error)

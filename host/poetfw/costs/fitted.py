@@ -5,8 +5,9 @@ The time of a kernel is a sum over what its loops do (`features.py`), each with 
 more. Prices are those of least squares under that bound (NNLS: Lawson and Hanson, Solving Least
 Squares Problems, 1974, chapter 23), of relative errors: a row counts alike whether it took a
 microsecond or a second. Each C function has prices of its own where enough of its cases were
-measured, else its file has; where even that predicts badly what it was not fitted to, there is no
-fitted cost. Energy is fitted likewise where a meter measured it.
+measured, else those of the other functions in its file. How well a fit predicts is tried on rows
+that it has not seen, which for a file are those of a whole function; a fit that predicts badly is
+not used. Energy is fitted likewise where a meter measured it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from poetfw.transfer import Transfer
 
 ENOUGH_ROWS = 8
 """So many measured cases make a fit."""
+ENOUGH_FUNCTIONS = 3
+"""So many functions of a C file make a fit of another one of it."""
 LARGEST_ERROR = 0.3
 """A fit whose cross-validated median error is larger predicts nothing."""
 _FOLDS = 5
@@ -40,7 +43,7 @@ class Fit:
         name: of the C function or, where too few of its cases were measured, of the C file.
         prices: by feature, seconds or joules, above 0.
         rows: measured cases that it is fitted to.
-        median_error: of the predictions of each fifth of the rows from the others, relative.
+        median_error: of the predictions of rows from others, relative.
         largest_error: the same at the worst row.
     """
 
@@ -55,14 +58,23 @@ class Fit:
         return sum(price * features.get(name, 0.0) for name, price in self.prices.items())
 
 
-def fit(rows: Sequence[tuple[Features, float]], name: str = "") -> Fit:
-    """Fit what rows took, each above 0. The order of rows decides the folds."""
+def fit(rows: Sequence[tuple[Features, float]], name: str = "", parts: Sequence[str] = ()) -> Fit:
+    """Fit what rows took.
+
+    Args:
+        rows: features, and what they took, above 0.
+        name: what the fit is called.
+        parts: to which part each row belongs: each part is predicted from the others. Without it,
+            every fifth row is.
+    """
     names = sorted({name for features, _ in rows for name, value in features.items() if value})
     matrix = np.array(
         [[features.get(name, 0.0) / took for name in names] for features, took in rows]
     )
     errors = np.empty(len(rows))
     fold = np.arange(len(rows)) % min(_FOLDS, len(rows))
+    if parts:
+        fold = np.unique(parts, return_inverse=True)[1]
     for number in range(fold.max() + 1):
         held = fold == number
         prices = _prices(matrix[~held]) if not held.all() else np.zeros(len(names))
@@ -119,12 +131,14 @@ class FittedModel:
         return None
 
     def _fit(self, level: str, name: str) -> Fit | None:
-        rows = [
-            (known.features, took)
-            for known, took in self._featured
-            if getattr(known, level) == name
-        ]
-        return fit(rows, name) if len(rows) >= ENOUGH_ROWS else None
+        found = [pair for pair in self._featured if getattr(pair[0], level) == name]
+        functions = [known.function for known, _ in found]
+        if len(found) < ENOUGH_ROWS:
+            return None
+        rows = [(known.features, took) for known, took in found]
+        if level == "function":
+            return fit(rows, name)
+        return fit(rows, name, functions) if len(set(functions)) >= ENOUGH_FUNCTIONS else None
 
     @cached_property
     def _featured(self) -> Sequence[tuple[Featured, float]]:

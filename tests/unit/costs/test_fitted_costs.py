@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poetfw.costs import Case
+from poetfw.costs import Case, Measurement
 from poetfw.costs.fitted import FittedModel, fit, fit_transfer
+from poetfw.ir import Dtype
 from poetfw.transfer import Transfer
+from unit.costs.test_cost_database import row
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
@@ -82,6 +84,28 @@ def test_the_error_is_that_of_rows_left_out() -> None:
     assert found.median_error == found.largest_error == 1.0
 
 
+def timed(kind: str, elements: int, time_s: float) -> Measurement:
+    return row(Case(kind, (((1, elements), Dtype.F32),)), time_s * 64e6)
+
+
+def test_a_function_is_predicted_from_its_file_only_where_that_predicts_functions() -> None:
+    """Three alike foretell a fourth; one foretells nothing of another, well as it is fitted."""
+    sizes = range(10, 20)
+    like_each_other = [timed(kind, n, 1e-6 * n) for kind in ("exp", "log", "sqrt") for n in sizes]
+    unlike = [
+        timed(kind, n, factor * 1e-6 * n)
+        for kind, factor in (("exp", 1), ("log", 10), ("sqrt", 100))
+        for n in sizes
+    ]
+    wanted = Case("abs", (((1, 50), Dtype.F32),))
+    for rows, predicted in (
+        (like_each_other, pytest.approx(50e-6)),
+        (unlike, None),
+        (like_each_other[:10], None),
+    ):
+        assert FittedModel(rows, lambda row: row.time_s).predict(wanted) == predicted
+
+
 BELIEVED = Transfer(1e6, 1e-3, 1e-8, 1e-6)
 
 
@@ -90,7 +114,8 @@ def test_transfers_are_a_line() -> None:
     found = fit_transfer(rows, BELIEVED)
     assert found.latency_s == pytest.approx(2e-3)
     assert found.bandwidth_bytes_per_s == pytest.approx(5e5)
-    assert (found.energy_j, found.energy_j_per_byte) == (0.0, pytest.approx(1e-6))
+    assert found.energy_j_per_byte == pytest.approx(1e-6)
+    assert found.energy_j == pytest.approx(0.0, abs=1e-12)
 
 
 def test_transfers_of_one_size_scale_what_was_believed() -> None:
