@@ -25,7 +25,7 @@ from kernels import BenchError, compiler_version, measure
 from poetfw.boards import load_board
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, case_of
 from poetfw.costs.exchange import to_json
-from poetfw.firmware.kernel_version import version_of
+from poetfw.firmware.case_version import case_version
 from poetfw.ir import Attribute, Graph, Op
 from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
@@ -238,7 +238,7 @@ def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
     return Measurement(
         case=case,
         setup=setup,
-        kernel_version=version_of(case),
+        kernel_version=case_version(case),
         repetitions=1,
         counter=Counter.INSTRUCTIONS,
         ticks=instructions,

@@ -85,7 +85,7 @@ def costs(
         to_json,
         usable,
     )
-    from poetfw.firmware.kernel_version import version_of
+    from poetfw.firmware.case_version import case_version
     from poetfw.output_file import replace_file
     from poetfw.planning import BuildSettings, derive_program, load_model
     from poetfw.report import draw_costs
@@ -102,7 +102,7 @@ def costs(
     rows = database.all() if known is None else database.of_board(known.label)
     if export is not None:
         replace_file(export, to_csv(rows) if export.suffix == ".csv" else to_json(rows))
-    measured = None if known is None else usable(rows, known, version_of)
+    measured = None if known is None else usable(rows, known, case_version)
     fits = () if measured is None else fits_of(measured)
     compared: tuple[ComparedOp, ...] = ()
     if known is not None and model is not None and measured is not None:

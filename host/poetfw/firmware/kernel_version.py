@@ -8,26 +8,10 @@ import re
 from functools import cache
 from pathlib import Path
 
-from poetfw.costs import Case, alone
-from poetfw.ops import kind_of
 from poetfw.resources import firmware_templates_dir
 
 _FOLDERS = ("kernels", "runtime", "storage")
-_TRANSFERS = "pages"
-_LOADS = "data"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
-
-
-def version_of(case: Case) -> str:
-    """The version of what a case is compiled from.
-
-    Raises:
-        ModelError: the case is no op of today's.
-    """
-    if case.size_bytes:
-        return kernel_version(_TRANSFERS)
-    op, graph = alone(case)
-    return kernel_version(kind_of(op).kernel(op, graph).source or _LOADS)
 
 
 @cache

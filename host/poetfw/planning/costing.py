@@ -7,7 +7,7 @@ from pathlib import Path
 
 from poetfw.boards import load_board
 from poetfw.costs import CostProvider, Database, MeasuredCosts, analytic_costs, usable
-from poetfw.firmware.kernel_version import version_of
+from poetfw.firmware.case_version import case_version
 
 ANALYTIC, MEASURED = COSTS = ("analytic", "measured")
 
@@ -21,7 +21,7 @@ def costs_from(db: str | Path | None, *, required: bool = True) -> CostProvider:
     """
     if db is None:
         return analytic_costs
-    return MeasuredCosts(Database(Path(db)), version_of, required)
+    return MeasuredCosts(Database(Path(db)), case_version, required)
 
 
 def database_for(board: str, costs: str | None, db: Path | None) -> str | None:
@@ -42,4 +42,4 @@ def database_for(board: str, costs: str | None, db: Path | None) -> str | None:
         return str(database.path)
     known = load_board(board)
     rows = database.of_board(known.label)
-    return str(database.path) if rows and usable(rows, known, version_of).rows else None
+    return str(database.path) if rows and usable(rows, known, case_version).rows else None

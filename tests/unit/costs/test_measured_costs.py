@@ -27,7 +27,8 @@ from poetfw.costs import (
 )
 from poetfw.costs.features import featured
 from poetfw.errors import CostsError
-from poetfw.firmware.kernel_version import kernel_version, version_of
+from poetfw.firmware.case_version import case_version
+from poetfw.firmware.kernel_version import kernel_version
 from poetfw.ir import Graph
 from poetfw.limits import Work
 from poetfw.ops import kind_of
@@ -54,7 +55,7 @@ def graph() -> Graph:
 
 
 def measured(case: Case, time_s: float, **changes: object) -> Measurement:
-    made = row(case, time_s * BOARD.clock_hz, setup=SETUP, kernel_version=version_of(case))
+    made = row(case, time_s * BOARD.clock_hz, setup=SETUP, kernel_version=case_version(case))
     return replace(made, time_s=time_s, **changes)
 
 
@@ -77,7 +78,7 @@ def test_the_best_that_is_known_of_each_op_counts(graph: Graph, tmp_path: Path) 
     convolution = next(op for op in graph.ops if op.kind == "conv2d")
     database.add([measured(case, 1e-5 * case.inputs[0][0][1]) for case in relus])
     database.add([measured(case_of(convolution, graph), 0.25)])
-    table = MeasuredCosts(database, version_of)(graph, BOARD)
+    table = MeasuredCosts(database, case_version)(graph, BOARD)
     analytic = analytic_costs(graph, BOARD)
     for op in graph.ops:
         cost = table.ops[op.name]
@@ -102,19 +103,19 @@ def test_the_same_database_gives_the_same_table(graph: Graph, tmp_path: Path) ->
     for number, some in enumerate((rows, rows[::-1])):
         database = Database(tmp_path / f"{number}.sqlite")
         database.add(some)
-        tables.append(MeasuredCosts(database, version_of)(graph, BOARD).to_json())
+        tables.append(MeasuredCosts(database, case_version)(graph, BOARD).to_json())
     assert tables[0] == tables[1]
 
 
 def test_every_table_of_a_provider_is_of_the_same_rows(graph: Graph, tmp_path: Path) -> None:
     database = Database(tmp_path / "costs.sqlite")
     database.add(rows_of(graph, by_macs))
-    provider = MeasuredCosts(database, version_of)
+    provider = MeasuredCosts(database, case_version)
     before = provider(graph, BOARD)
     later = {"measured_at": "2030-01-01T00:00:00Z"}
     database.add([replace(one, **later) for one in rows_of(graph, lambda case: 1.0)])
     assert provider(graph, BOARD) == before
-    assert MeasuredCosts(database, version_of)(graph, BOARD) != before
+    assert MeasuredCosts(database, case_version)(graph, BOARD) != before
 
 
 def test_one_set_up_is_used_and_the_boards_own_first() -> None:
@@ -126,9 +127,9 @@ def test_one_set_up_is_used_and_the_boards_own_first() -> None:
     latest = measured(
         relu, 3e-3, setup=emulated, counter=Counter.INSTRUCTIONS, measured_at="2028-01-01T00:00:00Z"
     )
-    assert usable([first, later, latest], BOARD, version_of).rows == {tanh: later}
-    assert usable([first, latest], BOARD, version_of).rows == {relu: first}
-    found = usable([latest], BOARD, version_of)
+    assert usable([first, later, latest], BOARD, case_version).rows == {tanh: later}
+    assert usable([first, latest], BOARD, case_version).rows == {relu: first}
+    found = usable([latest], BOARD, case_version)
     assert found.rows == {relu: latest}
     assert found.basis == "qemu, counted in instructions"
 
@@ -139,7 +140,7 @@ def test_a_meters_row_counts_before_a_newer_one_without() -> None:
     with_meter = measured(relu, 1e-3, setup=metered, energy_j=5e-6)
     without = measured(relu, 2e-3, energy_j=7.0, measured_at="2029-01-01T00:00:00Z")
     for rows in ([with_meter, without], [without, with_meter]):
-        found = usable(rows, BOARD, version_of)
+        found = usable(rows, BOARD, case_version)
         assert found.rows == {relu: with_meter}
         assert found.basis.endswith("energy by ppk2")
 
@@ -147,14 +148,14 @@ def test_a_meters_row_counts_before_a_newer_one_without() -> None:
 def test_stale_rows_and_those_of_another_clock_are_left_out() -> None:
     stale = measured(row().case, 1e-3, kernel_version="0" * 16)
     other = measured(row().case, 1e-3, setup=replace(SETUP, clock_hz=1))
-    found = usable([stale, other], BOARD, version_of)
+    found = usable([stale, other], BOARD, case_version)
     assert (found.rows, found.stale) == ({}, 1)
 
 
 def test_without_rows_costs_are_analytic_or_refused(graph: Graph, tmp_path: Path) -> None:
     path = tmp_path / "costs.sqlite"
     assert costs_from(None) is analytic_costs
-    assert MeasuredCosts(Database(path), version_of)(graph, BOARD) == analytic_costs(graph, BOARD)
+    assert MeasuredCosts(Database(path), case_version)(graph, BOARD) == analytic_costs(graph, BOARD)
     with pytest.raises(CostsError, match="no measurement of nrf52840"):
         costs_from(path)(graph, BOARD)
     assert database_for("nrf52840", None, path) is None
@@ -209,7 +210,7 @@ def test_measured_transfers_are_those_of_the_problem(graph: Graph, tmp_path: Pat
 
 def test_ops_are_shown_as_measured_fitted_and_analytic(graph: Graph) -> None:
     rows = rows_of(graph, by_macs)
-    compared = compare_costs(graph, BOARD, usable(rows, BOARD, version_of))
+    compared = compare_costs(graph, BOARD, usable(rows, BOARD, case_version))
     assert [op.name for op in compared] == [op.name for op in graph.ops]
     for op, node in zip(compared, graph.ops, strict=True):
         assert op.measured_s == (by_macs(case_of(node, graph)) if node.inputs else None)
@@ -255,6 +256,6 @@ def test_a_kernels_version_is_that_of_all_it_is_compiled_from(
 def test_every_op_has_a_version_and_features(graph: Graph) -> None:
     for op in graph.ops:
         case = case_of(op, graph)
-        assert len(version_of(case)) == 16
+        assert len(case_version(case)) == 16
         assert featured(case).features["fixed"] == 1
         assert case_of(*alone(case)) == case
