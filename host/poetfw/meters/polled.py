@@ -115,9 +115,7 @@ class HwmonMeter(PolledMeter):
         """
         super().__init__(poll_s)
         if chip not in _INA:
-            raise DeviceError(
-                f"{chip!r:.40} is no chip of hwmon that poetfw knows: {_listed(_INA)}"
-            )
+            raise DeviceError(f"{chip!r:.40} is no chip that is read: use {', '.join(_INA)}")
         found = [
             folder
             for folder in (sorted(root.glob("hwmon*")) if root.is_dir() else [])

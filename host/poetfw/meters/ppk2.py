@@ -21,6 +21,8 @@ _COUNTER_SHIFT, _COUNTER = 18, 63
 """Bits of a sample that count samples (Nordic's pc-nrfconnect-ppk, src/device/serialDevice.ts)."""
 _MARKER = 1
 _READ_S = 2e-3
+_QUIET_READS = 25
+"""After so many reads without a sample, all have come."""
 
 
 class Ppk2Meter:
@@ -60,6 +62,7 @@ class Ppk2Meter:
         self._chunks: list[bytes] = []
         self._failed: Exception | None = None
         self._end = threading.Event()
+        self._never = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -112,13 +115,15 @@ class Ppk2Meter:
         self._ppk2.ser.close()
 
     def _read(self) -> None:
-        while True:
-            ended = self._end.wait(_READ_S)
+        quiet = 0
+        while quiet < _QUIET_READS:
+            ended = self._end.is_set()
+            self._never.wait(_READ_S)
             try:
                 chunk = self._ppk2.get_data()
             except OSError as error:
                 self._failed = error
                 return
             self._chunks.append(chunk)
-            if ended and not chunk:  # what was under way has come
-                return
+            # When it is told to stop, samples are still under way.
+            quiet = quiet + 1 if ended and not chunk else 0
