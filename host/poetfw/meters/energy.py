@@ -14,6 +14,8 @@ _FAR = 5.0
 """Median absolute deviations, scaled to be standard deviations of a normal distribution, at which
 an interval is rejected (Leys et al., Journal of Experimental Social Psychology 49, 2013)."""
 _SCALE = 1.4826
+_ALIKE = 0.01
+"""What differs by less than this share of the median is never rejected."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,6 @@ class _integral:
 
 def _near(energies: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which are not far from the others."""
-    distance = np.abs(energies - np.median(energies))
-    spread = _SCALE * np.median(distance)
-    return np.asarray(distance <= _FAR * spread if spread > 0 else distance == 0)
+    middle = np.median(energies)
+    distance = np.abs(energies - middle)
+    return np.asarray(distance <= max(_FAR * _SCALE * np.median(distance), _ALIKE * abs(middle)))
