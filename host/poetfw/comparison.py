@@ -88,7 +88,6 @@ class Cell:
 
     Attributes:
         board, model, batch, model_as: what is scheduled.
-        db: the database of measured costs; None where they are those of the analytic model.
         deadline_factor: upper bound on a step's time as a multiple of checkpoint-all's, or None.
         deadline_s: the same in seconds.
         ram_fraction: the budget as a fraction of the checkpoint-all peak.
@@ -99,13 +98,13 @@ class Cell:
         answer: the plan's figures and what is proven; None without a plan.
         time_limited: whether the time limit ended its search: another run may find another plan.
         solve_time_s: seconds that the scheduler took.
+        db: the database of measured costs; None where they are those of the analytic model.
     """
 
     board: str
     model: str
     batch: int
     model_as: str
-    db: str | None
     deadline_factor: float | None
     deadline_s: float | None
     ram_fraction: float
@@ -116,6 +115,7 @@ class Cell:
     answer: ScheduleSummary | None = None
     time_limited: bool = False
     solve_time_s: float | None = None
+    db: str | None = None
 
     @property
     def overhead(self) -> float | None:
