@@ -26,15 +26,17 @@ def boards_dir() -> Path:
 
 def user_boards_dir() -> Path:
     """The folder of a user's own `<board>.toml` files, which need not be there."""
-    configured = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    folder = configured if configured.is_absolute() else Path(os.path.expanduser("~/.config"))
-    return folder / "poetfw" / "boards"
+    return _of_user("XDG_CONFIG_HOME", "~/.config") / "boards"
 
 
 def user_data_dir() -> Path:
     """The folder of what poetfw keeps for a user, which need not be there."""
-    configured = Path(os.environ.get("XDG_DATA_HOME", ""))
-    folder = configured if configured.is_absolute() else Path(os.path.expanduser("~/.local/share"))
+    return _of_user("XDG_DATA_HOME", "~/.local/share")
+
+
+def _of_user(variable: str, default: str) -> Path:
+    configured = Path(os.environ.get(variable, ""))
+    folder = configured if configured.is_absolute() else Path(os.path.expanduser(default))
     return folder / "poetfw"
 
 
