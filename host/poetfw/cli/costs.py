@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.compare import PictureFile
@@ -91,7 +92,10 @@ def costs(
     from poetfw.report import draw_costs
 
     if model is not None and board is None:
-        raise click.UsageError("--model says nothing without --board: give both")
+        source = click.get_current_context().get_parameter_source("model")
+        if source is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--model says nothing without --board: give both")
+        model = None  # from the environment or poetfw.toml it is meant for other commands
     if plot is not None and model is None:
         raise click.UsageError("--plot says nothing without --model: give both")
     database = Database(db or Database.default_path())

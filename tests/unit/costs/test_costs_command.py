@@ -51,6 +51,13 @@ def test_rows_are_taken_shown_and_given_away(folder: Path) -> None:
     assert len(Database(folder / "other.sqlite").all()) == len(rows)
 
 
+def test_a_model_for_other_commands_asks_for_no_board(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POETFW_MODEL", "mlp")
+    assert run("costs", "--json")["ops"] == []
+
+
 def test_the_fits_say_how_well_they_do(folder: Path) -> None:
     relus = [Case("relu", (((1, n), Dtype.F32),)) for n in range(1, 20)]
     Database(folder / "db").add([measured(one, 1e-6 * one.inputs[0][0][1]) for one in relus])
