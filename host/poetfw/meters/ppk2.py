@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from poetfw.errors import DeviceError
+from poetfw.errors import ConfigError, DeviceError
 from poetfw.meters.trace import Trace
 
 SAMPLES_PER_S = 100_000
+LEAST_MILLIVOLTS, MOST_MILLIVOLTS = 800, 5000
 _WORD = np.dtype("<u4")
 _COUNTER_SHIFT, _COUNTER = 18, 63
 """Bits of a sample that count samples (Nordic's pc-nrfconnect-ppk, src/device/serialDevice.ts)."""
@@ -39,8 +40,13 @@ class Ppk2Meter:
             supply: whether the PPK2 supplies the board, instead of only measuring.
 
         Raises:
+            ConfigError: the supply is beyond what a PPK2 takes or gives.
             DeviceError: the package is missing, or nothing at the port is a PPK2.
         """
+        if not LEAST_MILLIVOLTS <= millivolts <= MOST_MILLIVOLTS:
+            raise ConfigError(
+                f"a PPK2 takes {LEAST_MILLIVOLTS} to {MOST_MILLIVOLTS} mV, not {millivolts}"
+            )
         try:
             from ppk2_api.ppk2_api import PPK2_API  # an extra
         except ImportError as error:
@@ -62,7 +68,7 @@ class Ppk2Meter:
         self._chunks: list[bytes] = []
         self._failed: Exception | None = None
         self._end = threading.Event()
-        self._never = threading.Event()
+        self._never = threading.Event()  # to wait by
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from poetfw.errors import DeviceError
+from poetfw.errors import ConfigError, DeviceError
 from poetfw.meters import Trace, measured_energy, open_meter
 from poetfw.meters.ppk2 import Ppk2Meter
 from unit.meters.ppk2_device import VOLTS_PER_COUNT, Device, word
@@ -80,6 +80,12 @@ def test_what_is_no_ppk2_is_refused() -> None:
         Ppk2Meter(port, 3300)
     with pytest.raises(DeviceError, match="cannot be opened"):
         Ppk2Meter("/dev/no-such-port", 3300)
+
+
+@pytest.mark.parametrize("millivolts", [799, 5001])
+def test_a_supply_that_it_would_change_is_refused(millivolts: int) -> None:
+    with pytest.raises(ConfigError, match="800 to 5000 mV"):
+        Ppk2Meter("/dev/any", millivolts)
 
 
 def test_silence_is_no_trace() -> None:
