@@ -138,16 +138,16 @@ class Measured:
 
     def table(self, graph: Graph, board: Board) -> CostTable:
         """What every op of a graph costs on the board."""
+        page_in = page_out = None
+        if board.storage is not None:
+            page_in = self.transfer("page_in", board.storage.page_in)
+            page_out = self.transfer("page_out", board.storage.page_out)
+            # A load that was not measured reads the storage as a page-in does.
+            reads = page_in or board.storage.page_in
+            board = replace(board, storage=replace(board.storage, page_in=reads))
         analytic = analytic_costs(graph, board)
         costs = {op.name: self.cost(case_of(op, graph), analytic.ops[op.name]) for op in graph.ops}
-        storage = board.storage
-        return CostTable(
-            board=board.name,
-            ops=costs,
-            page_in=None if storage is None else self.transfer("page_in", storage.page_in),
-            page_out=None if storage is None else self.transfer("page_out", storage.page_out),
-            basis=self.basis,
-        )
+        return CostTable(board.name, costs, page_in, page_out, self.basis)
 
     def cost(self, case: Case, analytic: OpCost) -> OpCost:
         """What a case costs; `analytic` where neither it nor anything like it was measured."""

@@ -208,6 +208,15 @@ def test_measured_transfers_are_those_of_the_problem(graph: Graph, tmp_path: Pat
     assert storage.page_out.energy_j_per_byte == pytest.approx(3e-7 * power_w, rel=1e-3)
 
 
+def test_a_load_that_was_not_measured_reads_as_pages_do(graph: Graph) -> None:
+    table = usable(transfers(3e-7), BOARD, case_version).table(graph, BOARD)
+    load = next(op for op in graph.ops if op.kind == "load_x")
+    assert load.output is not None
+    assert graph.by_name[load.output].size_bytes == 512
+    computing_s = 512 / BOARD.compute.ram_bandwidth_bytes_per_s
+    assert table.ops[load.name].time_s == pytest.approx(3e-7 * (1000 + 512) + computing_s)
+
+
 def test_ops_are_shown_as_measured_fitted_and_analytic(graph: Graph) -> None:
     rows = rows_of(graph, by_macs)
     compared = compare_costs(graph, BOARD, usable(rows, BOARD, case_version))
