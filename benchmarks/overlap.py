@@ -114,7 +114,8 @@ def build(folder: Path, overlap: bool) -> Path:
         assert published in text
         text = text.replace(published, here)
     board.write_text(text.replace("overlap = true", f"overlap = {overlap}".lower()))
-    made = poetfw("build", "--board", board, *MODEL, "--out", "project", folder=folder)
+    analytic = ("--costs", "analytic")
+    made = poetfw("build", "--board", board, *MODEL, *analytic, "--out", "project", folder=folder)
     assert made["schedule"]["page_ins"] >= 5
     project = folder / "project"
     set_request(project / IMAGE, RunRequest(STEPS))

@@ -21,8 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def nobodys_boards(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Whoever runs the tests may have boards of their own: here they are not known."""
+    """Whoever runs the tests may have boards and measurements: here they are not known."""
     os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("configuration"))
+    os.environ["XDG_DATA_HOME"] = str(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture

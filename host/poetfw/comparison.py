@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from poetfw.costs import CostTable
 from poetfw.errors import ConfigError, InfeasibleError, UnsuitableError
 from poetfw.limits import Deadline, Work
-from poetfw.planning import BuildSettings, load_schedule_problem
+from poetfw.planning import BuildSettings, costs_from, load_schedule_problem
 from poetfw.report import Line
 from poetfw.schedule import (
     LARGEST_BYTES,
@@ -52,26 +53,38 @@ class Task:
         board, model: as `poetfw build` takes them.
         batch: samples in a batch.
         model_as: a key of `poetfw.schedule.MODELS_AS`.
+        db: the database of measured costs; None for those of the analytic model.
     """
 
     board: str
     model: str
     batch: int = 1
     model_as: str = "device"
+    db: str | None = None
 
-    def problem(self, warn: Callable[[str], None] = lambda text: None) -> ScheduleProblem:
-        """Its schedule problem; `warn` is called with each of the model's warnings.
+    def problem(
+        self,
+        warn: Callable[[str], None] = lambda text: None,
+        noted: Callable[[CostTable], None] = lambda table: None,
+    ) -> ScheduleProblem:
+        """Its schedule problem.
+
+        Args:
+            warn: called with each of the model's warnings.
+            noted: called with what its ops cost.
 
         Raises:
-            PoetfwError: the board or the model is unknown or malformed.
+            PoetfwError: the board or the model is unknown or malformed, or nothing of the board is
+                in the database.
         """
         settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
-        return MODELS_AS[self.model_as](load_schedule_problem(settings, warn))
+        problem = load_schedule_problem(settings, warn, costs_from(self.db), noted=noted)
+        return MODELS_AS[self.model_as](problem)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One scheduler at one budget and deadline. Costs are those of the analytic model.
+    """One scheduler at one budget and deadline.
 
     Attributes:
         board, model, batch, model_as: what is scheduled.
@@ -85,6 +98,7 @@ class Cell:
         answer: the plan's figures and what is proven; None without a plan.
         time_limited: whether the time limit ended its search: another run may find another plan.
         solve_time_s: seconds that the scheduler took.
+        db: the database of measured costs; None where they are those of the analytic model.
     """
 
     board: str
@@ -101,6 +115,7 @@ class Cell:
     answer: ScheduleSummary | None = None
     time_limited: bool = False
     solve_time_s: float | None = None
+    db: str | None = None
 
     @property
     def overhead(self) -> float | None:
@@ -135,6 +150,7 @@ class Comparison:
         problem: its problem, with the deadline; budgets are set for each cell.
         everything: the schedule that keeps everything, to which others are compared.
         warnings: the model's.
+        costs: where the ops' costs come from, for people.
     """
 
     task: Task
@@ -142,6 +158,7 @@ class Comparison:
     problem: ScheduleProblem
     everything: Schedule
     warnings: tuple[str, ...] = ()
+    costs: str = ""
 
     @staticmethod
     def of(task: Task, deadline_factor: float | None = None) -> Comparison:
@@ -155,11 +172,13 @@ class Comparison:
             PoetfwError: the board or the model is unknown or malformed.
         """
         warnings: list[str] = []
-        problem = task.problem(warnings.append)
+        tables: list[CostTable] = []
+        problem = task.problem(warnings.append, tables.append)
         everything = checkpoint_all_schedule(problem)
         deadline_s = None if deadline_factor is None else deadline_factor * everything.time_s
         problem = replace(problem, deadline_s=deadline_s)
-        return Comparison(task, deadline_factor, problem, everything, tuple(warnings))
+        costs = tables[0].summary
+        return Comparison(task, deadline_factor, problem, everything, tuple(warnings), costs)
 
     def cells(
         self,
@@ -262,7 +281,7 @@ def settle(cells: Sequence[Cell]) -> tuple[Cell, ...]:
 
 def _group(cell: Cell) -> tuple[object, ...]:
     """What cells have in common whose plans serve each other."""
-    return cell.board, cell.model, cell.batch, cell.model_as, cell.deadline_factor
+    return cell.board, cell.model, cell.batch, cell.model_as, cell.db, cell.deadline_factor
 
 
 def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:

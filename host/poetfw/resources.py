@@ -2,7 +2,7 @@
 """Where the files that are not Python live: boards, firmware templates, platformio.ini.
 
 In a checkout they are the folders at its top; in a wheel they travel in `poetfw/data`. A user's own
-are in the folder for configuration that the XDG Base Directory Specification names.
+are in the folders for configuration and data that the XDG Base Directory Specification names.
 """
 
 from __future__ import annotations
@@ -26,9 +26,18 @@ def boards_dir() -> Path:
 
 def user_boards_dir() -> Path:
     """The folder of a user's own `<board>.toml` files, which need not be there."""
-    configured = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    folder = configured if configured.is_absolute() else Path(os.path.expanduser("~/.config"))
-    return folder / "poetfw" / "boards"
+    return _of_user("XDG_CONFIG_HOME", "~/.config") / "boards"
+
+
+def user_data_dir() -> Path:
+    """The folder of what poetfw keeps for a user, which need not be there."""
+    return _of_user("XDG_DATA_HOME", "~/.local/share")
+
+
+def _of_user(variable: str, default: str) -> Path:
+    configured = Path(os.environ.get(variable, ""))
+    folder = configured if configured.is_absolute() else Path(os.path.expanduser(default))
+    return folder / "poetfw"
 
 
 def firmware_templates_dir() -> Path:

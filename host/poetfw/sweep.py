@@ -8,6 +8,7 @@ cluster, can work on it; `settle` afterwards carries plans from budget to budget
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import multiprocessing
@@ -33,13 +34,14 @@ from poetfw.comparison import (
     energy_lines,
     settle,
 )
+from poetfw.costs import Database, to_json
 from poetfw.errors import ConfigError, DeviceError, OutputError, ProblemError, ToolError
 from poetfw.planning import BuildSettings, load_model
 from poetfw.reading import parse_json, read_bytes
 from poetfw.report import Panel, draw_panels
 from poetfw.schedule import SolveOptions
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _LARGEST_FILE_BYTES = 1 << 28
 _ABLATION = {
     "poet-remat-off": "paging only",
@@ -72,6 +74,8 @@ class Grid:
         schedulers: what is compared at each point.
         batch, model_as: of each task.
         solver, work_limit, time_limit_s: limits of each solve.
+        databases: the database of measured costs of each board, None for the analytic model.
+        measurements: names what is in them.
     """
 
     boards: tuple[str, ...]
@@ -84,13 +88,20 @@ class Grid:
     solver: str
     work_limit: float
     time_limit_s: float
+    databases: tuple[str | None, ...] = ()
+    measurements: str = ""
 
     def points(self) -> tuple[Point, ...]:
         """Every point once, in the order of the attributes."""
         product = itertools.product(self.boards, self.models, self.deadline_factors, self.fractions)
+        of_board = dict(zip(self.boards, self.databases, strict=False))
         return tuple(
             dict.fromkeys(
-                Point(Task(board, model, self.batch, self.model_as), factor, fraction)
+                Point(
+                    Task(board, model, self.batch, self.model_as, of_board.get(board)),
+                    factor,
+                    fraction,
+                )
                 for board, model, factor, fraction in product
             )
         )
@@ -128,6 +139,19 @@ class _Record:
 
 
 _RECORD: TypeAdapter[_Record] = TypeAdapter(_Record)
+
+
+def digest_of(databases: Sequence[str | None]) -> str:
+    """A name for all that was measured in databases of costs; empty for none.
+
+    Raises:
+        CostsError: one cannot be read.
+    """
+    paths = sorted({path for path in databases if path is not None})
+    if not paths:
+        return ""
+    rows = b"".join(to_json(Database(Path(path)).all()) for path in paths)
+    return hashlib.sha256(rows).hexdigest()[:16]
 
 
 class Results:

@@ -38,6 +38,8 @@ NOT_RUN = {
     "make test-all": "it is what runs this test as well",
     "make test-faults": "tests/unit/runtime/test_storage_faults.py has its table",
     "python benchmarks/overlap.py": "tests/system/test_overlap_on_the_chip.py runs it",
+    "pip install 'poetfw[meters]'": "it needs a package registry",
+    "python benchmarks/op_costs.py": "it takes minutes; tests/unit/costs has what it recorded",
     "make test-power": "it sets up the machine, then runs tests/power",
     "make mutants": "it takes a quarter of an hour; tests/unit/test_mutants.py tries its program",
     "make bench-kernels": "it sets up the machine, then runs benchmarks/kernels.py",

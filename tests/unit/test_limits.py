@@ -43,6 +43,7 @@ CLOCKS = {
     "devices/link/port.py": "waits for a device",
     "devices/process.py": "waits for compilers and emulators",
     "devices/runner.py": "waits for a device",
+    "meters/polled.py": "says when a meter was read",
 }
 """Modules that may read a clock, and what for."""
 

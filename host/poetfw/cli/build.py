@@ -16,6 +16,7 @@ from poetfw.cli.options import (
     Positive,
     board_option,
     command_deadline,
+    cost_options,
     json_option,
     limit_options,
     option,
@@ -28,7 +29,7 @@ from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.limits import Deadline
 from poetfw.pipeline import compile_build, plan_build, write_build
-from poetfw.planning import DEFAULT_BATCH, BuildSettings
+from poetfw.planning import DEFAULT_BATCH, BuildSettings, costs_from, database_for
 from poetfw.report import BuildReport
 from poetfw.training import LOSSES
 
@@ -120,6 +121,7 @@ from poetfw.training import LOSSES
     show_default=True,
     help="Places in storage that checkpoints take in turn; more of them wear out later.",
 )
+@cost_options
 @limit_options(time="for all but the compilers")
 @option(
     "--toolchain",
@@ -132,6 +134,8 @@ from poetfw.training import LOSSES
 @out_option
 @json_option
 def build(
+    costs: str | None,
+    db: Path | None,
     time_limit: float,
     toolchain: str,
     generate_only: bool,
@@ -147,9 +151,10 @@ def build(
     check_output_folder(folder)
     if not generate_only:
         choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
+    provider = costs_from(database_for(settings.board, costs, db))
     with output.spinner() as progress:
         planned = plan_build(
-            settings, progress, deadline=end, tell=output.search_log(progress, end)
+            settings, progress, provider, deadline=end, tell=output.search_log(progress, end)
         )
         report = write_build(planned, folder)
         if not generate_only:
@@ -186,7 +191,7 @@ def _layers(report: BuildReport) -> str:
 
 def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bool) -> None:
     schedule = report.schedule
-    basis = "analytic" if report.costs_are_analytic else "measured"
+    basis = ", ".join(source for source, count in report.cost_sources.items() if count)
     rows = [
         ("model", f"{report.model}, batch {report.batch}"),
         ("layers", _layers(report)),
@@ -201,6 +206,7 @@ def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bo
             f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
         ),
         *output.proven_rows(schedule),
+        ("costs", report.costs),
         (f"energy per step ({basis})", f"{schedule.energy_j * 1e3:.3f} mJ"),
         (f"time per step ({basis})", f"{schedule.time_s:.3f} s"),
         *output.spent_rows(end),

@@ -14,6 +14,7 @@ from poetfw.cli.options import (
     OutputFile,
     Positive,
     board_option,
+    cost_options,
     json_option,
     limit_options,
     model_as_option,
@@ -77,6 +78,7 @@ class PictureFile(OutputFile):
     metavar="F",
     help="Deadline as a multiple of checkpoint-all's time.  [default: none]",
 )
+@cost_options
 @limit_options(10.0, each=" for each scheduler at each budget", time="for each of them")
 @solver_option
 @option(
@@ -98,6 +100,8 @@ def compare(
     fractions: tuple[float, ...] | None,
     schedulers: tuple[str, ...] | None,
     deadline_factor: float | None,
+    costs: str | None,
+    db: Path | None,
     work_limit: float,
     time_limit: float,
     solver: str,
@@ -108,7 +112,8 @@ def compare(
 ) -> int:
     """Compare schedulers: what training within less RAM costs with each, in energy.
 
-    Figures are overheads over the energy of keeping everything, by the analytic cost model. Ctrl-C
+    Figures are overheads over the energy of keeping everything, by measured or analytic
+    costs. Ctrl-C
     keeps the cells that are done.
     """
     from poetfw.comparison import (
@@ -121,12 +126,14 @@ def compare(
         to_csv,
     )
     from poetfw.output_file import replace_file
+    from poetfw.planning import database_for
     from poetfw.report import Panel, draw_panels
     from poetfw.schedule import SolveOptions
 
     names = tuple(dict.fromkeys(schedulers or COMPARED))
     budgets = tuple(dict.fromkeys(fractions or FRACTIONS))
-    comparison = Comparison.of(Task(board, model, batch, model_as), deadline_factor)
+    task = Task(board, model, batch, model_as, database_for(board, costs, db))
+    comparison = Comparison.of(task, deadline_factor)
     for warning in comparison.warnings:
         output.warn(warning)
     options = SolveOptions(solver=solver)
@@ -160,7 +167,7 @@ def compare(
                 "batch": batch,
                 "model_as": model_as,
                 "warnings": comparison.warnings,
-                "costs": "analytic",
+                "costs": comparison.costs,
                 "deadline_s": comparison.problem.deadline_s,
                 "interrupted": interrupted,
                 "checkpoint_all": {
@@ -185,7 +192,7 @@ def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
         f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all, "
         "by budget\n"
         f"(100% is {output.size(everything.peak_bytes)} and {everything.energy_j:.6g} J, "
-        f"{everything.time_s:.6g} s; costs are analytic)",
+        f"{everything.time_s:.6g} s; costs are {comparison.costs})",
         cells,
     )
 

@@ -18,6 +18,7 @@ from poetfw import __version__
 from poetfw.cli import (
     build,
     compare,
+    costs,
     desk,
     doctor,
     export,
@@ -87,6 +88,7 @@ cli.add_command(weights.export_weights)
 cli.add_command(schedule.schedule)
 cli.add_command(compare.compare)
 cli.add_command(sweep.sweep)
+cli.add_command(costs.costs)
 cli.add_command(place.place)
 cli.add_command(listing.boards)
 cli.add_command(listing.models)

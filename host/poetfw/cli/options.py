@@ -15,6 +15,7 @@ from poetfw.errors import OutputError, listed
 from poetfw.firmware.project import MANIFEST
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
 from poetfw.output_file import check_output_file
+from poetfw.planning import COSTS
 from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -118,6 +119,26 @@ def model_as_option(command: _Command) -> _Command:
         default="device",
         show_default=True,
         help="What counts: all that the device does, or only what POET's paper models.",
+    )(command)
+
+
+def cost_options(command: _Command) -> _Command:
+    """--costs and --db."""
+    command = db_option(command)
+    return option(
+        "--costs",
+        type=click.Choice(COSTS),
+        help="Which costs to plan with.  [default: measured, if there are any of the board]",
+    )(command)
+
+
+def db_option(command: _Command) -> _Command:
+    """--db."""
+    return option(
+        "--db",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="The database of measured costs.  [default: poetfw/costs.sqlite in your data folder]",
     )(command)
 
 

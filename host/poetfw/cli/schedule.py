@@ -16,6 +16,7 @@ from poetfw.cli.options import (
     OutputFile,
     Positive,
     command_deadline,
+    cost_options,
     json_option,
     limit_options,
     model_as_option,
@@ -28,6 +29,7 @@ from poetfw.limits import Deadline, Work
 from poetfw.reading import read_bytes
 
 if TYPE_CHECKING:
+    from poetfw.costs import CostTable
     from poetfw.schedule import Schedule, ScheduleProblem, Simulation
 
 _EPILOG = "Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json"
@@ -57,6 +59,7 @@ def _read(path: Path) -> bytes:
     help="Budget as a fraction of the checkpoint-all peak.",
 )
 @option("--deadline", type=Positive(), metavar="SECONDS", help="Upper bound on one training step.")
+@cost_options
 @limit_options()
 @solver_option
 @option(
@@ -82,6 +85,8 @@ def schedule(
     ram: int | None,
     ram_fraction: float | None,
     deadline: float | None,
+    costs: str | None,
+    db: Path | None,
     work_limit: float,
     time_limit: float,
     solver: str,
@@ -96,7 +101,7 @@ def schedule(
     a plan, wherever it comes from.
     """
     from poetfw.output_file import replace_file
-    from poetfw.planning import BuildSettings, load_schedule_problem
+    from poetfw.planning import BuildSettings, costs_from, database_for, load_schedule_problem
     from poetfw.report import json_bytes
     from poetfw.schedule import (
         MODELS_AS,
@@ -114,7 +119,7 @@ def schedule(
     if problem is None and (board is None or model is None):
         raise click.UsageError("give either --problem, or --board and --model")
     context = click.get_current_context()
-    for name in ("board", "model", "batch"):
+    for name in ("board", "model", "batch", "costs", "db"):
         # From the environment or poetfw.toml they are meant for other commands as well.
         if problem is not None and context.get_parameter_source(name) is _ON_COMMAND_LINE:
             raise click.UsageError(f"--{name} says nothing about --problem: give one of them")
@@ -122,13 +127,18 @@ def schedule(
         raise click.UsageError("--ram and --ram-fraction both set the budget: give one of them")
     if export is not None and (replay is not None or as_json):
         raise click.UsageError("--export only writes the problem: leave --replay and --json out")
+    tables: list[CostTable] = []
     if problem is not None:
         task = problem_from_json(_read(problem), str(problem))
     else:
         assert board is not None
         assert model is not None
         task = load_schedule_problem(
-            BuildSettings(board=board, model=model, batch=batch), output.warn, deadline=end
+            BuildSettings(board=board, model=model, batch=batch),
+            output.warn,
+            costs_from(database_for(board, costs, db)),
+            end,
+            tables.append,
         )
     task = _limited(MODELS_AS[model_as](task), ram, ram_fraction, deadline)
     if export is not None:
@@ -149,9 +159,10 @@ def schedule(
         except Interrupted as interrupted:
             answer, code = interrupted.schedule, 130
     if as_json:
-        output.print_json(schedule_to_json(answer) | output.spent_json(end))
+        sources = {"cost_sources": tables[0].sources} if tables else {}
+        output.print_json(schedule_to_json(answer) | sources | output.spent_json(end))
     else:
-        _print(task, answer, end, analytic=problem is None)
+        _print(task, answer, end, tables[0].summary if tables else None)
     return code
 
 
@@ -172,15 +183,15 @@ def _limited(
     return problem if deadline_s is None else replace(problem, deadline_s=deadline_s)
 
 
-def _print(problem: ScheduleProblem, answer: Schedule, end: Deadline, analytic: bool) -> None:
-    basis = " (analytic)" if analytic else ""
+def _print(problem: ScheduleProblem, answer: Schedule, end: Deadline, costs: str | None) -> None:
     rows = [
         ("budget", output.size(problem.ram_bytes)),
         ("peak", output.size(answer.peak_bytes)),
         *output.proven_rows(answer),
-        (f"energy{basis}", f"{answer.energy_j:.6g} J"),
+        *([("costs", costs)] if costs is not None else []),
+        ("energy", f"{answer.energy_j:.6g} J"),
         ("… of it paging", f"{answer.paging_energy_j:.6g} J"),
-        (f"time{basis}", f"{answer.time_s:.6g} s"),
+        ("time", f"{answer.time_s:.6g} s"),
         ("recomputes", f"{answer.recomputes}"),
         ("page-outs, page-ins", f"{answer.page_outs}, {answer.page_ins}"),
         *output.spent_rows(end),

@@ -14,6 +14,7 @@ from poetfw.cli.compare import parse_numbers, print_overheads
 from poetfw.cli.options import (
     OutputFile,
     Positive,
+    cost_options,
     json_option,
     limit_options,
     model_as_option,
@@ -61,6 +62,7 @@ def parse_deadlines(
 )
 @schedulers_option
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
+@cost_options
 @limit_options(10.0, each=" for each scheduler at each point", time="for each of them")
 @solver_option
 @option(
@@ -103,6 +105,8 @@ def sweep(
     deadlines: tuple[float | None, ...],
     schedulers: tuple[str, ...] | None,
     batch: int,
+    costs: str | None,
+    db: Path | None,
     work_limit: float,
     time_limit: float,
     solver: str,
@@ -118,21 +122,25 @@ def sweep(
     """Compare schedulers over a grid of boards, models, deadlines and budgets.
 
     Points are worked on in parallel. Stopped, by Ctrl-C or by a power cut, the same command goes
-    on where it was. Costs are those of the analytic model.
+    on where it was. Costs are measured ones where there are any of a
+    board, else analytic.
     """
     from poetfw.comparison import COMPARED, FRACTIONS, to_csv
     from poetfw.errors import OutputError
     from poetfw.output_file import check_output_file, replace_file
+    from poetfw.planning import database_for
     from poetfw.sweep import (
         Grid,
         Results,
         dask_cluster,
+        digest_of,
         draw_plots,
         finished,
         local_processes,
         run_sweep,
     )
 
+    databases = tuple(database_for(board, costs, db) for board in boards)
     grid = Grid(
         boards=boards,
         models=models,
@@ -144,6 +152,8 @@ def sweep(
         solver=solver,
         work_limit=work_limit,
         time_limit_s=time_limit,
+        databases=databases,
+        measurements=digest_of(databases),
     )
     warnings = grid.check()
     for name, said in warnings.items():
@@ -182,7 +192,7 @@ def sweep(
             {
                 "schema_version": 1,
                 "warnings": warnings,
-                "costs": "analytic",
+                "costs": dict(zip(boards, map(_basis, databases), strict=True)),
                 "points": total,
                 "finished": done,
                 "interrupted": interrupted,
@@ -198,11 +208,15 @@ def sweep(
     return 0
 
 
+def _basis(db: str | None) -> str:
+    return "analytic" if db is None else "measured"
+
+
 def _print(cells: Sequence[Cell]) -> None:
-    groups: dict[tuple[str, str, float | None], list[Cell]] = {}
+    groups: dict[tuple[str, str, str | None, float | None], list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.board, cell.model, cell.deadline_factor), []).append(cell)
-    for (board, model, factor), group in groups.items():
+        groups.setdefault((cell.board, cell.model, cell.db, cell.deadline_factor), []).append(cell)
+    for (board, model, db, factor), group in groups.items():
         within = "" if factor is None else f", within {factor:g} x the time"
-        title = f"{model} on {board}: energy over that of checkpoint-all{within} (analytic)"
+        title = f"{model} on {board}: energy over that of checkpoint-all{within} ({_basis(db)})"
         print_overheads(title, group)

@@ -1,19 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ops cost on a board: the table, and the analytic model that fills it."""
+"""What ops cost on a board: measured, from a model fitted to that, or calculated."""
 
+from poetfw.costs.alone import alone
 from poetfw.costs.analytic import analytic_costs, cost_of
+from poetfw.costs.comparing import ComparedOp, compare_costs, fits_of
+from poetfw.costs.database import Database
+from poetfw.costs.exchange import read_measurements, to_csv, to_json
+from poetfw.costs.fitted import Fit
+from poetfw.costs.measured import Measured, MeasuredCosts, usable
 from poetfw.costs.measurement import Case, Counter, Measurement, Setup, case_of
-from poetfw.costs.table import CostProvider, CostTable, OpCost
+from poetfw.costs.table import CostProvider, CostTable, OpCost, Source
 
 __all__ = [
     "Case",
+    "ComparedOp",
     "CostProvider",
     "CostTable",
     "Counter",
+    "Database",
+    "Fit",
+    "Measured",
+    "MeasuredCosts",
     "Measurement",
     "OpCost",
     "Setup",
+    "Source",
+    "alone",
     "analytic_costs",
     "case_of",
+    "compare_costs",
     "cost_of",
+    "fits_of",
+    "read_measurements",
+    "to_csv",
+    "to_json",
+    "usable",
 ]

@@ -32,7 +32,7 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
         inputs = [graph.by_name[name] for name in op.inputs]
         output = None if op.output is None else graph.by_name[op.output]
         costs[op.name] = cost_of(kind_of(op).work(op, inputs, output), board)
-    return CostTable(board=board.name, analytic=True, ops=costs)
+    return CostTable(board=board.name, ops=costs)
 
 
 def cost_of(work: Work, board: Board) -> OpCost:

@@ -4,16 +4,27 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from poetfw.boards import Board
 from poetfw.errors import ProblemError
 from poetfw.ir import Graph
+from poetfw.transfer import Transfer
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+
+class Source(StrEnum):
+    """Where a cost comes from, the best first."""
+
+    MEASURED = "measured"
+    FITTED = "fitted"
+    ANALYTIC = "analytic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +34,12 @@ class OpCost:
     Attributes:
         time_s: seconds.
         energy_j: joules.
+        source: where the figures come from.
     """
 
     time_s: float
     energy_j: float
+    source: Source = Source.ANALYTIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +48,17 @@ class CostTable:
 
     Attributes:
         board: the board's name.
-        analytic: whether the costs were calculated; False where they were measured. Whoever shows
-            a figure that comes from this table says which.
         ops: the costs.
+        page_in: what a transfer from storage takes; None for what the board's file says.
+        page_out: the same to storage.
+        basis: under which conditions it was measured, for people; empty where nothing was.
     """
 
     board: str
-    analytic: bool
     ops: Mapping[str, OpCost]
+    page_in: Transfer | None = None
+    page_out: Transfer | None = None
+    basis: str = ""
 
     def __post_init__(self) -> None:
         for name, cost in self.ops.items():
@@ -53,16 +69,32 @@ class CostTable:
                     )
         object.__setattr__(self, "ops", MappingProxyType(dict(self.ops)))
 
+    @property
+    def sources(self) -> dict[str, int]:
+        """How many ops are measured, fitted and analytic. Whoever shows a cost says which."""
+        counted = Counter(cost.source for cost in self.ops.values())
+        return {source.value: counted[source] for source in Source}
+
+    @property
+    def summary(self) -> str:
+        """Where the costs come from, for people."""
+        sources = self.sources
+        if sources[Source.ANALYTIC] == len(self.ops) and not (self.page_in or self.page_out):
+            return Source.ANALYTIC.value
+        ops = ", ".join(f"{count} {source}" for source, count in sources.items() if count)
+        paging = "paging measured" if self.page_in or self.page_out else "paging analytic"
+        return f"{ops}; {paging} ({self.basis})"
+
     def to_json(self) -> dict[str, Any]:
         """The table as plain JSON values."""
         return {
             "schema_version": SCHEMA_VERSION,
             "board": self.board,
-            "analytic": self.analytic,
-            "ops": {
-                name: {"time_s": cost.time_s, "energy_j": cost.energy_j}
-                for name, cost in self.ops.items()
-            },
+            "basis": self.basis,
+            "sources": self.sources,
+            "page_in": None if self.page_in is None else asdict(self.page_in),
+            "page_out": None if self.page_out is None else asdict(self.page_out),
+            "ops": {name: asdict(cost) for name, cost in self.ops.items()},
         }
 
     @staticmethod
@@ -80,14 +112,27 @@ class CostTable:
                 )
             return CostTable(
                 board=str(document["board"]),
-                analytic=bool(document["analytic"]),
                 ops={
-                    str(name): OpCost(float(cost["time_s"]), float(cost["energy_j"]))
+                    str(name): OpCost(
+                        float(cost["time_s"]), float(cost["energy_j"]), Source(cost["source"])
+                    )
                     for name, cost in document["ops"].items()
                 },
+                page_in=_transfer(document["page_in"]),
+                page_out=_transfer(document["page_out"]),
+                basis=str(document["basis"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ProblemError(f"the cost table's JSON is malformed: {error!r}") from error
+
+
+def _transfer(document: Mapping[str, Any] | None) -> Transfer | None:
+    if document is None:
+        return None
+    transfer = Transfer(**{str(name): float(value) for name, value in document.items()})
+    if not all(value >= 0 for value in asdict(transfer).values()):
+        raise ValueError("a transfer takes less than nothing")
+    return transfer
 
 
 CostProvider = Callable[[Graph, Board], CostTable]

@@ -8,6 +8,7 @@ from poetfw.planning.choices import (
     load_model,
     order_program,
 )
+from poetfw.planning.costing import COSTS, costs_from, database_for
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.plans import (
     Plan,
@@ -21,11 +22,14 @@ from poetfw.planning.problem import load_schedule_problem, schedule_problem
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 
 __all__ = [
+    "COSTS",
     "DEFAULT_BATCH",
     "Build",
     "BuildSettings",
     "Plan",
     "arena_budget",
+    "costs_from",
+    "database_for",
     "derive_program",
     "held_out_batches",
     "load_model",

@@ -31,8 +31,8 @@ def schedule_problem(
 
     Args:
         graph: a training or evaluation step.
-        board: says what paging costs.
-        costs: what each op costs.
+        board: says what paging costs where that was not measured.
+        costs: what each op costs, and what was measured of paging.
         ram_bytes: what its tensors may occupy together, beside persistent ones; None for enough
             to keep everything.
         deadline_s: upper bound on the step's time.
@@ -84,7 +84,7 @@ def schedule_problem(
         name=graph.name,
         ram_bytes=enough if ram_bytes is None else ram_bytes,
         deadline_s=deadline_s,
-        storage=_storage(board),
+        storage=_storage(board, costs),
         nodes=tuple(nodes),
     )
 
@@ -94,11 +94,12 @@ def load_schedule_problem(
     warn: Callable[[str], None] = lambda text: None,
     costs: CostProvider = analytic_costs,
     deadline: Deadline | None = None,
+    noted: Callable[[CostTable], None] = lambda table: None,
 ) -> ScheduleProblem:
     """The schedule problem of a model on a board, with all the RAM that the board has for tensors.
 
     Nothing is compiled: static data is not known, and not counted. `warn` is called with each of
-    the model's warnings.
+    the model's warnings, and `noted` with what the ops cost.
     """
     board = load_board(settings.board)
     model = load_model(settings)
@@ -108,13 +109,16 @@ def load_schedule_problem(
     taken = board.reserved_ram_bytes + board.stack_bytes
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     available = max(0, board.ram_bytes - taken - resident)
-    return schedule_problem(
-        program.training, board, costs(program.training, board), available, settings.deadline_s
-    )
+    table = costs(program.training, board)
+    noted(table)
+    return schedule_problem(program.training, board, table, available, settings.deadline_s)
 
 
-def _storage(board: Board) -> Storage | None:
-    """What paging costs. A slot's trailer may take a block of its own, so one more is counted."""
+def _storage(board: Board, costs: CostTable) -> Storage | None:
+    """What paging costs: as measured, else as the board's file has it.
+
+    A slot's trailer may take a block of its own, so one more is counted.
+    """
     storage = board.storage
     if storage is None:
         return None
@@ -123,5 +127,6 @@ def _storage(board: Board) -> Storage | None:
     def with_trailer(cost: Transfer) -> Transfer:
         return replace(cost, latency_s=cost.time_s(block), energy_j=cost.cost_j(block))
 
-    page_in, page_out = with_trailer(storage.page_in), with_trailer(storage.page_out)
+    page_in = with_trailer(costs.page_in or storage.page_in)
+    page_out = with_trailer(costs.page_out or storage.page_out)
     return Storage(block, page_in, page_out, storage.overlap)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and pictures of what was planned."""
 
+from poetfw.report.cost_plots import draw_costs
 from poetfw.report.pictures import draw_pictures
 from poetfw.report.plots import Line, Panel, draw_panels
 from poetfw.report.stage_files import Stages, json_bytes, read_stages, stage_files
@@ -23,6 +24,7 @@ __all__ = [
     "RunReport",
     "Stages",
     "Verification",
+    "draw_costs",
     "draw_panels",
     "draw_pictures",
     "json_bytes",

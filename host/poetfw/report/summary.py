@@ -45,7 +45,8 @@ class BuildReport:
         train_samples: samples to train with.
         held_out_samples: samples to evaluate with.
         classifies: whether the metric is a count of correct answers, not a squared error.
-        costs_are_analytic: whether energy and time are calculated rather than measured.
+        cost_sources: how many ops' energy and time are measured, fitted and analytic.
+        costs: the same in words, and under which conditions they were measured.
         schedule: the schedule's figures.
         time_limited: whether the time limit ended a search: another run may decide otherwise.
         timing: what each search took; differs from run to run.
@@ -72,7 +73,8 @@ class BuildReport:
     train_samples: PositiveInt
     held_out_samples: PositiveInt
     classifies: bool
-    costs_are_analytic: bool
+    cost_sources: dict[str, int]
+    costs: str
     schedule: ScheduleSummary
     time_limited: bool
     timing: Timing

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executed instructions of every op of several networks' training steps, as rows for a database.
+
+Runs the project's own kernels on the emulated machine of a board, as benchmarks/kernels.py does,
+and writes what `poetfw costs import` reads. The networks are drawn at random, so that shapes vary
+as networks' do, and beside them are five that the fitted model is tested on and never sees:
+
+    python benchmarks/op_costs.py [--board nrf52840] [--out rows.json] [--record]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_bench.cases import CASES, Shape
+from kernels import BenchError, compiler_version, measure
+
+from poetfw.boards import load_board
+from poetfw.costs import Case, Counter, Measurement, Setup, alone, case_of
+from poetfw.costs.exchange import to_json
+from poetfw.firmware.case_version import case_version
+from poetfw.ir import Attribute, Graph, Op
+from poetfw.models import Model, build_model
+from poetfw.models.bert import BertSize, bert
+from poetfw.models.layers import Layers
+from poetfw.ops import kind_of
+from poetfw.training import make_program
+
+KEPT = Path(__file__).parent / "op_costs.json"
+NETWORKS = 36
+"""Drawn at random, beside transformers."""
+
+AT_ONCE = 300
+"""Cases in one firmware."""
+
+MEASURED_AT = "2026-11-22T00:00:00Z"
+LARGEST_OPERANDS_BYTES = {"nrf52840": 3 << 20, "mkr1000": 24 << 10}
+MOST_MACS = {"nrf52840": 8_000_000, "mkr1000": 200_000}
+ACTIVATIONS = ("relu", "relu", "relu", "relu6", "gelu", "tanh", "sigmoid", "silu", "hard_swish")
+POSITIVE: Mapping[str, tuple[int, ...]] = {
+    f"{norm}_{part}": (1,)
+    for norm in ("batch_norm", "layer_norm")
+    for part in ("normalize", "backward_affine", "backward_input")
+}
+"""Which inputs hold variances, by kind of op."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A case as the kernels' benchmark takes it: like one of its cases, and its only call."""
+
+    case: Case
+    classes: int = 2
+
+    @property
+    def key(self) -> str:
+        """Names it."""
+        return self.case.key
+
+    name = key
+
+    @property
+    def kind(self) -> str:
+        """Of the op."""
+        return self.case.kind
+
+    @property
+    def calls(self) -> tuple[Run, ...]:
+        """Itself."""
+        return (self,)
+
+    @property
+    def positive(self) -> tuple[int, ...]:
+        """Positions of inputs that hold positive numbers."""
+        return POSITIVE.get(self.case.kind, ())
+
+    def graph(self) -> tuple[Op, Graph]:
+        """The op, alone in a graph."""
+        return alone(self.case)
+
+
+class Drawn:
+    """A network of random extents, drawn layer by layer."""
+
+    def __init__(self, seed: int, small: bool) -> None:
+        self.random = random.Random(seed)
+        draw = self.random
+        batch = draw.choice((1, 1, 2, 3, 4, 8))
+        low, high = (6, 9) if small else (8, 24)
+        extents = (draw.randint(low, high), draw.randint(low, high))
+        shape = (batch, draw.choice((1, 3)), *extents)
+        self.most = 10 if small else 40
+        self.layers = Layers(f"drawn{seed}", shape, seed)
+        self.count = 0
+
+    def model(self) -> Model:
+        """The network with a loss."""
+        draw, layers = self.random, self.layers
+        x = layers.input
+        for _ in range(draw.randint(2, 5)):
+            x = self.block(x)
+        if draw.random() < 0.3:
+            x = layers.op("global_avg_pool", self.name(), (x,))
+        x = layers.flatten("flatten", x)
+        for _ in range(draw.randint(0, 2)):
+            x = self.active(layers.linear(self.name(), x, draw.randint(5, 2 * self.most)))
+        x = layers.linear("logits", x, draw.randint(2, 20))
+        return Model(*layers.build(x), loss="softmax_cross_entropy", description="")
+
+    def name(self) -> str:
+        """One that no op has."""
+        self.count += 1
+        return f"op{self.count}"
+
+    def active(self, x: str) -> str:
+        """X through an activation."""
+        return self.layers.op(self.random.choice(ACTIVATIONS), self.name(), (x,))
+
+    def block(self, x: str) -> str:
+        """A convolution and what often follows it."""
+        draw, layers = self.random, self.layers
+        before = x
+        x = self.convolution(x)
+        batch, _, height, width = layers.shape(x)
+        if batch * height * width > 1 and draw.random() < 0.6:
+            x = layers.batch_norm(self.name(), x)
+        if layers.shape(x) == layers.shape(before):
+            x = layers.add(self.name(), x, before)
+        x = self.active(x)
+        least = min(layers.shape(x)[2:])
+        if least >= 4 and draw.random() < 0.4:
+            kernel = draw.choice((2, 2, 3, least))
+            x = layers.pool(draw.choice(("max_pool2d", "avg_pool2d")), self.name(), x, kernel)
+        return x
+
+    def convolution(self, x: str) -> str:
+        """A dense, depthwise or grouped one."""
+        draw, layers = self.random, self.layers
+        _, channels, *extents = layers.shape(x)
+        kernel = draw.choice([k for k in (1, 1, 3, 3, 3, 3, 5, 7) if k <= min(extents)])
+        padding = kernel // 2 if min(extents) < 6 or draw.random() < 0.8 else 0
+        stride = 2 if min(extents) >= 6 and draw.random() < 0.25 else 1
+        fours = 4 * draw.randint(1, self.most // 4)
+        groups, out = 1, draw.choice((draw.randint(3, self.most), fours))
+        if channels > 1 and draw.random() < 0.3:
+            groups = out = channels
+        elif channels % 2 == 0 and draw.random() < 0.1:
+            groups, out = 2, out // 2 * 2 + 2
+        shape: Shape = (out, channels // groups, kernel, kernel)
+        inputs = [x, layers.weight(self.name(), shape)]
+        if draw.random() < 0.3:
+            inputs.append(layers.weight(self.name(), (out,)))
+        attributes: dict[str, Attribute] = {
+            "stride": (stride, stride),
+            "padding": (padding,) * 4,
+            "groups": groups,
+        }
+        return layers.op("conv2d", self.name(), inputs, attributes)
+
+
+def ds_cnn(batch: int) -> Model:
+    """MLPerf Tiny's keyword spotting network, 49 x 10 features, with half its channels."""
+    layers = Layers("ds-cnn", (batch, 1, 49, 10), 0)
+    window: dict[str, Attribute] = {"stride": (2, 2), "padding": (4, 1, 5, 2), "groups": 1}
+    x = layers.op("conv2d", "stem", (layers.input, layers.weight("stem.w", (32, 1, 10, 4))), window)
+    for i in range(4):
+        x = layers.relu(f"relu{i}", layers.batch_norm(f"bn{i}", x))
+        window = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 32}
+        w = layers.weight(f"depth{i}.w", (32, 1, 3, 3))
+        x = layers.op("conv2d", f"depth{i}", (x, w), window)
+        x = layers.relu(f"depth{i}.relu", layers.batch_norm(f"depth{i}.bn", x))
+        x = layers.conv(f"point{i}", x, 32, 1)
+    x = layers.op("global_avg_pool", "pool", (layers.relu("last", x),))
+    x = layers.linear("logits", layers.flatten("flatten", x), 12)
+    return Model(*layers.build(x), loss="softmax_cross_entropy", description="")
+
+
+def networks(board: str, count: int) -> Iterator[tuple[str, bool, Model]]:
+    """Name, whether it is held out of the fit, and the network."""
+    small = board == "mkr1000"
+    yield "digits-cnn", True, build_model("digits-cnn", 2 if small else 4)
+    yield "mlp", True, build_model("mlp", 4)
+    yield "lenet5", True, build_model("lenet5", 1)
+    if small:
+        yield "bert-tiny", True, bert("bert-tiny", BertSize(1, 8, 2, 8, 16, 8), 1, 0)
+        yield "drawn0", True, Drawn(0, small).model()
+    else:
+        yield "resnet8", True, build_model("resnet8", 1)
+        yield "ds-cnn", True, ds_cnn(1)
+    for seed in range(1, count + 1):
+        yield f"drawn{seed}", False, Drawn(seed, small).model()
+    for seed in range(8):
+        draw = random.Random(seed)
+        heads, most = draw.randint(1, 4), 3 if small else 10
+        tokens = draw.randint(4, 2 * most)
+        size = BertSize(
+            1, heads * draw.randint(2, most), heads, tokens, draw.randint(10, 60), tokens + 3
+        )
+        yield f"bert{seed}", False, bert(f"bert{seed}", size, draw.randint(1, 3), seed)
+
+
+def cases_of(model: Model, board: str) -> Iterator[Case]:
+    """The cases of a training step, loads apart, that the machine has room and patience for."""
+    graph = make_program(model.graph, model.loss, model.optimizer).training
+    for op in graph.ops:
+        case = case_of(op, graph)
+        inputs = [graph.by_name[name] for name in op.inputs]
+        output = None if op.output is None else graph.by_name[op.output]
+        work = kind_of(op).work(op, inputs, output)
+        if (
+            work.storage_bytes == 0
+            and work.bytes_moved <= LARGEST_OPERANDS_BYTES[board]
+            and work.macs <= MOST_MACS[board]
+        ):
+            yield case
+
+
+def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]:
+    """The cases of the networks that a model is fitted to, and of those that are held out."""
+    fitted: dict[str, list[Case]] = {}
+    held_out: dict[str, list[Case]] = {}
+    for name, held, model in networks(board, NETWORKS):
+        (held_out if held else fitted)[name] = list(cases_of(model, board))
+    return fitted, held_out
+
+
+def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
+    """What a case came to in the emulator, as what is kept of a measurement."""
+    time_s = instructions / setup.clock_hz
+    power_w = load_board(setup.board).power.active_w
+    return Measurement(
+        case=case,
+        setup=setup,
+        kernel_version=case_version(case),
+        repetitions=1,
+        counter=Counter.INSTRUCTIONS,
+        ticks=instructions,
+        spread_ticks=0.0,
+        time_s=time_s,
+        energy_j=time_s * power_w,
+        energy_spread_j=0.0,
+        measured_at=MEASURED_AT,
+    )
+
+
+def setup_of(board_name: str, compiler: str) -> Setup:
+    """The conditions of the emulator."""
+    board = load_board(board_name)
+    return Setup(board.name, board.core, board.clock_hz, "qemu", compiler)
+
+
+def recorded() -> tuple[str, dict[str, dict[str, int]]]:
+    """The compiler, and per board the instructions of each case by its key, as --record left it."""
+    document = json.loads(KEPT.read_text())
+    return document["compiler"], document["boards"]
+
+
+def count_instructions(board: str, cases: Iterable[Case]) -> dict[str, int]:
+    """Instructions of each case, by its key.
+
+    Raises:
+        BenchError: a tool failed.
+    """
+    runs = [Run(case) for case in {case.key: case for case in cases}.values()]
+    found: dict[str, int] = {}
+    for start in range(0, len(runs), AT_ONCE):
+        with tempfile.TemporaryDirectory(prefix="poetfw-op-costs-") as folder:
+            measured = measure(board, runs[start : start + AT_ONCE], Path(folder))
+        found |= {key: one.instructions for key, one in measured.items()}
+        print(f"{board}: {len(found)} of {len(runs)} cases", file=sys.stderr)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--board", choices=tuple(CASES), help="only this one")
+    parser.add_argument("--record", action="store_true", help=f"keep the counts in {KEPT.name}")
+    parser.add_argument("--out", type=Path, help="write rows for `poetfw costs import` here")
+    arguments = parser.parse_args()
+    counts = {}
+    rows = []
+    for board in [arguments.board] if arguments.board else CASES:
+        cases = [case for part in all_cases(board) for found in part.values() for case in found]
+        counts[board] = count_instructions(board, cases)
+        setup = setup_of(board, compiler_version(board))
+        by_key = {case.key: case for case in cases}
+        rows += [row_of(by_key[key], count, setup) for key, count in counts[board].items()]
+    if arguments.out:
+        arguments.out.write_bytes(to_json(rows))
+    if arguments.record:
+        document = {"compiler": compiler_version("nrf52840"), "boards": counts}
+        KEPT.write_text(json.dumps(document, indent=0) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BenchError as error:
+        sys.exit(str(error))

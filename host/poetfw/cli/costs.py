@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`poetfw costs`: what was measured, how well the fitted model does, and moving it elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from poetfw.cli import output
+from poetfw.cli.compare import PictureFile
+from poetfw.cli.options import OutputFile, db_option, json_option, option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from poetfw.costs import ComparedOp, Fit, Measured, Measurement
+
+
+class RowsFile(OutputFile):
+    """The path of a CSV or JSON file to write."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path.
+
+        Raises:
+            BadParameter: its name ends in neither `.csv` nor `.json`.
+            OutputError: it cannot be written.
+        """
+        path = super().convert(value, param, ctx)
+        if path.suffix not in (".csv", ".json"):
+            self.fail(f"{path} ends in neither .csv nor .json.", param, ctx)
+        return path
+
+
+@click.command(epilog="Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
+@option("--board", metavar="NAME|FILE.toml[:STORAGE]", help="Only this board, and its fits.")
+@option("--model", metavar="NAME|FILE.onnx", help="Every op of this model's training, too.")
+@option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
+@option(
+    "--import",
+    "imported",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.csv|FILE.json",
+    help="First add the rows of this file. May be given repeatedly.",
+)
+@option(
+    "--export",
+    command="costs",
+    type=RowsFile(),
+    metavar="FILE.csv|FILE.json",
+    help="Write the rows to this file.",
+)
+@option(
+    "--plot", type=PictureFile(), metavar="FILE.svg|FILE.png", help="Draw the model's ops here."
+)
+@db_option
+@json_option
+def costs(
+    board: str | None,
+    model: str | None,
+    batch: int,
+    imported: tuple[Path, ...],
+    export: Path | None,
+    plot: Path | None,
+    db: Path | None,
+    as_json: bool,
+) -> None:
+    """Show what was measured; take measurements from elsewhere, or give them away.
+
+    With --board, it says how well the model does that is fitted to the rows: each fit predicts a
+    fifth of its rows from the others, five times over. With --model, every op is shown as
+    measured, fitted and analytic.
+    """
+    from poetfw.boards import load_board
+    from poetfw.costs import (
+        Database,
+        compare_costs,
+        fits_of,
+        read_measurements,
+        to_csv,
+        to_json,
+        usable,
+    )
+    from poetfw.firmware.case_version import case_version
+    from poetfw.output_file import replace_file
+    from poetfw.planning import BuildSettings, derive_program, load_model
+    from poetfw.report import draw_costs
+
+    if model is not None and board is None:
+        source = click.get_current_context().get_parameter_source("model")
+        if source is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--model says nothing without --board: give both")
+        model = None  # from the environment or poetfw.toml it is meant for other commands
+    if plot is not None and model is None:
+        raise click.UsageError("--plot says nothing without --model: give both")
+    database = Database(db or Database.default_path())
+    read = [row for path in imported for row in read_measurements(path)]
+    if read:
+        database.add(read)
+    known = None if board is None else load_board(board)
+    rows = database.all() if known is None else database.of_board(known.label)
+    if export is not None:
+        replace_file(export, to_csv(rows) if export.suffix == ".csv" else to_json(rows))
+    measured = None if known is None else usable(rows, known, case_version)
+    fits = () if measured is None else fits_of(measured)
+    compared: tuple[ComparedOp, ...] = ()
+    if known is not None and model is not None and measured is not None:
+        settings = BuildSettings(board=known.label, model=model, batch=batch)
+        program = derive_program(settings, load_model(settings))
+        compared = compare_costs(program.training, known, measured)
+        if plot is not None:
+            title = f"{model} on {known.label}, batch {batch}: {measured.basis}"
+            replace_file(plot, draw_costs(compared, title, plot.suffix[1:]))
+    if as_json:
+        output.print_json(
+            {
+                "schema_version": 1,
+                "db": str(database.path),
+                "imported": len(read),
+                "rows": len(rows),
+                "usable": None if measured is None else len(measured.rows),
+                "stale": None if measured is None else measured.stale,
+                "basis": None if measured is None else measured.basis,
+                "fits": [asdict(fit) for fit in fits],
+                "ops": [asdict(op) for op in compared],
+            }
+        )
+        return
+    _print_rows(database.path, rows)
+    if measured is not None:
+        _print_fits(measured, fits)
+    if compared:
+        _print_ops(compared)
+
+
+def _print_rows(path: Path, rows: Sequence[Measurement]) -> None:
+    groups: dict[tuple[str, ...], list[Measurement]] = {}
+    for row in rows:
+        setup = row.setup
+        conditions = (setup.board, setup.machine or "the board", setup.meter, setup.compiler)
+        groups.setdefault(conditions, []).append(row)
+    lines = [
+        (*conditions, f"{len({row.case for row in found})}", f"{len(found)}", found[-1].measured_at)
+        for conditions, found in groups.items()
+    ]
+    columns = ("board", "on", "meter", "compiler", "cases", "rows", "last")
+    output.results.print(output.table(f"measured costs in {path}", columns, lines))
+
+
+def _print_fits(measured: Measured, fits: Sequence[Fit]) -> None:
+    lines = [
+        (
+            fit.name,
+            f"{fit.rows}",
+            f"{100 * fit.median_error:.2f}%",
+            f"{100 * fit.largest_error:.2f}%",
+        )
+        for fit in fits
+    ]
+    title = (
+        f"{len(measured.rows)} cases to plan with: {measured.basis or 'nothing'}; "
+        f"{measured.stale} rows are stale"
+    )
+    columns = ("fit", "cases", "median error", "largest error")
+    output.results.print(output.table(title, columns, lines))
+
+
+def _print_ops(compared: Sequence[ComparedOp]) -> None:
+    lines = [
+        (op.name, op.kind, *map(_ms, (op.measured_s, op.fitted_s, op.analytic_s)))
+        for op in compared
+    ]
+    columns = ("op", "kind", "measured ms", "fitted ms", "analytic ms")
+    output.results.print(output.table("ops of the training step", columns, lines))
+
+
+def _ms(time_s: float | None) -> str:
+    return "-" if time_s is None else f"{time_s * 1e3:.4g}"

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measured, fitted and analytic costs of the same ops, beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poetfw.boards import Board
+from poetfw.costs.analytic import analytic_costs
+from poetfw.costs.features import featured
+from poetfw.costs.fitted import Fit
+from poetfw.costs.measured import Measured
+from poetfw.costs.measurement import case_of
+from poetfw.ir import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedOp:
+    """One op of a graph.
+
+    Attributes:
+        name: its name.
+        kind: its operator.
+        measured_s: seconds; None where its case was not measured.
+        fitted_s: what the fitted model says, which may have seen the case; None where it says
+            nothing.
+        analytic_s: what the analytic model says.
+    """
+
+    name: str
+    kind: str
+    measured_s: float | None
+    fitted_s: float | None
+    analytic_s: float
+
+
+def compare_costs(graph: Graph, board: Board, measured: Measured) -> tuple[ComparedOp, ...]:
+    """Every op of a graph, in its order."""
+    analytic = analytic_costs(graph, board)
+    compared = []
+    for op in graph.ops:
+        case = case_of(op, graph)
+        row = measured.rows.get(case)
+        compared.append(
+            ComparedOp(
+                op.name,
+                op.kind,
+                None if row is None else row.time_s,
+                measured.time.predict(case),
+                analytic.ops[op.name].time_s,
+            )
+        )
+    return tuple(compared)
+
+
+def fits_of(measured: Measured) -> tuple[Fit, ...]:
+    """The fits that ops like the measured ones are predicted by, in the order of their names."""
+    found: dict[str, Fit] = {}
+    for case in measured.rows:
+        if not case.size_bytes:
+            known = featured(case)
+            fit = measured.time.fit_of(known)
+            if fit is not None:
+                found[fit.name] = fit
+    return tuple(found[name] for name in sorted(found))

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel's running time is a sum of: how often each of its loops runs.
+
+Every kernel has the work that its operator states, the elements, rows and planes of its operands,
+and a fixed cost. For most that is enough. The kernels of convolutions and linear layers do the same
+work at speeds that differ by a factor of three: in blocks of 16 sums, by fours, or one by one, and
+a 3x3 kernel's interior in planes of two rows and three columns. So for these, what is done in which
+way is counted, as `conv2d.c` and `linear.c` choose it; MACs alone miss single ops by half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from poetfw.costs.alone import alone
+from poetfw.costs.measurement import Case
+from poetfw.ops import Kernel, kind_of
+
+Features = Mapping[str, float]
+
+_LINE = 4
+"""Sums that are taken at the same time along one axis."""
+_RUN = 32
+"""Products that `linear.c` and `matmul.c` sum before they add to a total."""
+
+
+@dataclass(frozen=True)
+class Featured:
+    """What the fitted model knows of a case.
+
+    Attributes:
+        function: its C function, which is fitted alone where enough of its cases were measured.
+        family: its C file, without its ending; fitted together where they were not.
+        features: what its time is a sum of, by name; all 0 or more.
+    """
+
+    function: str
+    family: str
+    features: Features
+
+
+def featured(case: Case) -> Featured:
+    """What the fitted model knows of a case.
+
+    Raises:
+        ModelError: the case is a transfer, or no op.
+    """
+    op, graph = alone(case)
+    kernel = kind_of(op).kernel(op, graph)
+    inputs = [graph.by_name[name] for name in op.inputs]
+    output = None if op.output is None else graph.by_name[op.output]
+    work = kind_of(op).work(op, inputs, output)
+    found: Counter[str] = Counter(fixed=1, macs=work.macs, bytes=work.bytes_moved)
+    for name, tensor in [(f"in{i}", t) for i, t in enumerate(inputs)] + (
+        [("out", output)] if output is not None else []
+    ):
+        found[f"{name}.elements"] = tensor.elements
+        if len(tensor.shape) > 1:
+            found[f"{name}.rows"] = math.prod(tensor.shape[:-1])
+        if len(tensor.shape) > 2:
+            found[f"{name}.planes"] = math.prod(tensor.shape[:2])
+            found[f"{name}.channels"] = tensor.shape[1]
+    if kernel.source == "conv2d" and "bias" not in kernel.function:
+        found.update(_convolution(kernel))
+    elif kernel.source == "linear":
+        found.update(_linear(kernel))
+    elif kernel.source == "matmul":
+        extents = _extents(kernel)
+        results = extents["batch"] * extents["rows"] * extents["columns"]
+        found["runs"] = results * -(-extents["inner"] // _RUN)
+    elif kernel.source == "slice":
+        found["outer"] = _extents(kernel)["outer"]
+    elif kernel.source == "strided":
+        found.update(_walk(kernel))
+    elif kernel.source in ("avg_pool2d", "max_pool2d") and "out_height" in _extents(kernel):
+        found.update(_windows(kernel))
+    return Featured(kernel.function or case.kind, kernel.source, found)
+
+
+def _extents(kernel: Kernel) -> Mapping[str, int]:
+    """The integers among its constants, by name; of a fused kernel's, the gradient's too."""
+    own = f"{kernel.source}."
+    return {
+        name.removeprefix(own): value for name, value in kernel.fields if isinstance(value, int)
+    }
+
+
+def _walk(kernel: Kernel) -> Counter[str]:
+    """Rows of `strided.c`, and how often it goes on along each of the other axes."""
+    extents = [_extents(kernel)[f"extent{axis}"] for axis in range(6)]
+    return Counter({f"axis{axis}": math.prod(extents[:axis]) for axis in range(1, 7)})
+
+
+def _windows(kernel: Kernel) -> Counter[str]:
+    """Windows of a pooling, their rows, and their elements."""
+    at = _extents(kernel)
+    windows = at["out_height"] * at["out_width"]
+    every = at["planes"] * windows
+    return Counter(
+        {
+            "windows": windows,
+            "windows.planes": every,
+            "windows.rows": every * at["kernel_height"],
+            "windows.elements": every * at["kernel_height"] * at["kernel_width"],
+        }
+    )
+
+
+def _linear(kernel: Kernel) -> Counter[str]:
+    """What `linear.c` does by fours, by sixteens and one by one."""
+    extents = _extents(kernel)
+    batch, outputs = extents["batch"], extents["out_features"]
+    features = extents.get("in_features", 1)
+    found: Counter[str] = Counter()
+    if "forward" in kernel.function:
+        for width, calls in ((4, outputs // 4), (2, outputs % 4 // 2), (1, outputs % 2)):
+            found[f"dots{width}.calls"] = batch * calls
+            found[f"dots{width}.runs"] = batch * calls * -(-features // _RUN)
+            found[f"dots{width}.steps"] = batch * calls * features
+    elif "bias" not in kernel.function:
+        rows, steps = (batch, outputs) if "input" in kernel.function else (outputs, batch)
+        for width, calls in ((16, features // 16), (4, features % 16 // 4), (1, features % 4)):
+            found[f"columns{width}.calls"] = rows * calls
+            found[f"columns{width}.steps"] = rows * calls * steps
+        found["rows"] = rows
+    return found
+
+
+@dataclass(frozen=True)
+class _Taps:
+    """Positions along one axis that meet the same taps: how many positions, and how many taps."""
+
+    positions: int
+    taps: int
+
+
+def _convolution(kernel: Kernel) -> Counter[str]:
+    """What `conv2d.c` does in blocks, by fours, one by one, and in planes."""
+    at = _extents(kernel)
+    if "backward_weight" in kernel.function:
+        by_rows = "depthwise" in kernel.function and _rows_of_taps(at)
+        return by_rows or _taps_of_weight(at)
+    if "pointwise" in kernel.function:
+        return _matrices(at, backward="backward" in kernel.function)
+    return _positions(at, backward="backward" in kernel.function)
+
+
+def _sums(
+    found: Counter[str], at_once: str, calls: int, channels: int, rows: int, columns: int
+) -> None:
+    """Calls of the function that takes so many sums at once, and how often its loops run."""
+    found[f"{at_once}.calls"] += calls
+    found[f"{at_once}.channels"] += calls * channels
+    found[f"{at_once}.rows"] += calls * channels * rows
+    found[f"{at_once}.steps"] += calls * channels * rows * columns
+
+
+def _matrices(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
+    """`sum_matrices`: a 1x1 kernel that moves by 1."""
+    found: Counter[str] = Counter()
+    summed, channels = _group_channels(at, backward)
+    times = at["batch"] * at["groups"]
+    lines, left = divmod(at["out_height"] * at["out_width"], _LINE)
+    blocks, rest = divmod(channels, _LINE)
+    found["matrices"] = times
+    found["lines"] = times * lines
+    _sums(found, "of16", times * lines * blocks, 1, 1, summed)
+    _sums(found, "of4", times * (lines * rest + left * blocks), 1, 1, summed)
+    _sums(found, "of1", times * left * rest, 1, 1, summed)
+    return found
+
+
+def _group_channels(at: Mapping[str, int], backward: bool) -> tuple[int, int]:
+    """Channels of a group that are summed over, and that there are sums of."""
+    inner, outer = at["in_channels"] // at["groups"], at["out_channels"] // at["groups"]
+    return (outer, inner) if backward else (inner, outer)
+
+
+def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
+    """`sum_pass`: boxes of positions that meet the same taps."""
+    found: Counter[str] = Counter()
+    summed, channels = _group_channels(at, backward)
+    height, width = ("in_height", "in_width") if backward else ("out_height", "out_width")
+    for rows in _runs(at, "height", at[height], backward):
+        for columns in _runs(at, "width", at[width], backward):
+            one: Counter[str] = Counter(boxes=1)
+            planes = (
+                (rows.taps, columns.taps, at["kernel_width"]) == (3, 3, 3)
+                and at["stride_height"] == at["stride_width"] == 1
+                and rows.positions >= 2
+                and columns.positions >= 3
+            )
+            walk = (summed, rows.taps, columns.taps)
+            if rows.taps == columns.taps == 1:
+                walk = (1, 1, summed)
+            box = [columns.positions, rows.positions, at["batch"]]
+            if math.prod(box) == 1:
+                _one_by_one(one, 1, channels, walk)
+            elif planes:
+                threes, odd = columns.positions // 3, rows.positions % 2
+                pairs = rows.positions // 2
+                calls = at["batch"] * channels * summed
+                one["planes.calls"] += calls
+                one["planes.pairs"] += calls * pairs
+                one["planes.threes"] += calls * pairs * threes
+                one["planes.results"] += at["batch"] * channels * pairs * threes
+                one["planes.result_rows"] += at["batch"] * channels * pairs
+                if odd:
+                    _box(one, [3 * threes, 1, at["batch"]], channels, walk)
+                _box(one, [columns.positions % 3, rows.positions, at["batch"]], channels, walk)
+            else:
+                _box(one, box, channels, walk)
+            for name, count in one.items():
+                found[name] += count * at["groups"]
+    return found
+
+
+def _box(found: Counter[str], box: list[int], channels: int, walk: tuple[int, int, int]) -> None:
+    """`sum_box`: by fours along columns, then rows, then samples; what is left one by one."""
+    left = list(box)
+    blocks, rest = divmod(channels, _LINE)
+    for along in range(3):
+        lines = left[(along + 1) % 3] * left[(along + 2) % 3]
+        fours, ones = divmod(left[along], _LINE)
+        found["box.lines"] += lines if fours else 0
+        found["fours"] += lines * fours
+        _sums(found, "of16", lines * fours * blocks, *walk)
+        _sums(found, "of4_exchanged", lines * fours * rest, *walk)
+        if along == 2:
+            _one_by_one(found, lines * ones, channels, walk)
+        left[along] = ones
+
+
+def _one_by_one(
+    found: Counter[str], positions: int, channels: int, walk: tuple[int, int, int]
+) -> None:
+    """`sum_one`: all channels at one position."""
+    found["ones"] += positions
+    _sums(found, "of4", positions * (channels // _LINE), *walk)
+    _sums(found, "of1", positions * (channels % _LINE), *walk)
+
+
+def _runs(at: Mapping[str, int], axis: str, extent: int, backward: bool) -> Iterator[_Taps]:
+    """Positions along an axis that meet the same taps, as `next_run` finds them."""
+    apart = at[f"stride_{axis}"] if backward else 1
+    taps_of = _taps_of_input if backward else _taps_of_output
+    for first in range(min(apart, extent)):
+        before: tuple[int, int] | None = None
+        count = 0
+        for position in range(first, extent, apart):
+            taps = taps_of(at, axis, position)
+            if before is not None and taps != before:
+                yield _Taps(count, before[1])
+                count = 0
+            before = taps
+            count += 1
+        if before is not None:
+            yield _Taps(count, before[1])
+
+
+def _padding(at: Mapping[str, int], axis: str) -> int:
+    return at["padding_top" if axis == "height" else "padding_left"]
+
+
+def _taps_of_output(at: Mapping[str, int], axis: str, position: int) -> tuple[int, int]:
+    """The first tap that an output position meets the input with, and how many do."""
+    kernel, stride, extent = at[f"kernel_{axis}"], at[f"stride_{axis}"], at[f"in_{axis}"]
+    start = position * stride - _padding(at, axis)
+    first, end = max(0, -start), min(kernel, extent - start)
+    return (first, end - first) if first < end else (0, 0)
+
+
+def _taps_of_input(at: Mapping[str, int], axis: str, position: int) -> tuple[int, int]:
+    """The first tap that an input position went through, and how many did."""
+    kernel, stride, extent = at[f"kernel_{axis}"], at[f"stride_{axis}"], at[f"out_{axis}"]
+    padded = position + _padding(at, axis)
+    output = min(padded // stride, extent - 1)
+    tap = padded - output * stride
+    return (tap, min(-(-(kernel - tap) // stride), output + 1)) if tap < kernel else (0, 0)
+
+
+def _met(at: Mapping[str, int], axis: str, tap: int) -> tuple[int, int]:
+    """The output positions, half-open, at which a tap meets the input."""
+    before = _padding(at, axis) - tap
+    stride = at[f"stride_{axis}"]
+    first = max(0, -(-before // stride))
+    end = min(max(0, -(-(before + at[f"in_{axis}"]) // stride)), at[f"out_{axis}"])
+    return (first, end) if first < end else (0, 0)
+
+
+def _taps_of_weight(at: Mapping[str, int]) -> Counter[str]:
+    """`sum_taps`: the weights of each tap in blocks of 16, by fours and one by one."""
+    found: Counter[str] = Counter()
+    inner, outer = _group_channels(at, backward=False)
+    in_fours = inner // _LINE if at["stride_width"] == 1 else 0
+    out_fours = outer // _LINE
+    blocked, others = _LINE * in_fours, inner - _LINE * in_fours
+    for u in range(at["kernel_height"]):
+        for v in range(at["kernel_width"]):
+            spans = _met(at, "height", u), _met(at, "width", v)
+            rows, columns = (end - first for first, end in spans)
+            walk = (at["batch"], rows, columns)
+            groups = at["groups"]
+            found["taps"] += groups
+            _sums(found, "of16", groups * in_fours * out_fours, *walk)
+            _sums(found, "of4", groups * others * out_fours, *walk)
+            _sums(found, "of1", groups * inner * (outer % _LINE), *walk)
+            found["channels"] += groups * (blocked + others)
+    found["weights"] = at["kernel_height"] * at["kernel_width"] * at["groups"] * inner * outer
+    return found
+
+
+def _rows_of_taps(at: Mapping[str, int]) -> Counter[str] | None:
+    """`sum_depthwise_taps` where it goes by rows; None where it does not."""
+    if at["kernel_width"] != 3 or at["stride_width"] != 1:
+        return None
+    spans = [_met(at, "width", v) for v in range(3)]
+    first, end = spans[0][0], spans[2][1]
+    if not all(a < b for a, b in spans) or first >= end:
+        return None
+    found: Counter[str] = Counter()
+    threes, left = divmod(end - first, 3)
+    edges = first - spans[1][0] + first - spans[2][0] + spans[0][1] - end + spans[1][1] - end
+    for u in range(at["kernel_height"]):
+        top, bottom = _met(at, "height", u)
+        rows = at["groups"] * at["batch"] * (bottom - top)
+        found["row.planes"] += at["groups"] * at["batch"]
+        found["row.groups"] += at["groups"]
+        found["row.rows"] += rows
+        found["row.threes"] += rows * threes
+        found["row.left"] += rows * left
+        found["row.edges"] += rows * edges
+    return found

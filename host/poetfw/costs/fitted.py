@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ops cost that nobody measured: a model fitted to those that were.
+
+The time of a kernel is a sum over what its loops do (`features.py`), each with a price that is 0 or
+more. Prices are those of least squares under that bound (NNLS: Lawson and Hanson, Solving Least
+Squares Problems, 1974, chapter 23), of relative errors: a row counts alike whether it took a
+microsecond or a second. Each C function has prices of its own where enough of its cases were
+measured, else those of the other functions in its file. How well a fit predicts is tried on rows
+that it has not seen, which for a file are those of a whole function; a fit that predicts badly is
+not used. Energy is fitted likewise where a meter measured it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.costs.exchange import TRANSFERS
+from poetfw.costs.features import Featured, Features, featured
+from poetfw.costs.measurement import Case, Measurement
+from poetfw.transfer import Transfer
+
+ENOUGH_ROWS = 8
+"""So many measured cases make a fit."""
+ENOUGH_FUNCTIONS = 3
+"""So many functions of a C file make a fit of another one of it."""
+LARGEST_ERROR = 0.3
+"""A fit whose cross-validated median error is larger predicts nothing."""
+_FOLDS = 5
+
+Figure = Callable[[Measurement], float]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What each unit of a feature takes, and how well that predicts.
+
+    Attributes:
+        name: of the C function or, where too few of its cases were measured, of the C file.
+        prices: by feature, seconds or joules, above 0.
+        rows: measured cases that it is fitted to.
+        median_error: of the predictions of rows from others, relative.
+        largest_error: the same at the worst row.
+    """
+
+    name: str
+    prices: Mapping[str, float]
+    rows: int
+    median_error: float
+    largest_error: float
+
+    def predict(self, features: Features) -> float:
+        """What a case of these features takes."""
+        return sum(price * features.get(name, 0.0) for name, price in self.prices.items())
+
+
+def fit(rows: Sequence[tuple[Features, float]], name: str = "", parts: Sequence[str] = ()) -> Fit:
+    """Fit what rows took.
+
+    Args:
+        rows: features, and what they took, above 0.
+        name: what the fit is called.
+        parts: to which part each row belongs: each part is predicted from the others. Without it,
+            every fifth row is.
+    """
+    names = sorted({name for features, _ in rows for name, value in features.items() if value})
+    matrix = np.array(
+        [[features.get(name, 0.0) / took for name in names] for features, took in rows]
+    )
+    errors = np.empty(len(rows))
+    fold = np.arange(len(rows)) % min(_FOLDS, len(rows))
+    if parts:
+        fold = np.unique(parts, return_inverse=True)[1]
+    for number in range(fold.max() + 1):
+        held = fold == number
+        prices = _prices(matrix[~held]) if not held.all() else np.zeros(len(names))
+        errors[held] = np.abs(matrix[held] @ prices - 1)
+    prices = _prices(matrix)
+    return Fit(
+        name=name,
+        prices={feature: float(p) for feature, p in zip(names, prices, strict=True) if p > 0},
+        rows=len(rows),
+        median_error=float(np.median(errors)),
+        largest_error=float(errors.max()),
+    )
+
+
+def _prices(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """X of at least 0 for which matrix x is nearest to 1, whatever the columns' units."""
+    from scipy.optimize import nnls  # slow to import, and seldom needed
+
+    scale = matrix.max(axis=0)
+    scale[scale == 0] = 1.0
+    found, _ = nnls(matrix / scale, np.ones(len(matrix)), maxiter=100 * matrix.shape[1])
+    prices: NDArray[np.float64] = found / scale
+    return prices
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """Fits to some measurements, each made when it is first asked for.
+
+    Attributes:
+        measurements: of one set-up, at most one of each case.
+        figure: what of a measurement is fitted.
+    """
+
+    measurements: Sequence[Measurement]
+    figure: Figure
+    _fits: dict[tuple[str, str], Fit | None] = field(default_factory=dict, repr=False)
+
+    def predict(self, case: Case) -> float | None:
+        """What a case takes; None where too little like it was measured."""
+        known = featured(case)
+        found = self.fit_of(known)
+        return None if found is None else found.predict(known.features)
+
+    def fit_of(self, known: Featured) -> Fit | None:
+        """The fit that a case is predicted by; None where there is none that is good enough."""
+        for level in ("function", "family"):
+            key = level, getattr(known, level)
+            if key not in self._fits:
+                self._fits[key] = self._fit(level, getattr(known, level))
+            found = self._fits[key]
+            if found is not None:
+                return found if found.median_error <= LARGEST_ERROR else None
+        return None
+
+    def _fit(self, level: str, name: str) -> Fit | None:
+        found = [pair for pair in self._featured if getattr(pair[0], level) == name]
+        functions = [known.function for known, _ in found]
+        if len(found) < ENOUGH_ROWS:
+            return None
+        rows = [(known.features, took) for known, took in found]
+        if level == "function":
+            return fit(rows, name)
+        return fit(rows, name, functions) if len(set(functions)) >= ENOUGH_FUNCTIONS else None
+
+    @cached_property
+    def _featured(self) -> Sequence[tuple[Featured, float]]:
+        rows = sorted(self.measurements, key=lambda row: row.case.key)
+        return [
+            (featured(row.case), self.figure(row))
+            for row in rows
+            if row.case.kind not in TRANSFERS and self.figure(row) > 0
+        ]
+
+
+def fit_transfer(rows: Sequence[tuple[int, float, float]], believed: Transfer) -> Transfer:
+    """What moving bytes takes, from measured transfers.
+
+    Args:
+        rows: bytes, seconds and joules of each, all above 0.
+        believed: what was believed; where all rows have one size, it is scaled to their median.
+    """
+    times = [(size, time_s) for size, time_s, _ in rows]
+    energies = [(size, energy_j) for size, _, energy_j in rows]
+    if len({size for size, _ in times}) == 1:
+        size = times[0][0]
+        slower = float(np.median([time for _, time in times])) / believed.time_s(size)
+        dearer = float(np.median([energy for _, energy in energies])) / believed.cost_j(size)
+        return Transfer(
+            bandwidth_bytes_per_s=believed.bandwidth_bytes_per_s / slower,
+            latency_s=believed.latency_s * slower,
+            energy_j_per_byte=believed.energy_j_per_byte * dearer,
+            energy_j=believed.energy_j * dearer,
+        )
+    latency_s, s_per_byte = _line(times)
+    energy_j, j_per_byte = _line(energies)
+    return Transfer(
+        bandwidth_bytes_per_s=1 / s_per_byte if s_per_byte else np.inf,
+        latency_s=latency_s,
+        energy_j_per_byte=j_per_byte,
+        energy_j=energy_j,
+    )
+
+
+def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Fixed part and part per byte."""
+    prices = fit([({"fixed": 1.0, "bytes": size}, took) for size, took in points]).prices
+    return prices.get("fixed", 0.0), prices.get("bytes", 0.0)

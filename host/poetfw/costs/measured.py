@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Costs that believe the measurement: measured, else fitted to what is, else analytic.
+
+Rows of one set-up are used, apart from the meter: those of the board itself if there are any, and
+not of an emulator in its place; then those that were measured last. Of a case that was measured
+with and without a meter, the row of the meter counts. Where no meter measured, energy is time at
+the power that the analytic model has for the op or the transfer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from poetfw.boards import Board
+from poetfw.costs.analytic import analytic_costs
+from poetfw.costs.database import Database
+from poetfw.costs.fitted import FittedModel, fit_transfer
+from poetfw.costs.measurement import Case, Measurement, Setup, case_of
+from poetfw.costs.table import CostTable, OpCost, Source
+from poetfw.errors import CostsError
+from poetfw.ir import Graph
+from poetfw.transfer import Transfer
+
+NO_METER = "none"
+
+Versions = Callable[[Case], str]
+"""Says which version of its kernel a case has today."""
+
+
+@dataclass(frozen=True)
+class MeasuredCosts:
+    """A `CostProvider`. The database is read once per board: every table is of the same rows.
+
+    Attributes:
+        database: the measurements.
+        version_of: says which rows are stale.
+        required: whether a board without any is an error, and not analytic.
+    """
+
+    database: Database
+    version_of: Versions
+    required: bool = False
+    _boards: dict[str, Measured] = field(default_factory=dict, repr=False, compare=False)
+
+    def __call__(self, graph: Graph, board: Board) -> CostTable:
+        """What every op of a graph costs on a board.
+
+        Raises:
+            CostsError: the database cannot be read, or has nothing of the board and should.
+        """
+        if board.label not in self._boards:
+            rows = self.database.of_board(board.label)
+            self._boards[board.label] = usable(rows, board, self.version_of)
+        measured = self._boards[board.label]
+        if not measured.rows:
+            if self.required:
+                raise CostsError(
+                    f"{self.database.path} has no measurement of {board.label} with today's "
+                    "kernels",
+                    "measure with `poetfw profile`",
+                    "or take --costs analytic",
+                )
+            return analytic_costs(graph, board)
+        return measured.table(graph, board)
+
+
+def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> Measured:
+    """The rows of a board that plans use: one per case, none of them stale.
+
+    Args:
+        rows: measurements of the board, the oldest first.
+        board: as it is today: rows of another clock or core are left out.
+        version_of: says which rows are stale.
+    """
+    groups: dict[Setup, list[Measurement]] = {}
+    stale = 0
+    for row in rows:
+        if (row.setup.core, row.setup.clock_hz) != (board.core, board.clock_hz):
+            continue
+        if row.kernel_version != version_of(row.case):
+            stale += 1
+            continue
+        groups.setdefault(replace(row.setup, meter=NO_METER), []).append(row)
+    if not groups:
+        return Measured(None, {}, stale)
+    setup = max(
+        groups,
+        key=lambda one: (not one.machine, groups[one][-1].measured_at, one.machine, one.compiler),
+    )
+    chosen: dict[Case, Measurement] = {}
+    for row in groups[setup]:
+        before = chosen.get(row.case)
+        if before is None or _metered(row) or not _metered(before):
+            chosen[row.case] = row
+    return Measured(setup, chosen, stale)
+
+
+def _metered(row: Measurement) -> bool:
+    return row.setup.meter != NO_METER
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a board.
+
+    Attributes:
+        setup: how it was measured, apart from the meter; None where nothing was.
+        rows: the measurement of each case.
+        stale: how many rows are left out because their kernels have changed.
+    """
+
+    setup: Setup | None
+    rows: Mapping[Case, Measurement]
+    stale: int
+
+    @property
+    def basis(self) -> str:
+        """Under which conditions, for people."""
+        if self.setup is None:
+            return ""
+        counters = sorted({row.counter.value for row in self.rows.values()})
+        where = f"{self.setup.machine or 'the board'}, counted in {' and '.join(counters)}"
+        meters = sorted({row.setup.meter for row in self.rows.values() if _metered(row)})
+        by = f", energy by {', '.join(meters)}" if meters else ""
+        return f"{where}{by}"
+
+    @cached_property
+    def time(self) -> FittedModel:
+        """The model of time."""
+        return FittedModel([*self.rows.values()], lambda row: row.time_s)
+
+    @cached_property
+    def energy(self) -> FittedModel:
+        """The model of energy, fitted to what a meter measured."""
+        return FittedModel([*filter(_metered, self.rows.values())], lambda row: row.energy_j)
+
+    def table(self, graph: Graph, board: Board) -> CostTable:
+        """What every op of a graph costs on the board."""
+        page_in = page_out = None
+        if board.storage is not None:
+            page_in = self.transfer("page_in", board.storage.page_in)
+            page_out = self.transfer("page_out", board.storage.page_out)
+            # A load that was not measured reads the storage as a page-in does.
+            reads = page_in or board.storage.page_in
+            board = replace(board, storage=replace(board.storage, page_in=reads))
+        analytic = analytic_costs(graph, board)
+        costs = {op.name: self.cost(case_of(op, graph), analytic.ops[op.name]) for op in graph.ops}
+        return CostTable(board.name, costs, page_in, page_out, self.basis)
+
+    def cost(self, case: Case, analytic: OpCost) -> OpCost:
+        """What a case costs; `analytic` where neither it nor anything like it was measured."""
+        power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
+        row = self.rows.get(case)
+        if row is not None:
+            energy_j = row.energy_j if _metered(row) else row.time_s * power_w
+            return OpCost(row.time_s, energy_j, Source.MEASURED)
+        time_s = self.time.predict(case)
+        if time_s is None:
+            return analytic
+        fitted_j = self.energy.predict(case)
+        return OpCost(time_s, time_s * power_w if fitted_j is None else fitted_j, Source.FITTED)
+
+    def transfer(self, kind: str, believed: Transfer) -> Transfer | None:
+        """What a transfer takes, if any was measured.
+
+        Args:
+            kind: one of `TRANSFERS`.
+            believed: what the board's file says of it.
+        """
+        rows = [row for case, row in self.rows.items() if case.kind == kind and row.time_s > 0]
+        if not rows:
+            return None
+        metered = [row for row in rows if _metered(row) and row.energy_j > 0]
+        measured = []
+        for row in sorted(metered or rows, key=lambda row: row.case.size_bytes):
+            size = row.case.size_bytes
+            power_w = believed.cost_j(size) / believed.time_s(size)
+            energy_j = row.energy_j if metered else row.time_s * power_w
+            measured.append((size, row.time_s, energy_j))
+        return fit_transfer(measured, believed)

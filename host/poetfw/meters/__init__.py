@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Power meters: what a board draws while it runs, as volts and amperes over time."""
+
+from poetfw.meters.energy import MeasuredEnergy, idle_power, measured_energy
+from poetfw.meters.meter import Meter, ReplayedMeter, open_meter
+from poetfw.meters.polled import HwmonMeter, RaplMeter
+from poetfw.meters.ppk2 import Ppk2Meter
+from poetfw.meters.trace import Trace
+
+__all__ = [
+    "HwmonMeter",
+    "MeasuredEnergy",
+    "Meter",
+    "Ppk2Meter",
+    "RaplMeter",
+    "ReplayedMeter",
+    "Trace",
+    "idle_power",
+    "measured_energy",
+    "open_meter",
+]

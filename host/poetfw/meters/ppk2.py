@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nordic's Power Profiler Kit II, by the package ppk2-api.
+
+It samples 100,000 times a second and has logic inputs beside each sample: the first one, D0, is the
+marker, and goes to the pin that the measuring firmware sets while a case runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from poetfw.errors import ConfigError, DeviceError
+from poetfw.meters.trace import Trace
+
+SAMPLES_PER_S = 100_000
+LEAST_MILLIVOLTS, MOST_MILLIVOLTS = 800, 5000
+_WORD = np.dtype("<u4")
+_COUNTER_SHIFT, _COUNTER = 18, 63
+"""Bits of a sample that count samples (Nordic's pc-nrfconnect-ppk, src/device/serialDevice.ts)."""
+_MARKER = 1
+_READ_S = 2e-3
+_QUIET_READS = 25
+"""After so many reads without a sample, all have come."""
+
+
+class Ppk2Meter:
+    """A PPK2 that measures what flows through it, or that supplies the board."""
+
+    name = "ppk2"
+
+    def __init__(self, port: str, millivolts: int, supply: bool = False) -> None:
+        """Open it and read its calibration.
+
+        Args:
+            port: its serial port.
+            millivolts: the board's supply: what the PPK2 gives, or what it is told of.
+            supply: whether the PPK2 supplies the board, instead of only measuring.
+
+        Raises:
+            ConfigError: the supply is beyond what a PPK2 takes or gives.
+            DeviceError: the package is missing, or nothing at the port is a PPK2.
+        """
+        if not LEAST_MILLIVOLTS <= millivolts <= MOST_MILLIVOLTS:
+            raise ConfigError(
+                f"a PPK2 takes {LEAST_MILLIVOLTS} to {MOST_MILLIVOLTS} mV, not {millivolts}"
+            )
+        try:
+            from ppk2_api.ppk2_api import PPK2_API  # an extra
+        except ImportError as error:
+            raise DeviceError(
+                "the PPK2 needs the package ppk2-api", "pip install 'poetfw[meters]'"
+            ) from error
+        try:
+            self._ppk2: Any = PPK2_API(port, timeout=1, write_timeout=1, exclusive=True)
+        except (OSError, ValueError) as error:
+            raise DeviceError(f"the PPK2's port {port} cannot be opened: {error}") from error
+        self._ppk2.stop_measuring()
+        self._ppk2.ser.reset_input_buffer()
+        if not self._ppk2.get_modifiers():
+            raise DeviceError(f"what is at {port} does not answer as a PPK2 does")
+        (self._ppk2.use_source_meter if supply else self._ppk2.use_ampere_meter)()
+        self._ppk2.set_source_voltage(millivolts)
+        self._ppk2.toggle_DUT_power("ON")
+        self._volts = millivolts / 1000
+        self._chunks: list[bytes] = []
+        self._failed: Exception | None = None
+        self._end = threading.Event()
+        self._never = threading.Event()  # to wait by
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to record."""
+        self._chunks, self._failed = [], None
+        self._end.clear()
+        self._ppk2.ser.reset_input_buffer()
+        self._ppk2.start_measuring()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def mark(self, on: bool) -> None:
+        """Nothing: the board itself sets the marker."""
+
+    def stop(self) -> Trace:
+        """End recording.
+
+        Raises:
+            DeviceError: the PPK2 is gone.
+        """
+        if self._thread is None:
+            raise DeviceError("the PPK2 is stopped, but was never started")
+        self._ppk2.stop_measuring()
+        self._end.set()
+        self._thread.join()
+        self._thread = None
+        if self._failed is not None:
+            raise DeviceError(f"the PPK2 ceased to answer: {self._failed}")
+        data = b"".join(self._chunks)
+        whole = len(data) // _WORD.itemsize * _WORD.itemsize
+        if not whole:
+            raise DeviceError("the PPK2 sent no sample")
+        counted = np.frombuffer(data[:whole], _WORD).astype(np.int64) >> _COUNTER_SHIFT & _COUNTER
+        lost = int(((np.diff(counted) - 1) % (_COUNTER + 1)).sum())
+        if lost:
+            raise DeviceError(
+                f"the PPK2 sent {lost:,} samples that this computer did not take in time",
+                "let nothing else run beside the measurement",
+            )
+        microamperes, bits = self._ppk2.get_samples(data[:whole])
+        return Trace(
+            times_s=np.arange(len(bits)) / SAMPLES_PER_S,
+            volts=np.full(len(bits), self._volts),
+            amperes=np.asarray(microamperes, dtype=np.float64) * 1e-6,
+            marked=(np.asarray(bits) & _MARKER) != 0,
+        )
+
+    def close(self) -> None:
+        """Give the port back. The board keeps its supply."""
+        self._ppk2.ser.close()
+
+    def _read(self) -> None:
+        quiet = 0
+        while quiet < _QUIET_READS:
+            ended = self._end.is_set()
+            self._never.wait(_READ_S)
+            try:
+                chunk = self._ppk2.get_data()
+            except OSError as error:
+                self._failed = error
+                return
+            self._chunks.append(chunk)
+            # When it is told to stop, samples are still under way.
+            quiet = quiet + 1 if ended and not chunk else 0

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a power meter recorded, and the file that it is kept in."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.errors import DataError
+from poetfw.output_file import replace_file
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Samples of voltage and current, in the order of time.
+
+    Attributes:
+        times_s: of each sample, on a clock that begins anywhere; each later than the one before.
+        volts: at each sample.
+        amperes: at each sample; below 0 where current flows back, or by noise.
+        marked: whether the marker was set: while a case runs.
+
+    Raises:
+        DataError: the arrays differ in length, or hold what is no sample.
+    """
+
+    times_s: Floats
+    volts: Floats
+    amperes: Floats
+    marked: Flags
+
+    def __post_init__(self) -> None:
+        arrays = (self.times_s, self.volts, self.amperes)
+        if len({array.shape for array in (*arrays, self.marked)}) != 1 or self.times_s.ndim != 1:
+            raise DataError("a trace has as many times, volts, amperes and markers")
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise DataError("a trace holds what is no finite number")
+        if not (np.diff(self.times_s) > 0).all():
+            raise DataError("the times of a trace do not grow")
+
+    @property
+    def watts(self) -> Floats:
+        """The power at each sample."""
+        return self.volts * self.amperes
+
+    def save(self, path: Path) -> None:
+        """Keep it, in an NPZ file.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        import io
+
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            times_s=self.times_s,
+            volts=self.volts,
+            amperes=self.amperes,
+            marked=self.marked,
+        )
+        replace_file(path, buffer.getvalue())
+
+    @staticmethod
+    def load(path: Path) -> Trace:
+        """The trace that `save` kept.
+
+        Raises:
+            DataError: the file cannot be read, or holds no trace.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in ("times_s", "volts", "amperes", "marked")}
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise DataError(f"{path} holds no trace of a meter: {error}") from error
+        marked = arrays.pop("marked")
+        if marked.dtype != np.bool_ or any(a.dtype != np.float64 for a in arrays.values()):
+            raise DataError(f"{path} holds no trace of a meter: float64 and bool were expected")
+        try:
+            return Trace(**arrays, marked=marked)
+        except DataError as error:
+            raise DataError(f"{path}: {error.message}") from error

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model that is fitted to measured ops, on networks that it has never seen."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poetfw.costs import Case, Measurement
+from poetfw.costs.fitted import FittedModel, fit, fit_transfer
+from poetfw.ir import Dtype
+from poetfw.transfer import Transfer
+from unit.costs.test_cost_database import row
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+import op_costs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["nrf52840", "mkr1000"])
+def test_networks_that_are_held_out_are_predicted(board: str) -> None:
+    """From instructions recorded in the emulator, as benchmarks/op_costs.py writes them."""
+    compiler, boards = op_costs.recorded()
+    ticks = boards[board]
+    fitted, held_out = op_costs.all_cases(board)
+    assert len(held_out) == 5
+    unseen = {case.key for cases in held_out.values() for case in cases}
+    known = {case.key: case for cases in fitted.values() for case in cases}
+    setup = op_costs.setup_of(board, compiler)
+    rows = [
+        op_costs.row_of(case, ticks[key], setup)
+        for key, case in known.items()
+        if key not in unseen and key in ticks
+    ]
+    model = FittedModel(rows, lambda row: row.time_s)
+    for name, cases in held_out.items():
+        measured = [ticks[case.key] / setup.clock_hz for case in cases if case.key in ticks]
+        assert len(measured) >= 0.9 * len(cases), f"{name}: record the cases again"
+        predicted = [predict(model, case) for case in cases if case.key in ticks]
+        errors = np.abs(np.array(predicted) / np.array(measured) - 1)
+        assert errors.max() <= 0.15, (name, cases[int(errors.argmax())].kind)
+        assert np.median(errors) <= 0.05, name
+        assert abs(sum(predicted) / sum(measured) - 1) <= 0.10, name
+
+
+def predict(model: FittedModel, case: Case) -> float:
+    time_s = model.predict(case)
+    assert time_s is not None, case.kind
+    return time_s
+
+
+def test_a_fit_finds_the_prices() -> None:
+    rows = [
+        ({"fixed": 1.0, "macs": macs, "bytes": size}, 1e-6 + 2e-9 * macs + 3e-9 * size)
+        for macs in (10, 100, 1000, 10_000)
+        for size in (5, 70, 900)
+    ]
+    found = fit(rows)
+    assert found.prices == pytest.approx({"fixed": 1e-6, "macs": 2e-9, "bytes": 3e-9})
+    assert found.largest_error < 1e-9
+    assert found.rows == 12
+
+
+def test_no_price_is_below_zero() -> None:
+    found = fit([({"a": 1.0, "b": float(b)}, 10.0 - b) for b in range(1, 8)])
+    assert all(price > 0 for price in found.prices.values())
+    assert found.median_error > 0.1
+
+
+def test_small_ops_count_as_much_as_large_ones() -> None:
+    """Of two rows that no line fits, the small one is not given up for the large one."""
+    found = fit([({"n": 1.0}, 1.0), ({"n": 1.0}, 2.0), ({"n": 1000.0}, 1000.0)])
+    assert found.predict({"n": 1.0}) == pytest.approx(10 / 9)
+
+
+def test_the_error_is_that_of_rows_left_out() -> None:
+    """Each row has a feature of its own: fitted exactly, and never predicted from the others."""
+    found = fit([({f"only{i}": 1.0}, 1.0) for i in range(10)])
+    assert found.predict({"only3": 1.0}) == pytest.approx(1.0)
+    assert found.median_error == found.largest_error == 1.0
+
+
+def timed(kind: str, elements: int, time_s: float) -> Measurement:
+    return row(Case(kind, (((1, elements), Dtype.F32),)), time_s * 64e6)
+
+
+def test_a_function_is_predicted_from_its_file_only_where_that_predicts_functions() -> None:
+    """Three alike foretell a fourth; one foretells nothing of another, well as it is fitted."""
+    sizes = range(10, 20)
+    like_each_other = [timed(kind, n, 1e-6 * n) for kind in ("exp", "log", "sqrt") for n in sizes]
+    unlike = [
+        timed(kind, n, factor * 1e-6 * n)
+        for kind, factor in (("exp", 1), ("log", 10), ("sqrt", 100))
+        for n in sizes
+    ]
+    # Each has a feature of its own, so that a fit is perfect: but not one without it.
+    told_apart = [
+        row(Case(kind, (((n, *(1,) * axes), Dtype.F32),)), factor * 64.0 * n)
+        for axes, (kind, factor) in enumerate((("exp", 1), ("log", 10), ("sqrt", 100)))
+        for n in sizes
+    ]
+    wanted = Case("abs", (((1, 50), Dtype.F32),))
+    for rows, predicted in (
+        (like_each_other, pytest.approx(50e-6)),
+        (unlike, None),
+        (told_apart, None),
+        (like_each_other[:20], None),
+    ):
+        assert FittedModel(rows, lambda row: row.time_s).predict(wanted) == predicted
+
+
+BELIEVED = Transfer(1e6, 1e-3, 1e-8, 1e-6)
+
+
+def test_transfers_are_a_line() -> None:
+    rows = [(size, 2e-3 + size / 5e5, 1e-6 * size) for size in (512, 1024, 65536)]
+    found = fit_transfer(rows, BELIEVED)
+    assert found.latency_s == pytest.approx(2e-3)
+    assert found.bandwidth_bytes_per_s == pytest.approx(5e5)
+    assert found.energy_j_per_byte == pytest.approx(1e-6)
+    assert found.energy_j == pytest.approx(0.0, abs=1e-12)
+
+
+def test_transfers_of_one_size_scale_what_was_believed() -> None:
+    size = 4096
+    time_s, energy_j = 3 * BELIEVED.time_s(size), 2 * BELIEVED.cost_j(size)
+    found = fit_transfer([(size, time_s, energy_j)], BELIEVED)
+    assert found.time_s(size) == pytest.approx(time_s)
+    assert found.cost_j(2 * size) == pytest.approx(2 * BELIEVED.cost_j(2 * size))

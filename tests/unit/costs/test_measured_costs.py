@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans rest on what was measured, where something was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from poetfw.boards import load_board
+from poetfw.costs import (
+    Case,
+    ComparedOp,
+    Counter,
+    Database,
+    MeasuredCosts,
+    Measurement,
+    Setup,
+    Source,
+    alone,
+    analytic_costs,
+    case_of,
+    compare_costs,
+    usable,
+)
+from poetfw.costs.features import featured
+from poetfw.errors import CostsError
+from poetfw.firmware.case_version import case_version
+from poetfw.firmware.kernel_version import kernel_version
+from poetfw.ir import Graph
+from poetfw.limits import Work
+from poetfw.ops import kind_of
+from poetfw.planning import (
+    BuildSettings,
+    costs_from,
+    database_for,
+    derive_program,
+    load_model,
+    load_schedule_problem,
+)
+from poetfw.report import draw_costs
+from poetfw.schedule import Schedule, checkpoint_all_schedule, solve
+from unit.costs.test_cost_database import row
+
+BOARD = load_board("nrf52840")
+SETUP = Setup(BOARD.label, BOARD.core, BOARD.clock_hz, "", "gcc 12")
+SETTINGS = BuildSettings(board="nrf52840", model="digits-cnn", batch=2)
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return derive_program(SETTINGS, load_model(SETTINGS)).training
+
+
+def measured(case: Case, time_s: float, **changes: object) -> Measurement:
+    made = row(case, time_s * BOARD.clock_hz, setup=SETUP, kernel_version=case_version(case))
+    return replace(made, time_s=time_s, **changes)
+
+
+def rows_of(graph: Graph, time_s: Callable[[Case], float]) -> list[Measurement]:
+    """Every case of a graph once, but for loads."""
+    cases = {case_of(op, graph) for op in graph.ops if op.inputs}
+    return [measured(case, time_s(case)) for case in cases]
+
+
+def by_macs(case: Case) -> float:
+    op, graph = alone(case)
+    inputs = [graph.by_name[name] for name in op.inputs]
+    output = None if op.output is None else graph.by_name[op.output]
+    return 1e-6 + 1e-8 * kind_of(op).work(op, inputs, output).macs
+
+
+def test_the_best_that_is_known_of_each_op_counts(graph: Graph, tmp_path: Path) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    relus = [Case("relu", (((1, n, 3), graph.tensors[0].dtype),)) for n in range(1, 10)]
+    convolution = next(op for op in graph.ops if op.kind == "conv2d")
+    database.add([measured(case, 1e-5 * case.inputs[0][0][1]) for case in relus])
+    database.add([measured(case_of(convolution, graph), 0.25)])
+    table = MeasuredCosts(database, case_version)(graph, BOARD)
+    analytic = analytic_costs(graph, BOARD)
+    for op in graph.ops:
+        cost = table.ops[op.name]
+        if op is convolution:
+            assert (cost.source, cost.time_s) == (Source.MEASURED, 0.25)
+        elif op.kind == "relu":
+            elements = graph.by_name[op.inputs[0]].elements
+            assert cost.source is Source.FITTED
+            assert cost.time_s == pytest.approx(1e-5 / 3 * elements)
+        else:
+            assert cost == analytic.ops[op.name]
+        if cost.source is not Source.ANALYTIC:
+            assert cost.energy_j == pytest.approx(cost.time_s * BOARD.power.active_w)
+    assert table.sources == {"measured": 1, "fitted": 3, "analytic": len(graph.ops) - 4}
+    assert table.page_in is None
+    assert table.basis == "the board, counted in cycles"
+
+
+def test_the_same_database_gives_the_same_table(graph: Graph, tmp_path: Path) -> None:
+    rows = rows_of(graph, by_macs)
+    tables = []
+    for number, some in enumerate((rows, rows[::-1])):
+        database = Database(tmp_path / f"{number}.sqlite")
+        database.add(some)
+        tables.append(MeasuredCosts(database, case_version)(graph, BOARD).to_json())
+    assert tables[0] == tables[1]
+
+
+def test_every_table_of_a_provider_is_of_the_same_rows(graph: Graph, tmp_path: Path) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    database.add(rows_of(graph, by_macs))
+    provider = MeasuredCosts(database, case_version)
+    before = provider(graph, BOARD)
+    later = {"measured_at": "2030-01-01T00:00:00Z"}
+    database.add([replace(one, **later) for one in rows_of(graph, lambda case: 1.0)])
+    assert provider(graph, BOARD) == before
+    assert MeasuredCosts(database, case_version)(graph, BOARD) != before
+
+
+def test_one_set_up_is_used_and_the_boards_own_first() -> None:
+    relu, tanh = (Case(kind, (((2, 3), row().case.inputs[0][1]),)) for kind in ("relu", "tanh"))
+    emulated = replace(SETUP, machine="qemu")
+    newer = replace(SETUP, compiler="gcc 13")
+    first = measured(relu, 1e-3)
+    later = measured(tanh, 2e-3, setup=newer, measured_at="2027-01-01T00:00:00Z")
+    latest = measured(
+        relu, 3e-3, setup=emulated, counter=Counter.INSTRUCTIONS, measured_at="2028-01-01T00:00:00Z"
+    )
+    assert usable([first, later, latest], BOARD, case_version).rows == {tanh: later}
+    assert usable([first, latest], BOARD, case_version).rows == {relu: first}
+    found = usable([latest], BOARD, case_version)
+    assert found.rows == {relu: latest}
+    assert found.basis == "qemu, counted in instructions"
+
+
+def test_a_meters_row_counts_before_a_newer_one_without() -> None:
+    relu = row().case
+    metered = replace(SETUP, meter="ppk2")
+    with_meter = measured(relu, 1e-3, setup=metered, energy_j=5e-6)
+    without = measured(relu, 2e-3, energy_j=7.0, measured_at="2029-01-01T00:00:00Z")
+    for rows in ([with_meter, without], [without, with_meter]):
+        found = usable(rows, BOARD, case_version)
+        assert found.rows == {relu: with_meter}
+        assert found.basis.endswith("energy by ppk2")
+
+
+def test_stale_rows_and_those_of_another_clock_are_left_out() -> None:
+    stale = measured(row().case, 1e-3, kernel_version="0" * 16)
+    other = measured(row().case, 1e-3, setup=replace(SETUP, clock_hz=1))
+    found = usable([stale, other], BOARD, case_version)
+    assert (found.rows, found.stale) == ({}, 1)
+
+
+def test_without_rows_costs_are_analytic_or_refused(graph: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    assert costs_from(None) is analytic_costs
+    assert MeasuredCosts(Database(path), case_version)(graph, BOARD) == analytic_costs(graph, BOARD)
+    with pytest.raises(CostsError, match="no measurement of nrf52840"):
+        costs_from(path)(graph, BOARD)
+    assert database_for("nrf52840", None, path) is None
+    assert database_for("nrf52840", "measured", path) == str(path)
+    Database(path).add(rows_of(graph, by_macs))
+    assert database_for("nrf52840", None, path) == str(path)
+    assert database_for("nrf52840", "analytic", path) is None
+    assert database_for("mkr1000", None, path) is None
+
+
+def planned(database: Database, fraction: float) -> Schedule:
+    problem = load_schedule_problem(SETTINGS, costs=costs_from(database.path))
+    peak_bytes = checkpoint_all_schedule(problem).peak_bytes
+    return solve(replace(problem, ram_bytes=int(fraction * peak_bytes)), "poet", work=Work(1.0))
+
+
+def transfers(s_per_byte: float) -> list[Measurement]:
+    return [
+        measured(Case(kind, size_bytes=size), (1000 + size) * s_per_byte)
+        for kind in ("page_in", "page_out")
+        for size in (512, 4096, 65536)
+    ]
+
+
+@pytest.mark.slow
+def test_what_paging_was_measured_to_cost_decides_whether_to_page(
+    graph: Graph, tmp_path: Path
+) -> None:
+    """Cheap, everything that does not fit is paged; dear, it is computed again."""
+    plans = []
+    for name, s_per_byte in (("cheap", 1e-13), ("dear", 1e-2)):
+        database = Database(tmp_path / name)
+        database.add(rows_of(graph, by_macs) + transfers(s_per_byte))
+        plans.append(planned(database, 0.75))
+    cheap, dear = plans
+    assert cheap.page_outs > 0
+    assert dear.page_outs == 0
+    assert dear.recomputes > cheap.recomputes
+    assert dear.energy_j > cheap.energy_j
+
+
+def test_measured_transfers_are_those_of_the_problem(graph: Graph, tmp_path: Path) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    database.add(transfers(3e-7))
+    storage = load_schedule_problem(SETTINGS, costs=costs_from(database.path)).storage
+    assert storage is not None
+    # A slot's trailer may take a block of its own.
+    assert storage.page_in.time_s(1024) == pytest.approx(3e-7 * (1000 + 1024 + 512))
+    power_w = 0.33
+    assert storage.page_out.energy_j_per_byte == pytest.approx(3e-7 * power_w, rel=1e-3)
+
+
+def test_a_load_that_was_not_measured_reads_as_pages_do(graph: Graph) -> None:
+    table = usable(transfers(3e-7), BOARD, case_version).table(graph, BOARD)
+    load = next(op for op in graph.ops if op.kind == "load_x")
+    assert load.output is not None
+    assert graph.by_name[load.output].size_bytes == 512
+    computing_s = 512 / BOARD.compute.ram_bandwidth_bytes_per_s
+    assert table.ops[load.name].time_s == pytest.approx(3e-7 * (1000 + 512) + computing_s)
+
+
+def test_ops_are_shown_as_measured_fitted_and_analytic(graph: Graph) -> None:
+    rows = rows_of(graph, by_macs)
+    compared = compare_costs(graph, BOARD, usable(rows, BOARD, case_version))
+    assert [op.name for op in compared] == [op.name for op in graph.ops]
+    for op, node in zip(compared, graph.ops, strict=True):
+        assert op.measured_s == (by_macs(case_of(node, graph)) if node.inputs else None)
+        assert op.analytic_s == analytic_costs(graph, BOARD).ops[op.name].time_s
+
+
+def test_a_picture_shows_each_model_where_something_was_measured() -> None:
+    ops = (ComparedOp("a", "relu", 1e-3, 2e-3, 3e-3), ComparedOp("b", "relu", None, 1.0, 2.0))
+    picture = draw_costs(ops, "two ops", "svg")
+    assert picture.startswith(b"<?xml")
+    assert draw_costs(ops[:1], "two ops", "svg") == picture
+    fewer = draw_costs((replace(ops[0], fitted_s=None),), "two ops", "svg")
+    assert picture.count(b"<use ") != fewer.count(b"<use ")
+
+
+def test_a_kernels_version_is_that_of_all_it_is_compiled_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("kernels", "runtime", "storage"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "kernels/a.c").write_text('#include "a.h"\n#include "board.h"\n')
+    (tmp_path / "kernels/a.h").write_text('  #  include "math.h"\n#include <stdint.h>\n')
+    (tmp_path / "kernels/b.c").write_text("")
+    (tmp_path / "runtime/math.h").write_text("")
+    (tmp_path / "runtime/math.c").write_text("")
+    monkeypatch.setattr("poetfw.firmware.kernel_version.firmware_templates_dir", lambda: tmp_path)
+    found = set()
+    for changed in ("", "kernels/a.c", "kernels/a.h", "runtime/math.h", "runtime/math.c"):
+        if changed:
+            path = tmp_path / changed
+            path.write_text(path.read_text() + "/* changed */")
+        kernel_version.cache_clear()
+        found.add(kernel_version("a"))
+    assert len(found) == 5
+    (tmp_path / "kernels/b.c").write_text("/* changed */")
+    kernel_version.cache_clear()
+    assert kernel_version("a") in found
+    with pytest.raises(FileNotFoundError, match=r"no c\.c"):
+        kernel_version("c")
+    kernel_version.cache_clear()
+
+
+def test_every_op_has_a_version_and_features(graph: Graph) -> None:
+    for op in graph.ops:
+        case = case_of(op, graph)
+        assert len(case_version(case)) == 16
+        assert featured(case).features["fixed"] == 1
+        assert case_of(*alone(case)) == case

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces become joules; meters that Linux reads are files in a folder made for the test."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poetfw.errors import ConfigError, DataError, DeviceError
+from poetfw.meters import (
+    HwmonMeter,
+    Meter,
+    RaplMeter,
+    ReplayedMeter,
+    Trace,
+    idle_power,
+    measured_energy,
+    open_meter,
+)
+
+RATE = 1000.0
+IDLE_W, ACTIVE_W = 0.5, 2.5
+
+
+def trace_of(*bursts_w: float, length: int = 100) -> Trace:
+    """Bursts of so many watts, with idling of the same length around each."""
+    watts, marked = [IDLE_W] * length, [False] * length
+    for power_w in bursts_w:
+        watts += [power_w] * length + [IDLE_W] * length
+        marked += [True] * length + [False] * length
+    count = len(watts)
+    return Trace(
+        np.arange(count) / RATE, np.full(count, 2.0), np.array(watts) / 2, np.array(marked)
+    )
+
+
+def test_energy_is_the_integral_above_idling() -> None:
+    found = measured_energy(trace_of(ACTIVE_W, ACTIVE_W, ACTIVE_W), runs=10)
+    # A step of power is seen as a ramp from one sample to the next.
+    assert found.energy_j == pytest.approx((ACTIVE_W - IDLE_W) * 100 / RATE / 10, rel=0.005)
+    assert found.time_s == pytest.approx(100 / RATE / 10)
+    assert (found.intervals, found.rejected, found.idle_w) == (3, 0, IDLE_W)
+    assert found.spread_j == pytest.approx(0.0, abs=1e-12)
+
+
+def test_energy_is_that_of_calculus() -> None:
+    """A sine over uneven samples, against its integral."""
+    times_s = np.sort(np.random.default_rng(0).uniform(0.0, 1.0, 20_000))
+    times_s = np.unique(times_s)
+    marked = (times_s > 0.2) & (times_s < 0.7)
+    amperes = 1 + np.sin(2 * np.pi * times_s)
+    found = measured_energy(Trace(times_s, np.full(len(times_s), 3.0), amperes, marked), idle_w=0.0)
+    exact = 3.0 * (0.5 - (np.cos(2 * np.pi * 0.7) - np.cos(2 * np.pi * 0.2)) / (2 * np.pi))
+    assert found.energy_j == pytest.approx(exact, rel=1e-3)
+
+
+def test_a_spike_is_rejected_and_counted() -> None:
+    found = measured_energy(trace_of(2.49, 2.5, 2.51, 40.0, 2.5, 2.52))
+    assert (found.intervals, found.rejected) == (5, 1)
+    assert found.energy_j == pytest.approx(2.0 * 100 / RATE, rel=0.01)
+    assert found.spread_j > 0
+
+
+def test_intervals_that_are_cut_off_do_not_count() -> None:
+    whole = trace_of(ACTIVE_W, ACTIVE_W, ACTIVE_W)
+    cut = Trace(*(array[150:550] for array in (whole.times_s, whole.volts, whole.amperes)),
+                whole.marked[150:550])  # fmt: skip
+    assert measured_energy(cut).intervals == 1
+    assert measured_energy(cut).energy_j == pytest.approx(measured_energy(whole).energy_j)
+    nothing = replace(whole, marked=np.zeros_like(whole.marked))
+    with pytest.raises(DataError, match="no interval"):
+        measured_energy(nothing)
+    with pytest.raises(DataError, match="without a marker"):
+        idle_power(replace(whole, marked=np.ones_like(whole.marked)))
+
+
+def test_a_trace_is_kept_and_replayed(tmp_path: Path) -> None:
+    trace = trace_of(ACTIVE_W)
+    trace.save(tmp_path / "trace.npz")
+    meter = open_meter(f"replay:{tmp_path / 'trace.npz'}")
+    assert isinstance(meter, ReplayedMeter)
+    meter.start()
+    meter.mark(True)
+    back = meter.stop()
+    for name in ("times_s", "volts", "amperes", "marked"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(trace, name))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"volts": np.array([1.0])}, "as many"),
+        ({"amperes": np.array([1.0, np.nan])}, "finite"),
+        ({"times_s": np.array([1.0, 1.0])}, "do not grow"),
+        ({"times_s": np.array([0, 1])}, "float64 and bool"),
+        ({"marked": np.array([0.0, 1.0])}, "float64 and bool"),
+        ({"marked": np.array([object(), object()])}, "holds no trace"),
+        ({}, ""),
+    ],
+)
+def test_a_file_that_nobody_vouches_for(
+    changes: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.npz"
+    two = np.array([0.0, 1.0])
+    good = {"times_s": two, "volts": two, "amperes": two, "marked": np.array([False, True])}
+    np.savez(path, **(good | changes))  # type: ignore[arg-type]
+    if not changes:
+        assert Trace.load(path).marked.sum() == 1
+        return
+    with pytest.raises(DataError, match=said) as refused:
+        Trace.load(path)
+    assert str(path) in refused.value.message
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive"])
+def test_a_file_that_is_no_archive(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "trace.npz").write_bytes(content)
+    with pytest.raises(DataError, match="no trace"):
+        Trace.load(tmp_path / "trace.npz")
+
+
+def put(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{value}\n")
+
+
+def jetson(root: Path) -> Path:
+    """hwmon with a fan and an INA3221."""
+    put(root / "hwmon0/name", "pwmfan")
+    put(root / "hwmon3/name", "ina3221")
+    for channel, (millivolts, milliamperes) in enumerate(((5000, 100), (12000, -3)), start=1):
+        put(root / f"hwmon3/in{channel}_input", millivolts)
+        put(root / f"hwmon3/curr{channel}_input", milliamperes)
+    return root
+
+
+@pytest.mark.parametrize(("channel", "expected"), [(1, (5.0, 0.1)), (2, (12.0, -0.003))])
+def test_hwmon_says_volts_and_amperes(
+    channel: int, expected: tuple[float, float], tmp_path: Path
+) -> None:
+    meter = HwmonMeter("ina3221", channel, jetson(tmp_path))
+    assert meter.read() == pytest.approx(expected)
+    assert meter.name == f"ina3221:{channel}"
+
+
+def test_hwmon_refuses_what_is_not_there(tmp_path: Path) -> None:
+    root = jetson(tmp_path)
+    with pytest.raises(DeviceError, match=r"no channel 3: .*in3_input"):
+        HwmonMeter("ina3221", 3, root)
+    with pytest.raises(DeviceError, match=r"one ina226 was expected .* there is none"):
+        HwmonMeter("ina226", 1, root)
+    with pytest.raises(DeviceError, match="there is none"):
+        HwmonMeter("ina226", 1, root / "missing")
+    with pytest.raises(DeviceError, match="no chip that is read"):
+        HwmonMeter("pwmfan", 1, root)
+    put(root / "hwmon4/name", "ina3221")
+    with pytest.raises(DeviceError, match="there is 2"):
+        HwmonMeter("ina3221", 1, root)
+
+
+@pytest.mark.parametrize("text", ["", "many", "1.5"])
+def test_hwmon_refuses_what_is_no_number(text: str, tmp_path: Path) -> None:
+    root = jetson(tmp_path)
+    put(root / "hwmon3/in1_input", text)
+    with pytest.raises(DeviceError, match="not a whole number"):
+        HwmonMeter("ina3221", 1, root).start()
+
+
+def wait_for(meter: HwmonMeter, samples: int) -> None:
+    end_s = time.monotonic() + 10
+    while len(meter._samples) < samples:
+        assert time.monotonic() < end_s
+        time.sleep(1e-3)
+
+
+def test_a_polled_meter_records_with_the_markers_it_is_told(tmp_path: Path) -> None:
+    meter = HwmonMeter("ina3221", 1, jetson(tmp_path))
+    for _ in range(2):
+        meter.start()
+        wait_for(meter, 5)
+        meter.mark(True)
+        wait_for(meter, 15)
+        meter.mark(False)
+        wait_for(meter, 25)
+        trace = meter.stop()
+        assert set(trace.volts) == {5.0}
+        assert not trace.marked[0]
+        assert not trace.marked[-1]
+        assert 5 <= trace.marked.sum() <= len(trace.marked) - 10
+        assert measured_energy(trace, idle_w=0.0).energy_j > 0
+    with pytest.raises(DeviceError, match="never started"):
+        meter.stop()
+
+
+def test_a_polled_meter_that_goes_away_says_so(tmp_path: Path) -> None:
+    meter = HwmonMeter("ina3221", 1, jetson(tmp_path))
+    meter.start()
+    wait_for(meter, 2)
+    (tmp_path / "hwmon3/in1_input").unlink()
+    assert meter._thread is not None
+    meter._thread.join(10)
+    with pytest.raises(DeviceError, match="ceased to answer"):
+        meter.stop()
+
+
+def test_rapl_counts_on_past_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zone = tmp_path / "intel-rapl:0"
+    put(zone / "max_energy_range_uj", 999_999)
+    put(zone / "energy_uj", 500_000)
+    now_s = 100.0
+    monkeypatch.setattr("poetfw.meters.polled.time.monotonic", lambda: now_s)
+    meter = RaplMeter(root=tmp_path)
+    for energy_uj, seconds, watts in ((700_000, 0.1, 2.0), (100_000, 0.2, 2.0), (100_000, 0.1, 0)):
+        now_s += seconds
+        put(zone / "energy_uj", energy_uj)
+        assert meter.read() == (1.0, pytest.approx(watts))
+
+
+def test_rapl_refuses_what_it_cannot_read(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match=r"max_energy_range_uj cannot be read"):
+        RaplMeter(root=tmp_path)
+    put(tmp_path / "intel-rapl:0/max_energy_range_uj", 0)
+    put(tmp_path / "intel-rapl:0/energy_uj", 0)
+    with pytest.raises(DeviceError, match="is 0"):
+        RaplMeter(root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "ppk2", "ppk2:/dev/x", "ppk2:/dev/x@", "hwmon", "hwmon:ina226:x", "replay:", "ppk3"],
+)
+def test_a_meter_that_nobody_knows_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="no meter is called"):
+        open_meter(text)
+
+
+def test_no_meter_is_none() -> None:
+    nothing: Meter | None = open_meter("none")
+    assert nothing is None
