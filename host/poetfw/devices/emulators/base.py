@@ -41,6 +41,10 @@ class Emulator(ABC):
     def command(self, machine: Machine, elf: Path) -> list[str]:
         """The command that runs an ELF on a machine that passed `check`."""
 
+    @abstractmethod
+    def listening(self, machine: Machine, elf: Path) -> list[str]:
+        """The command that runs an ELF whose console is standard input, too, and that listens."""
+
     def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:  # noqa: B027
         """Make a copy of a storage image what the machine takes for its storage: most take a file.
 

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The twin's timer goes on every 40 instructions: set anew, it does so 40 after a case began. */
+#include "profile.h"
+#include "registers.h"
+
+#define TIMER_VALUE REGISTER(0x40000004u)
+
+void poet_mark(int begins)
+{
+    if (begins) {
+        TIMER_VALUE = UINT32_MAX;
+    }
+}
