@@ -29,7 +29,7 @@ from kernel_bench.cases import CASES, Call, Case, missing_kinds
 from poetfw.boards import Board, Machine, load_board
 from poetfw.devices import emulator_of
 from poetfw.firmware.project import template_environment
-from poetfw.ir import Dtype
+from poetfw.ir import Dtype, Tensor
 from poetfw.ops import KINDS, Kernel
 from poetfw.resources import firmware_templates_dir
 
@@ -257,7 +257,7 @@ def _op_view(call: Call, constants: str) -> tuple[_Op, int, tuple[int, int]]:
     for tensor in graph.tensors:
         offsets[tensor.name] = used
         if tensor.name in (*op.inputs, *op.updates):
-            fills.append(_fill(call, op.inputs, tensor.name, used, math.prod(tensor.shape)))
+            fills.append(_fill(call, op.inputs, tensor, used))
         used += -(-tensor.size_bytes // 8) * 8
     arguments = [f"&{constants}"] if kernel.struct else []
     arguments += [
@@ -279,9 +279,10 @@ def _op_view(call: Call, constants: str) -> tuple[_Op, int, tuple[int, int]]:
     return _Op(kernel, constants, fields, fills, arguments), used, written
 
 
-def _fill(call: Call, inputs: Sequence[str], name: str, offset: int, count: int) -> str:
-    position = inputs.index(name) if name in inputs else -1
-    if call.classes and position == 1:
+def _fill(call: Call, inputs: Sequence[str], tensor: Tensor, offset: int) -> str:
+    count = math.prod(tensor.shape)
+    position = inputs.index(tensor.name) if tensor.name in inputs else -1
+    if tensor.dtype is Dtype.I32:
         return f"fill_labels({offset}u, {count}u, {call.classes}u)"
     kind = "positive" if position in call.positive else "signed"
     return f"fill_{kind}({offset}u, {count}u)"

@@ -63,6 +63,10 @@ class DataError(PoetfwError):
     """A data set is malformed, or does not fit the model."""
 
 
+class CostsError(PoetfwError):
+    """Measured costs cannot be read or kept, or are what nothing can have measured."""
+
+
 class ProblemError(PoetfwError):
     """A schedule problem, or a placement problem, is malformed."""
 

@@ -2,7 +2,7 @@
 """Where the files that are not Python live: boards, firmware templates, platformio.ini.
 
 In a checkout they are the folders at its top; in a wheel they travel in `poetfw/data`. A user's own
-are in the folder for configuration that the XDG Base Directory Specification names.
+are in the folders for configuration and data that the XDG Base Directory Specification names.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ def user_boards_dir() -> Path:
     configured = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     folder = configured if configured.is_absolute() else Path(os.path.expanduser("~/.config"))
     return folder / "poetfw" / "boards"
+
+
+def user_data_dir() -> Path:
+    """The folder of what poetfw keeps for a user, which need not be there."""
+    configured = Path(os.environ.get("XDG_DATA_HOME", ""))
+    folder = configured if configured.is_absolute() else Path(os.path.expanduser("~/.local/share"))
+    return folder / "poetfw"
 
 
 def firmware_templates_dir() -> Path:

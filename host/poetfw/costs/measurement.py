@@ -41,6 +41,9 @@ class Case:
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
 
+    def __hash__(self) -> int:
+        return hash(self.key)  # a mapping has no hash
+
     def to_json(self) -> dict[str, Any]:
         """The case as plain JSON values; equal cases give equal values."""
         return {

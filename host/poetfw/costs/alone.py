@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A case as an op again, alone in a graph: for whoever runs it, or asks what it takes."""
+
+from __future__ import annotations
+
+from poetfw.costs.measurement import Case
+from poetfw.errors import ModelError
+from poetfw.ir import Graph, Op, Role, Tensor
+from poetfw.ops import infer_output, kind_of
+
+
+def alone(case: Case) -> tuple[Op, Graph]:
+    """The op that a case is, and the graph that holds nothing else.
+
+    Raises:
+        ModelError: the case is a transfer, or no operator takes such operands.
+    """
+    inputs = [
+        Tensor(f"in{i}", shape, dtype, Role.INPUT) for i, (shape, dtype) in enumerate(case.inputs)
+    ]
+    updates = [
+        Tensor(f"state{i}", shape, dtype, Role.STATE)
+        for i, (shape, dtype) in enumerate(case.updates)
+    ]
+    names = tuple(tensor.name for tensor in inputs)
+    updated = tuple(tensor.name for tensor in updates)
+    op = Op("op", case.kind, names, "out", case.attributes, updated)
+    output = infer_output(op, inputs, Role.ACTIVATION)
+    if output is None:
+        op = Op("op", case.kind, names, None, case.attributes, updated)
+    produced = () if output is None else (output,)
+    if not (updated or produced):
+        raise ModelError(f"a {case.kind!r} with neither output nor update is no op")
+    last = output.name if output is not None else updated[0]
+    return op, Graph(case.kind, (*inputs, *updates, *produced), (op,), last)

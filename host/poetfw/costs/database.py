@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measured costs, kept in a SQLite file that several processes may use at once.
+
+Rows are added and never changed: where a case was measured again, the newest row counts. A row is
+stale where its kernels are no longer compiled from the same C sources; it stays, and is not used.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import astuple, dataclass, fields, replace
+from pathlib import Path
+
+from poetfw.costs.exchange import case_from_json, checked
+from poetfw.costs.measurement import Case, Counter, Measurement, Setup
+from poetfw.errors import CostsError
+from poetfw.resources import user_data_dir
+
+SCHEMA_VERSION = 1
+_APPLICATION_ID = 0x706F6574
+"""Says that a SQLite file is one of these: "poet" in ASCII."""
+_BUSY_S = 60.0
+
+_SETUP = tuple(field.name for field in fields(Setup))
+_FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
+_COLUMNS = ", ".join((*_SETUP, "case_json", *_FIGURES))
+_SCHEMA = f"""
+CREATE TABLE measurements (
+    id INTEGER PRIMARY KEY,
+    board TEXT NOT NULL,
+    core TEXT NOT NULL,
+    clock_hz INTEGER NOT NULL,
+    machine TEXT NOT NULL,
+    compiler TEXT NOT NULL,
+    meter TEXT NOT NULL,
+    case_key TEXT NOT NULL,
+    case_json TEXT NOT NULL,
+    kernel_version TEXT NOT NULL,
+    repetitions INTEGER NOT NULL,
+    counter TEXT NOT NULL,
+    ticks REAL NOT NULL,
+    spread_ticks REAL NOT NULL,
+    time_s REAL NOT NULL,
+    energy_j REAL NOT NULL,
+    energy_spread_j REAL NOT NULL,
+    measured_at TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX one_at_a_time ON measurements
+    (board, core, clock_hz, machine, compiler, meter, case_key, kernel_version, measured_at);
+"""
+
+
+@dataclass(frozen=True)
+class Database:
+    """The measurements in a file; made where there is none when something is first added.
+
+    Attributes:
+        path: the file. A folder that is missing is made, too.
+    """
+
+    path: Path
+
+    @staticmethod
+    def default_path() -> Path:
+        """Where a user's measurements are kept unless a command is told otherwise."""
+        return user_data_dir() / "costs.sqlite"
+
+    def known(
+        self, setup: Setup, kernel_versions: Mapping[Case, str]
+    ) -> Mapping[Case, Measurement]:
+        """What was measured under a set-up, of these cases, with these versions of their kernels.
+
+        Args:
+            setup: rows of others are left out.
+            kernel_versions: the version that each case has today.
+
+        Raises:
+            CostsError: the file is not such a database, or cannot be read.
+        """
+        condition = " AND ".join(f"{name} = ?" for name in _SETUP)
+        wanted = {case: case for case in kernel_versions}
+        return {
+            wanted[row.case]: row
+            for row in self._rows(f"WHERE {condition}", astuple(setup))
+            if kernel_versions.get(row.case) == row.kernel_version
+        }
+
+    def of_board(self, board: str) -> tuple[Measurement, ...]:
+        """Every row of a board, the oldest first.
+
+        Raises:
+            CostsError: the file is not such a database, or cannot be read.
+        """
+        return tuple(self._rows("WHERE board = ?", (board,)))
+
+    def all(self) -> tuple[Measurement, ...]:
+        """Every row, the oldest first.
+
+        Raises:
+            CostsError: the file is not such a database, or cannot be read.
+        """
+        return tuple(self._rows("", ()))
+
+    def add(self, measurements: Iterable[Measurement]) -> None:
+        """Keep measurements: all of them or, if one is refused or this is interrupted, none.
+
+        What is in the file already is not added again.
+
+        Raises:
+            CostsError: one is out of range, or the file is not such a database, or cannot be
+                written.
+        """
+        rows = []
+        for measurement in measurements:
+            try:
+                one = checked(measurement)
+            except ValueError as error:
+                raise CostsError(
+                    f"a measurement of {measurement.case.kind!r:.80} is not kept: {error}"
+                ) from error
+            case = json.dumps(one.case.to_json(), sort_keys=True, separators=(",", ":"))
+            figures = [getattr(one, name) for name in _FIGURES]
+            rows.append((*astuple(one.setup), case, *figures, one.case.key))
+        places = ", ".join("?" for _ in (*_SETUP, "case", *_FIGURES, "key"))
+        with self._transaction() as connection:
+            connection.executemany(
+                f"INSERT OR REPLACE INTO measurements ({_COLUMNS}, case_key) VALUES ({places})",
+                rows,
+            )
+
+    def _rows(self, condition: str, values: tuple[object, ...]) -> Iterator[Measurement]:
+        if not self.path.exists():
+            return
+        with self._connection() as connection:
+            self._check(connection)
+            found = connection.execute(
+                f"SELECT {_COLUMNS} FROM measurements {condition} ORDER BY measured_at, id", values
+            ).fetchall()
+        for row in found:
+            setup, case, figures = row[: len(_SETUP)], row[len(_SETUP)], row[len(_SETUP) + 1 :]
+            try:
+                named = dict(zip(_FIGURES, figures, strict=True))
+                one = Measurement(case=case_from_json(case), setup=Setup(*setup), **named)
+                yield checked(replace(one, counter=Counter(one.counter)))
+            except ValueError as error:
+                raise CostsError(
+                    f"{self.path} holds a row that poetfw did not write: {error}", *self._next()
+                ) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CostsError(f"{self.path} cannot be made: {error.strerror}") from error
+        with self._connection() as connection:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                    for statement in _SCHEMA.split(";"):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                self._check(connection)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(
+                sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None)
+            ) as connection:
+                yield connection
+        except sqlite3.Error as error:
+            raise CostsError(
+                f"{self.path} is not a usable database of costs: {error}", *self._next()
+            ) from error
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if application != _APPLICATION_ID:
+            raise CostsError(
+                f"{self.path} is a database of another program, not one of costs", *self._next()
+            )
+        if version != SCHEMA_VERSION:
+            raise CostsError(
+                f"{self.path} has schema version {version}; this poetfw reads version "
+                f"{SCHEMA_VERSION}",
+                *self._next(),
+            )
+
+    def _next(self) -> tuple[str, ...]:
+        return (f"move {self.path} away, or name another file with --db",)

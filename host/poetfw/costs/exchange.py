@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measurements as JSON and CSV, and back: nobody vouches for what a file holds.
+
+In JSON, rows are grouped by their set-up, a row a line. In CSV, every row is complete; its case is
+a JSON object in one column.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
+
+from poetfw.costs.alone import alone
+from poetfw.costs.measurement import Case, Counter, Measurement, Setup
+from poetfw.errors import CostsError, ModelError
+from poetfw.ir import Dtype
+from poetfw.reading import parse_json, read_bytes
+
+SCHEMA_VERSION = 1
+TRANSFERS = ("page_in", "page_out")
+"""Kinds of cases that are no ops."""
+
+_SETUP = tuple(field.name for field in fields(Setup))
+_FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
+_COLUMNS = (*_SETUP, "case", *_FIGURES)
+_ROUNDING = 1e-6
+_NANOSECONDS_PER_S = 1e9
+
+_Text = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+_Name = Annotated[_Text, StringConstraints(min_length=1)]
+_Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+_Ticks = Annotated[float, Field(ge=0, le=2.0**63, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=1, le=2**48)]
+_Extent = Annotated[int, Field(ge=1, le=2**31 - 1)]
+_Operand = tuple[Annotated[list[_Extent], Field(max_length=8)], Dtype]
+_Integer = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Case(_Strict):
+    kind: _Name
+    inputs: Annotated[list[_Operand], Field(max_length=1000)]
+    updates: Annotated[list[_Operand], Field(max_length=1000)]
+    attributes: dict[_Name, _Integer | _Number | list[_Integer]]
+    size_bytes: Annotated[int, Field(ge=0, le=2**48)]
+
+    def case(self) -> Case:
+        """The case, which some operator has.
+
+        Raises:
+            ValueError: none has it.
+        """
+        case = Case(
+            kind=self.kind,
+            inputs=tuple((tuple(shape), dtype) for shape, dtype in self.inputs),
+            updates=tuple((tuple(shape), dtype) for shape, dtype in self.updates),
+            attributes={
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in self.attributes.items()
+            },
+            size_bytes=self.size_bytes,
+        )
+        if case.kind in TRANSFERS:
+            if case.inputs or case.updates or case.attributes or not case.size_bytes:
+                raise ValueError(f"a {case.kind} has size_bytes above 0, and nothing else")
+            return case
+        if case.size_bytes:
+            raise ValueError(f"size_bytes is that of {' or '.join(TRANSFERS)}, not of an op")
+        try:
+            alone(case)
+        except ModelError as error:
+            raise ValueError(error.message) from error
+        except (KeyError, ValueError, IndexError, AssertionError) as error:
+            raise ValueError(f"operator {case.kind!r} does not take this: {error!r}") from error
+        return case
+
+
+class _Setup(_Strict):
+    board: _Name
+    core: _Name
+    clock_hz: Annotated[int, Field(ge=1, le=10**12)]
+    machine: _Text
+    compiler: _Name
+    meter: _Name
+
+
+class _Row(_Strict):
+    case: _Case
+    kernel_version: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+    repetitions: _Count
+    counter: Counter
+    ticks: _Ticks
+    spread_ticks: _Ticks
+    time_s: _Amount
+    energy_j: _Amount
+    energy_spread_j: _Amount
+    measured_at: AwareDatetime
+
+    def measurement(self, setup: Setup) -> Measurement:
+        """The row under the set-up that it was measured with.
+
+        Raises:
+            ValueError: no operator has its case, or its time is not that of its ticks.
+        """
+        hz = _NANOSECONDS_PER_S if self.counter is Counter.NANOSECONDS else setup.clock_hz
+        if not math.isclose(self.time_s, self.ticks / hz, rel_tol=_ROUNDING, abs_tol=1e-12):
+            raise ValueError(
+                f"time_s is {self.time_s!r}, but {self.ticks:g} {self.counter} at {hz:,.0f} a "
+                f"second are {self.ticks / hz!r} s"
+            )
+        figures = {name: getattr(self, name) for name in _FIGURES}
+        figures["measured_at"] = self.measured_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Measurement(case=self.case.case(), setup=setup, **figures)
+
+
+class _Group(_Strict):
+    setup: _Setup
+    rows: list[Any]
+
+
+class _Document(_Strict):
+    schema_version: Literal[1]
+    measured: list[_Group]
+
+
+_ROW: TypeAdapter[_Row] = TypeAdapter(_Row)
+_OF_SETUP: TypeAdapter[_Setup] = TypeAdapter(_Setup)
+
+
+def to_json(measurements: Iterable[Measurement]) -> bytes:
+    """Measurements as a JSON document in UTF-8."""
+    groups: dict[Setup, list[str]] = {}
+    for one in measurements:
+        row = {"case": one.case.to_json()} | {name: getattr(one, name) for name in _FIGURES}
+        groups.setdefault(one.setup, []).append(json.dumps(row, separators=(",", ":")))
+    measured = ",\n".join(
+        f'{{"setup": {json.dumps(asdict(setup))}, "rows": [\n' + ",\n".join(rows) + "\n]}"
+        for setup, rows in groups.items()
+    )
+    return f'{{"schema_version": {SCHEMA_VERSION}, "measured": [\n{measured}\n]}}\n'.encode()
+
+
+def to_csv(measurements: Iterable[Measurement]) -> bytes:
+    """Measurements as a table in UTF-8, one a line."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for one in measurements:
+        case = json.dumps(one.case.to_json(), separators=(",", ":"))
+        figures = {name: getattr(one, name) for name in _FIGURES}
+        writer.writerow(asdict(one.setup) | {"case": case} | figures)
+    return text.getvalue().encode()
+
+
+def read_measurements(path: Path) -> tuple[Measurement, ...]:
+    """The measurements in a `.json` or `.csv` file, all of them checked.
+
+    Raises:
+        CostsError: it cannot be read, is malformed, or holds what nothing can have measured; the
+            message names the file, the line or row, and what was expected.
+    """
+    if path.suffix not in (".json", ".csv"):
+        raise CostsError(f"{path} ends in neither .json nor .csv", "name another file")
+    try:
+        text = read_bytes(path).decode()
+    except OSError as error:
+        raise CostsError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CostsError(f"{path} is not UTF-8") from error
+    rows = _json_rows(path, text) if path.suffix == ".json" else _csv_rows(path, text)
+    return tuple(rows)
+
+
+def checked(measurement: Measurement) -> Measurement:
+    """The measurement as it is kept, if it is one that can be.
+
+    Raises:
+        ValueError: a figure is out of range, or no operator has its case.
+    """
+    row = {"case": measurement.case.to_json()}
+    row |= {name: getattr(measurement, name) for name in _FIGURES}
+    setup = Setup(**_OF_SETUP.validate_python(asdict(measurement.setup)).model_dump())
+    return _ROW.validate_python(row).measurement(setup)
+
+
+def case_from_json(text: str) -> Case:
+    """The case that a text of JSON is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _Case.model_validate(parse_json(text)).case()
+
+
+def _json_rows(path: Path, text: str) -> Iterator[Measurement]:
+    try:
+        document = _Document.model_validate(parse_json(text))
+    except json.JSONDecodeError as error:
+        raise CostsError(f"{path}:{error.lineno}: {error.msg}; JSON was expected") from error
+    except ValueError as error:
+        raise CostsError(f"{path}: {_said(error)}") from error
+    for number, group in enumerate(document.measured):
+        setup = Setup(**group.setup.model_dump())
+        for index, row in enumerate(group.rows):
+            yield _measurement(f"{path}: measured[{number}].rows[{index}]", row, setup)
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[Measurement]:
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    try:
+        if tuple(reader.fieldnames or ()) != _COLUMNS:
+            raise CostsError(f"{path}:1: the columns {', '.join(_COLUMNS)} were expected")
+        for line in reader:
+            place = f"{path}:{reader.line_num}"
+            if None in line or None in line.values():
+                raise CostsError(f"{place}: {len(_COLUMNS)} columns were expected")
+            try:
+                setup = _OF_SETUP.validate_python({name: line[name] for name in _SETUP})
+                row: dict[str, Any] = {name: line[name] for name in _FIGURES}
+                row["case"] = parse_json(line["case"])
+            except ValueError as error:
+                raise CostsError(f"{place}: {_said(error)}") from error
+            yield _measurement(place, row, Setup(**setup.model_dump()))
+    except csv.Error as error:
+        raise CostsError(f"{path}:{reader.line_num}: {error}; CSV was expected") from error
+
+
+def _measurement(place: str, row: Mapping[str, Any], setup: Setup) -> Measurement:
+    try:
+        return _ROW.validate_python(row).measurement(setup)
+    except ValueError as error:
+        raise CostsError(f"{place}: {_said(error)}") from error
+
+
+def _said(error: ValueError) -> str:
+    """What is wrong first of all, where, and what stands there instead."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"])) or "the document"
+    return f"{where}: {first['msg']}, not {first['input']!r:.80}"
