@@ -4,7 +4,12 @@
 from poetfw.devices.console import Event
 from poetfw.devices.elf import ElfSize, elf_machine, elf_size
 from poetfw.devices.emulators import emulator_of
-from poetfw.devices.platformio import build_environments, choose_environment, upload_firmware
+from poetfw.devices.platformio import (
+    build_environments,
+    choose_environment,
+    compiler_name,
+    upload_firmware,
+)
 from poetfw.devices.runner import MeasuredEnergy, RunLog, run_firmware
 from poetfw.devices.static_ram import static_ram_bytes
 from poetfw.devices.step_size import step_bytes
@@ -16,6 +21,7 @@ __all__ = [
     "RunLog",
     "build_environments",
     "choose_environment",
+    "compiler_name",
     "elf_machine",
     "elf_size",
     "emulator_of",

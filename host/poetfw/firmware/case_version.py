@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import hashlib
 
-from poetfw.costs import Case
-from poetfw.costs.alone import alone
+from poetfw.costs import Case, alone
 from poetfw.firmware.kernel_version import kernel_version
 from poetfw.ops import kind_of
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from poetfw import __version__
 from poetfw.boards import Board
-from poetfw.costs import Case
-from poetfw.costs.alone import alone
+from poetfw.costs import Case, alone
 from poetfw.firmware.c_text import comment_text, shape_text
 from poetfw.firmware.case_version import TRANSFERS
 from poetfw.firmware.library import GENERATED
@@ -155,8 +154,9 @@ def render_sketch(cases: Sequence[Case], program: Program, board: Board) -> Sket
     lowering = _Lowering(board)
     views = tuple(lowering.case(index, case) for index, case in enumerate(cases))
     arena_bytes = max([2 * BLOCK_BYTES, *map(arena_bytes_of, cases)])
-    record_blocks = _blocks(program.input.size_bytes // program.batch
-                            + program.label.size_bytes // program.batch + 8)
+    record_blocks = _blocks(
+        program.input.size_bytes // program.batch + program.label.size_bytes // program.batch + 8
+    )
     slots_block = -(-record_blocks // _SECTOR_BLOCKS) * _SECTOR_BLOCKS
     largest = max((case.size_bytes for case in cases if case.kind in TRANSFERS), default=0)
     scratch_blocks = slots_block + _blocks(largest + TRAILER_BYTES)
@@ -229,7 +229,9 @@ class _Lowering:
         self.constants = Constants()
         self.kernels: set[str] = set()
         self.fills: list[_Fill] = []
-        self.slots = (SlotView("SLOT_NOTHING", 0, _WORD_BYTES, "what is committed: nothing"),)
+        self.slots: tuple[SlotView, ...] = (
+            SlotView("SLOT_NOTHING", 0, _WORD_BYTES, "what is committed: nothing"),
+        )
 
     def case(self, index: int, case: Case) -> _CaseView:
         if case.kind in TRANSFERS:

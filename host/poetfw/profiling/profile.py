@@ -38,7 +38,6 @@ Update = Callable[[int, int, str], None]
 _SOCKET = "socket://"
 _OVERFLOWED = "overflowed by"  # what the linker says of memory that is too small
 _FIRST_SCRATCH_BLOCK = 8
-_MOST_STACKED = 64  # cases that are tried in one sketch after one did not fit
 
 
 @dataclass(frozen=True)
@@ -150,11 +149,15 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
 
 
 def _setup(board: Board, settings: ProfileSettings) -> Setup:
+    machine = ""
+    if settings.emulator is not None:
+        twin = board.twin(settings.emulator)
+        machine = twin.name if emulator_of(twin.machine).emulates else ""
     return Setup(
         board=board.label,
         core=board.core,
         clock_hz=board.clock_hz,
-        machine="" if settings.emulator is None else board.twin(settings.emulator).name,
+        machine=machine,
         compiler=compiler_name(board.toolchain),
     )
 
@@ -194,8 +197,7 @@ def _arena_room(cases: Sequence[Case], program: Program, board: Board) -> int:
     """Bytes that an arena may have beside a sketch's static data and stack."""
     smallest = min(cases, key=arena_bytes_of)
     static = static_ram_bytes(render_sketch([smallest], program, board).project, board)
-    fills = 0  # tables are constants: they lie in flash
-    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static - fills
+    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
 
 
 def _environment(board: Board, settings: ProfileSettings) -> str:
@@ -261,9 +263,7 @@ def _has_sketch(profiler: Profiler, sketch: Sketch, setup: Setup) -> bool:
 
 
 @contextmanager
-def _twin(
-    sketch: Sketch, elf: Path, board: Board, settings: ProfileSettings
-) -> Iterator[Line]:
+def _twin(sketch: Sketch, elf: Path, board: Board, settings: ProfileSettings) -> Iterator[Line]:
     machine = board.twin(settings.emulator).machine
     emulator = emulator_of(machine)
     emulator.require()

@@ -163,7 +163,7 @@ def time_case(
 
 
 def power_w(case: Case, board: Board) -> float:
-    """What the board draws while a case runs, by its file: as in POET, a transfer's is the storage's."""
+    """What is drawn while a case runs, by the board's file: during a transfer, by the storage."""
     if case.kind not in TRANSFERS or board.storage is None:
         return board.power.active_w
     transfer = getattr(board.storage, case.kind)

@@ -15,7 +15,7 @@ class Store(Protocol):
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:
-        """What was measured under a set-up, of these cases, with these versions of their kernels."""
+        """What was measured under a set-up, of these cases with these versions of their kernels."""
 
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Keep measurements. When this returns, they are kept whatever happens to the power."""
@@ -30,7 +30,7 @@ class MemoryStore:
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:
-        """What was measured under a set-up, of these cases, with these versions of their kernels."""
+        """What was measured under a set-up, of these cases with these versions of their kernels."""
         return {
             row.case: row
             for row in self.rows

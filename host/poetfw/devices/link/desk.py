@@ -13,7 +13,6 @@ from poetfw.devices.link.frames import LARGEST_DATA_BYTES, Answer
 from poetfw.devices.link.link import CONNECT, LONG, QUICK, Link, Patience
 from poetfw.devices.link.values import (
     IDENTIFIER,
-    OK,
     PLAN_ID,
     TICK_UNITS,
     check_status,
