@@ -25,7 +25,7 @@ from poetfw.boards import load_board
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, case_of
 from poetfw.costs.exchange import to_json
 from poetfw.firmware.kernel_version import kernel_version
-from poetfw.ir import Attribute, Graph, Op
+from poetfw.ir import Attribute, Dtype, Graph, Op
 from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
@@ -90,11 +90,8 @@ class Drawn:
         self.random = random.Random(seed)
         draw = self.random
         batch = draw.choice((1, 1, 2, 3, 4, 8))
-        extents = (
-            (draw.randint(6, 9), draw.randint(6, 9))
-            if small
-            else (draw.randint(8, 24), draw.randint(8, 24))
-        )
+        extents = (draw.randint(6, 9), draw.randint(6, 9)) if small else (
+            draw.randint(8, 24), draw.randint(8, 24))
         shape = (batch, draw.choice((1, 3)), *extents)
         self.most = 10 if small else 40
         self.layers = Layers(f"drawn{seed}", shape, seed)
@@ -120,7 +117,7 @@ class Drawn:
         return f"op{self.count}"
 
     def active(self, x: str) -> str:
-        """X through an activation."""
+        """x through an activation."""
         return self.layers.op(self.random.choice(ACTIVATIONS), self.name(), (x,))
 
     def block(self, x: str) -> str:
@@ -144,10 +141,7 @@ class Drawn:
         kernel = draw.choice([k for k in (1, 1, 3, 3, 3, 3, 5, 7) if k <= min(extents)])
         padding = kernel // 2 if min(extents) < 6 or draw.random() < 0.8 else 0
         stride = 2 if min(extents) >= 6 and draw.random() < 0.25 else 1
-        groups, out = (
-            1,
-            draw.choice((draw.randint(3, self.most), 4 * draw.randint(1, self.most // 4))),
-        )
+        groups, out = 1, draw.choice((draw.randint(3, self.most), 4 * draw.randint(1, self.most // 4)))
         if channels > 1 and draw.random() < 0.3:
             groups = out = channels
         elif channels % 2 == 0 and draw.random() < 0.1:
@@ -164,7 +158,7 @@ class Drawn:
         return layers.op("conv2d", self.name(), inputs, attributes)
 
 
-def _zeros(count: int):
+def _zeros(count: int):  # noqa: ANN202
     from poetfw.models.weights import zeros
 
     return zeros(count)
@@ -178,9 +172,7 @@ def ds_cnn(batch: int) -> Model:
     for i in range(4):
         x = layers.relu(f"relu{i}", layers.batch_norm(f"bn{i}", x))
         window = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 32}
-        x = layers.op(
-            "conv2d", f"depth{i}", (x, layers.weight(f"depth{i}.w", (32, 1, 3, 3))), window
-        )
+        x = layers.op("conv2d", f"depth{i}", (x, layers.weight(f"depth{i}.w", (32, 1, 3, 3))), window)
         x = layers.relu(f"depth{i}.relu", layers.batch_norm(f"depth{i}.bn", x))
         x = layers.conv(f"point{i}", x, 32, 1)
     x = layers.op("global_avg_pool", "pool", (layers.relu("last", x),))
@@ -235,7 +227,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     board = load_board(arguments.board)
-    setup = Setup(board.name, board.core, board.clock_hz, "qemu", compiler_version(board.name))
+    setup = Setup(
+        board.name, board.core, board.clock_hz, "qemu", compiler_version(board.name)
+    )
     every: dict[str, Case] = {}
     for name, held_out, model in networks(board.name, arguments.networks):
         found = {case.key: case for case in cases_of(model, board.name)}
@@ -252,16 +246,8 @@ def main() -> int:
             time_s = ticks / board.clock_hz
             rows.append(
                 Measurement(
-                    run.case,
-                    setup,
-                    kernel_version(kind_of(op).kernel(op, graph).source),
-                    1,
-                    Counter.INSTRUCTIONS,
-                    ticks,
-                    0.0,
-                    time_s,
-                    time_s * board.power.active_w,
-                    0.0,
+                    run.case, setup, kernel_version(kind_of(op).kernel(op, graph).source), 1,
+                    Counter.INSTRUCTIONS, ticks, 0.0, time_s, time_s * board.power.active_w, 0.0,
                     MEASURED_AT,
                 )
             )

@@ -3,6 +3,7 @@
 #include "crc32.h"
 #include "hal.h"
 #include "link.h"
+#include "mark.h"
 #include "poet.h"
 #include "poet_memory.h"
 #include "profile.h"

@@ -45,8 +45,4 @@ extern const uint32_t poet_case_count;
 /* Puts a sample into the storage that every sample of a batch is read from. */
 int poet_prepare_sample(void);
 
-/* A case begins (1) or ends (0): raises and lowers a pin, for a meter. Where an emulator counts, a tick begins as
- * a case does, so that its count does not depend on when it was asked for. */
-void poet_mark(int begins);
-
 #endif

@@ -11,6 +11,7 @@ from poetfw.devices.platformio import (
     upload_firmware,
 )
 from poetfw.devices.runner import MeasuredEnergy, RunLog, run_firmware
+from poetfw.devices.slices import Slices, run_slices
 from poetfw.devices.static_ram import static_ram_bytes
 from poetfw.devices.step_size import step_bytes
 
@@ -19,6 +20,7 @@ __all__ = [
     "Event",
     "MeasuredEnergy",
     "RunLog",
+    "Slices",
     "build_environments",
     "choose_environment",
     "compiler_name",
@@ -26,6 +28,7 @@ __all__ = [
     "elf_size",
     "emulator_of",
     "run_firmware",
+    "run_slices",
     "static_ram_bytes",
     "step_bytes",
     "upload_firmware",

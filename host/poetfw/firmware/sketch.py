@@ -53,7 +53,7 @@ _GENERATED = (
 )
 _LEFT_OUT = (
     *("lib/poetfw/runtime/poetfw.c", "lib/poetfw/runtime/stages.c", "lib/poetfw/port/port.c"),
-    *("src/main.c", "src/runtime/desk.c", "src/runtime/desk.h"),
+    *("src/main.c", "src/runtime/desk.c"),
 )
 """What trains, and asks for more of the plan than a sketch has."""
 
@@ -210,11 +210,15 @@ def _render(view: _SketchView) -> dict[str, bytes]:
 
 def _application(board: Board) -> dict[str, bytes]:
     """What a sketch has in place of a project's application, and beside its drivers."""
+    folder = profiler_sketches_dir() / "application"
+    files = {f"src/{file.name}": file.read_bytes() for file in sorted(folder.glob("*.[ch]"))}
+    return files | mark_files(board)
+
+
+def mark_files(board: Board) -> dict[str, bytes]:
+    """What marks the beginning and the end of a case, where a board or its twin has something."""
     folder = profiler_sketches_dir()
-    files = {
-        f"src/{file.name}": file.read_bytes()
-        for file in sorted((folder / "application").glob("*.[ch]"))
-    }
+    files = {"src/runtime/mark.h": (folder / "hal" / "mark.h").read_bytes()}
     for family in sorted(hal_families(board)):
         for file in sorted((folder / "hal" / family).glob("*.c")):
             files[f"src/hal/{family}/{file.name}"] = file.read_bytes()

@@ -210,7 +210,7 @@ def _environment(board: Board, settings: ProfileSettings) -> str:
 def _built(
     cases: Sequence[Case], program: Program, board: Board, folder: Path, environment: str
 ) -> Iterator[tuple[Sketch, Path | None]]:
-    """Sketches of all cases, as few as there can be; None for one whose single case does not fit."""
+    """Sketches of all cases, as few as fit; None with one whose single case does not."""
     waiting = [tuple(cases)] if cases else []
     while waiting:
         part = waiting.pop(0)

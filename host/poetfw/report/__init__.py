@@ -10,6 +10,8 @@ from poetfw.report.summary import (
     OpChecks,
     OpError,
     RunReport,
+    StepTrace,
+    TimedStep,
     Verification,
 )
 
@@ -22,6 +24,8 @@ __all__ = [
     "Panel",
     "RunReport",
     "Stages",
+    "StepTrace",
+    "TimedStep",
     "Verification",
     "draw_panels",
     "draw_pictures",

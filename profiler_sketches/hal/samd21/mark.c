@@ -2,8 +2,8 @@
 /* The MKR's pin 6, and the lamp on the board with it, is high while a case runs; choose another with
  * -DPOET_PIN_MARK=POET_PIN(port, number). */
 #include "hal_pins.h"
+#include "mark.h"
 #include "port.h"
-#include "profile.h"
 
 #ifndef POET_PIN_MARK
 #define POET_PIN_MARK POET_PIN(0u, 20u)
@@ -11,6 +11,9 @@
 
 void poet_mark(int begins)
 {
-    poet_port_write(POET_PIN_MARK, begins);
-    poet_write(PORT_DIRSET(POET_PIN_MARK), 1u << POET_PIN_MARK % 32u);
+    if (begins) {
+        poet_port_output_high(POET_PIN_MARK);
+    } else {
+        poet_port_write(POET_PIN_MARK, 0);
+    }
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board with measuring firmware: what it does for a host, in values. Nothing it says is trusted."""
+"""A board with measuring firmware, in values. Nothing that it says is trusted."""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
 
 The storage image in the working folder is its SD card, or its flash, and standard output its
 console; with a number behind, one TCP port of this computer is, to which one program at a time may
-connect; with "-" behind, standard input is what is said to it. Exit code 0: the firmware sleeps for ever, which is how it ends on a board. 1: it did what
-the chip does not allow or what the model does not know; standard error says what, and where.
+connect; with "-" behind, what comes on standard input is said to it. Exit code 0: the firmware
+sleeps for ever, which is how it ends on a board. 1: it did what the chip does not allow or what the
+model does not know; standard error says what, and where.
 """
 
 from __future__ import annotations
