@@ -54,7 +54,7 @@ def trace_step(project: BuiltProject, timeout_s: float, progress: Progress) -> S
         tick_unit=found.tick_unit,
         whole_ticks=found.whole,
         steps=tuple(
-            replace(steps[number], ticks=max(0, ticks - found.nothing))
+            replace(steps[number], ticks=max(0.0, ticks - found.nothing))
             for number, ticks in zip(numbers, found.ticks, strict=True)
         ),
     )
@@ -73,4 +73,4 @@ def _steps(project: BuiltProject) -> dict[int, TimedStep]:
 
 def _untimed(number: int, step: Step, kind: str) -> TimedStep:
     operator = kind if step.kind is StepKind.COMPUTE else str(step.kind)
-    return TimedStep(number, step.node, operator, 0)
+    return TimedStep(number, step.node, operator, 0.0)

@@ -28,6 +28,7 @@ struct run {
 
 /* What every sample of a batch is: a record of no blocks, so that all begin where the first does. */
 static struct poet_samples samples = {0u, SAMPLES, 0u};
+static uint32_t batch; /* the next */
 static int scratch_is_open;
 static uint32_t state;
 
@@ -107,8 +108,13 @@ int poet_prepare_sample(void)
         }
         POET_TRY(poet_storage_write_blocks(samples.first_block + block, page, 1u));
     }
-    poet_data_select_training(&samples, 0u, 0u);
+    batch = 0u;
     return POET_OK;
+}
+
+void poet_select_next(void)
+{
+    poet_data_select_training(&samples, 0u, batch++);
 }
 
 static int prepare(const struct poet_case *one)

@@ -45,4 +45,7 @@ extern const uint32_t poet_case_count;
 /* Puts a sample into the storage that every sample of a batch is read from. */
 int poet_prepare_sample(void);
 
+/* The next load is of the next batch: how long it takes to find where a sample is differs from one to the other. */
+void poet_select_next(void);
+
 #endif

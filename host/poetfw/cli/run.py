@@ -159,14 +159,14 @@ def _print_trace(trace: StepTrace) -> None:
     output.results.print(
         output.table(
             f"a step, {trace.whole_ticks:,} {trace.tick_unit}; its pieces, "
-            f"{sum(one.ticks for one in trace.steps):,}",
+            f"{sum(one.ticks for one in trace.steps):,.0f}",
             ("step", "op", "operator", trace.tick_unit, "share"),
             [
                 (
                     str(one.plan_step),
                     output.escaped(one.op),
                     one.operator,
-                    f"{one.ticks:,}",
+                    f"{one.ticks:,.0f}",
                     f"{share:.2%}",
                 )
                 for one, share in zip(trace.steps, shares, strict=True)

@@ -266,9 +266,10 @@ class _Lowering:
         arguments += [addresses[name] for name in kernel.arguments]
         if kernel.workspace_bytes:
             arguments.append(f"(void *)(poet_arena + {at}u)")
-        run = _Function(
-            f"run_{index}", call_statement(kernel.function, arguments, fallible=kernel.fallible)
-        )
+        code = call_statement(kernel.function, arguments, fallible=kernel.fallible)
+        if not kernel.source:
+            code = f"poet_select_next();\n    {code}"
+        run = _Function(f"run_{index}", code)
         shapes = ", ".join(shape_text(shape) for shape, _ in (*case.inputs, *case.updates))
         return _CaseView(
             key=case.key,

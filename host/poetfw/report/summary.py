@@ -201,13 +201,13 @@ class TimedStep:
         plan_step: its number in `train_step.c`.
         op: the op, or the one whose tensor moves.
         operator: its kind; `page_in` or `page_out` for a transfer.
-        ticks: what it took.
+        ticks: what it took, on average over some steps.
     """
 
     plan_step: int
     op: str
     operator: str
-    ticks: int
+    ticks: float
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class StepTrace:
     Attributes:
         tick_unit: what a tick is: instructions, cycles or ns.
         whole_ticks: of a step that nobody interrupts.
-        steps: its ops and transfers in their order, of another such step.
+        steps: its ops and transfers in their order, of other such steps.
     """
 
     tick_unit: str
