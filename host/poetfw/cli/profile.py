@@ -117,10 +117,11 @@ def _print(report: ProfileReport) -> None:
     rows = [_row(one) for one in report.measured]
     where = f" on its twin {report.setup.machine}" if report.setup.machine else ""
     known = len(report.measured) - report.fresh
+    left = report.fresh + len(report.left_out)
     unit = _UNITS[report.measured[0].counter] if report.measured else "ticks"
     output.results.print(
         output.table(
-            f"{output.escaped(report.setup.board)}{where}: {report.fresh} measured, {known} known",
+            f"{output.escaped(report.setup.board)}{where}: {known} were known, {left} to measure",
             ("operator", "shape", unit, "spread", "time", "energy", "n"),
             rows,
         )

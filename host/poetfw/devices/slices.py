@@ -14,7 +14,6 @@ from poetfw.devices.runner import SILENCE_S
 from poetfw.devices.statuses import STATUSES
 from poetfw.errors import DeviceError
 
-
 STEPS = 8
 """So many steps the firmware times piece by piece."""
 
