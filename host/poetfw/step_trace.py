@@ -50,13 +50,13 @@ def trace_step(project: BuiltProject, timeout_s: float, progress: Progress) -> S
         raise OutputError(f"{image} cannot be written: {error.strerror or error}") from error
     finally:
         image.unlink(missing_ok=True)
+    ticks = dict.fromkeys(sorted(set(numbers)), 0.0)
+    for number, slice_ticks in zip(numbers, found.ticks, strict=True):
+        ticks[number] += max(0.0, slice_ticks - found.nothing)
     return StepTrace(
         tick_unit=found.tick_unit,
         whole_ticks=found.whole,
-        steps=tuple(
-            replace(steps[number], ticks=max(0.0, ticks - found.nothing))
-            for number, ticks in zip(numbers, found.ticks, strict=True)
-        ),
+        steps=tuple(replace(steps[number], ticks=ticks[number]) for number in ticks),
     )
 
 
