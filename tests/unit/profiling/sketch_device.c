@@ -74,6 +74,7 @@ static int run_load(void)
 {
     poet_select_next();
     POET_TRY(poet_data_load_x(poet_arena + 512));
+    POET_TRY(poet_data_load_y(poet_arena + 2912));
     return take(4u, 20011u);
 }
 

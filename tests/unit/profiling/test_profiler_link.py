@@ -108,16 +108,28 @@ def test_the_harness_of_mlperf_tiny_is_answered(device: SketchDevice) -> None:
     assert device.tell(b"result%").startswith(b"e-[0 damaged ")
 
 
+def card(*partitions: int, blocks: int = 16) -> bytes:
+    """The first block of a card with partitions of these types; the first begins at block 5."""
+    rest = bytes([5, 0, 0, 0, blocks, 0, 0, 0])
+    entries = b"".join(b"\0\xfe\xff\xff" + bytes([kind, 0, 0, 0]) + rest for kind in partitions)
+    return bytes(446) + entries.ljust(64, b"\0") + b"\x55\xaa"
+
+
 @pytest.mark.parametrize(
     ("first", "begins"),
-    [(b"\0" * 512, 8), (b"\xff" * 512, 8), ("ours", 24), (b"FAT" + b"\0" * 509, None)],
+    [
+        (b"\0" * 512, 8),
+        (b"\xff" * 512, 8),
+        (card(0xDA), 24),
+        (card(0x0C), None),
+        (card(0xDA, 0x0C), None),
+        (b"K" * 512, None),
+        (b"FAT" + b"\0" * 509, None),
+    ],
 )
 def test_only_blocks_that_nobody_needs_are_written(
-    device: SketchDevice, first: bytes | str, begins: int | None
+    device: SketchDevice, first: bytes, begins: int | None
 ) -> None:
-    if isinstance(first, str):  # a storage image of 16 blocks that begins at block 5
-        entry = b"\0\xfe\xff\xff\xda\xfe\xff\xff" + bytes([5, 0, 0, 0, 16, 0, 0, 0])
-        first = bytes(446) + entry + bytes(48) + b"\x55\xaa"
     before = first + b"K" * (BLOCK * 63)
     device.storage = before
     rows = list(measure(Simulated(device)))
@@ -138,8 +150,7 @@ def test_only_blocks_that_nobody_needs_are_written(
 
 
 def test_a_card_without_room_is_refused(device: SketchDevice) -> None:
-    entry = b"\0\xfe\xff\xff\xda\xfe\xff\xff" + bytes([5, 0, 0, 0, 50, 0, 0, 0])
-    device.storage = bytes(446) + entry + bytes(48) + b"\x55\xaa" + bytes(63 * BLOCK)
+    device.storage = card(0xDA, blocks=50) + bytes(63 * BLOCK)
     kinds = [row.case.kind for row in measure(Simulated(device)) if isinstance(row, Refused)]
     assert kinds == ["page_out", "page_in", "load_x"]
 
@@ -150,6 +161,9 @@ def test_a_case_that_fails_is_left_out(device: SketchDevice) -> None:
     assert [isinstance(row, Refused) for row in rows] == [False, True, False, False, False]
     assert isinstance(rows[1], Refused)
     assert "status -3" in rows[1].reason
+    runs = device.get("test_runs")
+    tell(device, "run", 1, 5)
+    assert device.get("test_runs") == runs + 1  # and no further
 
 
 # Noise -----------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from poetfw.devices.link.link import CONNECT, LONG, QUICK, Link
 from poetfw.devices.link.values import (
     IDENTIFIER,
-    PLAN_ID,
     TICK_UNITS,
     check_status,
     fields,
@@ -61,8 +60,7 @@ class Profiler:
                 "put on the board what `poetfw profile` built",
             )
         _, sketch_id, board, unit, cases = answer.values
-        known = PLAN_ID.fullmatch(sketch_id) and IDENTIFIER.fullmatch(board) and unit in TICK_UNITS
-        if not known:
+        if not (IDENTIFIER.fullmatch(board) and unit in TICK_UNITS):
             raise nonsense(answer)
         return ProfilerGreeting(sketch_id, board, unit, integer(answer, cases))
 
