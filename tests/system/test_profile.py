@@ -157,9 +157,9 @@ def test_cases_that_do_not_fit_are_left_out_and_flash_is_shared(folder: Path) ->
         *("--json",),
         cwd=folder,
     )
-    assert result.code == 4
+    assert result.code == 0
     report = json.loads(result.stdout)
-    assert "cases could not be measured" in result.stderr
+    assert "cases do not fit the board" in result.stderr
     assert report["left_out"]
     assert all("operands take" in one["reason"] for one in report["left_out"])
     assert len(report["cases"]) == report["measured_now"] > 20

@@ -24,7 +24,7 @@ from poetfw.devices import emulator_of
 from poetfw.devices.link import choose_port
 from poetfw.errors import DeviceError, listed
 from poetfw.planning import DEFAULT_BATCH, BuildSettings
-from poetfw.profiling import ProfileReport, ProfileSettings
+from poetfw.profiling import ProfileReport, ProfileSettings, Refused
 
 
 @click.command(
@@ -89,12 +89,19 @@ def profile(
         output.print_json(report.to_json())
     else:
         _print(report)
-    if not report.left_out:
+    too_large = [one for one in report.left_out if not one.failed]
+    if too_large:
+        output.warn(f"{len(too_large)} cases do not fit the board: {_named(too_large)}")
+    failed = [one for one in report.left_out if one.failed]
+    if not failed:
         return 0
-    kinds = listed([f"{one.case.kind}: {one.reason}" for one in report.left_out], "; ", 3)
-    error = DeviceError(f"{len(report.left_out)} cases could not be measured: {kinds}")
+    error = DeviceError(f"{len(failed)} cases could not be measured: {_named(failed)}")
     output.print_error(error, as_json=False)  # the JSON document has been printed
     return error.exit_code
+
+
+def _named(refused: list[Refused]) -> str:
+    return listed([f"{one.case.kind}: {one.reason}" for one in refused], "; ", 3)
 
 
 def _this_computer(board: Board) -> str | None:

@@ -8,7 +8,7 @@ it costs does not depend on a plan. Transfers go through slots, as a training's 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw import __version__
@@ -130,30 +130,67 @@ class Sketch:
     scratch_blocks: int
 
 
-def arena_bytes_of(case: Case) -> int:
-    """Bytes of arena that a case needs.
+@dataclass(frozen=True)
+class _Layout:
+    """Where the operands of an op lie in the arena.
+
+    Attributes:
+        offsets: by tensor; that of the workspace under None.
+        end: the first byte behind all of it.
+    """
+
+    offsets: Mapping[str | None, int]
+    end: int
+
+    @staticmethod
+    def of(case: Case, room_bytes: int) -> _Layout:
+        """Each by itself; where that does not fit, the output over an input that it may be over."""
+        op, graph = alone(case)
+        kind = kind_of(op)
+        sizes: dict[str | None, int] = {t.name: t.size_bytes for t in graph.tensors}
+        sizes[None] = kind.kernel(op, graph).workspace_bytes
+        over = None
+        if BLOCK_BYTES + sum(map(_padded, sizes.values())) > room_bytes and op.output is not None:
+            inputs = [op.inputs[i] for i in kind.in_place if i < len(op.inputs)]
+            over = next((name for name in inputs if sizes[name] == sizes[op.output]), None)
+        offsets: dict[str | None, int] = {}
+        end = BLOCK_BYTES
+        for name, size_bytes in sizes.items():
+            if over is not None and name == op.output:
+                offsets[name] = offsets[over]
+            else:
+                offsets[name] = end
+                end += _padded(size_bytes)
+        return _Layout(offsets, end)
+
+
+def arena_bytes_of(case: Case, room_bytes: int) -> int:
+    """Bytes of arena that a case needs, where there are so many; more where it does not fit.
 
     Raises:
         ModelError: there is no such op.
     """
     if case.kind in TRANSFERS:
         return BLOCK_BYTES + _padded(case.size_bytes)
-    op, graph = alone(case)
-    workspace = kind_of(op).kernel(op, graph).workspace_bytes
-    operands = sum(_padded(tensor.size_bytes) for tensor in graph.tensors)
-    return BLOCK_BYTES + operands + _padded(workspace)
+    return _Layout.of(case, room_bytes).end
 
 
-def render_sketch(cases: Sequence[Case], program: Program, board: Board) -> Sketch:
+def render_sketch(cases: Sequence[Case], program: Program, board: Board, room_bytes: int) -> Sketch:
     """Render the firmware that measures some cases of a program on a board.
+
+    Args:
+        cases: what it measures.
+        program: what they are of.
+        board: what it is for.
+        room_bytes: what the arena may have; operands lie apart from each other where they can.
 
     Raises:
         BoardError: the board has no firmware support.
         ModelError: a case is no op.
     """
-    lowering = _Lowering(board)
+    lowering = _Lowering(board, room_bytes)
     views = tuple(lowering.case(index, case) for index, case in enumerate(cases))
-    arena_bytes = max([2 * BLOCK_BYTES, *map(arena_bytes_of, cases)])
+    arena_bytes = max([2 * BLOCK_BYTES, *(arena_bytes_of(case, room_bytes) for case in cases)])
     record_blocks = _blocks(
         program.input.size_bytes // program.batch + program.label.size_bytes // program.batch + 8
     )
@@ -228,8 +265,9 @@ def mark_files(board: Board) -> dict[str, bytes]:
 class _Lowering:
     """Lowers cases to the functions that run them, and collects what they share."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, room_bytes: int) -> None:
         self._overlap = board.overlaps
+        self._room_bytes = room_bytes
         self.constants = Constants()
         self.kernels: set[str] = set()
         self.fills: list[_Fill] = []
@@ -248,9 +286,11 @@ class _Lowering:
         kernel = kind.kernel(op, graph)
         if kernel.source:
             self.kernels.add(kernel.source)
-        first_fill, at = len(self.fills), BLOCK_BYTES
+        first_fill = len(self.fills)
+        layout = _Layout.of(case, self._room_bytes)
         addresses: dict[str | None, str] = {None: "NULL"}
         for tensor in graph.tensors:
+            at = layout.offsets[tensor.name]
             addresses[tensor.name] = f"({C_TYPES[tensor.dtype]} *)(void *)(poet_arena + {at}u)"
             if tensor.name != op.output:
                 positive = tensor.name in op.updates or tensor.name in [
@@ -260,12 +300,11 @@ class _Lowering:
                 values = values if tensor.dtype is Dtype.F32 else "ZERO"
                 fill = _Fill(at, tensor.size_bytes // _WORD_BYTES, f"POET_FILL_{values}")
                 self.fills.append(fill)
-            at += _padded(tensor.size_bytes)
         named = replace(op, name=case.kind)
         arguments = [f"&{self.constants.add(named, kernel)}"] if kernel.struct else []
         arguments += [addresses[name] for name in kernel.arguments]
         if kernel.workspace_bytes:
-            arguments.append(f"(void *)(poet_arena + {at}u)")
+            arguments.append(f"(void *)(poet_arena + {layout.offsets[None]}u)")
         code = call_statement(kernel.function, arguments, fallible=kernel.fallible)
         if not kernel.source:
             code = f"poet_select_next();\n    {code}"

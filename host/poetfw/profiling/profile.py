@@ -175,15 +175,19 @@ def _measure(
         return
     update(0, len(missing), "building the sketch")
     room = _arena_room(missing, program, board)
-    fitting = [case for case in missing if arena_bytes_of(case) <= room]
+    fitting = []
     for case in missing:
-        if case not in fitting:
-            reason = f"its operands take {arena_bytes_of(case):,} bytes, of {room:,} that there are"
-            yield Refused(case, reason)
+        needed = arena_bytes_of(case, room)
+        if needed <= room:
+            fitting.append(case)
+        else:
+            reason = f"its operands take {needed:,} bytes, of {room:,} that there are"
+            yield Refused(case, reason, failed=False)
     environment = _environment(board, settings)
-    for sketch, elf in _built(fitting, program, board, settings.out, environment):
+    for sketch, elf in _built(fitting, program, board, room, settings.out, environment):
         if elf is None:
-            yield from (Refused(case, "its code does not fit the flash") for case in sketch.cases)
+            (case,) = sketch.cases
+            yield Refused(case, "its code does not fit the flash", failed=False)
             continue
         with _device(sketch, elf, board, setup, settings, environment) as profiler:
             yield from measure_sketch(profiler, sketch, setup, board, versions.__getitem__, _now)
@@ -195,8 +199,7 @@ def _now() -> str:
 
 def _arena_room(cases: Sequence[Case], program: Program, board: Board) -> int:
     """Bytes that an arena may have beside a sketch's static data and stack."""
-    smallest = min(cases, key=arena_bytes_of)
-    static = static_ram_bytes(render_sketch([smallest], program, board).project, board)
+    static = static_ram_bytes(render_sketch(cases[:1], program, board, 0).project, board)
     return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
 
 
@@ -208,13 +211,18 @@ def _environment(board: Board, settings: ProfileSettings) -> str:
 
 
 def _built(
-    cases: Sequence[Case], program: Program, board: Board, folder: Path, environment: str
+    cases: Sequence[Case],
+    program: Program,
+    board: Board,
+    room_bytes: int,
+    folder: Path,
+    environment: str,
 ) -> Iterator[tuple[Sketch, Path | None]]:
     """Sketches of all cases, as few as fit; None with one whose single case does not."""
     waiting = [tuple(cases)] if cases else []
     while waiting:
         part = waiting.pop(0)
-        sketch = render_sketch(part, program, board)
+        sketch = render_sketch(part, program, board, room_bytes)
         write_project(sketch.project, folder)
         try:
             elf = build_environments(folder, [environment])[environment]

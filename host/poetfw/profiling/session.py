@@ -46,10 +46,17 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A case that the device could not run, and why."""
+    """A case that could not be measured.
+
+    Attributes:
+        case: which.
+        reason: why.
+        failed: whether the device failed; else the case does not fit it.
+    """
 
     case: Case
     reason: str
+    failed: bool
 
 
 def check_sketch(profiler: Profiler, sketch: Sketch, setup: Setup) -> Counter:
@@ -109,7 +116,7 @@ def measure_sketch(
         try:
             timed = time_case(profiler, index, case.key, counter, hz, nothing_ticks)
         except StatusError as error:
-            yield Refused(case, error.message)
+            yield Refused(case, error.message, failed=True)
             continue
         time_s = timed.ticks / hz
         yield Measurement(
