@@ -44,7 +44,7 @@ CLOCKS = {
     "devices/link/port.py": "waits for a device",
     "devices/process.py": "waits for compilers and emulators",
     "devices/runner.py": "waits for a device",
-    "profiling/profile.py": "dates measurements",
+    "profiling/measuring.py": "dates measurements",
 }
 """Modules that may read a clock, and what for."""
 

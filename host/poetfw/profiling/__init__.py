@@ -2,7 +2,7 @@
 """Measuring on a board what ops and transfers cost: docs/profiling.md."""
 
 from poetfw.profiling.cases import cases_of
-from poetfw.profiling.profile import ProfileReport, ProfileSettings, profile, shape_of
+from poetfw.profiling.measuring import ProfileReport, ProfileSettings, profile, shape_of
 from poetfw.profiling.session import Refused
 from poetfw.profiling.store import MemoryStore, Store
 
