@@ -10,7 +10,6 @@ from poetfw.costs import Case, case_of
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.firmware.slots import TRAILER_BYTES
 from poetfw.ir import Graph
-from poetfw.ops import kind_of
 
 _ONE_BLOCK_BYTES = BLOCK_BYTES - TRAILER_BYTES  # a tensor that its trailer fits behind
 _SEVERAL = 8
@@ -19,10 +18,10 @@ _SEVERAL = 8
 def cases_of(graph: Graph, board: Board) -> tuple[Case, ...]:
     """The cases of a training step: its ops in their order, then transfers, the smallest first.
 
-    A view is left out: it has nothing to do in place, where a plan has room for that. Transfers
-    are of every size that a plan may page, of one block, and of several.
+    A view's case is the copy that it is where it cannot be in place. Transfers are of every size
+    that a plan may page, of one block, and of several.
     """
-    ops = (case_of(op, graph) for op in graph.ops if not kind_of(op).view)
+    ops = (case_of(op, graph) for op in graph.ops)
     return tuple(dict.fromkeys([*ops, *_transfers(graph, board)]))
 
 
