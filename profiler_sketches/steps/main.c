@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times a training step as a whole, and then its ops and transfers one by one in some more, for `poetfw run --trace`. In a copy
- * of a project this stands in for its application. */
+/* Times a training step as a whole, and then the ops and transfers of some more one by one, for `poetfw run
+ * --trace`. In a copy of a project this stands in for its application. */
 #include "console.h"
 #include "hal.h"
 #include "mark.h"

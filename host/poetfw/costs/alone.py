@@ -6,7 +6,7 @@ from __future__ import annotations
 from poetfw.costs.measurement import Case
 from poetfw.errors import ModelError
 from poetfw.ir import Graph, Op, Role, Tensor
-from poetfw.ops import infer_output
+from poetfw.ops import infer_output, kind_of
 
 
 def alone(case: Case) -> tuple[Op, Graph]:

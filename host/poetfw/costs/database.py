@@ -27,7 +27,7 @@ _BUSY_S = 60.0
 _SETUP = tuple(field.name for field in fields(Setup))
 _FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
 _COLUMNS = ", ".join((*_SETUP, "case_json", *_FIGURES))
-_SCHEMA = """
+_SCHEMA = f"""
 CREATE TABLE measurements (
     id INTEGER PRIMARY KEY,
     board TEXT NOT NULL,
