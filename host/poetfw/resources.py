@@ -45,6 +45,11 @@ def firmware_templates_dir() -> Path:
     return _root() / "firmware_templates"
 
 
+def profiler_sketches_dir() -> Path:
+    """The folder of what a measuring firmware has beside the library."""
+    return _root() / "profiler_sketches"
+
+
 def platformio_ini() -> Path:
     """The file that holds every PlatformIO environment."""
     return _root() / "platformio.ini"

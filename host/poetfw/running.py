@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from poetfw.boards import Board
 from poetfw.devices import RunLog, emulator_of
 from poetfw.errors import ConfigError, DeviceError
 from poetfw.execution import BuiltProject, OnEvent, execute
@@ -14,6 +15,8 @@ from poetfw.firmware.project import RUN_DIR
 from poetfw.pipeline import Progress
 from poetfw.report import RunReport, Verification
 from poetfw.verification import Run, verify
+
+_NANOSECONDS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,12 @@ def report_run(
     return _report(project, request, log, trained, verification, port)
 
 
+def _step_s(board: Board, log: RunLog) -> float | None:
+    """Seconds of a training step, by its ticks."""
+    hz = _NANOSECONDS_PER_S if log.tick_unit == "ns" else board.clock_hz
+    return log.ticks / hz / len(log.losses) if log.losses else None
+
+
 def _report(
     project: BuiltProject,
     request: RunRequest,
@@ -162,6 +171,8 @@ def _report(
         storage_erases=log.storage_erases,
         measured_energy_j=None if energy is None else energy.energy_j,
         energy_source=None if energy is None else energy.source,
+        planned_step_s=project.report.schedule.time_s,
+        step_s=_step_s(project.board, log),
         trained=str(trained),
         verify=verification,
     )

@@ -51,6 +51,16 @@ NOT_RUN = {
     "pip install 'poetfw[sweep]'": "it needs a package registry",
     "pip install 'poetfw[unicorn]'": "it needs a package registry",
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
+    **dict.fromkeys(
+        (
+            "poetfw profile --board nrf52840 --model digits-cnn --emulator qemu",
+            "poetfw profile --board nrf52840 --model digits-cnn --emulator qemu --json",
+        ),
+        "it writes to the user's database; tests/system/test_profile.py names another",
+    ),
+    "poetfw profile --board nrf52840 --model digits-cnn --port /dev/ttyACM0": (
+        "it needs a board; tests/system/test_profile.py has an emulator at another port"
+    ),
     "poetfw build --board mkr1000": "tests/system/test_mkr1000.py does it",
     "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (
         "it waits for somebody; tests/emulator/test_serial_line.py comes"

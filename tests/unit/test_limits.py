@@ -40,10 +40,12 @@ PACKAGE = Path(poetfw.__file__).parent
 
 CLOCKS = {
     "limits.py": "ends searches",
+    "devices/link/pipe.py": "waits for a device",
     "devices/link/port.py": "waits for a device",
     "devices/process.py": "waits for compilers and emulators",
     "devices/runner.py": "waits for a device",
     "meters/polled.py": "says when a meter was read",
+    "profiling/measuring.py": "dates measurements",
 }
 """Modules that may read a clock, and what for."""
 

@@ -25,6 +25,7 @@ from poetfw.cli import (
     listing,
     output,
     place,
+    profile,
     run,
     schedule,
     sweep,
@@ -83,6 +84,7 @@ cli.add_command(run.run)
 cli.add_command(desk.flash)
 cli.add_command(desk.monitor)
 cli.add_command(desk.pull)
+cli.add_command(profile.profile)
 cli.add_command(export.export)
 cli.add_command(weights.export_weights)
 cli.add_command(schedule.schedule)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -23,8 +24,9 @@ from poetfw.cli.options import (
 from poetfw.devices import Event
 from poetfw.devices.ssh import Host
 from poetfw.execution import open_project
-from poetfw.report import RunReport
+from poetfw.report import RunReport, StepTrace
 from poetfw.running import RunSettings, make_request, run_project
+from poetfw.step_trace import trace_step
 from poetfw.verification import verdict
 
 
@@ -49,6 +51,9 @@ from poetfw.verification import verdict
     help="Check every op, compare with NumPy and, bit by bit, with a run that keeps everything.",
 )
 @option(
+    "--trace", "trace", is_flag=True, help="Time each op and each transfer of a training step, too."
+)
+@option(
     "--timeout",
     type=Positive(),
     default=600.0,
@@ -69,6 +74,7 @@ def run(
     port: str | None,
     host: str | None,
     verify: bool,
+    trace: bool,
     timeout: float,
     out: Path | None,
     as_json: bool,
@@ -79,6 +85,8 @@ def run(
     must be on the board (`poetfw flash`).
 
     With --verify, the command ends with exit code 4 if the run is not what it should be.
+
+    With --trace, another step is timed op by op, in a copy of the project.
 
     With --resume, training goes on where the run before was cut, or ended. --steps and --epochs
     count from the very beginning.
@@ -91,6 +99,8 @@ def run(
         raise click.UsageError("--port and --host both say where the board is: give one of them")
     if resume and verify:
         raise click.UsageError("--verify compares a whole run: it does not go with --resume")
+    if trace and itself:
+        raise click.UsageError("--trace is for twins: it does not go with --on-board")
     project = open_project(*built_folder(out, board), emulator, itself)
     settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume)
     total = make_request(project, settings).steps
@@ -110,10 +120,14 @@ def run(
                 report = on_board.run_on_board(project, settings, desk, name, update)
         else:
             report = run_project(project, settings, on_stage, on_event)
+        if trace:
+            report = replace(report, trace=trace_step(project, timeout, on_stage))
     if as_json:
         output.print_json(report.to_json())
     else:
         _print(report)
+        if report.trace is not None:
+            _print_trace(report.trace)
     if report.verify is None or report.verify.ok:
         return 0
     refused = verdict(report.verify)
@@ -125,6 +139,40 @@ def _energy(report: RunReport) -> list[tuple[str, str]]:
     if report.measured_energy_j is None:
         return []
     return [(f"energy, measured ({report.energy_source})", f"{report.measured_energy_j:.3f} J")]
+
+
+def _step_time(report: RunReport) -> list[tuple[str, str]]:
+    """What a step took, and by how much the plan missed that."""
+    planned_s, step_s = report.planned_step_s, report.step_s
+    if not step_s:
+        return []
+    counted = ", an instruction a cycle" if report.instructions is not None else ""
+    missed = f"{planned_s / step_s - 1:+.1%}"
+    return [
+        (f"a step took{counted}", f"{step_s:.4f} s"),
+        ("… by the plan", f"{planned_s:.4f} s, {missed}"),
+    ]
+
+
+def _print_trace(trace: StepTrace) -> None:
+    shares = [one.ticks / max(1, trace.whole_ticks) for one in trace.steps]
+    output.results.print(
+        output.table(
+            f"a step, {trace.whole_ticks:,} {trace.tick_unit}; its pieces, "
+            f"{sum(one.ticks for one in trace.steps):,.0f}",
+            ("step", "op", "operator", trace.tick_unit, "share"),
+            [
+                (
+                    str(one.plan_step),
+                    output.escaped(one.op),
+                    one.operator,
+                    f"{one.ticks:,.0f}",
+                    f"{share:.2%}",
+                )
+                for one, share in zip(trace.steps, shares, strict=True)
+            ],
+        )
+    )
 
 
 _FILES = {"direct": "past the system's cache", "cached": "in the system's cache"}
@@ -149,6 +197,7 @@ def _print(report: RunReport) -> None:
     if report.instructions is not None:
         rows.append(("instructions (emulated)", f"{report.instructions:,}"))
     rows += [
+        *_step_time(report),
         ("read from storage", output.size(report.storage_bytes_read)),
         ("written to storage", output.size(report.storage_bytes_written)),
         (

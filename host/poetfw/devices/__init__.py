@@ -4,8 +4,14 @@
 from poetfw.devices.console import Event
 from poetfw.devices.elf import ElfSize, elf_machine, elf_size
 from poetfw.devices.emulators import emulator_of
-from poetfw.devices.platformio import build_environments, choose_environment, upload_firmware
+from poetfw.devices.platformio import (
+    build_environments,
+    choose_environment,
+    compiler_name,
+    upload_firmware,
+)
 from poetfw.devices.runner import MeasuredEnergy, RunLog, run_firmware
+from poetfw.devices.slices import Slices, run_slices
 from poetfw.devices.static_ram import static_ram_bytes
 from poetfw.devices.step_size import step_bytes
 
@@ -14,12 +20,15 @@ __all__ = [
     "Event",
     "MeasuredEnergy",
     "RunLog",
+    "Slices",
     "build_environments",
     "choose_environment",
+    "compiler_name",
     "elf_machine",
     "elf_size",
     "emulator_of",
     "run_firmware",
+    "run_slices",
     "static_ram_bytes",
     "step_bytes",
     "upload_firmware",

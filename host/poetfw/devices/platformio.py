@@ -16,9 +16,10 @@ from pathlib import Path
 from poetfw.boards import Board, Toolchain
 from poetfw.devices.process import run_tool
 from poetfw.errors import ToolError
-from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, known_environments
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, compile_flags, known_environments
 
 BUILD_TIMEOUT_S = 600.0
+_VERSION_TIMEOUT_S = 20.0
 
 _SCONS = """\
 import os
@@ -84,6 +85,18 @@ def _registry_answers() -> bool:
     except OSError:
         return False
     return True
+
+
+def compiler_name(toolchain: Toolchain) -> str:
+    """A compiler's name and version, with the flags that decide what code it writes.
+
+    Raises:
+        ToolError: it is not installed, or fails.
+    """
+    require_compiler(toolchain)
+    said = run_tool([toolchain.compiler, "--version"], Path(), _VERSION_TIMEOUT_S)
+    flags = [flag for flag in compile_flags() if flag.startswith(("-O", "-f", "-std"))]
+    return " ".join([said.splitlines()[0].strip(), *toolchain.machine_flags, *flags])
 
 
 def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, Path]:

@@ -37,7 +37,7 @@ from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import Program
 
 _INDENT = 4
-_C_TYPES: Mapping[Dtype, str] = {Dtype.F32: "float", Dtype.I32: "int32_t"}
+C_TYPES: Mapping[Dtype, str] = {Dtype.F32: "float", Dtype.I32: "int32_t"}
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def lower(
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
     plan_id = _plan_id(program, board, training, evaluation, memory)
     names = _Names(program, prediction)
-    constants = _Constants()
+    constants = Constants()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
     lower_step = _StepLowering(names, constants, slot_names, board.overlaps)
@@ -114,7 +114,7 @@ def lower(
         board=board.name,
         settings=_settings(program, board, memory, facts, names, plan_id),
         facts=facts.public(program, board, memory, plan_id),
-        target_type=_C_TYPES[program.label.dtype],
+        target_type=C_TYPES[program.label.dtype],
         target_comment="a class" if facts.classes else "the outputs wanted",
         metric_comment="how many answers are right" if facts.classes else "mean squared error",
         addresses=tuple(
@@ -210,14 +210,10 @@ class _Facts:
         )
 
 
-def _settings(
-    program: Program,
-    board: Board,
-    memory: MemoryPlan,
-    facts: _Facts,
-    names: _Names,
-    plan_id: str,
+def board_settings(
+    board: Board, plan_id: str, arena_bytes: int, page_buffer_offset: int
 ) -> tuple[Define, ...]:
+    """What plan.h says of the board, and of the arena."""
     size = _size
     firmware = board.require_firmware()
     inductor = str(int(firmware.dcdc_inductor))
@@ -233,15 +229,37 @@ def _settings(
         Define("POET_STACK_BYTES", size(board.stack_bytes)),
         Define("POET_DCDC_INDUCTOR", inductor, "1 if the board has that of the chip's converter"),
         Define("POET_CONSOLE_BAUD", size(firmware.console_baud), "of the serial line"),
-        Define("POET_ARENA_BYTES", size(memory.arena_bytes)),
+        Define("POET_ARENA_BYTES", size(arena_bytes)),
         Define("POET_ARENA_ALIGNMENT", size(ALIGNMENT)),
         Define("POET_BLOCK_BYTES", size(BLOCK_BYTES), "one storage block"),
         *overlap,
-        Define("POET_PAGE_BUFFER", size(memory.page_buffer_offset), "its offset in the arena"),
-        Define("POET_BATCH", size(program.batch)),
-        Define("POET_X_BYTES", size(facts.x_bytes), "features of one sample"),
-        Define("POET_Y_BYTES", size(facts.y_bytes), "target of one sample"),
-        Define("POET_OUTPUT_BYTES", size(facts.output_bytes), "what is predicted of one sample"),
+        Define("POET_PAGE_BUFFER", size(page_buffer_offset), "its offset in the arena"),
+    )
+
+
+def batch_settings(program: Program) -> tuple[Define, ...]:
+    """What plan.h says of a batch and its samples."""
+    x_bytes = program.input.size_bytes // program.batch
+    y_bytes = program.label.size_bytes // program.batch
+    return (
+        Define("POET_BATCH", _size(program.batch)),
+        Define("POET_X_BYTES", _size(x_bytes), "features of one sample"),
+        Define("POET_Y_BYTES", _size(y_bytes), "target of one sample"),
+    )
+
+
+def _settings(
+    program: Program,
+    board: Board,
+    memory: MemoryPlan,
+    facts: _Facts,
+    names: _Names,
+    plan_id: str,
+) -> tuple[Define, ...]:
+    return (
+        *board_settings(board, plan_id, memory.arena_bytes, memory.page_buffer_offset),
+        *batch_settings(program),
+        Define("POET_OUTPUT_BYTES", _size(facts.output_bytes), "what is predicted of one sample"),
         Define("POET_CLASSES", str(facts.classes), "0 where it does not classify"),
         Define("POET_PAGES", str(facts.pages), "transfers of a training step"),
         Define("POET_LOSS", names.tensor(program.loss)),
@@ -288,7 +306,7 @@ class _Names:
 
     def address(self, identifier: str, tensor: Tensor, offset: int) -> Define:
         """The macro that gives a tensor's address."""
-        c_type = _C_TYPES[tensor.dtype]
+        c_type = C_TYPES[tensor.dtype]
         return Define(
             identifier,
             f"(({c_type} *)(void *)(poet_arena + {offset}u))",
@@ -300,7 +318,7 @@ class _Names:
         return dict(self._table)
 
 
-class _Constants:
+class Constants:
     """The kernels' constants; ops with the same ones share them."""
 
     def __init__(self) -> None:
@@ -318,6 +336,7 @@ class _Constants:
         return self._views[key].name
 
     def views(self) -> tuple[ConstantsView, ...]:
+        """All of them, for the templates."""
         return tuple(self._views.values())
 
 
@@ -327,7 +346,7 @@ class _StepLowering:
     def __init__(
         self,
         names: _Names,
-        constants: _Constants,
+        constants: Constants,
         slot_names: Mapping[tuple[str, SlotPurpose], str],
         overlap: bool,
     ) -> None:
@@ -400,11 +419,11 @@ class _StepLowering:
             arguments.append("NULL" if name is None else stays.identifier(name, index))
         if kernel.workspace_bytes:
             arguments.append(stays.workspace(op.name, index))
-        statement = _statement(kernel.function, arguments, fallible=kernel.fallible)
+        statement = call_statement(kernel.function, arguments, fallible=kernel.fallible)
         if op.kind != "sgd":
             return statement
         gradient, parameter = graph.by_name[op.inputs[0]], op.updates[0]
-        capture = _statement(
+        capture = call_statement(
             "poet_capture",
             [
                 self._slot_names[parameter, SlotPurpose.CAPTURE],
@@ -418,7 +437,7 @@ class _StepLowering:
     def _transfer(self, step: Step, op: Op, graph: Graph, stays: _Stays, index: int) -> str:
         assert op.output is not None
         tensor = graph.by_name[op.output]
-        return _statement(
+        return call_statement(
             f"poet_{step.kind}_begin" if self._overlap else f"poet_{step.kind}",
             [
                 self._page_slot(op),
@@ -565,7 +584,8 @@ def _given(op: Op, graph: Graph, stays: _Stays, index: int, code: str) -> str:
     return f"\n{' ' * _INDENT}".join(lines)
 
 
-def _statement(function: str, arguments: list[str], *, fallible: bool) -> str:
+def call_statement(function: str, arguments: list[str], *, fallible: bool) -> str:
+    """The call, as a statement; that of a fallible function returns where it fails."""
     if fallible:
         return wrap_call(f"POET_TRY({function}", arguments, _INDENT) + ");"
     return wrap_call(function, arguments, _INDENT) + ";"

@@ -26,6 +26,11 @@ def known_environments() -> frozenset[str]:
     )
 
 
+def compile_flags() -> tuple[str, ...]:
+    """What every environment compiles with, beside the processor's flags."""
+    return tuple(_read()["poetfw"]["compile"].split())
+
+
 def select_environments(
     names: Sequence[str], defaults: Sequence[str], toolchain: Toolchain, console_baud: int
 ) -> bytes:

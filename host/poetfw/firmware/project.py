@@ -30,7 +30,7 @@ from poetfw.firmware.platformio_ini import (
 from poetfw.firmware.views import ProjectView
 from poetfw.interrupts import uninterrupted
 from poetfw.reading import parse_json, read_bytes
-from poetfw.resources import firmware_templates_dir
+from poetfw.resources import firmware_templates_dir, profiler_sketches_dir
 
 MANIFEST = "poetfw.json"
 """The file that marks a folder as written by poetfw, and lists what was written."""
@@ -100,7 +100,6 @@ def render_project(
         board: decides which hardware abstraction layers and PlatformIO environments go along.
         weights: the initial values that the program shall hold; none where it shall not.
     """
-    templates = firmware_templates_dir()
     environment = template_environment()
     files: dict[str, bytes] = {}
     for template, target, step in _GENERATED:
@@ -114,7 +113,19 @@ def render_project(
         )
         files[target] = text.encode()
     files[f"{GENERATED}/initial_weights.c"] = render_weights(view.title, view.plan_id, weights)
-    for file in kernel_files(view.kernels, exact=board.compute.exact):
+    return Project({**files, **copied_sources(board, view.kernels)})
+
+
+def copied_sources(board: Board, kernels: Sequence[str]) -> dict[str, bytes]:
+    """What a project has of the templates as it stands there, and what it is built with.
+
+    Args:
+        board: decides which hardware abstraction layers and PlatformIO environments go along.
+        kernels: the kernels in use, without their endings.
+    """
+    templates = firmware_templates_dir()
+    files: dict[str, bytes] = {}
+    for file in kernel_files(kernels, exact=board.compute.exact):
         files[f"{LIBRARY}/kernels/{file.name}"] = file.read_bytes()
     for folder in ("runtime", "storage", "port"):
         for file in sorted((templates / folder).glob("*.[ch]")):
@@ -133,7 +144,7 @@ def render_project(
     files["platformio.ini"] = select_environments(
         _environments(board), _default_environments(board), board.toolchain, board.console_baud
     )
-    return Project(files)
+    return files
 
 
 def render_weights(title: str, plan_id: str, weights: Sequence[InitialWeights]) -> bytes:
@@ -146,7 +157,7 @@ def render_weights(title: str, plan_id: str, weights: Sequence[InitialWeights]) 
 def template_environment() -> jinja2.Environment:
     """What renders the templates of a project."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(firmware_templates_dir()),
+        loader=jinja2.FileSystemLoader([firmware_templates_dir(), profiler_sketches_dir()]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -117,6 +117,8 @@ class OpKind(ABC):
     cancels: ClassVar[bool] = True
     """Whether it adds terms of both signs: its rounding errors are then in proportion to what the
     result is for inputs without signs, not to the result."""
+    positive: ClassVar[tuple[int, ...]] = ()
+    """Which inputs, by position, hold what may not be negative, such as variances."""
     fused_update: ClassVar[str | None] = None
     """The op that applies its output, where that is a parameter's whole gradient, without storing
     it: one with its inputs and attributes, those of `sgd` too, and what `sgd` updates."""

@@ -137,6 +137,7 @@ class BatchNorm(_OverImage):
     """
 
     name = "batch_norm"
+    positive = (2,)
     in_place = (0,)
     function = "poet_batch_norm_inference_f32"
     images = (0,)
@@ -304,6 +305,7 @@ class BatchNormNormalize(_OverImage):
     """Inputs x, statistics, affine; attribute `eps`; y as in inference, by batch statistics."""
 
     name = "batch_norm_normalize"
+    positive = (1,)
     in_place = (0,)
     function = "poet_batch_norm_normalize_f32"
     images = (0,)
@@ -350,6 +352,7 @@ class BatchNormBackwardAffine(_OverImage):
     """
 
     name = "batch_norm_backward_affine"
+    positive = (1,)
     function = "poet_batch_norm_backward_affine_f32"
     images = (0, 2)
     pairs = (1,)
@@ -383,6 +386,7 @@ class BatchNormBackwardInput(_OverImage):
     """
 
     name = "batch_norm_backward_input"
+    positive = (1,)
     in_place = (0, 4)
     function = "poet_batch_norm_backward_input_f32"
     images = (0, 4)

@@ -79,6 +79,7 @@ class ClipFactor(OpKind):
     """
 
     name = "clip_factor"
+    positive = (0,)
     cancels = False
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:

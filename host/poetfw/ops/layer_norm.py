@@ -234,6 +234,7 @@ class LayerNormNormalize(_OverRows):
     """Inputs x, statistics, affine; attributes and y as in inference."""
 
     name = "layer_norm_normalize"
+    positive = (1,)
     in_place = (0,)
     others = ("statistics", "affine")
     passes = 2
@@ -272,6 +273,7 @@ class LayerNormBackwardAffine(_OverRows):
     """Inputs x, statistics, dy; output [2, channels]: Σ dy·x̂ and Σ dy over samples and inner."""
 
     name = "layer_norm_backward_affine"
+    positive = (1,)
     others = ("statistics", "dy")
     passes = 3
     function = "backward_affine"
@@ -308,6 +310,7 @@ class LayerNormBackwardInput(_OverRows):
     """
 
     name = "layer_norm_backward_input"
+    positive = (1,)
     in_place = (0, 3)
     others = ("statistics", "affine", "dy")
     passes = 6

@@ -11,6 +11,8 @@ from poetfw.report.summary import (
     OpChecks,
     OpError,
     RunReport,
+    StepTrace,
+    TimedStep,
     Verification,
 )
 
@@ -23,6 +25,8 @@ __all__ = [
     "Panel",
     "RunReport",
     "Stages",
+    "StepTrace",
+    "TimedStep",
     "Verification",
     "draw_costs",
     "draw_panels",

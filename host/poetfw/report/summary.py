@@ -196,6 +196,38 @@ class Verification:
 
 
 @dataclass(frozen=True)
+class TimedStep:
+    """An op or a transfer of a training step, timed within it.
+
+    Attributes:
+        plan_step: its number in `train_step.c`.
+        op: the op, or the one whose tensor moves.
+        operator: its kind; `page_in` or `page_out` for a transfer.
+        ticks: what it took, on average over some steps.
+    """
+
+    plan_step: int
+    op: str
+    operator: str
+    ticks: float
+
+
+@dataclass(frozen=True)
+class StepTrace:
+    """A training step, timed as a whole and piece by piece.
+
+    Attributes:
+        tick_unit: what a tick is: instructions, cycles or ns.
+        whole_ticks: of a step that nobody interrupts.
+        steps: its ops and transfers in their order, of other such steps.
+    """
+
+    tick_unit: str
+    whole_ticks: int
+    steps: tuple[TimedStep, ...]
+
+
+@dataclass(frozen=True)
 class RunReport:
     """The result of a run. Other tools may rely on `to_json`.
 
@@ -222,8 +254,12 @@ class RunReport:
         storage_erases: how often a part of the storage was erased; None where nothing was.
         measured_energy_j: joules that were measured in the whole run; None where nothing measures.
         energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
+        planned_step_s: what the plan says that a training step takes.
+        step_s: what the steps of this run took, each, on average; of instructions as many seconds
+            as the board's core has cycles for, one each. None where no step was trained.
         trained: path of the storage image with the trained weights.
         verify: how it compares with the references; None if not asked for.
+        trace: each op and transfer of a step; None if not asked for.
     """
 
     board: str
@@ -246,8 +282,11 @@ class RunReport:
     storage_erases: int | None
     measured_energy_j: float | None
     energy_source: str | None
+    planned_step_s: float
+    step_s: float | None
     trained: str
     verify: Verification | None
+    trace: StepTrace | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""

@@ -158,6 +158,7 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
             batch=4,
             classifies=False,
             board="sample",
+            schedule=SimpleNamespace(time_s=0.5),
         ),
         stages=SimpleNamespace(slots=slots),
         evaluations=2,

@@ -86,6 +86,7 @@ def test_a_run_starts_from_the_image_and_is_reported(
     report = run(project, desk_of(device))
     assert (report.port, report.emulator, report.emulated) == ("here", None, False)
     assert (report.steps, len(report.loss)) == (STEPS, STEPS)
+    assert (report.planned_step_s, report.step_s) == (0.5, 1e-9)
     # As tests/unit/runtime/test_run.py counts.
     read = 5 + STEPS * (4 * 3 + 6) + 2 + 2 * 4 * 3
     assert report.storage_bytes_read == read * BLOCK

@@ -41,6 +41,17 @@ class Emulator(ABC):
     def command(self, machine: Machine, elf: Path) -> list[str]:
         """The command that runs an ELF on a machine that passed `check`."""
 
+    def listening(self, machine: Machine, elf: Path) -> list[str]:
+        """The command that runs an ELF which listens, with its console on standard input, too.
+
+        Raises:
+            BoardError: nothing can be said to firmware there.
+        """
+        raise BoardError(
+            f"nothing can be said to firmware on the emulator {self.name!r}",
+            "choose another twin of the board with --emulator (`poetfw boards`)",
+        )
+
     def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:  # noqa: B027
         """Make a copy of a storage image what the machine takes for its storage: most take a file.
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 from poetfw.boards import Machine
 from poetfw.devices.emulators.base import Emulator, register
 from poetfw.errors import BoardError
+from poetfw.firmware import IMAGE
 
 
 class Native(Emulator):
@@ -30,6 +31,10 @@ class Native(Emulator):
     def command(self, machine: Machine, elf: Path) -> list[str]:
         """The program itself."""
         return [str(elf.resolve())]
+
+    def listening(self, machine: Machine, elf: Path) -> list[str]:
+        """The program, told to."""
+        return [*self.command(machine, elf), IMAGE, "listen"]
 
 
 register(Native())

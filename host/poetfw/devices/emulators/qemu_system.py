@@ -21,6 +21,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     # The storage image is the card in the machine's SD socket.
     "sd-card": ("-drive", f"if=sd,format=raw,file={IMAGE}"),
 }
+_LISTEN = ",arg=firmware,arg=listen"
 _SMALLEST_CARD_BYTES = 1 << 20
 
 
@@ -59,6 +60,11 @@ class QemuSystem(Emulator):
             *(argument for option in machine.options for argument in _OPTIONS[option]),
             *("-kernel", str(elf.resolve())),
         ]
+
+    def listening(self, machine: Machine, elf: Path) -> list[str]:
+        """The same, with what tells firmware of machines with semihosting to listen."""
+        (_, said) = _OPTIONS["semihosting"]
+        return [part + _LISTEN if part == said else part for part in self.command(machine, elf)]
 
     def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:
         """Make the image as large as a card: QEMU's have a power of two of bytes."""

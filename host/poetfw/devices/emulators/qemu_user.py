@@ -8,6 +8,7 @@ from pathlib import Path
 from poetfw.boards import Machine
 from poetfw.devices.emulators.base import Emulator, register
 from poetfw.errors import BoardError
+from poetfw.firmware import IMAGE
 
 
 class QemuUser(Emulator):
@@ -36,6 +37,10 @@ class QemuUser(Emulator):
         """QEMU's command line."""
         assert machine.cpu is not None
         return [self.name, "-cpu", machine.cpu, str(elf.resolve())]
+
+    def listening(self, machine: Machine, elf: Path) -> list[str]:
+        """The same, with what tells the program to."""
+        return [*self.command(machine, elf), IMAGE, "listen"]
 
 
 register(QemuUser("qemu-aarch64", "qemu-user"))

@@ -11,7 +11,15 @@ from zlib import crc32
 
 from poetfw.devices.link.frames import LARGEST_DATA_BYTES, Answer
 from poetfw.devices.link.link import CONNECT, LONG, QUICK, Link, Patience
-from poetfw.devices.statuses import STATUSES
+from poetfw.devices.link.values import (
+    IDENTIFIER,
+    PLAN_ID,
+    TICK_UNITS,
+    check_status,
+    fields,
+    integer,
+    nonsense,
+)
 from poetfw.errors import DeviceError, NoisyLineError, WrongBoardError
 from poetfw.firmware import BLOCK_BYTES
 
@@ -21,10 +29,7 @@ _MOST_SUMS = 64  # so many blocks' CRCs come in one answer at most
 _SMALLEST = 3  # a part, as a power of two of the whole
 _FEW = 4
 _RESTARTS = 8
-_OK = 0
 _REFUSED = -4
-_IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-_TICK_UNITS = ("cycles", "instructions", "ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +109,23 @@ class Desk:
             WrongBoardError: its firmware speaks another language.
         """
         answer = self._link.ask("hello", patience=CONNECT)
-        version, plan_id, board = _fields(answer, 3)
+        version, plan_id, board = fields(answer, 3)
         if version != str(PROTOCOL):
             raise WrongBoardError(
                 f"the board's firmware speaks version {version!r:.20} of the protocol, this poetfw "
                 f"version {PROTOCOL}",
                 "build, and flash what was built: `poetfw flash`",
             )
-        if not re.fullmatch("[0-9a-f]{8}", plan_id) or not _IDENTIFIER.fullmatch(board):
-            raise _nonsense(answer)
+        if not PLAN_ID.fullmatch(plan_id) or not IDENTIFIER.fullmatch(board):
+            raise nonsense(answer)
         return Greeting(plan_id, board)
 
     def open_storage(self) -> int:
         """Make the storage ready; returns how many blocks it has."""
         answer = self._link.ask("card", patience=LONG)
-        status, blocks = _fields(answer, 2)
-        _check_status(answer, status)
-        return _integer(answer, blocks)
+        status, blocks = fields(answer, 2)
+        check_status(answer, status)
+        return integer(answer, blocks)
 
     def checksums(self, first: int, count: int) -> list[int]:
         """The CRC-32 of each of some blocks."""
@@ -131,8 +136,8 @@ class Desk:
             if answer is None:
                 continue
             if answer.values and answer.values[-1].startswith("-"):
-                _check_status(answer, answer.values[-1])
-            sums += [_integer(answer, text) for text in _fields(answer, wanted)]
+                check_status(answer, answer.values[-1])
+            sums += [integer(answer, text) for text in fields(answer, wanted)]
         return sums
 
     def read_block(self, block: int) -> bytes:
@@ -143,10 +148,10 @@ class Desk:
             answer = self._ask_in_parts(LONG, "read", block, len(content), wanted)
             if answer is None:
                 continue
-            (status,) = _fields(answer, 1)
-            _check_status(answer, status)
+            (status,) = fields(answer, 1)
+            check_status(answer, status)
             if answer.data is None or len(answer.data) != wanted:
-                raise _nonsense(answer)
+                raise nonsense(answer)
             content += answer.data
         return content
 
@@ -156,11 +161,11 @@ class Desk:
         used = len(content.rstrip(b"\0"))  # the board puts zeros behind the data
         for _ in range(_RESTARTS):
             answer = self._put(block, content[:used], wanted)
-            status, crc = _fields(answer, 2)
+            status, crc = fields(answer, 2)
             if status == str(_REFUSED):  # it was reset between two parts
                 continue
-            _check_status(answer, status)
-            if _integer(answer, crc) == wanted:
+            check_status(answer, status)
+            if integer(answer, crc) == wanted:
                 return
         raise DeviceError(
             f"the board's storage does not keep what is written to block {block}",
@@ -180,8 +185,8 @@ class Desk:
                 continue
             if last:
                 return answer
-            (status,) = _fields(answer, 1)
-            _check_status(answer, status)
+            (status,) = fields(answer, 1)
+            check_status(answer, status)
             at += len(part)
 
     def _ask_in_parts(
@@ -209,15 +214,15 @@ class Desk:
     def begin(self, steps: int, flags: int) -> int:
         """Begin a training: load the storage's last commit. Returns how many steps it has done."""
         answer = self._link.ask("begin", steps, flags, patience=LONG)
-        status, done = _fields(answer, 2)
-        _check_status(answer, status)
-        return _integer(answer, done)
+        status, done = fields(answer, 2)
+        check_status(answer, status)
+        return integer(answer, done)
 
     def train(self, step: int) -> Trained:
         """Train the next step, counted from 1. The last one may be asked for again."""
         answer = self._link.ask("step", step, patience=LONG)
         loss, ticks = self._values(answer, 2)
-        return Trained(_real(answer, loss), _integer(answer, ticks))
+        return Trained(_real(answer, loss), integer(answer, ticks))
 
     def save(self) -> None:
         """Commit what was trained to the storage."""
@@ -232,10 +237,10 @@ class Desk:
     def summary(self) -> Summary:
         """What was counted since the training began."""
         answer = self._link.ask("done", patience=LONG)
-        unit, *counts = _fields(answer, 6 if len(answer.values) == 6 else 5)
-        if unit not in _TICK_UNITS:
-            raise _nonsense(answer)
-        return Summary(unit, *(_integer(answer, count) for count in counts))
+        unit, *counts = fields(answer, 6 if len(answer.values) == 6 else 5)
+        if unit not in TICK_UNITS:
+            raise nonsense(answer)
+        return Summary(unit, *(integer(answer, count) for count in counts))
 
     def _values(self, answer: Answer, count: int) -> Sequence[str]:
         """What follows a status that is good."""
@@ -245,54 +250,12 @@ class Desk:
                 "the board does not know of this training any more: it was reset",
                 "check its supply, and begin again",
             )
-        _check_status(answer, status)
-        return _fields(answer, count + 1)[1:]
-
-
-def _fields(answer: Answer, count: int) -> tuple[str, ...]:
-    if len(answer.values) != count:
-        raise _nonsense(answer)
-    return answer.values
-
-
-def _check_status(answer: Answer, text: str) -> None:
-    if not re.fullmatch(r"0|-[1-9]\d{0,2}", text):
-        raise _nonsense(answer)
-    if text != str(_OK):
-        meaning = STATUSES.get(text, "an error that this poetfw does not know")
-        raise StatusError(
-            int(text), f"the board failed to do {answer.word!r}: status {text}: {meaning}"
-        )
-
-
-class StatusError(DeviceError):
-    """The firmware says that it failed.
-
-    Attributes:
-        status: as its headers number them, below 0.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def _integer(answer: Answer, text: str) -> int:
-    if not re.fullmatch(r"\d{1,20}", text, re.ASCII) or int(text) >= 2**64:
-        raise _nonsense(answer)
-    return int(text)
+        check_status(answer, status)
+        return fields(answer, count + 1)[1:]
 
 
 def _real(answer: Answer, text: str) -> float:
     if not re.fullmatch("[0-9a-f]{8}", text):
-        raise _nonsense(answer)
+        raise nonsense(answer)
     value: float = struct.unpack(">f", bytes.fromhex(text))[0]
     return value
-
-
-def _nonsense(answer: Answer) -> DeviceError:
-    said = " ".join(answer.values)
-    return DeviceError(
-        f"the board's answer to {answer.word!r} is none: {said!r:.80}",
-        "flash the firmware that this poetfw built: `poetfw flash`",
-    )

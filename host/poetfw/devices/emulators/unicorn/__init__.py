@@ -20,6 +20,9 @@ _MACHINES = ("nrf52840", "nrf52840-qspi", "samd21")
 _FLASH_BYTES: Mapping[str, int] = {"nrf52840-qspi": 8 * 1024 * 1024}
 """Of those whose storage is no card."""
 
+STANDARD_INPUT = "-"
+"""In place of a port's number: what is said to the firmware."""
+
 _CARD_UNIT_BYTES = 512 * 1024
 """What a high-capacity card counts its size in (SD Physical Layer Specification, section 5.3.3)."""
 
@@ -47,6 +50,10 @@ class Unicorn(Emulator):
         """This package as a program, which takes no module from the folder that it runs in."""
         assert machine.machine is not None
         return [sys.executable, "-P", "-m", __name__, machine.machine, str(elf.resolve())]
+
+    def listening(self, machine: Machine, elf: Path) -> list[str]:
+        """The same; the board's own program always listens."""
+        return [*self.command(machine, elf), STANDARD_INPUT]
 
     def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:
         """Make the image as large as a card, or as the flash; flash that was never written is ones.

@@ -3,13 +3,15 @@
 
 The storage image in the working folder is its SD card, or its flash, and standard output its
 console; with a number behind, one TCP port of this computer is, to which one program at a time may
-connect. Exit code 0: the firmware sleeps for ever, which is how it ends on a board. 1: it did what
-the chip does not allow or what the model does not know; standard error says what, and where.
+connect; with "-" behind, what comes on standard input is said to it. Exit code 0: the firmware
+sleeps for ever, which is how it ends on a board. 1: it did what the chip does not allow or what the
+model does not know; standard error says what, and where.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from typing import Any, BinaryIO
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
+from poetfw.devices.emulators.unicorn import STANDARD_INPUT
 from poetfw.devices.emulators.unicorn.bus import MachineError
 from poetfw.devices.emulators.unicorn.flash import Flash
 from poetfw.devices.emulators.unicorn.nrf52840 import Nrf52840Dk
@@ -76,6 +79,14 @@ def _print(text: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+def _hear() -> bytes:
+    """What is said on standard input; whoever says nothing any more ends the program."""
+    said = os.read(sys.stdin.fileno(), 4096)
+    if not said:
+        sys.exit(0)
+    return said
+
+
 class _Plug:
     """A TCP port that stands for the serial port. What is printed while nobody is there is lost."""
 
@@ -107,7 +118,9 @@ def main() -> int:
         flash = read_flash(Path(elf), machine)
         with Path(IMAGE).open("r+b") as image:
             storage = _STORAGES.get(name, Card)(image)
-            if port:
+            if port == [STANDARD_INPUT]:
+                machine(flash, storage, _print, _hear).run()
+            elif port:
                 plug = _Plug(int(port[0]))
                 machine(flash, storage, plug.send, plug.receive).run()
             else:

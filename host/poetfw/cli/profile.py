@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`poetfw profile`: what ops and transfers cost on a board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from poetfw import profiling
+from poetfw.boards import Board, load_board
+from poetfw.cli import output
+from poetfw.cli.options import (
+    board_option,
+    json_option,
+    option,
+    out_folder,
+    out_option,
+    port_option,
+)
+from poetfw.costs import Counter, Database, Measurement
+from poetfw.devices import emulator_of
+from poetfw.devices.link import choose_port
+from poetfw.errors import DeviceError, listed
+from poetfw.planning import DEFAULT_BATCH, BuildSettings
+from poetfw.profiling import ProfileReport, ProfileSettings, Refused
+
+
+@click.command(
+    epilog="Example:  poetfw profile --board nrf52840 --model digits-cnn --emulator qemu"
+)
+@board_option
+@option(
+    "--model",
+    default=BuildSettings.model,
+    show_default=True,
+    metavar="NAME|FILE.pt2|FILE.onnx",
+    help="The network whose ops are measured.",
+)
+@option(
+    "--batch",
+    type=click.IntRange(1),
+    help=f"Samples in a batch.  [default: the board's, or {DEFAULT_BATCH}]",
+)
+@option("--momentum", type=float, help="Of the optimizer; 0 for none.  [default: the model's]")
+@option("--emulator", metavar="NAME", help="Measure on one of the board's twins.")
+@port_option
+@option(
+    "--db",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The database of costs.  [default: costs.sqlite in the user's data folder]",
+)
+@out_option
+@json_option
+def profile(
+    board: str,
+    model: str,
+    batch: int | None,
+    momentum: float | None,
+    emulator: str | None,
+    port: str | None,
+    db: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Measure what a network's ops and transfers cost on a board, and keep it in a database.
+
+    Only what is not known yet is measured; what is measured is kept at once, so a profile that
+    ended early goes on where it stopped. With --emulator, instructions are counted: they are no
+    times of the board.
+    """
+    known = load_board(board)
+    if emulator is None and port is None:
+        emulator = _this_computer(known)
+        port = choose_port(None) if emulator is None else None
+    folder = out if out is not None else _default_folder(known)
+    settings = ProfileSettings(
+        BuildSettings(board=board, model=model, batch=batch, momentum=momentum),
+        emulator,
+        port,
+        folder,
+    )
+    store = Database(db if db is not None else Database.default_path())
+    with output.progress_bar() as update:
+        report = profiling.profile(settings, store, update)
+    if as_json:
+        output.print_json(report.to_json())
+    else:
+        _print(report)
+    too_large = [one for one in report.left_out if not one.failed]
+    if too_large:
+        output.warn(f"{len(too_large)} cases do not fit the board: {_named(too_large)}")
+    failed = [one for one in report.left_out if one.failed]
+    if not failed:
+        return 0
+    error = DeviceError(f"{len(failed)} cases could not be measured: {_named(failed)}")
+    output.print_error(error, as_json=False)  # the JSON document has been printed
+    return error.exit_code
+
+
+def _named(refused: list[Refused]) -> str:
+    return listed([f"{one.case.kind}: {one.reason}" for one in refused], "; ", 3)
+
+
+def _this_computer(board: Board) -> str | None:
+    """The twin that is no emulator, where the board is this computer."""
+    for twin in board.twins:
+        if not emulator_of(twin.machine).emulates:
+            return twin.name
+    return None
+
+
+def _default_folder(board: Board) -> Path:
+    built = out_folder(None, board)
+    return built.with_name(f"{built.name}-profile")
+
+
+_UNITS = {Counter.CYCLES: "cycles", Counter.INSTRUCTIONS: "instructions", Counter.NANOSECONDS: "ns"}
+
+
+def _print(report: ProfileReport) -> None:
+    rows = [_row(one) for one in report.measured]
+    where = f" on its twin {report.setup.machine}" if report.setup.machine else ""
+    known = len(report.measured) - report.fresh
+    left = report.fresh + len(report.left_out)
+    unit = _UNITS[report.measured[0].counter] if report.measured else "ticks"
+    output.results.print(
+        output.table(
+            f"{output.escaped(report.setup.board)}{where}: {known} were known, {left} to measure",
+            ("operator", "shape", unit, "spread", "time", "energy", "n"),
+            rows,
+        )
+    )
+
+
+def _row(one: Measurement) -> tuple[str, ...]:
+    shape: Any = profiling.shape_of(one.case)
+    text = (
+        f"{shape:,} B"
+        if isinstance(shape, int)
+        else " ".join("x".join(map(str, part)) for part in shape)
+    )
+    return (
+        one.case.kind,
+        text,
+        f"{one.ticks:,.1f}",
+        f"{one.spread_ticks:,.1f}",
+        f"{one.time_s * 1e3:.4f} ms",
+        f"{one.energy_j * 1e6:.3f} uJ",
+        f"{one.repetitions:,}",
+    )

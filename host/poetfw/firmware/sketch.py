@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring firmware: the cases of a network, each to be run by itself, on the product's library.
+
+An op of a case has operands of its own, one behind the other above the page buffer, so that what
+it costs does not depend on a plan. Transfers go through slots, as a training's do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from poetfw import __version__
+from poetfw.boards import Board
+from poetfw.costs import Case, alone
+from poetfw.firmware.c_text import comment_text, shape_text
+from poetfw.firmware.case_version import TRANSFERS
+from poetfw.firmware.library import GENERATED
+from poetfw.firmware.lower import (
+    C_TYPES,
+    Constants,
+    batch_settings,
+    board_settings,
+    call_statement,
+)
+from poetfw.firmware.project import (
+    Project,
+    copied_sources,
+    hal_families,
+    template_environment,
+)
+from poetfw.firmware.slots import BLOCK_BYTES, TRAILER_BYTES
+from poetfw.firmware.views import ConstantsView, Define, PersistentView, SlotView
+from poetfw.ir import Dtype
+from poetfw.memory.plan import ALIGNMENT
+from poetfw.ops import kind_of
+from poetfw.resources import profiler_sketches_dir
+from poetfw.training import Program
+
+NOTHING = "0" * 16
+"""Key of the last case of every sketch, which does nothing: what a call takes."""
+
+_PAGE_BUFFER = 0
+_SECTOR_BLOCKS = 8  # scratch space begins where flash can be erased
+_WORD_BYTES = 4
+_GENERATED = (
+    ("generated/plan.h.j2", f"{GENERATED}/plan.h"),
+    ("generated/plan.c.j2", f"{GENERATED}/plan.c"),
+    ("generated/ops.h.j2", f"{GENERATED}/ops.h"),
+    ("generated/ops.c.j2", f"{GENERATED}/ops.c"),
+    ("cases.c.j2", f"{GENERATED}/cases.c"),
+)
+_LEFT_OUT = (
+    *("lib/poetfw/runtime/poetfw.c", "lib/poetfw/runtime/stages.c", "lib/poetfw/port/port.c"),
+    *("src/main.c", "src/runtime/desk.c"),
+)
+"""What trains, and asks for more of the plan than a sketch has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    name: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Fill:
+    offset: int
+    words: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class _CaseView:
+    """A case as the template lays it out.
+
+    Attributes:
+        key: names it.
+        comment: what it is, for people.
+        functions: what it is run by, and prepared by.
+        run, prepare: which of them.
+        first_fill, fills: what its operands are filled with.
+        transfer: the enumerator of its direction.
+        size_bytes: of a transfer.
+    """
+
+    key: str
+    comment: str
+    functions: tuple[_Function, ...]
+    run: str
+    prepare: str
+    first_fill: int
+    fills: int
+    transfer: str = "POET_NO_TRANSFER"
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class _SketchView:
+    """What the templates of a sketch lay out; those that projects have, too, ask for the same."""
+
+    title: str
+    poetfw_version: str
+    plan_id: str
+    settings: tuple[Define, ...]
+    addresses: tuple[Define, ...]
+    slots: tuple[SlotView, ...]
+    persistents: tuple[PersistentView, ...]
+    constants: tuple[ConstantsView, ...]
+    kernels: tuple[str, ...]
+    cases: tuple[_CaseView, ...]
+    fills: tuple[_Fill, ...]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A measuring firmware.
+
+    Attributes:
+        project: its files.
+        sketch_id: eight hexadecimal digits that name it; the firmware says them.
+        cases: what it measures, by the numbers that its commands take.
+        scratch_blocks: blocks of storage that it writes.
+    """
+
+    project: Project
+    sketch_id: str
+    cases: tuple[Case, ...]
+    scratch_blocks: int
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the operands of an op lie in the arena.
+
+    Attributes:
+        offsets: by tensor; that of the workspace under None.
+        end: the first byte behind all of it.
+    """
+
+    offsets: Mapping[str | None, int]
+    end: int
+
+    @staticmethod
+    def of(case: Case, room_bytes: int) -> _Layout:
+        """Each by itself; where that does not fit, the output over an input that it may be over."""
+        op, graph = alone(case)
+        kind = kind_of(op)
+        sizes: dict[str | None, int] = {t.name: t.size_bytes for t in graph.tensors}
+        sizes[None] = kind.kernel(op, graph).workspace_bytes
+        over = None
+        if BLOCK_BYTES + sum(map(_padded, sizes.values())) > room_bytes and op.output is not None:
+            inputs = [op.inputs[i] for i in kind.in_place if i < len(op.inputs)]
+            over = next((name for name in inputs if sizes[name] == sizes[op.output]), None)
+        offsets: dict[str | None, int] = {}
+        end = BLOCK_BYTES
+        for name, size_bytes in sizes.items():
+            if over is not None and name == op.output:
+                offsets[name] = offsets[over]
+            else:
+                offsets[name] = end
+                end += _padded(size_bytes)
+        return _Layout(offsets, end)
+
+
+def arena_bytes_of(case: Case, room_bytes: int) -> int:
+    """Bytes of arena that a case needs, where there are so many; more where it does not fit.
+
+    Raises:
+        ModelError: there is no such op.
+    """
+    if case.kind in TRANSFERS:
+        return BLOCK_BYTES + _padded(case.size_bytes)
+    return _Layout.of(case, room_bytes).end
+
+
+def render_sketch(cases: Sequence[Case], program: Program, board: Board, room_bytes: int) -> Sketch:
+    """Render the firmware that measures some cases of a program on a board.
+
+    Args:
+        cases: what it measures.
+        program: what they are of.
+        board: what it is for.
+        room_bytes: what the arena may have; operands lie apart from each other where they can.
+
+    Raises:
+        BoardError: the board has no firmware support.
+        ModelError: a case is no op.
+    """
+    lowering = _Lowering(board, room_bytes)
+    views = tuple(lowering.case(index, case) for index, case in enumerate(cases))
+    arena_bytes = max([2 * BLOCK_BYTES, *(arena_bytes_of(case, room_bytes) for case in cases)])
+    record_blocks = _blocks(
+        program.input.size_bytes // program.batch + program.label.size_bytes // program.batch + 8
+    )
+    slots_block = -(-record_blocks // _SECTOR_BLOCKS) * _SECTOR_BLOCKS
+    largest = max((case.size_bytes for case in cases if case.kind in TRANSFERS), default=0)
+    scratch_blocks = slots_block + _blocks(largest + TRAILER_BYTES)
+    view = _SketchView(
+        title=f"{comment_text(program.training.name.removesuffix(' training'))} on {board.name}",
+        poetfw_version=__version__,
+        plan_id="00000000",
+        settings=(
+            *board_settings(board, "00000000", arena_bytes, _PAGE_BUFFER),
+            *batch_settings(program),
+            Define("POET_SCRATCH_BLOCKS", f"{scratch_blocks}u", "of storage that are written"),
+            Define("POET_SCRATCH_SLOTS", f"{slots_block}u", "behind so many of them"),
+        ),
+        addresses=(),
+        slots=lowering.slots,
+        persistents=(PersistentView("SLOT_NOTHING", 0, "nothing"),),
+        constants=lowering.constants.views(),
+        kernels=tuple(sorted(lowering.kernels)),
+        cases=views,
+        fills=tuple(lowering.fills),
+    )
+    copied = {
+        path: content
+        for path, content in copied_sources(board, view.kernels).items()
+        if path not in _LEFT_OUT
+    }
+    copied |= _application(board)
+    nameless = _render(view)
+    digest = hashlib.sha256()
+    for path, content in sorted({**copied, **nameless}.items()):
+        digest.update(path.encode() + b"\0" + content + b"\0")
+    sketch_id = digest.hexdigest()[:8]
+    named = replace(
+        view,
+        plan_id=sketch_id,
+        settings=tuple(
+            replace(define, value=f"0x{sketch_id}u") if define.name == "POET_PLAN_ID" else define
+            for define in view.settings
+        ),
+    )
+    return Sketch(Project({**copied, **_render(named)}), sketch_id, tuple(cases), scratch_blocks)
+
+
+def _render(view: _SketchView) -> dict[str, bytes]:
+    environment = template_environment()
+    return {
+        target: environment.get_template(template).render(project=view).encode()
+        for template, target in _GENERATED
+    }
+
+
+def _application(board: Board) -> dict[str, bytes]:
+    """What a sketch has in place of a project's application, and beside its drivers."""
+    folder = profiler_sketches_dir() / "application"
+    files = {f"src/{file.name}": file.read_bytes() for file in sorted(folder.glob("*.[ch]"))}
+    return files | mark_files(board)
+
+
+def mark_files(board: Board) -> dict[str, bytes]:
+    """What marks the beginning and the end of a case, where a board or its twin has something."""
+    folder = profiler_sketches_dir()
+    files = {"src/runtime/mark.h": (folder / "hal" / "mark.h").read_bytes()}
+    for family in sorted(hal_families(board)):
+        for file in sorted((folder / "hal" / family).glob("*.c")):
+            files[f"src/hal/{family}/{file.name}"] = file.read_bytes()
+    return files
+
+
+class _Lowering:
+    """Lowers cases to the functions that run them, and collects what they share."""
+
+    def __init__(self, board: Board, room_bytes: int) -> None:
+        self._overlap = board.overlaps
+        self._room_bytes = room_bytes
+        self.constants = Constants()
+        self.kernels: set[str] = set()
+        self.fills: list[_Fill] = []
+        self.slots: tuple[SlotView, ...] = (
+            SlotView("SLOT_NOTHING", 0, _WORD_BYTES, "what is committed: nothing"),
+        )
+
+    def case(self, index: int, case: Case) -> _CaseView:
+        if case.kind in TRANSFERS:
+            return self._transfer(index, case)
+        return self._op(index, case)
+
+    def _op(self, index: int, case: Case) -> _CaseView:
+        op, graph = alone(case)
+        kind = kind_of(op)
+        kernel = kind.kernel(op, graph)
+        if kernel.source:
+            self.kernels.add(kernel.source)
+        first_fill = len(self.fills)
+        layout = _Layout.of(case, self._room_bytes)
+        addresses: dict[str | None, str] = {None: "NULL"}
+        for tensor in graph.tensors:
+            at = layout.offsets[tensor.name]
+            addresses[tensor.name] = f"({C_TYPES[tensor.dtype]} *)(void *)(poet_arena + {at}u)"
+            if tensor.name != op.output:
+                positive = tensor.name in op.updates or tensor.name in [
+                    op.inputs[position] for position in kind.positive
+                ]
+                values = "POSITIVE" if positive else "SIGNED"
+                values = values if tensor.dtype is Dtype.F32 else "ZERO"
+                fill = _Fill(at, tensor.size_bytes // _WORD_BYTES, f"POET_FILL_{values}")
+                self.fills.append(fill)
+        named = replace(op, name=case.kind)
+        arguments = [f"&{self.constants.add(named, kernel)}"] if kernel.struct else []
+        arguments += [addresses[name] for name in kernel.arguments]
+        if kernel.workspace_bytes:
+            arguments.append(f"(void *)(poet_arena + {layout.offsets[None]}u)")
+        code = call_statement(kernel.function, arguments, fallible=kernel.fallible)
+        if not kernel.source:
+            code = f"poet_select_next();\n    {code}"
+        run = _Function(f"run_{index}", code)
+        shapes = ", ".join(shape_text(shape) for shape, _ in (*case.inputs, *case.updates))
+        return _CaseView(
+            key=case.key,
+            comment=comment_text(f"{case.kind} {shapes}".strip(), 100),
+            functions=(run,),
+            run=run.name,
+            prepare="NULL" if kernel.source else "poet_prepare_sample",
+            first_fill=first_fill,
+            fills=len(self.fills) - first_fill,
+        )
+
+    def _transfer(self, index: int, case: Case) -> _CaseView:
+        slot = self._slot(case.size_bytes)
+        first_fill = len(self.fills)
+        self.fills.append(_Fill(BLOCK_BYTES, case.size_bytes // _WORD_BYTES, "POET_FILL_SIGNED"))
+        run = _Function(f"run_{index}", self._move(case.kind, slot, case.size_bytes))
+        functions, prepare = [run], "NULL"
+        if case.kind == "page_in":
+            prepare = f"before_{index}"
+            functions.append(_Function(prepare, self._move("page_out", slot, case.size_bytes)))
+        return _CaseView(
+            key=case.key,
+            comment=f"{case.kind} of {case.size_bytes:,} bytes",
+            functions=tuple(functions),
+            run=run.name,
+            prepare=prepare,
+            first_fill=first_fill,
+            fills=1,
+            transfer=f"POET_TRANSFER_{case.kind.removeprefix('page_').upper()}",
+            size_bytes=case.size_bytes,
+        )
+
+    def _slot(self, size_bytes: int) -> str:
+        name = f"SLOT_{size_bytes}"
+        if name not in [slot.name for slot in self.slots]:
+            self.slots += (SlotView(name, 0, size_bytes, f"page: {size_bytes:,} bytes"),)
+        return name
+
+    def _move(self, kind: str, slot: str, size_bytes: int) -> str:
+        arguments = [slot, f"poet_arena + {BLOCK_BYTES}u", f"{size_bytes}u"]
+        if not self._overlap:
+            return call_statement(f"poet_{kind}", arguments, fallible=True)
+        begin = call_statement(f"poet_{kind}_begin", arguments, fallible=True)
+        return f"{begin}\n    {call_statement('poet_page_wait', [slot], fallible=True)}"
+
+
+def _padded(size_bytes: int) -> int:
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
+
+
+def _blocks(size_bytes: int) -> int:
+    return -(-size_bytes // BLOCK_BYTES)

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring on a board what ops and transfers cost: docs/profiling.md."""
+
+from poetfw.profiling.cases import cases_of
+from poetfw.profiling.measuring import ProfileReport, ProfileSettings, profile, shape_of
+from poetfw.profiling.session import Refused
+from poetfw.profiling.store import MemoryStore, Store
+
+__all__ = [
+    "MemoryStore",
+    "ProfileReport",
+    "ProfileSettings",
+    "Refused",
+    "Store",
+    "cases_of",
+    "profile",
+    "shape_of",
+]

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring what a network's ops and transfers cost on a board: what is missing, and only that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from poetfw.boards import Board, load_board
+from poetfw.costs import Case, Measurement, Setup
+from poetfw.devices import (
+    build_environments,
+    choose_environment,
+    compiler_name,
+    emulator_of,
+    static_ram_bytes,
+    upload_firmware,
+)
+from poetfw.devices.link import Line, Link, Profiler, open_port, piped
+from poetfw.errors import NoAnswerError, OutputError, ToolError, WrongBoardError
+from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
+from poetfw.firmware.case_version import case_version
+from poetfw.firmware.project import RUN_DIR
+from poetfw.firmware.sketch import Sketch, arena_bytes_of, render_sketch
+from poetfw.planning import BuildSettings, derive_program, load_model
+from poetfw.profiling.cases import cases_of
+from poetfw.profiling.session import Refused, check_sketch, measure_sketch
+from poetfw.profiling.store import Store
+from poetfw.training import Program
+
+Update = Callable[[int, int, str], None]
+"""Is told how many cases of how many are done, and what is being done."""
+
+_SOCKET = "socket://"
+_OVERFLOWED = "overflowed by"  # what the linker says of memory that is too small
+_FIRST_SCRATCH_BLOCK = 8
+
+
+@dataclass(frozen=True)
+class ProfileSettings:
+    """What a user may set.
+
+    Attributes:
+        build: board, model, and what else decides which ops there are.
+        emulator: the twin to measure on; None for the board itself.
+        port: where the board, or a twin that somebody started, is.
+        out: the folder of the sketch.
+        toolchain: as `choose_environment` takes it.
+    """
+
+    build: BuildSettings
+    emulator: str | None
+    port: str | None
+    out: Path
+    toolchain: str = "auto"
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """What a profile came to.
+
+    Attributes:
+        setup: under which conditions.
+        measured: every case that there is a measurement of, in the network's order.
+        fresh: how many of them were measured just now.
+        left_out: the cases that could not be, and why.
+    """
+
+    setup: Setup
+    measured: tuple[Measurement, ...]
+    fresh: int
+    left_out: tuple[Refused, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain JSON values."""
+        return {
+            "schema_version": 1,
+            "board": self.setup.board,
+            "machine": self.setup.machine or None,
+            "compiler": self.setup.compiler,
+            "meter": self.setup.meter,
+            "measured_now": self.fresh,
+            "cases": [_row(one) for one in self.measured],
+            "left_out": [
+                {"case": one.case.key, "operator": one.case.kind, "reason": one.reason}
+                for one in self.left_out
+            ],
+        }
+
+
+def _row(one: Measurement) -> dict[str, Any]:
+    return {
+        "case": one.case.key,
+        "operator": one.case.kind,
+        "shape": shape_of(one.case),
+        "n": one.repetitions,
+        str(one.counter): one.ticks,
+        "time_s": one.time_s,
+        "energy_j": one.energy_j,
+        "spread": one.spread_ticks,
+        "source": "measured" if one.setup.meter != "none" else "measured time, datasheet power",
+    }
+
+
+def shape_of(case: Case) -> list[list[int]] | int:
+    """The shapes of a case's operands, or the bytes of a transfer."""
+    if case.size_bytes:
+        return case.size_bytes
+    return [list(shape) for shape, _ in (*case.inputs, *case.updates)]
+
+
+def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileReport:
+    """Measure the cases of a network that are not known yet, and keep each as it is measured.
+
+    Args:
+        settings: what the user wants.
+        store: what is known, and where measurements are kept.
+        update: called as it goes on.
+
+    Raises:
+        DeviceError: the device or the line fails; what was measured before is kept.
+        PoetfwError: the settings, board or model are not usable.
+        ToolError: a compiler or an emulator is missing or fails.
+    """
+    board = load_board(settings.build.board)
+    board.require_firmware()
+    build = settings.build.on(board)
+    program = derive_program(build, load_model(build))
+    setup = _setup(board, settings)
+    cases = cases_of(program.training, board)
+    versions = {case: case_version(case) for case in cases}
+    known = dict(store.known(setup, versions))
+    missing = [case for case in cases if case not in known]
+    fresh, left_out = 0, []
+    for one in _measure(missing, program, board, setup, settings, versions, update):
+        if isinstance(one, Refused):
+            left_out.append(one)
+        else:
+            store.add([one])
+            known[one.case] = one
+            fresh += 1
+        update(fresh + len(left_out), len(missing), "measuring")
+    measured = tuple(known[case] for case in cases if case in known)
+    return ProfileReport(setup, measured, fresh, tuple(left_out))
+
+
+def _setup(board: Board, settings: ProfileSettings) -> Setup:
+    machine = ""
+    if settings.emulator is not None:
+        twin = board.twin(settings.emulator)
+        machine = twin.name if emulator_of(twin.machine).emulates else ""
+    return Setup(
+        board=board.label,
+        core=board.core,
+        clock_hz=board.clock_hz,
+        machine=machine,
+        compiler=compiler_name(board.toolchain),
+    )
+
+
+def _measure(
+    missing: Sequence[Case],
+    program: Program,
+    board: Board,
+    setup: Setup,
+    settings: ProfileSettings,
+    versions: Mapping[Case, str],
+    update: Update,
+) -> Iterator[Measurement | Refused]:
+    if not missing:
+        return
+    update(0, len(missing), "building the sketch")
+    room = _arena_room(missing, program, board)
+    fitting = []
+    for case in missing:
+        needed = arena_bytes_of(case, room)
+        if needed <= room:
+            fitting.append(case)
+        else:
+            reason = f"its operands take {needed:,} bytes, of {room:,} that there are"
+            yield Refused(case, reason, failed=False)
+    environment = _environment(board, settings)
+    for sketch, elf in _built(fitting, program, board, room, settings.out, environment):
+        if elf is None:
+            (case,) = sketch.cases
+            yield Refused(case, "its code does not fit the flash", failed=False)
+            continue
+        with _device(sketch, elf, board, setup, settings, environment) as profiler:
+            yield from measure_sketch(profiler, sketch, setup, board, versions.__getitem__, _now)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _arena_room(cases: Sequence[Case], program: Program, board: Board) -> int:
+    """Bytes that an arena may have beside a sketch's static data and stack."""
+    static = static_ram_bytes(render_sketch(cases[:1], program, board, 0).project, board)
+    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
+
+
+def _environment(board: Board, settings: ProfileSettings) -> str:
+    twin = None if settings.emulator is None else board.twin(settings.emulator).machine
+    if twin is not None and twin.platformio_env is not None:
+        return twin.platformio_env
+    return choose_environment(board, settings.toolchain)
+
+
+def _built(
+    cases: Sequence[Case],
+    program: Program,
+    board: Board,
+    room_bytes: int,
+    folder: Path,
+    environment: str,
+) -> Iterator[tuple[Sketch, Path | None]]:
+    """Sketches of all cases, as few as fit; None with one whose single case does not."""
+    waiting = [tuple(cases)] if cases else []
+    while waiting:
+        part = waiting.pop(0)
+        sketch = render_sketch(part, program, board, room_bytes)
+        write_project(sketch.project, folder)
+        try:
+            elf = build_environments(folder, [environment])[environment]
+        except ToolError as error:
+            if _OVERFLOWED not in "\n".join(error.said):
+                raise
+            if len(part) == 1:
+                yield sketch, None
+            else:
+                half = len(part) // 2
+                waiting = [part[:half], part[half:], *waiting]
+            continue
+        yield sketch, elf
+
+
+@contextmanager
+def _device(
+    sketch: Sketch,
+    elf: Path,
+    board: Board,
+    setup: Setup,
+    settings: ProfileSettings,
+    environment: str,
+) -> Iterator[Profiler]:
+    """The device that runs a sketch, for as long as the `with` block."""
+    if settings.port is None:
+        with _twin(sketch, elf, board, settings) as line:
+            yield Profiler(Link(line))
+        return
+    with open_port(settings.port, board.console_baud) as line:
+        profiler = Profiler(Link(line))
+        if settings.port.startswith(_SOCKET) or _has_sketch(profiler, sketch, setup):
+            yield profiler
+            return
+    upload_firmware(settings.out, environment, settings.port)
+    with open_port(settings.port, board.console_baud) as line:
+        yield Profiler(Link(line))
+
+
+def _has_sketch(profiler: Profiler, sketch: Sketch, setup: Setup) -> bool:
+    try:
+        check_sketch(profiler, sketch, setup)
+    except (NoAnswerError, WrongBoardError):
+        return False
+    return True
+
+
+@contextmanager
+def _twin(sketch: Sketch, elf: Path, board: Board, settings: ProfileSettings) -> Iterator[Line]:
+    machine = board.twin(settings.emulator).machine
+    emulator = emulator_of(machine)
+    emulator.require()
+    folder = settings.out / RUN_DIR
+    image = folder / IMAGE
+    try:
+        folder.mkdir(exist_ok=True)
+        image.unlink(missing_ok=True)  # were it a link, what is written would go to where it leads
+        image.write_bytes(bytes((_FIRST_SCRATCH_BLOCK + sketch.scratch_blocks) * BLOCK_BYTES))
+        emulator.prepare(machine, image, 0)
+    except OSError as error:
+        raise OutputError(f"{image} cannot be written: {error.strerror or error}") from error
+    with piped(emulator.listening(machine, elf), folder) as line:
+        yield line

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring the cases of one sketch on the device that runs it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from poetfw.boards import Board
+from poetfw.costs import Case, Counter, Measurement, Setup
+from poetfw.devices.link import Profiler, StatusError
+from poetfw.errors import DeviceError, WrongBoardError
+from poetfw.firmware.case_version import TRANSFERS
+from poetfw.firmware.sketch import NOTHING, Sketch
+
+LEAST_S = 0.01
+"""A case is repeated until a sample takes so long, as MLPerf Tiny's harness does for longer."""
+
+MOST_TIMES = 4096
+"""Or until it ran so often."""
+
+SAMPLES = 5
+"""How often that is timed; twice where an emulator counts the same both times."""
+
+_NOTHING_TIMES = 10_000
+_NANOSECONDS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What running a case came to.
+
+    Attributes:
+        ticks: median of one run.
+        spread_ticks: median absolute deviation.
+        repetitions: runs in all, without the one that warms up and the one that looks how long it
+            takes.
+    """
+
+    ticks: float
+    spread_ticks: float
+    repetitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A case that could not be measured.
+
+    Attributes:
+        case: which.
+        reason: why.
+        failed: whether the device failed; else the case does not fit it.
+    """
+
+    case: Case
+    reason: str
+    failed: bool
+
+
+def check_sketch(profiler: Profiler, sketch: Sketch, setup: Setup) -> Counter:
+    """Check that a device runs a sketch; returns what it counts in.
+
+    Raises:
+        DeviceError: the device fails.
+        WrongBoardError: it runs another one, or counts what the board does not.
+    """
+    said = profiler.hello()
+    if (said.sketch_id, said.cases) != (sketch.sketch_id, len(sketch.cases) + 1):
+        raise WrongBoardError(
+            f"the board has the sketch {said.sketch_id} for {said.board}, not the one that was "
+            f"just built, {sketch.sketch_id}",
+            "put on the board what `poetfw profile` built, and repeat the command",
+        )
+    counter = Counter(said.tick_unit)
+    if counter is Counter.INSTRUCTIONS and not setup.machine:
+        raise WrongBoardError(
+            "what answers counts instructions: it is an emulator, and no board",
+            "say so with --emulator",
+        )
+    return counter
+
+
+def measure_sketch(
+    profiler: Profiler,
+    sketch: Sketch,
+    setup: Setup,
+    board: Board,
+    version_of: Callable[[Case], str],
+    now: Callable[[], str],
+) -> Iterator[Measurement | Refused]:
+    """Measure the cases of a sketch, one after the other.
+
+    Args:
+        profiler: the device.
+        sketch: what it runs.
+        setup: under which conditions.
+        board: whose power figures energy is calculated from.
+        version_of: the version of a case's kernel.
+        now: the time of day, as ISO 8601.
+
+    Raises:
+        DeviceError: the device or the line fails, or what it says makes no sense.
+    """
+    counter = check_sketch(profiler, sketch, setup)
+    hz = _NANOSECONDS_PER_S if counter is Counter.NANOSECONDS else setup.clock_hz
+    last = len(sketch.cases)
+    nothing_ticks = profiler.run(last, NOTHING, _NOTHING_TIMES) / _NOTHING_TIMES
+    for index, case in enumerate(sketch.cases):
+        if profiler.key(index) != case.key:
+            raise DeviceError(
+                f"the board's case {index} is not the one that its sketch has there",
+                "repeat the command",
+            )
+        try:
+            timed = time_case(profiler, index, case.key, counter, hz, nothing_ticks)
+        except StatusError as error:
+            yield Refused(case, error.message, failed=True)
+            continue
+        time_s = timed.ticks / hz
+        yield Measurement(
+            case=case,
+            setup=setup,
+            kernel_version=version_of(case),
+            repetitions=timed.repetitions,
+            counter=counter,
+            ticks=timed.ticks,
+            spread_ticks=timed.spread_ticks,
+            time_s=time_s,
+            energy_j=time_s * power_w(case, board),
+            energy_spread_j=0.0,
+            measured_at=now(),
+        )
+
+
+def time_case(
+    profiler: Profiler, index: int, key: str, counter: Counter, hz: float, nothing_ticks: float
+) -> Timed:
+    """Time one case: warm up, see how long it takes, and run it as often as that asks for.
+
+    Args:
+        profiler: the device.
+        index: number of the case.
+        key: the case's.
+        counter: what the device counts in.
+        hz: ticks in a second.
+        nothing_ticks: what a call of nothing takes.
+
+    Raises:
+        DeviceError: the device or the line fails, or it says that the case takes no time.
+    """
+    profiler.run(index, key, 1)
+    once = profiler.run(index, key, 1)
+    times = min(MOST_TIMES, max(1, math.ceil(LEAST_S * hz / max(once, 1))))
+    samples: list[float] = []
+    while len(samples) < SAMPLES:
+        ticks = profiler.run(index, key, times)
+        if ticks == 0 and times > 1:
+            raise DeviceError(
+                f"the board says that case {index} takes no time at all, {times} times",
+                "reset it, and repeat the command",
+            )
+        samples.append(max(0.0, ticks / times - nothing_ticks))
+        if counter is Counter.INSTRUCTIONS and samples[-2:] == [samples[-1]] * 2:
+            break
+    middle = median(samples)
+    spread = median(abs(sample - middle) for sample in samples)
+    return Timed(middle, spread, times * len(samples))
+
+
+def power_w(case: Case, board: Board) -> float:
+    """What is drawn while a case runs, by the board's file: during a transfer, by the storage."""
+    if case.kind not in TRANSFERS or board.storage is None:
+        return board.power.active_w
+    transfer = getattr(board.storage, case.kind)
+    return float(transfer.cost_j(case.size_bytes) / transfer.time_s(case.size_bytes))

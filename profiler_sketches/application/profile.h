@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measuring firmware: ops and transfers, one case each, that a host has run, as docs/serial-line.md says. */
+#ifndef POET_PROFILE_H
+#define POET_PROFILE_H
+
+#include <stdint.h>
+
+#define POET_CASE_KEY_CHARACTERS 16u
+
+enum poet_transfer {
+    POET_NO_TRANSFER,
+    POET_TRANSFER_IN,
+    POET_TRANSFER_OUT,
+};
+
+enum poet_fill_kind {
+    POET_FILL_ZERO,
+    POET_FILL_SIGNED,   /* f32 from [-1, 1) */
+    POET_FILL_POSITIVE, /* f32 from [0.5, 1.5) */
+};
+
+/* What an operand holds before its case runs. */
+struct poet_fill {
+    uint32_t offset; /* in the arena */
+    uint32_t words;
+    uint32_t kind;
+};
+
+/* One op, or one transfer. */
+struct poet_case {
+    char key[POET_CASE_KEY_CHARACTERS + 1u]; /* names it among all there are */
+    int (*run)(void);
+    int (*prepare)(void); /* what must be in the storage; NULL for nothing */
+    uint32_t first_fill;
+    uint32_t fills;
+    uint32_t transfer; /* enum poet_transfer */
+    uint32_t bytes;    /* of a transfer */
+};
+
+/* Generated. */
+extern const struct poet_fill poet_fills[];
+extern const struct poet_case poet_cases[];
+extern const uint32_t poet_case_count;
+
+/* Puts a sample into the storage that every sample of a batch is read from. */
+int poet_prepare_sample(void);
+
+/* The next load is of the next batch: how long it takes to find where a sample is differs from one to the other. */
+void poet_select_next(void);
+
+#endif

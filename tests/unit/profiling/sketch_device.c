@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A measuring firmware fed by a test: its cases take ticks that are known beforehand, and its storage is memory. */
+#include "main.c"
+
+#include "../runtime/quiet_board.h"
+
+#define BLOCKS 64u
+#define SAID_BYTES 65536u
+
+uint8_t test_device[BLOCKS * POET_BLOCK_BYTES];
+char test_said[SAID_BYTES];
+uint32_t test_said_bytes;
+uint32_t test_runs;    /* of cases, since the start */
+uint32_t test_refuses; /* the number of a case that fails; none where it is there is no such one */
+
+const char poet_hal_tick_unit[] = "instructions";
+
+static uint64_t ticks;
+static struct poet_link heard;
+static struct run last;
+
+void test_start(void);
+void test_feed(const char *text, uint32_t bytes);
+
+/* A reset: the storage keeps what it holds. */
+void test_start(void)
+{
+    memset(&heard, 0, sizeof heard);
+    memset(&last, 0, sizeof last);
+    scratch_is_open = 0;
+    test_said_bytes = 0u;
+    test_refuses = UINT32_MAX;
+}
+
+void test_feed(const char *text, uint32_t bytes)
+{
+    for (uint32_t i = 0u; i < bytes; i++) {
+        if (poet_link_take(&heard, text[i])) {
+            answer(&heard, &last);
+        }
+    }
+}
+
+static int take(uint32_t number, uint64_t count)
+{
+    ticks += count;
+    test_runs++;
+    return number == test_refuses ? POET_ERROR_STORAGE : POET_OK;
+}
+
+static int run_small(void)
+{
+    return take(0u, 137u);
+}
+
+static int run_large(void)
+{
+    return take(1u, 5000000u);
+}
+
+static int run_out(void)
+{
+    POET_TRY(poet_page_out(3u, poet_arena + 512, 2400u));
+    return take(2u, 4300u);
+}
+
+static int run_in(void)
+{
+    POET_TRY(poet_page_in(3u, poet_arena + 512, 2400u));
+    return take(3u, 3100u);
+}
+
+static int run_load(void)
+{
+    poet_select_next();
+    POET_TRY(poet_data_load_x(poet_arena + 512));
+    POET_TRY(poet_data_load_y(poet_arena + 2912));
+    return take(4u, 20011u);
+}
+
+static int run_nothing(void)
+{
+    return take(5u, 7u);
+}
+
+const struct poet_fill poet_fills[] = {{512u, 4u, POET_FILL_SIGNED}, {528u, 4u, POET_FILL_POSITIVE}};
+const uint32_t poet_case_count = 6u;
+const struct poet_case poet_cases[] = {
+    {KEY_SMALL, run_small, NULL, 0u, 2u, POET_NO_TRANSFER, 0u},
+    {KEY_LARGE, run_large, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
+    {KEY_OUT, run_out, NULL, 0u, 0u, POET_TRANSFER_OUT, 2400u},
+    {KEY_IN, run_in, run_out, 0u, 0u, POET_TRANSFER_IN, 2400u},
+    {KEY_LOAD, run_load, poet_prepare_sample, 0u, 0u, POET_NO_TRANSFER, 0u},
+    {"0000000000000000", run_nothing, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
+};
+
+void poet_hal_console_write(const char *text, uint32_t bytes)
+{
+    for (uint32_t i = 0u; i < bytes && test_said_bytes < SAID_BYTES; i++) {
+        test_said[test_said_bytes++] = text[i];
+    }
+}
+
+int poet_hal_init(void)
+{
+    return POET_OK;
+}
+
+uint64_t poet_hal_ticks(void)
+{
+    return ticks;
+}
+
+int poet_hal_storage_open(void)
+{
+    return POET_OK;
+}
+
+int poet_hal_storage_blocks(uint32_t *blocks)
+{
+    *blocks = BLOCKS;
+    return POET_OK;
+}
+
+int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
+{
+    memcpy(ram, test_device + block * POET_BLOCK_BYTES, count * POET_BLOCK_BYTES);
+    return block + count <= BLOCKS ? POET_OK : POET_ERROR_STORAGE;
+}
+
+int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
+{
+    memcpy(test_device + block * POET_BLOCK_BYTES, ram, count * POET_BLOCK_BYTES);
+    return block + count <= BLOCKS ? POET_OK : POET_ERROR_STORAGE;
+}
+
+int poet_hal_storage_wait(void)
+{
+    return POET_OK;
+}
+
+int poet_hal_storage_flush(void)
+{
+    return POET_OK;
+}

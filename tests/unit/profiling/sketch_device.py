@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring firmware in this process, whose cases take what is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from emulator.firmware_tools import SAMPLE, TEMPLATES, compile_c
+from poetfw.boards import load_board
+from poetfw.costs import Case, Counter, Measurement, Setup
+from poetfw.devices.link import Line, Link, Profiler
+from poetfw.firmware import Project
+from poetfw.firmware.sketch import Sketch
+from poetfw.ir import Dtype
+from poetfw.profiling.session import Refused, measure_sketch
+from poetfw.resources import profiler_sketches_dir
+from unit.link.link_device import Device
+
+HERE = Path(__file__).parent
+GENERATED = SAMPLE / "src/generated"
+FLOATS = ((4, 150), Dtype.F32)
+CASES = {
+    Case("relu", (FLOATS,)): 137,
+    Case("add", (FLOATS, FLOATS)): 5_000_000,
+    Case("page_out", size_bytes=2400): 4300,
+    Case("page_in", size_bytes=2400): 3100,
+    Case("load_x", attributes={"shape": (4, 150)}): 20_011,
+}
+"""What each takes, in ticks."""
+NOTHING = 7
+SKETCH = Sketch(Project(), "5a3b1e00", tuple(CASES), 16)
+BOARD = load_board("nrf52840")
+SETUP = Setup("nrf52840", BOARD.core, BOARD.clock_hz, "qemu", "gcc")
+
+
+def compile_sketch_device(out: Path) -> Path:
+    """The sketch's application as a shared library, on the sample project's plan."""
+    sketches = profiler_sketches_dir()
+    application = sketches / "application"  # first: the runtime has a main.c, too
+    folders = [TEMPLATES / "runtime", TEMPLATES / "storage"]
+    needed = ("console", "link", "data", "crc32", "slots", "pages", "storage", "commits")
+    sources = [HERE / "sketch_device.c", GENERATED / "plan.c", application / "scratch.c"]
+    for name in needed:
+        sources += [path for folder in folders if (path := folder / f"{name}.c").exists()]
+    includes = [application, sketches / "hal", GENERATED, *folders, TEMPLATES / "hal"]
+    names = ("SMALL", "LARGE", "OUT", "IN", "LOAD")
+    keys = [f'-DKEY_{name}="{case.key}"' for name, case in zip(names, CASES, strict=True)]
+    room = ("-DPOET_SCRATCH_BLOCKS=16u", "-DPOET_SCRATCH_SLOTS=8u")
+    return compile_c(out, sources, includes, *keys, *room, "-shared", "-fPIC")
+
+
+class SketchDevice(Device):
+    """The firmware, with variables of its own."""
+
+    BLOCKS = 64
+
+
+def measure(line: Line, **changed: Any) -> Iterator[Measurement | Refused]:
+    settings: dict[str, Any] = {"sketch": SKETCH, "setup": SETUP, "board": BOARD, **changed}
+    return measure_sketch(
+        Profiler(Link(line)),
+        version_of=lambda case: "0123456789abcdef",
+        now=lambda: "2026-01-01T00:00:00Z",
+        **settings,
+    )
+
+
+def is_right(row: Measurement | Refused) -> bool:
+    """Whether a row is what the firmware's case takes, whatever happened on the way."""
+    assert isinstance(row, Measurement)
+    ticks = CASES[row.case] - NOTHING
+    assert (row.ticks, row.spread_ticks, row.counter) == (ticks, 0.0, Counter.INSTRUCTIONS)
+    assert row.time_s == ticks / BOARD.clock_hz
+    return True

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which cases a network has, the sketches that hold them, and what a traced step says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poetfw.boards import load_board
+from poetfw.costs import Case, alone, case_of
+from poetfw.devices.link import piped
+from poetfw.devices.slices import STEPS, run_slices
+from poetfw.errors import DeviceError, PortLostError, ToolError
+from poetfw.firmware.case_version import case_version
+from poetfw.firmware.sketch import Sketch, arena_bytes_of, render_sketch
+from poetfw.firmware.step_ticks import _with_hooks
+from poetfw.ir import Dtype
+from poetfw.ops import kind_of
+from poetfw.planning import BuildSettings, derive_program, load_model
+from poetfw.profiling import cases_of, measuring
+from poetfw.training import Program
+
+BOARD = load_board("nrf52840")
+ROOM = 200_000
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    settings = BuildSettings("nrf52840", batch=32)
+    return derive_program(settings, load_model(settings))
+
+
+def rendered(sketch: Sketch) -> str:
+    return sketch.project.files["lib/poetfw/generated/cases.c"].decode()
+
+
+def test_every_op_is_a_case_and_every_size_a_transfer(program: Program) -> None:
+    cases = cases_of(program.training, BOARD)
+    assert len(set(cases)) == len(cases)
+    assert {case_of(op, program.training) for op in program.training.ops} < {*cases}
+    sizes = {case.size_bytes for case in cases if case.kind == "page_in"}
+    assert sizes == {case.size_bytes for case in cases if case.kind == "page_out"}
+    assert {496, 4096, 65536} <= sizes
+    assert not [
+        case for case in cases_of(program.training, replace(BOARD, storage=None)) if case.size_bytes
+    ]
+
+
+def test_a_case_alone_has_the_kernel_that_it_has_in_the_network(program: Program) -> None:
+    for op in program.training.ops:
+        there = kind_of(op).kernel(op, program.training)
+        one, graph = alone(case_of(op, program.training))
+        here = kind_of(one).kernel(one, graph)
+        assert replace(here, arguments=()) == replace(there, arguments=())
+        assert [name is None for name in here.arguments] == [
+            name is None for name in there.arguments
+        ]
+
+
+def test_a_sketch_is_the_same_every_time_and_names_itself(program: Program) -> None:
+    cases = cases_of(program.training, BOARD)
+    first, again = (render_sketch(cases, program, BOARD, ROOM) for _ in range(2))
+    assert first == again
+    assert first.sketch_id in rendered(first)
+    keys = re.findall(r'^    \{"([0-9a-f]{16})", run_', rendered(first), re.MULTILINE)
+    assert keys == [*(case.key for case in cases), "0" * 16]
+    other = render_sketch(cases[1:], program, BOARD, ROOM)
+    assert other.sketch_id != first.sketch_id
+    assert not {"src/runtime/desk.c", "lib/poetfw/runtime/poetfw.c"} & {*first.project.files}
+    assert "poet_page_wait(SLOT_65536)" in rendered(first)
+    waits = replace(BOARD.storage, overlap=False)  # type: ignore[type-var]
+    assert "poet_page_wait" not in rendered(
+        render_sketch(cases, program, replace(BOARD, storage=waits), ROOM)
+    )
+
+
+def test_operands_lie_apart_where_they_can(program: Program) -> None:
+    case = Case("relu", (((1000,), Dtype.F32),))
+    assert arena_bytes_of(case, ROOM) == 512 + 2 * 4000
+    assert arena_bytes_of(case, 512 + 7999) == 512 + 4000
+    assert arena_bytes_of(Case("add", (((1000,), Dtype.F32),) * 2), 8600) == 512 + 8000
+    apart = rendered(render_sketch([case], program, BOARD, ROOM))
+    assert "poet_arena + 512u), (float *)(void *)(poet_arena + 4512u)" in re.sub(r"\s+", " ", apart)
+    shared = rendered(render_sketch([case], program, BOARD, 8000))
+    assert "poet_arena + 4512u" not in shared
+
+
+def test_what_may_not_be_negative_is_not() -> None:
+    """Variances, and what an optimizer keeps; labels are zeros."""
+    pair, image = ((2, 4), Dtype.F32), ((1, 4, 2, 2), Dtype.F32)
+    settings = BuildSettings("nrf52840", model="mlp", batch=1)
+    program = derive_program(settings, load_model(settings))
+    normalize = Case("batch_norm_normalize", (image, pair, pair), attributes={"eps": 1e-5})
+    sketch = render_sketch([normalize], program, BOARD, ROOM)
+    kinds = re.findall(r"POET_FILL_(\w+)\}", rendered(sketch))
+    assert kinds == ["SIGNED", "POSITIVE", "SIGNED", "ZERO"]
+    loss = Case(
+        "softmax_cross_entropy", (((2, 3), Dtype.F32), ((2,), Dtype.I32)), (((1,), Dtype.F32),)
+    )
+    assert re.findall(r"POET_FILL_(\w+)\}", rendered(render_sketch([loss], program, BOARD, ROOM)))[
+        :2
+    ] == ["SIGNED", "ZERO"]
+
+
+def test_a_version_is_that_of_the_sources() -> None:
+    relu = Case("relu", (((8,), Dtype.F32),))
+    assert case_version(relu) == case_version(Case("relu", (((9,), Dtype.F32),)))
+    assert case_version(relu) != case_version(Case("page_in", size_bytes=8))
+    assert case_version(Case("page_in", size_bytes=8)) == case_version(
+        Case("page_out", size_bytes=9)
+    )
+
+
+def test_cases_that_do_not_fit_the_flash_together_are_halved(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The linker says that code is too large; what is too large by itself is said to be."""
+    cases = cases_of(program.training, BOARD)[:7]
+    large, tried = cases[5], []
+
+    def build(folder: Path, environments: list[str]) -> dict[str, Path]:
+        keys = re.findall(r'^    \{"(\w+)", run_', (folder / "c").read_text(), re.MULTILINE)[:-1]
+        tried.append(len(keys))
+        if len(keys) > 3 or large.key in keys:
+            raise ToolError("ld failed", said=["region `FLASH' overflowed by 7 bytes"])
+        return {environments[0]: folder}
+
+    def write(project: Any, folder: Path) -> None:
+        (folder / "c").write_bytes(project.files["lib/poetfw/generated/cases.c"])
+
+    monkeypatch.setattr(measuring, "build_environments", build)
+    monkeypatch.setattr(measuring, "write_project", write)
+    built = list(measuring._built(cases, program, BOARD, ROOM, tmp_path, "e"))
+    assert [case for sketch, _ in built for case in sketch.cases] == list(cases)
+    assert [sketch.cases for sketch, elf in built if elf is None] == [(large,)]
+    assert tried == [7, 3, 4, 2, 2, 1, 1]
+
+    monkeypatch.setattr(
+        measuring, "build_environments", lambda *_: (_ for _ in ()).throw(ToolError("gcc failed"))
+    )
+    with pytest.raises(ToolError, match="gcc failed"):
+        list(measuring._built(cases, program, BOARD, ROOM, tmp_path, "e"))
+
+
+# A traced step --------------------------------------------------------------------------------
+
+
+def test_a_wait_is_of_the_transfer_that_it_waits_for() -> None:
+    source = """
+    /*   1  a */
+    f(x);
+    poet_between_ops();
+    /*   2  page out a */
+    POET_TRY(poet_page_out_begin(SLOT_A,
+                                 A, 4u));
+    poet_between_ops();
+    /*   3  a view: nothing moves */
+    POET_TRY(poet_page_wait(SLOT_A));
+    /*   4  b */
+    g(y);
+    poet_between_ops();
+"""
+    hooked, numbers = _with_hooks(source)
+    assert numbers == [1, 2, 2, 4]
+    assert hooked.count("poet_between_ops();") == 4
+    assert "SLOT_A));\n    poet_between_ops();\n" in hooked
+
+
+def slices_of(folder: Path, *lines: str) -> Any:
+    text = "".join(f"{line}\n" for line in lines)
+    return run_slices([sys.executable, "-c", f"print({text!r}, end='')"], folder, 30.0, 2)
+
+
+def test_slices_are_averaged_over_steps(tmp_path: Path) -> None:
+    each = [f"@slice {i} ticks={100 * i}" for i in range(1 + 2 * STEPS)]
+    found = slices_of(tmp_path, "@boot plan=0", *each, "@done ticks=9000 tick_unit=cycles")
+    assert (found.tick_unit, found.whole, found.nothing) == ("cycles", 9000, 0)
+    assert found.ticks == (100.0 * STEPS, 100.0 * (STEPS + 1))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("@slice 1 ticks=5",),
+        ("@slice 0 ticks=-5",),
+        ("@slice 0 ticks=5", "@slice 0 ticks=5"),
+        ("@slice 0 ticks=5", "@done ticks=9 tick_unit=ns"),
+        ("@error status=-3",),
+        ("@fault pc=0",),
+        tuple(f"@slice {i} ticks=1" for i in range(3 + 2 * STEPS)),
+        (),
+    ],
+)
+def test_slices_that_make_no_sense_are_refused(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    with pytest.raises(DeviceError):
+        slices_of(tmp_path, *lines)
+
+
+# A program at the end of a pipe ---------------------------------------------------------------
+
+
+def test_a_program_is_spoken_to_until_it_ends(tmp_path: Path) -> None:
+    program = "print(input()[::-1], flush=True); print('out of work')"
+    with piped([sys.executable, "-c", program], tmp_path) as line:
+        assert line.read(0.01) == b""
+        line.write(b"abc\n")
+        assert line.read(30.0) == b"cba\n"
+        assert line.read(30.0) == b"out of work\n"
+        with pytest.raises(PortLostError, match="out of work"):
+            line.read(30.0)
