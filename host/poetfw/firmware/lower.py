@@ -32,7 +32,7 @@ from poetfw.firmware.views import (
 )
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
-from poetfw.ops import Kernel, kind_of
+from poetfw.ops import Constants, Kernel, kind_of, stores_gradient
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import Program
 
@@ -305,14 +305,13 @@ class _Constants:
     def __init__(self) -> None:
         self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
 
-    def add(self, op: Op, kernel: Kernel) -> str:
-        """The identifier of a kernel's constants."""
-        assert kernel.struct is not None
-        fields = tuple((name, literal(value)) for name, value in kernel.fields)
-        key = (kernel.struct, fields)
+    def add(self, op: Op, struct: str, values: Sequence[tuple[str, int | float | str]]) -> str:
+        """The identifier of constants of a kernel."""
+        fields = tuple((name, literal(value)) for name, value in values)
+        key = (struct, fields)
         if key not in self._views:
             self._views[key] = ConstantsView(
-                kernel.struct, f"poet_op{len(self._views):04d}", comment_text(op.name), fields
+                struct, f"poet_op{len(self._views):04d}", comment_text(op.name), fields
             )
         return self._views[key].name
 
@@ -365,8 +364,7 @@ class _StepLowering:
                     comment += " (a view: nothing moves)"
                 else:
                     kernel = kind_of(op).kernel(op, graph)
-                    if kernel.source:
-                        kernels.add(kernel.source)
+                    kernels.update(kernel.sources)
                     code = self._compute(op, kernel, graph, stays, index)
                 if predicts:
                     code = _given(op, graph, stays, index, code)
@@ -394,13 +392,23 @@ class _StepLowering:
         )
 
     def _compute(self, op: Op, kernel: Kernel, graph: Graph, stays: _Stays, index: int) -> str:
-        arguments = [] if kernel.struct is None else [f"&{self._constants.add(op, kernel)}"]
-        for name in kernel.arguments:
-            arguments.append("NULL" if name is None else stays.identifier(name, index))
+        arguments = []
+        if kernel.struct is not None:
+            arguments.append(f"&{self._constants.add(op, kernel.struct, kernel.fields)}")
+        for argument in kernel.arguments:
+            if argument is None:
+                arguments.append("NULL")
+            elif isinstance(argument, Constants):
+                constants = self._constants.add(op, argument.struct, argument.fields)
+                arguments.append(f"&{constants}.{argument.member}")
+            elif isinstance(argument, int):
+                arguments.append(literal(argument))
+            else:
+                arguments.append(stays.identifier(argument, index))
         if kernel.workspace_bytes:
             arguments.append(stays.workspace(op.name, index))
         statement = _statement(kernel.function, arguments, fallible=kernel.fallible)
-        if op.kind != "sgd":
+        if not stores_gradient(op):
             return statement
         gradient, parameter = graph.by_name[op.inputs[0]], op.updates[0]
         capture = _statement(

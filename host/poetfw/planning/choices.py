@@ -13,8 +13,9 @@ from poetfw.ir import Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, StateEntry, build_model
+from poetfw.ops import Optimizer
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
-from poetfw.training import Program, Sgd, make_program, matching_parameters
+from poetfw.training import Program, make_program, matching_parameters
 from poetfw.weight_files import read_weights
 
 DEFAULT_LOSS = "softmax_cross_entropy"
@@ -81,7 +82,7 @@ def _load_network(settings: BuildSettings) -> Model:
     return model if settings.loss is None else replace(model, loss=settings.loss)
 
 
-def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
+def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
     """The model's optimizer, with what the user set instead."""
     chosen = {
         name: value

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a model to its training step, and the reference that runs it on this computer."""
 
+from poetfw.ops.sgd import Sgd
 from poetfw.training.freezing import matching_parameters
-from poetfw.training.optimizer import Sgd
 from poetfw.training.prediction import make_prediction
 from poetfw.training.program import LOSSES, Program, make_program
 from poetfw.training.reference import Reference, value_of
