@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,10 @@ from poetfw.ir import Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, StateEntry, build_model
-from poetfw.ops import Optimizer
+from poetfw.ops import OPTIMIZERS, Optimizer
+from poetfw.ops.pace import Schedule
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
-from poetfw.training import Program, make_program, matching_parameters
+from poetfw.training import Program, make_program, matching_parameters, other_parameters
 from poetfw.weight_files import read_weights
 
 DEFAULT_LOSS = "softmax_cross_entropy"
@@ -83,13 +85,35 @@ def _load_network(settings: BuildSettings) -> Model:
 
 
 def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
-    """The model's optimizer, with what the user set instead."""
-    chosen = {
+    """The optimizer: the model's, or one with its own defaults; with what the user set instead.
+
+    Raises:
+        ConfigError: there is no such optimizer, or it has no such setting, or not such a value.
+    """
+    optimizer = model.optimizer
+    if settings.optimizer not in (None, optimizer.kind):
+        if settings.optimizer not in OPTIMIZERS:
+            raise ConfigError(
+                f"{settings.optimizer!r} is no optimizer of poetfw",
+                "use one of: " + ", ".join(sorted(OPTIMIZERS)),
+            )
+        optimizer = OPTIMIZERS[settings.optimizer]()
+    chosen: dict[str, Any] = {
         name: value
-        for name in ("learning_rate", "momentum", "weight_decay", "clip_norm")
+        for name in ("learning_rate", "momentum", "weight_decay", "clip_norm", "clip_value")
         if (value := getattr(settings, name)) is not None
     }
-    return replace(model.optimizer, **chosen)
+    chosen |= dict(settings.optimizer_settings)
+    if settings.schedule is not None or settings.warm_up is not None:
+        shape = settings.schedule or optimizer.schedule.shape
+        chosen["schedule"] = Schedule.parse(shape, settings.warm_up or 0)
+    known = {setting.name for setting in fields(optimizer)}
+    for name in chosen.keys() - known:
+        raise ConfigError(
+            f"optimizer {optimizer.kind!r} has no {name}",
+            "it has " + ", ".join(sorted(known)),
+        )
+    return replace(optimizer, **chosen)
 
 
 def derive_program(
@@ -107,7 +131,15 @@ def derive_program(
         ModelError: nothing is left to train, or the model cannot be trained.
     """
     frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
-    program = make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
+    if settings.train:
+        frozen |= other_parameters(model.graph, settings.train)
+    program = make_program(
+        model.graph,
+        model.loss,
+        choose_optimizer(settings, model),
+        frozen,
+        undecayed=matching_parameters(model.graph, settings.no_decay),
+    )
     return order_program(program, deadline)
 
 
