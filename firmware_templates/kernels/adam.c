@@ -17,6 +17,6 @@ void poet_adam_step_f32(const struct poet_gradient_sink *sink, int32_t index, fl
     const float second = op->beta2 * sink->second[index] + op->share2 * (gradient * gradient);
     sink->first[index] = first;
     sink->second[index] = second;
-    const float root = poet_sqrtf(second * sink->pace[2]) + op->eps;
-    sink->parameter[index] = parameter - rate * (first * sink->pace[1] / root);
+    const float root = poet_sqrtf(second * sink->pace[3]) + op->eps;
+    sink->parameter[index] = parameter - rate * (first * sink->pace[2] / root);
 }

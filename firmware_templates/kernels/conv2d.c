@@ -1176,10 +1176,10 @@ void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *
 void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
                                             const float *dy, const struct poet_update *update,
                                             const float *pace, float *w, float *first,
-                                            float *second)
+                                            float *second, float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second};
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second, .sum = sum};
     sum_taps(op, x, dy, &sink);
 }
 
@@ -1306,10 +1306,11 @@ void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, con
 
 void poet_conv2d_depthwise_backward_weight_update_f32(
     const struct poet_conv2d *op, const float *x, const float *dy,
-    const struct poet_update *update, const float *pace, float *w, float *first, float *second)
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second};
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second, .sum = sum};
     sum_depthwise_taps(op, x, dy, &sink);
 }
 

@@ -69,14 +69,15 @@ void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *
 void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
                                             const float *dy, const struct poet_update *update,
                                             const float *pace, float *w, float *first,
-                                            float *second);
+                                            float *second, float *sum);
 
 /* The same to the same bits where each group has one input and one output channel. */
 void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, const float *x,
                                                const float *dy, float *dw);
 void poet_conv2d_depthwise_backward_weight_update_f32(
     const struct poet_conv2d *op, const float *x, const float *dy,
-    const struct poet_update *update, const float *pace, float *w, float *first, float *second);
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum);
 
 /* db[o] = sum of dy over samples and positions */
 void poet_conv2d_backward_bias_f32(const struct poet_conv2d_bias *op, const float *dy, float *db);

@@ -42,9 +42,10 @@ void poet_embedding_backward_f32(const struct poet_embedding *op, const int32_t 
 
 void poet_embedding_backward_update_f32(const struct poet_embedding *op, const int32_t *ids,
                                         const float *dy, const struct poet_update *update,
-                                        const float *pace, float *w, float *first, float *second)
+                                        const float *pace, float *w, float *first, float *second,
+                                        float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second};
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second, .sum = sum};
     sum_rows(op, ids, dy, &sink);
 }

@@ -31,6 +31,7 @@ void poet_embedding_backward_f32(const struct poet_embedding *op, const int32_t 
 /* The same and poet_update_f32 of the table, w, in one, to the same bits, without storing dtable. */
 void poet_embedding_backward_update_f32(const struct poet_embedding *op, const int32_t *ids,
                                         const float *dy, const struct poet_update *update,
-                                        const float *pace, float *w, float *first, float *second);
+                                        const float *pace, float *w, float *first, float *second,
+                                        float *sum);
 
 #endif

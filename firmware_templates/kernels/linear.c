@@ -184,10 +184,10 @@ void poet_linear_backward_weight_f32(const struct poet_linear *op, const float *
 void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const float *x,
                                             const float *dy, const struct poet_update *update,
                                             const float *pace, float *w, float *first,
-                                            float *second)
+                                            float *second, float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second};
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second, .sum = sum};
     combine_samples(op, x, dy, &sink);
 }
 

@@ -43,7 +43,7 @@ void poet_linear_backward_weight_f32(const struct poet_linear *op, const float *
 void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const float *x,
                                             const float *dy, const struct poet_update *update,
                                             const float *pace, float *w, float *first,
-                                            float *second);
+                                            float *second, float *sum);
 
 /* db[o] = sum over n of dy[n][o] */
 void poet_linear_backward_bias_f32(const struct poet_linear_bias *op, const float *dy, float *db);

@@ -52,10 +52,17 @@ void poet_pace_f32(const struct poet_pace *op, float *pace, float *state)
 {
     const float betas[2] = {op->beta1, op->beta2};
     const float shares[2] = {op->share1, op->share2};
+    const int32_t batches = (int32_t)state[1] + 1;
+    const int32_t is_last = batches == op->micro_batches;
     pace[0] = learning_rate(op, (int32_t)state[0]);
-    state[0] += 1.0f;
+    pace[1] = is_last ? 1.0f : 0.0f;
+    state[0] += pace[1];
+    state[1] = is_last ? 0.0f : (float)batches;
     for (int32_t i = 0; i < op->moments; i++) {
-        state[1 + i] = betas[i] * state[1 + i] + shares[i];
-        pace[1 + i] = 1.0f / state[1 + i];
+        float *part = state + 2 + i;
+        if (is_last) {
+            *part = betas[i] * *part + shares[i];
+        }
+        pace[2 + i] = is_last ? 1.0f / *part : 0.0f;
     }
 }

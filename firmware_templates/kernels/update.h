@@ -4,12 +4,13 @@
  * An optimizer is a step, which changes one element of the parameter and of what the optimizer keeps beside
  * it. Its constants are a struct that begins with `struct poet_update`.
  *
- *   gradient, parameter, first, second   [elements]
- *   factor                               [1]
- *   pace                                 [1 + moments], see pace.h
+ *   gradient, parameter, first, second, sum   [elements]
+ *   factor                                    [1]
+ *   pace                                      [2 + moments], see pace.h
  *
- * first and second are the optimizer's state; NULL where it keeps less, as pace is where the learning rate
- * is constant and no moment has to be corrected.
+ * first and second are the optimizer's state; NULL where it keeps less. sum is that of the gradients of
+ * micro-batches, NULL where each batch is applied by itself; pace is NULL where besides the learning rate is
+ * constant and no moment has to be corrected.
  */
 #ifndef POET_UPDATE_H
 #define POET_UPDATE_H
@@ -29,6 +30,7 @@ struct poet_update {
     float learning_rate; /* not read where there is a pace */
     float weight_decay;
     float clip_value; /* largest magnitude of an element; 0 for any */
+    float share;      /* of a micro-batch in the batch */
 };
 
 /* Where the elements of a gradient go, each as soon as it is complete: to memory, or at once into the
@@ -40,6 +42,7 @@ struct poet_gradient_sink {
     float *parameter;
     float *first;
     float *second;
+    float *sum;
 };
 
 /* Whether a setting is not 0, without arithmetic: it is asked for every element. */
@@ -66,6 +69,15 @@ static inline float poet_decayed_f32(const struct poet_gradient_sink *sink, int3
 static inline void poet_apply_f32(const struct poet_gradient_sink *sink, int32_t index,
                                   float gradient)
 {
+    if (sink->sum != NULL) {
+        const int is_last = poet_is_set(sink->pace[1]);
+        const float sum = sink->sum[index] + gradient;
+        sink->sum[index] = is_last ? 0.0f : sum;
+        if (!is_last) {
+            return;
+        }
+        gradient = sum * sink->update->share;
+    }
     const float limit = sink->update->clip_value;
     if (poet_is_set(limit)) {
         gradient = gradient > limit ? limit : gradient < -limit ? -limit : gradient;
@@ -86,6 +98,6 @@ static inline void poet_gradient_sink_put_f32(const struct poet_gradient_sink *s
 /* Applies factor * gradient, all its elements; the factor is 1 where it is NULL. */
 void poet_update_f32(int32_t elements, const float *gradient, const float *factor,
                      const struct poet_update *update, const float *pace, float *parameter,
-                     float *first, float *second);
+                     float *first, float *second, float *sum);
 
 #endif

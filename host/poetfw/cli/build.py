@@ -66,6 +66,13 @@ from poetfw.training import LOSSES
     help=f"Samples in a batch.  [default: the board's, or {DEFAULT_BATCH}]",
 )
 @option(
+    "--micro-batch",
+    type=click.IntRange(1),
+    metavar="SAMPLES",
+    help="Add up the gradients of so many samples at a time, until a batch is complete: "
+    "activations take less RAM, and a training step is a micro-batch.  [default: whole batches]",
+)
+@option(
     "--ram",
     "ram_bytes",
     type=Bytes(1),

@@ -99,8 +99,8 @@ class AdamUpdate(UpdateKind):
             gradient = decayed(op, gradient, parameter)
         first[...] = beta1 * first + number(1 - op.number("beta1")) * gradient
         second[...] = beta2 * second + number(1 - op.number("beta2")) * (gradient * gradient)
-        root = np.sqrt(second * pace[2]) + eps
-        parameter[...] = parameter - pace[0] * (first * pace[1] / root)
+        root = np.sqrt(second * pace[3]) + eps
+        parameter[...] = parameter - pace[0] * (first * pace[2] / root)
 
     def bounds(
         self, op: Op, gradient: Array, error: Array, pace: Array, updates: Sequence[Array]
@@ -115,8 +115,8 @@ class AdamUpdate(UpdateKind):
         in_second = mean_square_bound(1 - beta2, beta2, terms, error, np.abs(second))
         updated = [value.copy() for value in updates]
         self.step(op, gradient, pace, updated)
-        moved = pace[1] * ratio_bound(updated[1], in_first, updated[2], in_second, eps, pace[2])
-        step = np.abs(updated[1]) * pace[1] / (np.sqrt(updated[2] * pace[2]) + eps)
+        moved = pace[2] * ratio_bound(updated[1], in_first, updated[2], in_second, eps, pace[3])
+        step = np.abs(updated[1]) * pace[2] / (np.sqrt(updated[2] * pace[3]) + eps)
         in_parameter = gamma(2) * (np.abs(parameter) + np.abs(updated[0]))
         if self.decoupled:
             in_parameter = in_parameter + gamma(5) * pace[0] * op.number("weight_decay") * np.abs(

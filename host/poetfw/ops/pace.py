@@ -159,11 +159,14 @@ def _half_cosine(part: Any) -> Any:
 
 @register
 class Pace(OpKind):
-    """No inputs; output [1 + moments]: learning rate, and 1 / (1 - βᵗ) for each moment's β.
+    """No inputs; output [2 + moments]: learning rate, whether a batch is complete, corrections.
 
-    Updates its state [1 + moments]: t, the steps done, and 1 - βᵗ for each. These begin at 0 and
-    follow c ← β·c + (1 - β) as the moments do, so that rounding cannot set them apart. Attributes
-    `learning_rate`, those of `Schedule.attributes`, and up to two of `beta1`, `beta2`.
+    Updates its state [2 + moments]: t, the updates done, the micro-batches since the last one, and
+    1 - βᵗ for each moment's β. These begin at 0 and follow c ← β·c + (1 - β) as the moments do, so
+    that rounding cannot set them apart. The second output is 1 in the last of `micro_batches` steps
+    and else 0; only then t and c go on, and the corrections are 1 / c, else 0. Attributes
+    `learning_rate`, `micro_batches`, those of `Schedule.attributes`, and up to two of `beta1`,
+    `beta2`.
     """
 
     name = "pace"
@@ -175,18 +178,23 @@ class Pace(OpKind):
         expect_integer(op, "schedule", 0, len(SHAPES) - 1)
         expect_integer(op, "period", 1, LARGEST_COUNT)
         expect_integer(op, "warm_up", 0, LARGEST_COUNT)
+        expect_integer(op, "micro_batches", 1, LARGEST_COUNT)
         expect_number(op, "factor", 0, 1)
         for number, _ in enumerate(_betas(op), 1):
             expect_number(op, f"beta{number}", 0, 1)
-        return (1 + len(_betas(op)),), Dtype.F32
+        return (2 + len(_betas(op)),), Dtype.F32
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         (state,) = updates
         number = state.dtype.type
-        pace = np.empty_like(state)
+        pace = np.zeros_like(state)
         pace[0] = self._learning_rate(op, int(state[0]), number)
+        state[1] = (state[1] + 1) % op.integer("micro_batches")
+        if state[1] > 0:
+            return pace
+        pace[1] = 1
         state[0] = min(state[0] + 1, LARGEST_COUNT)
-        for i, beta in enumerate(_betas(op), 1):
+        for i, beta in enumerate(_betas(op), 2):
             state[i] = number(beta) * state[i] + number(1 - beta)
             pace[i] = number(1) / state[i]
         return pace
@@ -215,10 +223,11 @@ class Pace(OpKind):
         # A power has a rounding for each factor, and one for each time that factor was rounded.
         roundings = 16 + (2 * (done // op.integer("period")) if op.integer("schedule") == 1 else 0)
         in_pace = gamma(8) * np.abs(pace)
+        in_pace[1] = 0
         # The polynomial's rounding errors are in proportion to the whole rate.
         in_pace[0] = gamma(min(roundings, LARGEST_COUNT // 2)) * op.number("learning_rate")
         in_state = gamma(4) * np.abs(state)
-        in_state[0] = 0
+        in_state[:2] = 0
         return in_pace + SMALLEST_NORMAL, in_state + SMALLEST_NORMAL
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
@@ -242,6 +251,7 @@ class Pace(OpKind):
                 ("schedule", op.integer("schedule")),
                 ("period", op.integer("period")),
                 ("factor", op.number("factor")),
+                ("micro_batches", op.integer("micro_batches")),
                 ("moments", len(betas)),
                 *moments,
             ),

@@ -33,7 +33,7 @@ from poetfw.ops.base import (
     expect_shape,
     kind_of,
 )
-from poetfw.ops.pace import Schedule
+from poetfw.ops.pace import LARGEST_COUNT, Schedule
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 
 # Settings ---------------------------------------------------------------------------------------
@@ -51,7 +51,9 @@ class Optimizer(ABC):
             No gradient is applied before the norm is known, so all of them are kept until then.
         clip_value: largest magnitude of any element of a gradient, above 0, as in
             `torch.nn.utils.clip_grad_value_`. None for no limit.
-        schedule: how the learning rate changes.
+        schedule: how the learning rate changes, counted in updates.
+        micro_batches: how many training steps, each with a batch of its own, make one update, with
+            the mean of their gradients; their sum is kept for each parameter where it is above 1.
 
     Raises:
         ConfigError: a setting is outside its range.
@@ -62,6 +64,7 @@ class Optimizer(ABC):
     clip_norm: float | None = field(default=None, kw_only=True)
     clip_value: float | None = field(default=None, kw_only=True)
     schedule: Schedule = field(default=Schedule(), kw_only=True)
+    micro_batches: int = field(default=1, kw_only=True)
 
     kind: ClassVar[str]
     """The op that updates a parameter by it, an `UpdateKind`, and its name for people."""
@@ -77,6 +80,17 @@ class Optimizer(ABC):
                 raise ConfigError(
                     "gradients are clipped by their norm and by value", "choose one of both"
                 )
+        if not 1 <= self.micro_batches <= LARGEST_COUNT:
+            raise ConfigError(
+                f"a batch is made up of {self.micro_batches} micro-batches: they must be 1 to "
+                f"{LARGEST_COUNT:,}"
+            )
+        if self.micro_batches > 1 and self.clip_norm is not None:
+            raise ConfigError(
+                "gradients cannot be clipped by their norm over micro-batches: each is added up "
+                "as it is made, and the norm of their sum is never known before they are applied",
+                "clip them by value, or train without micro-batches",
+            )
         self.check()
 
     @abstractmethod
@@ -150,6 +164,9 @@ class UpdateKind(OpKind):
     1 the pace of the training step (`poetfw.ops.pace`); updates the parameter, and what the
     optimizer keeps of it, which begins as zeros. Attributes `weight_decay`, `clip_value` if there
     is one, `learning_rate` if there is no pace, and the optimizer's own.
+
+    With an attribute `micro_batches`, the last tensor that it updates is the sum of gradients since
+    the last update; unless the pace says that the batch is complete, it changes nothing else.
     """
 
     recomputable = False
@@ -222,14 +239,29 @@ class UpdateKind(OpKind):
         if "clip_value" in op.attributes:
             expect_number(op, "clip_value", 0)
         self.expect(op)
-        wanted = 1 + len(self.states(op))
+        if "micro_batches" in op.attributes:
+            expect_integer(op, "micro_batches", 2, LARGEST_COUNT)
+            expect_integer(op, "paced", 1, 1)
+        wanted = 1 + len(self.kept(op))
         if len(op.updates) != wanted:
             raise ModelError(
                 f"op {op.name!r} ({op.kind}) updates {len(op.updates)} tensors, not {wanted}"
             )
 
+    def kept(self, op: Op) -> tuple[str, ...]:
+        """Names of all that is kept of a parameter: by the optimizer, and of micro-batches."""
+        return (*self.states(op), *(("gradient_sum",) if "micro_batches" in op.attributes else ()))
+
     def apply(self, op: Op, gradient: Array, pace: Array | None, updates: Sequence[Array]) -> None:
         """Apply a gradient to the parameter and what is kept of it, in place."""
+        if "micro_batches" in op.attributes:
+            assert pace is not None
+            *updates, total = updates
+            gradient = total + gradient
+            total[...] = 0 if pace[1] else gradient
+            if not pace[1]:
+                return
+            gradient = gradient * gradient.dtype.type(1 / op.integer("micro_batches"))
         self.step(op, _clipped(op, gradient), _pace(op, pace, gradient.dtype), updates)
 
     def apply_bounds(
@@ -241,12 +273,22 @@ class UpdateKind(OpKind):
         updates: Sequence[Array],
     ) -> tuple[Array, ...]:
         """How far a device's updates may lie from what `apply` makes of them in float64."""
+        in_total: list[Array] = []
+        if "micro_batches" in op.attributes:
+            assert pace is not None
+            *updates, total = updates
+            gradient = total + gradient
+            error = error + gamma(1) * (np.abs(gradient) + error)
+            if not pace[1]:
+                return (*(np.zeros_like(value) for value in updates), error + SMALLEST_NORMAL)
+            in_total = [np.zeros_like(total)]
+            gradient, error = (value / op.integer("micro_batches") for value in (gradient, error))
+            error = error + gamma(2) * (np.abs(gradient) + error)
         limit = op.attributes.get("clip_value")
         error = error if limit is None else error + gamma(1) * op.number("clip_value")
         gradient, pace = _clipped(op, gradient), _pace(op, pace, gradient.dtype)
-        return tuple(
-            bound + SMALLEST_NORMAL for bound in self.bounds(op, gradient, error, pace, updates)
-        )
+        bounds = self.bounds(op, gradient, error, pace, updates)
+        return (*(bound + SMALLEST_NORMAL for bound in bounds), *in_total)
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
         (gradient, *factor), pace = _apart(op, inputs)
@@ -288,6 +330,7 @@ class UpdateKind(OpKind):
         """The arguments that say what a gradient is applied to: constants, pace, and tensors."""
         _, pace = _apart(op, op.inputs)
         parameter, *states = op.updates
+        total = states.pop() if "micro_batches" in op.attributes else None
         constants = Constants(
             source=self.struct.removeprefix("poet_"),
             struct=self.struct,
@@ -297,10 +340,11 @@ class UpdateKind(OpKind):
                 ("update.learning_rate", 0.0 if _paced(op) else op.number("learning_rate")),
                 ("update.weight_decay", op.number("weight_decay")),
                 ("update.clip_value", float(op.attributes.get("clip_value", 0.0))),  # type: ignore[arg-type]
+                ("update.share", 1 / op.number("micro_batches") if total else 1.0),
                 *self.fields(op),
             ),
         )
-        return (constants, pace, parameter, *(*states, None, None)[:2])
+        return (constants, pace, parameter, *(*states, None, None)[:2], total)
 
 
 class FusedUpdate(OpKind):

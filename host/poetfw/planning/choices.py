@@ -16,7 +16,7 @@ from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, StateEntry, build_model
 from poetfw.ops import OPTIMIZERS, Optimizer
 from poetfw.ops.pace import Schedule
-from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
+from poetfw.planning.settings import BuildSettings
 from poetfw.training import Program, make_program, matching_parameters, other_parameters
 from poetfw.weight_files import read_weights
 
@@ -36,6 +36,12 @@ def load_model(settings: BuildSettings) -> Model:
         DataError: the file of weights is malformed, or its weights do not fit.
     """
     model = _load_network(settings)
+    if settings.micro_batches > 1 and "batch_norm" in {op.kind for op in model.graph.ops}:
+        warning = (
+            f"batch norm normalises each micro-batch of {settings.samples} by itself: training is "
+            f"not that in batches of {settings.samples * settings.micro_batches}"
+        )
+        model = replace(model, warnings=(*model.warnings, warning))
     return model if settings.weights is None else start_from(model, Path(settings.weights))
 
 
@@ -62,9 +68,7 @@ def start_from(model: Model, path: Path) -> Model:
 
 
 def _load_network(settings: BuildSettings) -> Model:
-    batch = DEFAULT_BATCH if settings.batch is None else settings.batch
-    if batch < 1:
-        raise ConfigError(f"the batch is {batch}: it must be 1 or more")
+    batch = settings.samples
     path, loss = Path(settings.model), settings.loss or DEFAULT_LOSS
     if path.suffix == ".onnx":
         from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
@@ -104,15 +108,16 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
         if (value := getattr(settings, name)) is not None
     }
     chosen |= dict(settings.optimizer_settings)
+    chosen["micro_batches"] = settings.micro_batches
     if settings.schedule is not None or settings.warm_up is not None:
         shape = settings.schedule or optimizer.schedule.shape
         chosen["schedule"] = Schedule.parse(shape, settings.warm_up or 0)
-    known = {setting.name for setting in fields(optimizer)}
-    for name in chosen.keys() - known:
-        raise ConfigError(
-            f"optimizer {optimizer.kind!r} has no {name}",
-            "it has " + ", ".join(sorted(known)),
-        )
+    known = [setting.name for setting in fields(optimizer)]
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(
+                f"optimizer {optimizer.kind!r} has no {name}", "it has " + ", ".join(known)
+            )
     return replace(optimizer, **chosen)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poetfw.boards import Board
+from poetfw.errors import ConfigError
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
 from poetfw.models import DEFAULT_MODEL
 
@@ -22,6 +23,8 @@ class BuildSettings:
         model: a built-in model's name, or the path of an ONNX file.
         data: a built-in data set's name, or the path of an NPZ file.
         batch: samples in a batch; where the board has no default, `DEFAULT_BATCH`.
+        micro_batch: samples of a training step, which adds up gradients until a batch is complete;
+            None for whole batches.
         ram_bytes: budget of the arena; None for all that the board leaves.
         deadline_s: upper bound on one training step, in seconds.
         scheduler: how to schedule, one of `poetfw.schedule.SCHEDULERS`.
@@ -47,6 +50,7 @@ class BuildSettings:
     model: str = DEFAULT_MODEL
     data: str = "digits"
     batch: int | None = None
+    micro_batch: int | None = None
     ram_bytes: int | None = None
     deadline_s: float | None = None
     scheduler: str = "poet"
@@ -70,6 +74,30 @@ class BuildSettings:
     checkpoint_sets: int = 2
     work_limit: float = WORK_LIMIT
     time_limit_s: float = TIME_LIMIT_S
+
+    @property
+    def samples(self) -> int:
+        """Samples of one training step.
+
+        Raises:
+            ConfigError: a batch is not made up of whole micro-batches.
+        """
+        batch = DEFAULT_BATCH if self.batch is None else self.batch
+        if batch < 1:
+            raise ConfigError(f"the batch is {batch}: it must be 1 or more")
+        if self.micro_batch is None:
+            return batch
+        if self.micro_batch < 1 or batch % self.micro_batch:
+            raise ConfigError(
+                f"the micro-batch is {self.micro_batch}: it must divide the batch of {batch}"
+            )
+        return self.micro_batch
+
+    @property
+    def micro_batches(self) -> int:
+        """Training steps that make one update."""
+        batch = DEFAULT_BATCH if self.batch is None else self.batch
+        return batch // self.samples
 
     def on(self, board: Board) -> BuildSettings:
         """The settings, with the board's defaults where nothing is set.

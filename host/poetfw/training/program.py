@@ -204,6 +204,8 @@ class _Updates:
         attributes["weight_decay"] = 0.0 if parameter in self.undecayed else optimizer.weight_decay
         if optimizer.clip_value is not None:
             attributes["clip_value"] = optimizer.clip_value
+        if optimizer.micro_batches > 1:
+            attributes["micro_batches"] = optimizer.micro_batches
         return attributes
 
 
@@ -329,11 +331,12 @@ class _Builder:
     def _pace(self, optimizer: Optimizer) -> str | None:
         """Append what all updates share; None where they share nothing that changes."""
         betas = optimizer.betas_of_moments
-        if not betas and not optimizer.schedule.changes:
+        if not betas and not optimizer.schedule.changes and optimizer.micro_batches == 1:
             return None
-        state = self.add_state("steps", 1 + len(betas))
+        state = self.add_state("updates", 2 + len(betas))
         attributes: dict[str, Attribute] = {
             "learning_rate": optimizer.learning_rate,
+            "micro_batches": optimizer.micro_batches,
             **optimizer.schedule.attributes(),
             **{f"beta{number}": beta for number, beta in enumerate(betas, 1)},
         }
@@ -363,7 +366,7 @@ class _Builder:
         kind = updates.optimizer.kind
         update = KINDS[kind]
         assert isinstance(update, UpdateKind)
-        states = update.states(Op(parameter, kind, (), None, attributes))
+        states = update.kept(Op(parameter, kind, (), None, attributes))
         shape = self._tensors[parameter].shape
         kept = [self.add_state(f"{parameter}.{state}", *shape).name for state in states]
         inputs: tuple[str, ...] = (gradient,) if factor is None else (gradient, factor)

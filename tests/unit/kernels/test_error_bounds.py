@@ -59,10 +59,17 @@ POOLING: dict[str, Attribute] = {**WINDOW, "kernel": (3, 3)}
 DESCENT: dict[str, Attribute] = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
 EPS: dict[str, Attribute] = {"eps": 1e-5}
 PACE: dict[str, Attribute] = {
-    **{"learning_rate": 0.1, "schedule": 3, "period": 90, "factor": 0.1, "warm_up": 3},
+    **{
+        "learning_rate": 0.1,
+        "schedule": 3,
+        "period": 90,
+        "factor": 0.1,
+        "warm_up": 3,
+        "micro_batches": 3,
+    },
     **{"beta1": 0.9, "beta2": 0.999},
 }
-PACED = np.float32([0.1, 1.7, 30.0])
+PACED = np.float32([0.1, 1.0, 1.7, 30.0])
 _SQUARES: dict[str, Attribute] = {"learning_rate": 0.1, "weight_decay": 1e-3, "eps": 1e-10}
 _ADAM: dict[str, Attribute] = {"paced": 1, "weight_decay": 1e-3, "eps": 1e-8, "beta1": 0.9}
 SETTINGS: dict[str, dict[str, Attribute]] = {
@@ -202,7 +209,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "relu6_backward": lambda d: Case([np.clip(d(*X), 0, 6), d(*X)]),
     "relu_backward": lambda d: Case([np.maximum(d(*X), 0), d(*X)]),
     "reshape": lambda d: Case([d(*X)], {"shape": (X[0], 32 * 81)}),
-    "pace": lambda d: Case([], PACE, (np.float32([40, 0.3, 0.01]),)),
+    "pace": lambda d: Case([], PACE, (np.float32([40, 2, 0.3, 0.01]),)),
     **{kind: updated(kind) for kind in OPTIMIZERS},
     **{
         fused_name(gradient, kind): streamed(gradient, kind)

@@ -574,12 +574,13 @@ def test_sgd_without_momentum_gets_a_null_pointer() -> None:
     elements, gradient, factor, constants, *target = kernel.arguments
     assert (elements, gradient, factor) == (3, "in0", None)
     assert isinstance(constants, Constants)
-    assert target == [None, "w", None, None]  # no pace, no state
+    assert target == [None, "w", None, None, None]  # no pace, no state
     assert dict(constants.fields) == {
         "update.step": "poet_sgd_step_f32",
         "update.learning_rate": 0.1,
         "update.weight_decay": 0.0,
         "update.clip_value": 0.0,
+        "update.share": 1.0,
         "momentum": 0.0,
         "nesterov": 0,
     }
@@ -618,7 +619,7 @@ def test_a_fused_update_is_bound_to_the_weight_and_its_momentum(kind: str) -> No
         op = op_on(f"{kind}_sgd", inputs, {**attributes, **SGD, "momentum": momentum}, updates)
         kernel = kind_of(op).kernel(op, Graph("one", (*inputs, *states), (op,), "w"))
         x, dy, constants, *target = kernel.arguments
-        assert (x, dy, *target) == ("in0", "in1", None, "w", "v" if momentum else None, None)
+        assert (x, dy, *target) == ("in0", "in1", None, "w", "v" if momentum else None, None, None)
         assert isinstance(constants, Constants)
         assert dict(constants.fields)["momentum"] == momentum
         graph = Graph("one", (*inputs, *states), (op,), "w")

@@ -53,6 +53,7 @@ const struct poet_sgd poet_op0007 = {
     .update.learning_rate = 0x1.99999a0000000p-5f,
     .update.weight_decay = 0x0.0p+0f,
     .update.clip_value = 0x0.0p+0f,
+    .update.share = 0x1.0000000000000p+0f,
     .momentum = 0x1.cccccc0000000p-1f,
     .nesterov = 0,
 };
