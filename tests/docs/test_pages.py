@@ -49,6 +49,15 @@ NOT_RUN = {
     "pip install 'poetfw[sweep]'": "it needs a package registry",
     "pip install 'poetfw[unicorn]'": "it needs a package registry",
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
+    **dict.fromkeys(
+        (
+            "poetfw build --board nrf52840 --optimizer adam --learning-rate 0.002",
+            "poetfw build --board nrf52840 --train last:1",
+            "poetfw build --board nrf52840 --train bias,norm",
+            "poetfw build --board nrf52840 --optimizer adamw --no-decay bias,norm",
+        ),
+        "tests/system/test_linux.py builds and runs such, and the next block of their page is typed",
+    ),
     "poetfw build --board mkr1000": "tests/system/test_mkr1000.py does it",
     "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (
         "it waits for somebody; tests/emulator/test_serial_line.py comes"
