@@ -1179,7 +1179,8 @@ void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const 
                                             float *second, float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second, .sum = sum};
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
     sum_taps(op, x, dy, &sink);
 }
 
@@ -1310,7 +1311,8 @@ void poet_conv2d_depthwise_backward_weight_update_f32(
     float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second, .sum = sum};
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
     sum_depthwise_taps(op, x, dy, &sink);
 }
 

@@ -46,6 +46,7 @@ void poet_embedding_backward_update_f32(const struct poet_embedding *op, const i
                                         float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second, .sum = sum};
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
     sum_rows(op, ids, dy, &sink);
 }

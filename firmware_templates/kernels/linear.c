@@ -187,7 +187,8 @@ void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const 
                                             float *second, float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second, .sum = sum};
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
     combine_samples(op, x, dy, &sink);
 }
 
