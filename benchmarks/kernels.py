@@ -185,7 +185,7 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Case], folder: Pat
     script.write_text(template.render(stack_bytes=STACK_BYTES, **sizes))
     kernels = {
         KINDS[call.kind].kernel(*call.graph()).source for case in cases for call in case.calls
-    }
+    } | {"update"}  # which gradients that can be applied unstored refer to
     sources = [
         BENCH / "main.c",
         *(TEMPLATES / f"kernels/{name}.c" for name in sorted(kernels)),

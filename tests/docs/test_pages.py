@@ -56,7 +56,7 @@ NOT_RUN = {
             "poetfw build --board nrf52840 --train bias,norm",
             "poetfw build --board nrf52840 --optimizer adamw --no-decay bias,norm",
         ),
-        "tests/system/test_linux.py builds and runs such, and the next block of their page is typed",
+        "tests/system/test_linux.py builds and runs such; the page's last block is typed",
     ),
     "poetfw build --board mkr1000": "tests/system/test_mkr1000.py does it",
     "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (

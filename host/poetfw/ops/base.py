@@ -47,13 +47,13 @@ class Constants:
     """An argument that is the address of constants with functions among them.
 
     Attributes:
-        source: the file that declares the struct, as in `Kernel`.
+        sources: the files that the functions are in, as in `Kernel`; the first declares the struct.
         struct: the struct's tag.
         member: the member whose address is the argument: the struct's first.
         fields: the constants, in the struct's order; a string is a C function's name.
     """
 
-    source: str
+    sources: tuple[str, ...]
     struct: str
     member: str
     fields: tuple[tuple[str, int | float | str], ...]
@@ -87,8 +87,9 @@ class Kernel:
     @property
     def sources(self) -> tuple[str, ...]:
         """The files that the call needs, its own and its constants'."""
-        constants = (a.source for a in self.arguments if isinstance(a, Constants))
-        return tuple(name for name in (self.source, *constants) if name)
+        constants = (argument for argument in self.arguments if isinstance(argument, Constants))
+        further = (source for argument in constants for source in argument.sources)
+        return tuple(source for source in (self.source, *further) if source)
 
 
 class Tape(Protocol):

@@ -332,7 +332,7 @@ class UpdateKind(OpKind):
         parameter, *states = op.updates
         total = states.pop() if "micro_batches" in op.attributes else None
         constants = Constants(
-            source=self.struct.removeprefix("poet_"),
+            sources=(self.struct.removeprefix("poet_"), "update"),
             struct=self.struct,
             member="update",
             fields=(

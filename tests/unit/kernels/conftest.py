@@ -153,7 +153,7 @@ def _check_against_header(kernel: Kernel) -> None:
     header = (KERNELS / f"{kernel.source}.h").read_text()
     structs = [] if kernel.struct is None else [(kernel.source, kernel.struct, kernel.fields)]
     structs += [
-        (a.source, a.struct, a.fields) for a in kernel.arguments if isinstance(a, Constants)
+        (a.sources[0], a.struct, a.fields) for a in kernel.arguments if isinstance(a, Constants)
     ]
     for source, struct, fields in structs:
         assert f"struct {struct} {{" in (KERNELS / f"{source}.h").read_text()

@@ -201,6 +201,17 @@ def test_rates_are_those_of_pytorchs_schedules(text: str, theirs: Any, warm_up: 
         expected.step()
 
 
+@pytest.mark.parametrize("text", ["linear:5", "cosine:5"])
+def test_behind_its_schedule_the_rate_stays_0(text: str) -> None:
+    built = build_model("mlp", 1, 0)
+    program = make_program(built.graph, built.loss, Sgd(schedule=Schedule.parse(text)))
+    pace = next(op for op in program.training.ops if op.kind == "pace")
+    for done in (5, 6, 11):
+        found = KINDS["pace"].compute(pace, [], [np.float32([done, 0])])
+        assert found is not None
+        assert found[0] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop"])
 def test_digits_are_learned_as_pytorch_learns_them(name: str) -> None:
