@@ -65,25 +65,8 @@ static inline float poet_decayed_f32(const struct poet_gradient_sink *sink, int3
     return poet_is_set(decay) ? gradient + decay * sink->parameter[index] : gradient;
 }
 
-/* A gradient that is no number stays one. */
-static inline void poet_apply_f32(const struct poet_gradient_sink *sink, int32_t index,
-                                  float gradient)
-{
-    if (sink->sum != NULL) {
-        const int is_last = poet_is_set(sink->pace[1]);
-        const float sum = sink->sum[index] + gradient;
-        sink->sum[index] = is_last ? 0.0f : sum;
-        if (!is_last) {
-            return;
-        }
-        gradient = sum * sink->update->share;
-    }
-    const float limit = sink->update->clip_value;
-    if (poet_is_set(limit)) {
-        gradient = gradient > limit ? limit : gradient < -limit ? -limit : gradient;
-    }
-    sink->update->step(sink, index, gradient);
-}
+/* Applies one element: adds it up, clips it, steps. One that is no number stays one. */
+void poet_apply_f32(const struct poet_gradient_sink *sink, int32_t index, float gradient);
 
 static inline void poet_gradient_sink_put_f32(const struct poet_gradient_sink *sink, int32_t index,
                                               float element)
