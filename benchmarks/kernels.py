@@ -28,6 +28,7 @@ from kernel_bench.cases import CASES, Call, Case, missing_kinds
 
 from poetfw.boards import Board, Machine, load_board
 from poetfw.devices import emulator_of
+from poetfw.firmware.lower import ConstantTable
 from poetfw.firmware.project import kernel_files, template_environment
 from poetfw.ir import Dtype, Tensor
 from poetfw.ops import KINDS, Kernel
@@ -184,7 +185,10 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Case], folder: Pat
     sizes = {"ram_bytes": RAM_BYTES[hal], "flash_bytes": FLASH_BYTES[hal]}
     script.write_text(template.render(stack_bytes=STACK_BYTES, **sizes))
     kernels = {
-        KINDS[call.kind].kernel(*call.graph()).source for case in cases for call in case.calls
+        source
+        for case in cases
+        for call in case.calls
+        for source in KINDS[call.kind].kernel(*call.graph()).sources
     }
     sources = [
         BENCH / "main.c",
@@ -221,8 +225,6 @@ class _Op:
     """One op of a case as the template sees it."""
 
     kernel: Kernel
-    constants: str
-    fields: Sequence[tuple[str, str]]
     fills: Sequence[str]
     arguments: Sequence[str]
 
@@ -230,11 +232,12 @@ class _Op:
 def _cases_header(cases: Sequence[Case]) -> tuple[str, int]:
     """cases.h, and how large an arena it needs."""
     views = []
+    constants = ConstantTable()
     arena_bytes = 8
-    for number, case in enumerate(cases):
+    for case in cases:
         ops = []
-        for position, call in enumerate(case.calls):
-            op, used, result = _op_view(call, f"C{number}_{position}")
+        for call in case.calls:
+            op, used, result = _op_view(call, constants)
             arena_bytes = max(arena_bytes, used)
             ops.append(op)
         views.append({"name": case.key, "ops": ops, "result": result})
@@ -246,12 +249,14 @@ def _cases_header(cases: Sequence[Case]) -> tuple[str, int]:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    sources = sorted({op.kernel.source for view in views for op in view["ops"]})
-    text = environment.get_template("cases.h.j2").render(cases=views, sources=sources)
+    sources = sorted({s for view in views for op in view["ops"] for s in op.kernel.sources})
+    text = environment.get_template("cases.h.j2").render(
+        cases=views, sources=sources, constants=constants.views()
+    )
     return text, arena_bytes
 
 
-def _op_view(call: Call, constants: str) -> tuple[_Op, int, tuple[int, int]]:
+def _op_view(call: Call, constants: ConstantTable) -> tuple[_Op, int, tuple[int, int]]:
     """An op's call, the bytes its tensors take, and offset and bytes of its result."""
     op, graph = call.graph()
     kernel = KINDS[call.kind].kernel(op, graph)
@@ -263,24 +268,18 @@ def _op_view(call: Call, constants: str) -> tuple[_Op, int, tuple[int, int]]:
         if tensor.name in (*op.inputs, *op.updates):
             fills.append(_fill(call, op.inputs, tensor, used))
         used += -(-tensor.size_bytes // 8) * 8
-    arguments = [f"&{constants}"] if kernel.struct else []
-    arguments += [
-        "NULL"
-        if name is None
-        else f"{'INTEGERS' if graph.by_name[name].dtype is Dtype.I32 else 'FLOATS'}"
-        f"({offsets[name]}u)"
-        for name in kernel.arguments
-    ]
+
+    def address(name: str) -> str:
+        integers = graph.by_name[name].dtype is Dtype.I32
+        return f"{'INTEGERS' if integers else 'FLOATS'}({offsets[name]}u)"
+
+    arguments = constants.arguments(op, kernel, address)
     if kernel.workspace_bytes:
         arguments.append(f"FLOATS({used}u)")
         used += -(-kernel.workspace_bytes // 8) * 8
-    fields = [
-        (name, f"{value.hex()}f" if isinstance(value, float) else str(value))
-        for name, value in kernel.fields
-    ]
     result = graph.by_name[op.output or op.updates[0]]
     written = (offsets[result.name], result.size_bytes)
-    return _Op(kernel, constants, fields, fills, arguments), used, written
+    return _Op(kernel, fills, arguments), used, written
 
 
 def _fill(call: Call, inputs: Sequence[str], tensor: Tensor, offset: int) -> str:

@@ -5,7 +5,6 @@
 #include <stddef.h>
 
 #include "dot.h"
-#include "gradient_sink.h"
 
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
  * over channels and the kernel's taps that meet the source. They differ in how the two are walked.
@@ -1148,12 +1147,15 @@ void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *
     sum_taps(op, x, dy, &sink);
 }
 
-void poet_conv2d_backward_weight_sgd_f32(const struct poet_conv2d_sgd *op, const float *x,
-                                         const float *dy, float *w, float *momentum)
+void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
+                                            const float *dy, const struct poet_update *update,
+                                            const float *pace, float *w, float *first,
+                                            float *second, float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .sgd = &op->sgd, .parameter = w, .momentum = momentum};
-    sum_taps(&op->conv2d, x, dy, &sink);
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
+    sum_taps(op, x, dy, &sink);
 }
 
 /* The three taps of one row of a kernel of width 3 that moves by 1 along rows. The positions that all of them
@@ -1277,13 +1279,15 @@ void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, con
     sum_depthwise_taps(op, x, dy, &sink);
 }
 
-void poet_conv2d_depthwise_backward_weight_sgd_f32(const struct poet_conv2d_sgd *op,
-                                                   const float *x, const float *dy, float *w,
-                                                   float *momentum)
+void poet_conv2d_depthwise_backward_weight_update_f32(
+    const struct poet_conv2d *op, const float *x, const float *dy,
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .sgd = &op->sgd, .parameter = w, .momentum = momentum};
-    sum_depthwise_taps(&op->conv2d, x, dy, &sink);
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
+    sum_depthwise_taps(op, x, dy, &sink);
 }
 
 void poet_conv2d_backward_bias_f32(const struct poet_conv2d_bias *op, const float *dy, float *db)

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "sgd.h"
+#include "update.h"
 
 struct poet_conv2d {
     int32_t batch;
@@ -31,11 +31,6 @@ struct poet_conv2d {
     int32_t stride_width;
     int32_t padding_top;
     int32_t padding_left;
-};
-
-struct poet_conv2d_sgd {
-    struct poet_conv2d conv2d;
-    struct poet_sgd sgd;
 };
 
 struct poet_conv2d_bias {
@@ -70,17 +65,19 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
 void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *x, const float *dy,
                                      float *dw);
 
-/* The same and poet_sgd_update_f32 of w in one, to the same bits, without storing dw. momentum is of
- * w's shape, or NULL. */
-void poet_conv2d_backward_weight_sgd_f32(const struct poet_conv2d_sgd *op, const float *x,
-                                         const float *dy, float *w, float *momentum);
+/* The same and poet_update_f32 of w in one, to the same bits, without storing dw. */
+void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
+                                            const float *dy, const struct poet_update *update,
+                                            const float *pace, float *w, float *first,
+                                            float *second, float *sum);
 
 /* The same to the same bits where each group has one input and one output channel. */
 void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, const float *x,
                                                const float *dy, float *dw);
-void poet_conv2d_depthwise_backward_weight_sgd_f32(const struct poet_conv2d_sgd *op,
-                                                   const float *x, const float *dy, float *w,
-                                                   float *momentum);
+void poet_conv2d_depthwise_backward_weight_update_f32(
+    const struct poet_conv2d *op, const float *x, const float *dy,
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum);
 
 /* db[o] = sum of dy over samples and positions */
 void poet_conv2d_backward_bias_f32(const struct poet_conv2d_bias *op, const float *dy, float *db);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "embedding.h"
 
-#include "gradient_sink.h"
-
 void poet_embedding_forward_f32(const struct poet_embedding *op, const int32_t *ids,
                                 const float *table, float *y)
 {
@@ -42,10 +40,13 @@ void poet_embedding_backward_f32(const struct poet_embedding *op, const int32_t 
     sum_rows(op, ids, dy, &sink);
 }
 
-void poet_embedding_backward_sgd_f32(const struct poet_embedding_sgd *op, const int32_t *ids,
-                                     const float *dy, float *table, float *momentum)
+void poet_embedding_backward_update_f32(const struct poet_embedding *op, const int32_t *ids,
+                                        const float *dy, const struct poet_update *update,
+                                        const float *pace, float *w, float *first, float *second,
+                                        float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .sgd = &op->sgd, .parameter = table, .momentum = momentum};
-    sum_rows(&op->embedding, ids, dy, &sink);
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
+    sum_rows(op, ids, dy, &sink);
 }

@@ -12,17 +12,12 @@
 
 #include <stdint.h>
 
-#include "sgd.h"
+#include "update.h"
 
 struct poet_embedding {
     int32_t ids;
     int32_t rows;
     int32_t width;
-};
-
-struct poet_embedding_sgd {
-    struct poet_embedding embedding;
-    struct poet_sgd sgd;
 };
 
 /* y[i] = table[ids[i]] */
@@ -33,9 +28,10 @@ void poet_embedding_forward_f32(const struct poet_embedding *op, const int32_t *
 void poet_embedding_backward_f32(const struct poet_embedding *op, const int32_t *ids,
                                  const float *dy, float *dtable);
 
-/* The same and poet_sgd_update_f32 of table in one, to the same bits, without storing dtable. momentum
- * is of table's shape, or NULL. */
-void poet_embedding_backward_sgd_f32(const struct poet_embedding_sgd *op, const int32_t *ids,
-                                     const float *dy, float *table, float *momentum);
+/* The same and poet_update_f32 of the table, w, in one, to the same bits, without storing dtable. */
+void poet_embedding_backward_update_f32(const struct poet_embedding *op, const int32_t *ids,
+                                        const float *dy, const struct poet_update *update,
+                                        const float *pace, float *w, float *first, float *second,
+                                        float *sum);
 
 #endif

@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "dot.h"
-#include "gradient_sink.h"
 
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
@@ -205,12 +204,15 @@ void poet_linear_backward_weight_f32(const struct poet_linear *op, const float *
     combine_samples(op, x, dy, &sink);
 }
 
-void poet_linear_backward_weight_sgd_f32(const struct poet_linear_sgd *op, const float *x,
-                                         const float *dy, float *w, float *momentum)
+void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const float *x,
+                                            const float *dy, const struct poet_update *update,
+                                            const float *pace, float *w, float *first,
+                                            float *second, float *sum)
 {
     const struct poet_gradient_sink sink = {
-        .sgd = &op->sgd, .parameter = w, .momentum = momentum};
-    combine_samples(&op->linear, x, dy, &sink);
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
+    combine_samples(op, x, dy, &sink);
 }
 
 void poet_linear_backward_bias_f32(const struct poet_linear_bias *op, const float *dy, float *db)

@@ -14,17 +14,12 @@
 
 #include <stdint.h>
 
-#include "sgd.h"
+#include "update.h"
 
 struct poet_linear {
     int32_t batch;
     int32_t in_features;
     int32_t out_features;
-};
-
-struct poet_linear_sgd {
-    struct poet_linear linear;
-    struct poet_sgd sgd;
 };
 
 struct poet_linear_bias {
@@ -44,10 +39,11 @@ void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w
 void poet_linear_backward_weight_f32(const struct poet_linear *op, const float *x, const float *dy,
                                      float *dw);
 
-/* The same and poet_sgd_update_f32 of w in one, to the same bits, without storing dw. momentum is of
- * w's shape, or NULL. */
-void poet_linear_backward_weight_sgd_f32(const struct poet_linear_sgd *op, const float *x,
-                                         const float *dy, float *w, float *momentum);
+/* The same and poet_update_f32 of w in one, to the same bits, without storing dw. */
+void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const float *x,
+                                            const float *dy, const struct poet_update *update,
+                                            const float *pace, float *w, float *first,
+                                            float *second, float *sum);
 
 /* db[o] = sum over n of dy[n][o] */
 void poet_linear_backward_bias_f32(const struct poet_linear_bias *op, const float *dy, float *db);

@@ -1,41 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stochastic gradient descent with momentum and weight decay, by PyTorch's rule.
- *
- *   gradient, parameter, momentum   [elements]
- *   factor                          [1]
- */
+/* Stochastic gradient descent with momentum and weight decay, by PyTorch's rule. */
 #ifndef POET_SGD_H
 #define POET_SGD_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "update.h"
 
 struct poet_sgd {
-    int32_t elements;
-    float learning_rate;
+    struct poet_update update;
     float momentum;
-    float weight_decay;
+    int32_t nesterov; /* 1: the step looks ahead by the momentum */
 };
 
-/* The update of one element; `momentum` may be NULL. */
-static inline void poet_sgd_step_f32(const struct poet_sgd *op, float gradient, float *parameter,
-                                     float *momentum)
-{
-    float step = gradient;
-    if (op->weight_decay > 0.0f) {
-        step += op->weight_decay * *parameter;
-    }
-    if (momentum != NULL) {
-        step += op->momentum * *momentum;
-        *momentum = step;
-    }
-    *parameter -= op->learning_rate * step;
-}
-
-/* step = factor * gradient + weight_decay * parameter; the factor is 1 where `factor` is NULL
- * momentum = op->momentum * momentum + step, and step = momentum; not where `momentum` is NULL
+/* step = gradient + weight_decay * parameter
+ * first = momentum * first + step, and step = first or, with nesterov, step + momentum * first;
+ * not where `first` is NULL
  * parameter = parameter - learning_rate * step */
-void poet_sgd_update_f32(const struct poet_sgd *op, const float *gradient, const float *factor,
-                         float *parameter, float *momentum);
+void poet_sgd_step_f32(const struct poet_gradient_sink *sink, int32_t index, float gradient);
 
 #endif

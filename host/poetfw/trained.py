@@ -24,7 +24,7 @@ def state_entries(project: BuiltProject) -> tuple[StateEntry, ...]:
     program = project.stages.program
     if project.stages.state_dict:
         return project.stages.state_dict
-    others = {program.loss.name, program.metric.name, *program.momenta.values()}
+    others = {program.loss.name, program.metric.name, *program.optimizer_states}
     return tuple(
         StateEntry(tensor.name, tensor.name, tensor.shape)
         for tensor in program.persistent

@@ -382,7 +382,7 @@ def _errors(
     reference: Reference,
 ) -> Errors:
     program = run.project.stages.program
-    momenta = {name: state[name] for name in program.momenta.values()}
+    momenta = {name: state[name] for name in program.optimizer_states}
     weights = {n: v for n, v in state.items() if n not in momenta and n != program.loss.name}
     return Errors(
         loss=max(abs(ours - theirs) / max(abs(theirs), _TINY) for ours, theirs in losses),

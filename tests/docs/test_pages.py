@@ -61,6 +61,15 @@ NOT_RUN = {
     "poetfw profile --board nrf52840 --model digits-cnn --port /dev/ttyACM0": (
         "it needs a board; tests/system/test_profile.py has an emulator at another port"
     ),
+    **dict.fromkeys(
+        (
+            "poetfw build --board nrf52840 --optimizer adam --learning-rate 0.002",
+            "poetfw build --board nrf52840 --train last:1",
+            "poetfw build --board nrf52840 --train bias,norm",
+            "poetfw build --board nrf52840 --optimizer adamw --no-decay bias,norm",
+        ),
+        "tests/system/test_linux.py builds and runs such; the page's last block is typed",
+    ),
     "poetfw build --board mkr1000": "tests/system/test_mkr1000.py does it",
     "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (
         "it waits for somebody; tests/emulator/test_serial_line.py comes"

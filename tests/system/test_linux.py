@@ -100,6 +100,30 @@ def test_a_part_trains_with_clipped_gradients(tmp_path: Path) -> None:
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        "adam --schedule cosine:9 --warm-up 2 --clip-value 0.1 --batch 16 --micro-batch 8",
+        "sgd --nesterov --schedule step:2:0.5 --batch 8",
+        "adamw --betas 0.8,0.99 --no-decay bias,norm --batch 8",
+        "rmsprop --momentum 0.9 --weight-decay 0.01 --batch 8",
+        "adagrad --train norm,last:1 --batch 8",
+    ],
+)
+def test_optimizers_train_and_verify(tmp_path: Path, options: str) -> None:
+    """On a schedule that recomputes or pages, to the bits of one that keeps everything."""
+    wanted = ("--board", "linux", "--optimizer", *options.split())
+    everything = ("--scheduler", "checkpoint-all", "--generate-only")
+    roomy = succeed("build", *wanted, *everything, cwd=tmp_path)
+    ram = str(int(0.8 * roomy["peak_bytes"]))
+    build = succeed("build", *wanted, "--ram", ram, "--scheduler", "dtr", cwd=tmp_path)
+    assert build["schedule"]["recomputes"] + build["schedule"]["page_ins"] > 0
+    run = succeed("run", "--board", "linux", "--steps", "5", "--verify", cwd=tmp_path)
+    assert run["verify"]["ok"] is True
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+
+
 def test_a_model_without_stored_gradients_verifies(tmp_path: Path) -> None:
     """Its weights' gradients are applied element by element, and its biases are frozen."""
     arguments = ("--model", "mlp", "--batch", "1", "--freeze", "*.bias")

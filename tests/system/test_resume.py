@@ -16,8 +16,13 @@ from system.test_linux import trained_slots
 
 @pytest.mark.slow
 def test_a_run_goes_on_at_its_last_checkpoint(tmp_path: Path) -> None:
-    """With the same bits as without the cut; what is done is not trained again."""
-    arguments = ("--board", "linux", "--model", "mlp", "--checkpoint-every", "2")
+    """With the same bits as without the cut; what is done is not trained again.
+
+    Moments, their corrections, the learning rate and the sums of a batch that a checkpoint cuts in
+    the middle go on, too.
+    """
+    optimizer = ("--optimizer", "adam", "--schedule", "cosine:4", "--micro-batch", "16")
+    arguments = ("--board", "linux", "--model", "mlp", "--checkpoint-every", "2", *optimizer)
     succeed("build", *arguments, "--checkpoint-sets", "3", cwd=tmp_path)
 
     def run(*options: str) -> dict[str, object]:

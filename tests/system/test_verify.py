@@ -17,7 +17,7 @@ from poetfw.running import RunSettings, run_project
 from system.commands import Result, needs_twin, poetfw, succeed
 
 Edit = tuple[str, str, str]
-SGD: Edit = ("sgd.h", "= op->learning_rate * step", "= 0.9f * op->learning_rate * step")
+SGD: Edit = ("sgd.c", "-= poet_learning_rate", "-= 0.9f * poet_learning_rate")
 ENVIRONMENTS = {"linux": "linux", "nrf52840": "nrf52840-twin"}
 TWIN = pytest.param("nrf52840", marks=[pytest.mark.emulator, needs_twin])
 

@@ -19,15 +19,19 @@ from poetfw.cli.options import (
     cost_options,
     json_option,
     limit_options,
+    optimizer_options,
     option,
     out_folder,
     out_option,
     scheduler_option,
+    settings_of_optimizer,
     split_at_commas,
 )
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.limits import Deadline
+from poetfw.ops import OPTIMIZERS
+from poetfw.ops.pace import LARGEST_COUNT
 from poetfw.pipeline import compile_build, plan_build, write_build
 from poetfw.planning import DEFAULT_BATCH, BuildSettings, costs_from, database_for
 from poetfw.report import BuildReport
@@ -63,6 +67,13 @@ from poetfw.training import LOSSES
     help=f"Samples in a batch.  [default: the board's, or {DEFAULT_BATCH}]",
 )
 @option(
+    "--micro-batch",
+    type=click.IntRange(1),
+    metavar="SAMPLES",
+    help="Add up the gradients of so many samples at a time, until a batch is complete: "
+    "activations take less RAM, and a training step is a micro-batch.  [default: whole batches]",
+)
+@option(
     "--ram",
     "ram_bytes",
     type=Bytes(1),
@@ -78,14 +89,51 @@ from poetfw.training import LOSSES
 )
 @scheduler_option
 @option("--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]")
-@option("--learning-rate", type=float, help="Step size.  [default: the model's]")
-@option("--momentum", type=float, help="Momentum, in [0, 1).  [default: the board's or model's]")
-@option("--weight-decay", type=float, help="L2 penalty.  [default: the model's]")
+@option(
+    "--optimizer",
+    type=click.Choice(sorted(OPTIMIZERS)),
+    help="What updates the weights, with PyTorch's defaults.  [default: the model's]",
+)
+@option("--learning-rate", type=float, help="Step size.  [default: the optimizer's]")
+@option("--weight-decay", type=float, help="L2 penalty.  [default: the optimizer's]")
+@optimizer_options
+@option(
+    "--schedule",
+    metavar="SHAPE:STEPS",
+    help="How the learning rate changes: constant, cosine:STEPS and linear:STEPS fall to 0, "
+    "step:STEPS:FACTOR is multiplied.  [default: constant]",
+)
+@option(
+    "--warm-up",
+    type=click.IntRange(0, LARGEST_COUNT),
+    metavar="STEPS",
+    help="Steps in which the learning rate rises, before the schedule.  [default: 0]",
+)
+@option(
+    "--no-decay",
+    multiple=True,
+    callback=split_at_commas,
+    metavar="PATTERN,...",
+    help="The weights of the parameters of these names do not decay, e.g. bias,norm.",
+)
 @option(
     "--clip-norm",
     type=float,
     metavar="NORM",
     help="Scale the gradients down where their global norm is larger.  [default: never]",
+)
+@option(
+    "--clip-value",
+    type=float,
+    metavar="VALUE",
+    help="Clip each element of the gradients to this magnitude.  [default: never]",
+)
+@option(
+    "--train",
+    multiple=True,
+    callback=split_at_commas,
+    metavar="PATTERN,...",
+    help="Train nothing but the parameters of these names, e.g. bias, or last:2.",
 )
 @option(
     "--freeze",
@@ -145,7 +193,9 @@ def build(
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
     end = command_deadline(time_limit)
-    settings = BuildSettings(time_limit_s=time_limit, **options)
+    settings = BuildSettings(
+        time_limit_s=time_limit, optimizer_settings=settings_of_optimizer(options), **options
+    )
     known = load_board(settings.board)
     folder = out_folder(out, known)
     check_output_folder(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from poetfw.boards import Board, load_board
 from poetfw.errors import OutputError, listed
 from poetfw.firmware.project import MANIFEST
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
+from poetfw.ops import OPTIMIZERS
 from poetfw.output_file import check_output_file
 from poetfw.planning import COSTS
 from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
@@ -81,6 +83,67 @@ def split_at_commas(
 ) -> tuple[str, ...]:
     """Callback of an option that may be given repeatedly, each time with one value or several."""
     return tuple(part.strip() for value in values for part in value.split(","))
+
+
+class _Numbers(click.ParamType[Any]):
+    """As many numbers as a setting has, with commas between them."""
+
+    name = "numbers"
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        """The numbers.
+
+        Raises:
+            BadParameter: they are none, or not as many.
+        """
+        try:
+            numbers = tuple(float(part) for part in str(value).split(","))
+        except ValueError:
+            numbers = ()
+        if len(numbers) != self.count:
+            self.fail(f"{value!r} is not {self.count} numbers with commas between.", param, ctx)
+        return numbers
+
+
+def _settings_of_optimizers() -> dict[str, tuple[Field[Any], tuple[str, ...]]]:
+    """The settings that not all optimizers have, by name, and the names of those that do."""
+    known: dict[str, tuple[Field[Any], tuple[str, ...]]] = {}
+    for kind, settings in sorted(OPTIMIZERS.items()):
+        for setting in fields(settings):
+            if "help" in setting.metadata:
+                _, others = known.get(setting.name, (setting, ()))
+                known[setting.name] = (setting, (*others, kind))
+    return known
+
+
+def optimizer_options(command: _Command) -> _Command:
+    """An option for each setting that not all optimizers have."""
+    for name, (setting, kinds) in reversed(_settings_of_optimizers().items()):
+        text = f"{', '.join(kinds)}: {setting.metadata['help']}"
+        flag = "--" + name.replace("_", "-")
+        if isinstance(setting.default, bool):
+            command = option(flag, is_flag=True, default=None, help=text)(command)
+        elif isinstance(setting.default, tuple):
+            numbers = _Numbers(len(setting.default))
+            command = option(flag, type=numbers, metavar="NUMBER,...", help=text)(command)
+        else:
+            command = option(flag, type=float, help=text)(command)
+    return command
+
+
+def settings_of_optimizer(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Take what `optimizer_options` were given out of a command's options; momentum stays.
+
+    It may also be a board's default, and is therefore a setting of every build.
+    """
+    names = [name for name in _settings_of_optimizers() if name != "momentum"]
+    given = [(name, options.pop(name)) for name in names]
+    return tuple((name, value) for name, value in given if value is not None)
 
 
 def option(

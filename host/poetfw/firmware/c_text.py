@@ -16,8 +16,8 @@ def float_literal(value: float) -> str:
     return f"{rounded.hex()}f"
 
 
-def literal(value: int | float) -> str:
-    """An int as it stands, a float as an exact f32 literal."""
+def literal(value: int | float | str) -> str:
+    """An int or a function's name as it stands, a float as an exact f32 literal."""
     return float_literal(value) if isinstance(value, float) else str(value)
 
 

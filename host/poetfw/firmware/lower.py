@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw import __version__
@@ -32,7 +32,7 @@ from poetfw.firmware.views import (
 )
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
-from poetfw.ops import Kernel, kind_of
+from poetfw.ops import Constants, Kernel, kind_of, stores_gradient
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import Program
 
@@ -75,7 +75,7 @@ def lower(
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
     plan_id = _plan_id(program, board, training, evaluation, memory)
     names = _Names(program, prediction)
-    constants = Constants()
+    constants = ConstantTable()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
     lower_step = _StepLowering(names, constants, slot_names, board.overlaps)
@@ -318,20 +318,42 @@ class _Names:
         return dict(self._table)
 
 
-class Constants:
+class ConstantTable:
     """The kernels' constants; ops with the same ones share them."""
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
 
-    def add(self, op: Op, kernel: Kernel) -> str:
-        """The identifier of a kernel's constants."""
-        assert kernel.struct is not None
-        fields = tuple((name, literal(value)) for name, value in kernel.fields)
-        key = (kernel.struct, fields)
+    def arguments(self, op: Op, kernel: Kernel, identifier: Callable[[str], str]) -> list[str]:
+        """What a kernel is called with, but for its workspace, as C.
+
+        Args:
+            op: the op that it runs, which the constants' comment names.
+            kernel: the call.
+            identifier: what stands for a tensor, by its name.
+        """
+        arguments = []
+        if kernel.struct is not None:
+            arguments.append(f"&{self._add(op, kernel.struct, kernel.fields)}")
+        for argument in kernel.arguments:
+            if argument is None:
+                arguments.append("NULL")
+            elif isinstance(argument, Constants):
+                constants = self._add(op, argument.struct, argument.fields)
+                arguments.append(f"&{constants}.{argument.member}")
+            elif isinstance(argument, int):
+                arguments.append(literal(argument))
+            else:
+                arguments.append(identifier(argument))
+        return arguments
+
+    def _add(self, op: Op, struct: str, values: Sequence[tuple[str, int | float | str]]) -> str:
+        """The identifier of constants of a kernel."""
+        fields = tuple((name, literal(value)) for name, value in values)
+        key = (struct, fields)
         if key not in self._views:
             self._views[key] = ConstantsView(
-                kernel.struct, f"poet_op{len(self._views):04d}", comment_text(op.name), fields
+                struct, f"poet_op{len(self._views):04d}", comment_text(op.name), fields
             )
         return self._views[key].name
 
@@ -346,7 +368,7 @@ class _StepLowering:
     def __init__(
         self,
         names: _Names,
-        constants: Constants,
+        constants: ConstantTable,
         slot_names: Mapping[tuple[str, SlotPurpose], str],
         overlap: bool,
     ) -> None:
@@ -385,8 +407,7 @@ class _StepLowering:
                     comment += " (a view: nothing moves)"
                 else:
                     kernel = kind_of(op).kernel(op, graph)
-                    if kernel.source:
-                        kernels.add(kernel.source)
+                    kernels.update(kernel.sources)
                     code = self._compute(op, kernel, graph, stays, index)
                 if predicts:
                     code = _given(op, graph, stays, index, code)
@@ -414,13 +435,13 @@ class _StepLowering:
         )
 
     def _compute(self, op: Op, kernel: Kernel, graph: Graph, stays: _Stays, index: int) -> str:
-        arguments = [] if kernel.struct is None else [f"&{self._constants.add(op, kernel)}"]
-        for name in kernel.arguments:
-            arguments.append("NULL" if name is None else stays.identifier(name, index))
+        arguments = self._constants.arguments(
+            op, kernel, lambda tensor: stays.identifier(tensor, index)
+        )
         if kernel.workspace_bytes:
             arguments.append(stays.workspace(op.name, index))
         statement = call_statement(kernel.function, arguments, fallible=kernel.fallible)
-        if op.kind != "sgd":
+        if not stores_gradient(op):
             return statement
         gradient, parameter = graph.by_name[op.inputs[0]], op.updates[0]
         capture = call_statement(

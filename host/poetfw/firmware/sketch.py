@@ -19,7 +19,7 @@ from poetfw.firmware.case_version import TRANSFERS
 from poetfw.firmware.library import GENERATED
 from poetfw.firmware.lower import (
     C_TYPES,
-    Constants,
+    ConstantTable,
     batch_settings,
     board_settings,
     call_statement,
@@ -268,7 +268,7 @@ class _Lowering:
     def __init__(self, board: Board, room_bytes: int) -> None:
         self._overlap = board.overlaps
         self._room_bytes = room_bytes
-        self.constants = Constants()
+        self.constants = ConstantTable()
         self.kernels: set[str] = set()
         self.fills: list[_Fill] = []
         self.slots: tuple[SlotView, ...] = (
@@ -284,11 +284,10 @@ class _Lowering:
         op, graph = alone(case)
         kind = kind_of(op)
         kernel = kind.kernel(op, graph)
-        if kernel.source:
-            self.kernels.add(kernel.source)
+        self.kernels.update(kernel.sources)
         first_fill = len(self.fills)
         layout = _Layout.of(case, self._room_bytes)
-        addresses: dict[str | None, str] = {None: "NULL"}
+        addresses: dict[str, str] = {}
         for tensor in graph.tensors:
             at = layout.offsets[tensor.name]
             addresses[tensor.name] = f"({C_TYPES[tensor.dtype]} *)(void *)(poet_arena + {at}u)"
@@ -301,8 +300,7 @@ class _Lowering:
                 fill = _Fill(at, tensor.size_bytes // _WORD_BYTES, f"POET_FILL_{values}")
                 self.fills.append(fill)
         named = replace(op, name=case.kind)
-        arguments = [f"&{self.constants.add(named, kernel)}"] if kernel.struct else []
-        arguments += [addresses[name] for name in kernel.arguments]
+        arguments = self.constants.arguments(named, kernel, addresses.__getitem__)
         if kernel.workspace_bytes:
             arguments.append(f"(void *)(poet_arena + {layout.offsets[None]}u)")
         code = call_statement(kernel.function, arguments, fallible=kernel.fallible)

@@ -12,7 +12,7 @@ import numpy as np
 from poetfw.errors import ModelError
 from poetfw.ir import Graph, Role, Tensor
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
-from poetfw.ops import check_shapes
+from poetfw.ops import Optimizer, check_shapes
 from poetfw.training import LOSSES, Sgd
 
 
@@ -44,7 +44,7 @@ class Model:
     weights: Weights
     loss: str
     description: str
-    optimizer: Sgd = field(default_factory=Sgd)
+    optimizer: Optimizer = field(default_factory=Sgd)
     epochs: int = 3
     warnings: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from pkgutil import iter_modules
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Constants,
     Kernel,
     LossKind,
     OpKind,
@@ -17,20 +18,37 @@ from poetfw.ops.base import (
     infer_output,
     kind_of,
 )
+from poetfw.ops.update import (
+    OPTIMIZERS,
+    Optimizer,
+    UpdateKind,
+    fused_name,
+    is_update,
+    register_fused_updates,
+    stores_gradient,
+)
 
 __all__ = [
     "KINDS",
+    "OPTIMIZERS",
     "Array",
+    "Constants",
     "Kernel",
     "LossKind",
     "OpKind",
+    "Optimizer",
     "Shape",
     "Tape",
+    "UpdateKind",
     "Work",
     "check_shapes",
+    "fused_name",
     "infer_output",
+    "is_update",
     "kind_of",
+    "stores_gradient",
 ]
 
 for _module in sorted(found.name for found in iter_modules(__path__)):
     import_module(f"{__name__}.{_module}")
+register_fused_updates()

@@ -43,6 +43,23 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Constants:
+    """An argument that is the address of constants with functions among them.
+
+    Attributes:
+        sources: the files that the functions are in, as in `Kernel`; the first declares the struct.
+        struct: the struct's tag.
+        member: the member whose address is the argument: the struct's first.
+        fields: the constants, in the struct's order; a string is a C function's name.
+    """
+
+    sources: tuple[str, ...]
+    struct: str
+    member: str
+    fields: tuple[tuple[str, int | float | str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """The C call that runs an op.
 
@@ -52,7 +69,7 @@ class Kernel:
     Attributes:
         source: the kernel's file in `firmware_templates/kernels/`, without its ending.
         function: the C function.
-        arguments: names of the tensors it is given, in order.
+        arguments: the tensors, by name, and further constants that it is given, in order.
         struct: tag of the struct of constants it is given first; None for no constants.
         fields: the constants, in the struct's order.
         workspace_bytes: scratch it needs while it runs.
@@ -61,11 +78,18 @@ class Kernel:
 
     source: str
     function: str
-    arguments: tuple[str | None, ...]
+    arguments: tuple[str | int | Constants | None, ...]
     struct: str | None = None
     fields: tuple[tuple[str, int | float], ...] = ()
     workspace_bytes: int = 0
     fallible: bool = False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The files that the call needs, its own and its constants'."""
+        constants = (argument for argument in self.arguments if isinstance(argument, Constants))
+        further = (source for argument in constants for source in argument.sources)
+        return tuple(source for source in (self.source, *further) if source)
 
 
 class Tape(Protocol):
@@ -99,7 +123,7 @@ class Tape(Protocol):
 class OpKind(ABC):
     """One operator. Stateless: everything about a use of it is in its `Op`."""
 
-    name: ClassVar[str]
+    name: str
     """The key that `Op.kind` holds."""
     recomputable: ClassVar[bool] = True
     """Whether running it again in the same training step gives the same bits and no side effect."""
@@ -119,9 +143,9 @@ class OpKind(ABC):
     result is for inputs without signs, not to the result."""
     positive: ClassVar[tuple[int, ...]] = ()
     """Which inputs, by position, hold what may not be negative, such as variances."""
-    fused_update: ClassVar[str | None] = None
-    """The op that applies its output, where that is a parameter's whole gradient, without storing
-    it: one with its inputs and attributes, those of `sgd` too, and what `sgd` updates."""
+    streams: ClassVar[bool] = False
+    """Whether its kernel has a form that hands each element of its output, a gradient, to an
+    optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""
 
     @abstractmethod
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:

@@ -2,7 +2,7 @@
 """Clipping gradients by their global norm, by PyTorch's `torch.nn.utils.clip_grad_norm_`.
 
 One `square_sum` adds to the result of the one before, so that the order of addition is the graph's,
-whatever the schedule; `clip_factor` turns the sum into what `sgd` multiplies every gradient by.
+whatever the schedule; `clip_factor` turns the sum into what updates multiply every gradient by.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ over the C/groups input channels of o's group, of which c₀ is the first.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,8 +31,6 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
-from poetfw.ops.rounding import gamma
-from poetfw.ops.sgd import descend, descent_bounds, expect_sgd, fused_kernel, fused_work
 from poetfw.ops.windows import Window
 
 
@@ -283,29 +280,26 @@ class Conv2dBackwardInput(_Conv2d):
             tape.add_gradient(x, tape.emit("conv2d", name, (output_gradient, w), shared))
 
 
-class _WeightGradient(_Conv2d):
-    """Inputs x, dy; dw has the shape in attribute `weight_shape`; others as for the forward op."""
+@register
+class Conv2dBackwardWeight(_Conv2d):
+    """Inputs x, dy; dw of the shape in attribute `weight_shape`; others as for the forward op."""
 
+    name = "conv2d_backward_weight"
     function = "backward_weight"
     pointwise_kernel = False
+    streams = True
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
 
-    def checked(self, op: Op, inputs: Sequence[Tensor]) -> _Geometry:
-        """The extents of inputs that fit.
-
-        Raises:
-            ModelError: they do not.
-        """
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)
         expect_rank(op, inputs[0], 4)
         geometry = self.geometry(op, [tensor.shape for tensor in inputs])
         expect_shape(op, inputs[1], geometry.y)
-        return geometry
+        return geometry.w, Dtype.F32
 
-    def weight_gradient(self, op: Op, inputs: Sequence[Array]) -> Array:
-        """The gradient of the weight."""
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, dy = inputs
         geometry = self.geometry(op, [x.shape, dy.shape])
         dw = geometry.output_rows(dy) @ geometry.columns(x).transpose(0, 2, 1)
@@ -315,56 +309,6 @@ class _WeightGradient(_Conv2d):
         # the products of a row are added up first, then the rows of all samples
         batch, _, rows, columns = inputs[1]
         return columns + batch * rows - 1
-
-
-@register
-class Conv2dBackwardWeight(_WeightGradient):
-    """Inputs x, dy; dw of the shape in attribute `weight_shape`; others as for the forward op."""
-
-    name = "conv2d_backward_weight"
-    fused_update = "conv2d_backward_weight_sgd"
-
-    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
-        return self.checked(op, inputs).w, Dtype.F32
-
-    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
-        return self.weight_gradient(op, inputs)
-
-
-@register
-class Conv2dBackwardWeightSgd(_WeightGradient):
-    """`conv2d_backward_weight` and `sgd` in one, to the same bits.
-
-    Inputs x, dy; updates w and, unless attribute `momentum` is 0, its momentum; attributes those of
-    both.
-    """
-
-    name = "conv2d_backward_weight_sgd"
-    recomputable = False
-
-    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
-        self.checked(op, inputs)
-        expect_sgd(op)
-
-    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
-        descend(op, self.weight_gradient(op, inputs), updates)
-
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
-        gradient = self.weight_gradient(op, inputs)
-        terms = self.weight_gradient(op, [np.abs(value) for value in inputs])
-        error = gamma(self.roundings(op, [value.shape for value in inputs])) * terms
-        return descent_bounds(op, gradient, error, updates)
-
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return fused_work(super().work(op, inputs, None), op, self._elements(op))
-
-    def kernel(self, op: Op, graph: Graph) -> Kernel:
-        return fused_kernel(super().kernel(op, graph), op, self._elements(op))
-
-    def _elements(self, op: Op) -> int:
-        return math.prod(expect_integers(op, "weight_shape", 1, 4))
 
 
 @register

@@ -4,7 +4,8 @@
 An id outside the table gives a row of zeros and adds to no gradient.
 
 The gradient of the table is as large as the table, and all but a few of its rows are 0. A training
-step therefore applies it without storing it, by `embedding_sgd`, where the table is looked up once.
+step therefore applies it without storing it where the table is looked up once: a row whose id does
+not occur has gradient 0, but its weight decays and its momentum moves it all the same.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from poetfw.ops.base import (
     register,
 )
 from poetfw.ops.rounding import gamma
-from poetfw.ops.sgd import descend, descent_bounds, expect_sgd, fused_kernel
 
 
 def _expect_lookup(op: Op, inputs: Sequence[Tensor]) -> None:
@@ -121,7 +121,7 @@ class EmbeddingBackward(OpKind):
     """Inputs ids i32 [...], dy [..., H]; attribute `rows`; dtable [rows, H]."""
 
     name = "embedding_backward"
-    fused_update = "embedding_sgd"
+    streams = True
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         _expect_lookup(op, inputs)
@@ -142,44 +142,3 @@ class EmbeddingBackward(OpKind):
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         width = graph.by_name[op.inputs[1]].shape[-1]
         return _kernel(op, graph, "backward", op.integer("rows"), width)
-
-
-@register
-class EmbeddingSgd(OpKind):
-    """`embedding_backward` and `sgd` in one, to the same bits.
-
-    Inputs ids i32 [...], dy [..., H]; updates table [rows, H] and unless attribute `momentum` is 0
-    its momentum; attribute `rows`, and those of `sgd`. A row whose id does not occur has gradient
-    0, but its weight decays and its momentum moves it all the same.
-    """
-
-    name = "embedding_sgd"
-    recomputable = False
-
-    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
-        _expect_lookup(op, inputs)
-        expect_integer(op, "rows", 1)
-        expect_sgd(op)
-
-    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
-        descend(op, _table_gradient(op, *inputs), updates)
-
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        ids, dy = inputs
-        elements = op.integer("rows") * dy.shape[-1]
-        updated = len(op.updates)
-        return Work(
-            macs=dy.elements + updated * elements,
-            bytes_moved=bytes_of(ids, dy) + 2 * updated * elements * Dtype.F32.size_bytes,
-        )
-
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
-        gradient = _table_gradient(op, *inputs)
-        return descent_bounds(op, gradient, _gradient_bound(op, *inputs), updates)
-
-    def kernel(self, op: Op, graph: Graph) -> Kernel:
-        rows, width = op.integer("rows"), graph.by_name[op.inputs[1]].shape[-1]
-        gradient = _kernel(op, graph, "backward", rows, width)
-        return fused_kernel(gradient, op, rows * width)

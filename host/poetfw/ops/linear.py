@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
@@ -22,8 +20,6 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
-from poetfw.ops.rounding import gamma
-from poetfw.ops.sgd import descend, descent_bounds, expect_sgd, fused_kernel, fused_work
 
 _RUN = 32
 """Products that the forward kernel adds up before it adds up their sums."""
@@ -136,30 +132,27 @@ class LinearBackwardInput(_Linear):
         return outputs
 
 
-class _WeightGradient(_Linear):
+@register
+class LinearBackwardWeight(_Linear):
     """Inputs x [N,F], dy [N,O]; dw [O,F] = dyᵀ · x."""
 
+    name = "linear_backward_weight"
     function = "poet_linear_backward_weight_f32"
+    streams = True
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         (batch, features), (_, outputs) = shapes[0], shapes[1]
         return batch, features, outputs
 
-    def checked(self, op: Op, inputs: Sequence[Tensor]) -> Shape:
-        """The shape of dw.
-
-        Raises:
-            ModelError: the inputs do not fit.
-        """
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)
         x, dy = inputs
         expect_rank(op, x, 2)
         expect_rank(op, dy, 2)
         expect_shape(op, dy, (x.shape[0], dy.shape[1]))
-        return dy.shape[1], x.shape[1]
+        return (dy.shape[1], x.shape[1]), Dtype.F32
 
-    def weight_gradient(self, inputs: Sequence[Array]) -> Array:
-        """The gradient of the weight."""
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, dy = inputs
         dw: Array = dy.T @ x
         return dw
@@ -167,54 +160,6 @@ class _WeightGradient(_Linear):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         batch, _ = inputs[0]
         return batch
-
-
-@register
-class LinearBackwardWeight(_WeightGradient):
-    """Inputs x [N,F], dy [N,O]; dw [O,F] = dyᵀ · x."""
-
-    name = "linear_backward_weight"
-    fused_update = "linear_backward_weight_sgd"
-
-    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
-        return self.checked(op, inputs), Dtype.F32
-
-    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
-        return self.weight_gradient(inputs)
-
-
-@register
-class LinearBackwardWeightSgd(_WeightGradient):
-    """`linear_backward_weight` and `sgd` in one, to the same bits.
-
-    Inputs x [N,F], dy [N,O]; updates w [O,F] and, unless attribute `momentum` is 0, its momentum;
-    attributes those of `sgd`.
-    """
-
-    name = "linear_backward_weight_sgd"
-    recomputable = False
-
-    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
-        self.checked(op, inputs)
-        expect_sgd(op)
-
-    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
-        descend(op, self.weight_gradient(inputs), updates)
-
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
-        terms = self.weight_gradient([np.abs(value) for value in inputs])
-        error = gamma(self.roundings(op, [value.shape for value in inputs])) * terms
-        return descent_bounds(op, self.weight_gradient(inputs), error, updates)
-
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        elements = inputs[0].shape[1] * inputs[1].shape[1]
-        return fused_work(super().work(op, inputs, None), op, elements)
-
-    def kernel(self, op: Op, graph: Graph) -> Kernel:
-        x, dy = (graph.by_name[name] for name in op.inputs)
-        return fused_kernel(super().kernel(op, graph), op, x.shape[1] * dy.shape[1])
 
 
 @register

@@ -4,166 +4,110 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from poetfw.errors import ModelError
-from poetfw.ir import Dtype, Graph, Op, Tensor
-from poetfw.ops.base import (
-    Array,
-    Kernel,
-    OpKind,
-    Work,
-    bytes_of,
-    expect_floats,
-    expect_number,
-    expect_shape,
-    register,
+from poetfw.errors import ConfigError
+from poetfw.ir import Attribute, Op
+from poetfw.ops.base import Array, expect_integer, expect_number, register
+from poetfw.ops.rounding import gamma
+from poetfw.ops.update import (
+    Optimizer,
+    UpdateKind,
+    check_setting,
+    decayed,
+    decayed_bound,
+    optimizer,
+    setting,
 )
-from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 
 
-def expect_sgd(op: Op) -> None:
-    """Check an op's settings of SGD, and that it updates as many tensors as they ask for.
+@optimizer
+@dataclass(frozen=True, slots=True)
+class Sgd(Optimizer):
+    """Stochastic gradient descent; the defaults are what poetfw's models begin with.
+
+    g = g + weight_decay * w;  v = momentum * v + g;  w = w - learning_rate * v
+
+    Attributes:
+        momentum: in [0, 1); at 0 no momentum is kept in RAM.
+        nesterov: whether w moves by g + momentum * v instead of v.
 
     Raises:
-        ModelError: they are missing or out of range, or it does not.
+        ConfigError: a setting is outside its range.
     """
-    expect_number(op, "learning_rate", 0)
-    expect_number(op, "weight_decay", 0)
-    wanted = 2 if expect_number(op, "momentum", 0, 1) > 0 else 1
-    if len(op.updates) != wanted:
-        raise ModelError(
-            f"op {op.name!r} ({op.kind}) with momentum {op.number('momentum')} updates "
-            f"{len(op.updates)} tensors, not {wanted}"
-        )
 
+    kind = "sgd"
+    learning_rate: float = 0.05
+    momentum: float = setting(0.9, "Momentum, in [0, 1).")
+    weight_decay: float = 0.0
+    nesterov: bool = setting(False, "Nesterov's momentum, which looks ahead.")
 
-def descend(op: Op, gradient: Array, updates: Sequence[Array]) -> None:
-    """Apply a gradient to the parameter and its momentum, in place, by an op's settings."""
-    parameter = updates[0]
-    learning_rate, momentum, weight_decay = (
-        parameter.dtype.type(op.number(name))
-        for name in ("learning_rate", "momentum", "weight_decay")
-    )
-    step = gradient + weight_decay * parameter if weight_decay else gradient
-    for velocity in updates[1:]:
-        velocity[...] = momentum * velocity + step
-        step = velocity
-    parameter[...] = parameter - learning_rate * step
+    def check(self) -> None:
+        check_setting("momentum", self.momentum, below=1)
+        if self.nesterov and self.momentum == 0:
+            raise ConfigError("Nesterov's momentum needs a momentum above 0")
 
-
-def descent_bounds(
-    op: Op, gradient: Array, error: Array, updates: Sequence[Array]
-) -> tuple[Array, ...]:
-    """How far what `descend` makes of `updates` may lie from exact arithmetic.
-
-    The step s is a sum of up to three terms, each with one constant rounded, one product and two
-    additions. The new parameter w - lr·s adds the rounding of lr, of the product and of the
-    difference.
-
-    Args:
-        op: has the settings of SGD.
-        gradient: what is applied.
-        error: how far the kernel's gradient may lie from that.
-        updates: the parameter and its momentum before the op, in float64.
-    """
-    parameter, *momenta = updates
-    terms = np.abs(gradient) + op.number("weight_decay") * np.abs(parameter)
-    for momentum in momenta:
-        terms = terms + op.number("momentum") * np.abs(momentum)
-    in_step = gamma(4) * terms + (1 + gamma(4)) * error
-    updated = [value.copy() for value in updates]
-    descend(op, gradient, updated)
-    in_parameter = gamma(1) * np.abs(updated[0]) + op.number("learning_rate") * (
-        gamma(3) * terms + (1 + gamma(3)) * in_step
-    )
-    return tuple(bound + SMALLEST_NORMAL for bound in (in_parameter, *[in_step for _ in momenta]))
-
-
-def descent_fields(op: Op, elements: int) -> tuple[tuple[str, int | float], ...]:
-    """The constants of `struct poet_sgd`, for a parameter of so many elements."""
-    return (
-        ("elements", elements),
-        ("learning_rate", op.number("learning_rate")),
-        ("momentum", op.number("momentum")),
-        ("weight_decay", op.number("weight_decay")),
-    )
-
-
-def fused_kernel(gradient: Kernel, op: Op, elements: int) -> Kernel:
-    """The call that applies what `gradient`, a call of kernel and struct, would have stored.
-
-    Its function and struct are named `_sgd` after those of `gradient`; the struct holds that one
-    and `struct poet_sgd`.
-    """
-    assert gradient.struct is not None
-    inner = gradient.struct.removeprefix("poet_")
-    return Kernel(
-        source=gradient.source,
-        function=gradient.function.removesuffix("_f32") + "_sgd_f32",
-        arguments=(*op.inputs, *op.updates, None)[: len(op.inputs) + 2],
-        struct=f"{gradient.struct}_sgd",
-        fields=(
-            *((f"{inner}.{name}", value) for name, value in gradient.fields),
-            *((f"sgd.{name}", value) for name, value in descent_fields(op, elements)),
-        ),
-    )
-
-
-def fused_work(gradient: Work, op: Op, elements: int) -> Work:
-    """What calculating and applying costs; `gradient` is the former without storing the result."""
-    updated = len(op.updates)
-    return Work(
-        macs=gradient.macs + (1 + updated) * elements,
-        bytes_moved=gradient.bytes_moved + 2 * updated * elements * Dtype.F32.size_bytes,
-    )
+    def attributes(self) -> dict[str, Attribute]:
+        nesterov: dict[str, Attribute] = {"nesterov": 1} if self.nesterov else {}
+        return {"momentum": self.momentum, **nesterov}
 
 
 @register
-class Sgd(OpKind):
-    """Inputs gradient g and optionally factor f [1]; updates parameter w and momentum v.
+class SgdUpdate(UpdateKind):
+    """g ← g + weight_decay·w;  v ← momentum·v + g;  w ← w - learning_rate·v.
 
-    g ← f·g + weight_decay·w;  v ← momentum·v + g;  w ← w - learning_rate·v. Without a factor, f
-    is 1. Where attribute `momentum` is 0, there is no v and g takes its place; else v starts at 0,
-    so that the first step has v = g, as in PyTorch. Attributes `learning_rate`, `momentum`,
-    `weight_decay`.
+    Where attribute `momentum` is 0, there is no v and g takes its place; else v starts at 0, so
+    that the first step has v = g, as in PyTorch. With attribute `nesterov` of 1, w moves by
+    g + momentum·v.
     """
 
     name = "sgd"
-    recomputable = False
+    struct = "poet_sgd"
 
-    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
-        expect_floats(op, inputs, 1, 2)
-        for factor in inputs[1:]:
-            expect_shape(op, factor, (1,))
-        expect_sgd(op)
+    def states(self, op: Op) -> tuple[str, ...]:
+        return ("momentum",) if expect_number(op, "momentum", 0, 1) > 0 else ()
 
-    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
-        gradient, *factor = inputs
-        descend(op, factor[0] * gradient if factor else gradient, updates)
+    def expect(self, op: Op) -> None:
+        if "nesterov" in op.attributes:
+            expect_integer(op, "nesterov", 0, 1)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    def step(self, op: Op, gradient: Array, pace: Array, updates: Sequence[Array]) -> None:
+        parameter = updates[0]
+        momentum = parameter.dtype.type(op.number("momentum"))
+        step = decayed(op, gradient, parameter)
+        for velocity in updates[1:]:
+            velocity[...] = momentum * velocity + step
+            step = step + momentum * velocity if op.attributes.get("nesterov") else velocity
+        parameter[...] = parameter - pace[0] * step
+
+    def bounds(
+        self, op: Op, gradient: Array, error: Array, pace: Array, updates: Sequence[Array]
     ) -> tuple[Array, ...]:
-        gradient, *factor = inputs
-        scaled = factor[0] * gradient if factor else gradient
-        return descent_bounds(op, scaled, gamma(len(factor)) * np.abs(scaled), updates)
-
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        gradient = inputs[0]
-        return Work(
-            macs=(len(inputs) + len(op.updates)) * gradient.elements,
-            bytes_moved=bytes_of(*inputs) + 2 * len(op.updates) * bytes_of(gradient),
+        # The step is a sum of up to three terms, each with one constant rounded, one product and
+        # two additions. The new parameter w - rate·s adds the rounding of the rate, of the product
+        # and of the difference.
+        parameter, *momenta = updates
+        terms, in_step = decayed_bound(op, gradient, error, parameter)
+        in_states = []
+        for momentum in momenta:
+            factor = op.number("momentum")
+            in_velocity = gamma(4) * (terms + factor * np.abs(momentum)) + (1 + gamma(4)) * error
+            in_states.append(in_velocity)
+            velocity = terms + factor * np.abs(momentum)
+            if op.attributes.get("nesterov"):
+                terms = terms + factor * velocity
+                in_step = in_step + gamma(3) * terms + factor * (1 + gamma(3)) * in_velocity
+            else:
+                terms, in_step = velocity, in_velocity
+        updated = [value.copy() for value in updates]
+        self.step(op, gradient, pace, updated)
+        in_parameter = gamma(1) * np.abs(updated[0]) + pace[0] * (
+            gamma(3) * terms + (1 + gamma(3)) * in_step
         )
+        return (in_parameter, *in_states)
 
-    def kernel(self, op: Op, graph: Graph) -> Kernel:
-        read: tuple[str | None, ...] = (*op.inputs, None)[:2]
-        updated: tuple[str | None, ...] = (*op.updates, None)[:2]
-        return Kernel(
-            source="sgd",
-            function="poet_sgd_update_f32",
-            arguments=(*read, *updated),
-            struct="poet_sgd",
-            fields=descent_fields(op, graph.by_name[op.inputs[0]].elements),
-        )
+    def fields(self, op: Op) -> tuple[tuple[str, int | float], ...]:
+        nesterov = int(op.number("nesterov")) if "nesterov" in op.attributes else 0
+        return (("momentum", op.number("momentum")), ("nesterov", nesterov))

@@ -139,7 +139,7 @@ def check_budget(
         f"{resident:,} that are never free ({parameters:,} of parameters, optimizer state and "
         f"running statistics, which are not paged)",
         "choose a smaller --batch",
-        "set --momentum 0, which keeps no optimizer state",
+        "set --optimizer sgd --momentum 0, which keeps no optimizer state",
         "freeze layers with --freeze: they need no gradient and no optimizer state",
         "choose a smaller model or a board with more RAM (`poetfw boards`)",
         minimum_budget_bytes=resident + needed,

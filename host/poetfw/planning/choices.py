@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from poetfw.ir import Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, StateEntry, build_model
-from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
-from poetfw.training import Program, Sgd, make_program, matching_parameters
+from poetfw.ops import OPTIMIZERS, Optimizer
+from poetfw.ops.pace import Schedule
+from poetfw.planning.settings import BuildSettings
+from poetfw.training import Program, make_program, matching_parameters, other_parameters
 from poetfw.weight_files import read_weights
 
 DEFAULT_LOSS = "softmax_cross_entropy"
@@ -33,6 +36,12 @@ def load_model(settings: BuildSettings) -> Model:
         DataError: the file of weights is malformed, or its weights do not fit.
     """
     model = _load_network(settings)
+    if settings.micro_batches > 1 and "batch_norm" in {op.kind for op in model.graph.ops}:
+        warning = (
+            f"batch norm normalises each micro-batch of {settings.samples} by itself: training is "
+            f"not that in batches of {settings.samples * settings.micro_batches}"
+        )
+        model = replace(model, warnings=(*model.warnings, warning))
     return model if settings.weights is None else start_from(model, Path(settings.weights))
 
 
@@ -59,9 +68,7 @@ def start_from(model: Model, path: Path) -> Model:
 
 
 def _load_network(settings: BuildSettings) -> Model:
-    batch = DEFAULT_BATCH if settings.batch is None else settings.batch
-    if batch < 1:
-        raise ConfigError(f"the batch is {batch}: it must be 1 or more")
+    batch = settings.samples
     path, loss = Path(settings.model), settings.loss or DEFAULT_LOSS
     if path.suffix == ".onnx":
         from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
@@ -81,14 +88,37 @@ def _load_network(settings: BuildSettings) -> Model:
     return model if settings.loss is None else replace(model, loss=settings.loss)
 
 
-def choose_optimizer(settings: BuildSettings, model: Model) -> Sgd:
-    """The model's optimizer, with what the user set instead."""
-    chosen = {
+def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
+    """The optimizer: the model's, or one with its own defaults; with what the user set instead.
+
+    Raises:
+        ConfigError: there is no such optimizer, or it has no such setting, or not such a value.
+    """
+    optimizer = model.optimizer
+    if settings.optimizer not in (None, optimizer.kind):
+        if settings.optimizer not in OPTIMIZERS:
+            raise ConfigError(
+                f"{settings.optimizer!r} is no optimizer of poetfw",
+                "use one of: " + ", ".join(sorted(OPTIMIZERS)),
+            )
+        optimizer = OPTIMIZERS[settings.optimizer]()
+    chosen: dict[str, Any] = {
         name: value
-        for name in ("learning_rate", "momentum", "weight_decay", "clip_norm")
+        for name in ("learning_rate", "momentum", "weight_decay", "clip_norm", "clip_value")
         if (value := getattr(settings, name)) is not None
     }
-    return replace(model.optimizer, **chosen)
+    chosen |= dict(settings.optimizer_settings)
+    chosen["micro_batches"] = settings.micro_batches
+    if settings.schedule is not None or settings.warm_up is not None:
+        shape = settings.schedule or optimizer.schedule.shape
+        chosen["schedule"] = Schedule.parse(shape, settings.warm_up or 0)
+    known = [setting.name for setting in fields(optimizer)]
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(
+                f"optimizer {optimizer.kind!r} has no {name}", "it has " + ", ".join(known)
+            )
+    return replace(optimizer, **chosen)
 
 
 def derive_program(
@@ -106,7 +136,15 @@ def derive_program(
         ModelError: nothing is left to train, or the model cannot be trained.
     """
     frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
-    program = make_program(model.graph, model.loss, choose_optimizer(settings, model), frozen)
+    if settings.train:
+        frozen |= other_parameters(model.graph, settings.train)
+    program = make_program(
+        model.graph,
+        model.loss,
+        choose_optimizer(settings, model),
+        frozen,
+        undecayed=matching_parameters(model.graph, settings.no_decay),
+    )
     return order_program(program, deadline)
 
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from poetfw.boards import Board
+from poetfw.errors import ConfigError
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
 from poetfw.models import DEFAULT_MODEL
 
@@ -21,12 +23,20 @@ class BuildSettings:
         model: a built-in model's name, or the path of an ONNX file.
         data: a built-in data set's name, or the path of an NPZ file.
         batch: samples in a batch; where the board has no default, `DEFAULT_BATCH`.
+        micro_batch: samples of a training step, which adds up gradients until a batch is complete;
+            None for whole batches.
         ram_bytes: budget of the arena; None for all that the board leaves.
         deadline_s: upper bound on one training step, in seconds.
         scheduler: how to schedule, one of `poetfw.schedule.SCHEDULERS`.
         loss: one of `poetfw.training.LOSSES`.
-        learning_rate, momentum, weight_decay, clip_norm: the optimizer.
+        optimizer: one of `poetfw.ops.OPTIMIZERS`.
+        learning_rate, momentum, weight_decay, clip_norm, clip_value: the optimizer's settings.
+        optimizer_settings: others, which not all optimizers have, by name.
+        schedule: how the learning rate changes, as `poetfw.ops.pace.Schedule.parse` reads it.
+        warm_up: steps in which the learning rate rises first.
+        no_decay: patterns of the names of parameters whose weights do not decay.
         freeze: patterns of the names of parameters that are not trained.
+        train: patterns of the names of the only parameters that are trained; empty for all.
         weights_in_flash: whether the program holds the initial weights, too.
         weights: the path of a file of weights to start from; None for the model's own.
         seed: decides the initial weights and the order of samples.
@@ -40,15 +50,23 @@ class BuildSettings:
     model: str = DEFAULT_MODEL
     data: str = "digits"
     batch: int | None = None
+    micro_batch: int | None = None
     ram_bytes: int | None = None
     deadline_s: float | None = None
     scheduler: str = "poet"
     loss: str | None = None
+    optimizer: str | None = None
     learning_rate: float | None = None
     momentum: float | None = None
     weight_decay: float | None = None
     clip_norm: float | None = None
+    clip_value: float | None = None
+    optimizer_settings: tuple[tuple[str, Any], ...] = ()
+    schedule: str | None = None
+    warm_up: int | None = None
+    no_decay: tuple[str, ...] = ()
     freeze: tuple[str, ...] = ()
+    train: tuple[str, ...] = ()
     weights_in_flash: bool = False
     weights: str | None = None
     seed: int = 0
@@ -57,11 +75,39 @@ class BuildSettings:
     work_limit: float = WORK_LIMIT
     time_limit_s: float = TIME_LIMIT_S
 
+    @property
+    def samples(self) -> int:
+        """Samples of one training step.
+
+        Raises:
+            ConfigError: a batch is not made up of whole micro-batches.
+        """
+        batch = DEFAULT_BATCH if self.batch is None else self.batch
+        if batch < 1:
+            raise ConfigError(f"the batch is {batch}: it must be 1 or more")
+        if self.micro_batch is None:
+            return batch
+        if self.micro_batch < 1 or batch % self.micro_batch:
+            raise ConfigError(
+                f"the micro-batch is {self.micro_batch}: it must divide the batch of {batch}"
+            )
+        return self.micro_batch
+
+    @property
+    def micro_batches(self) -> int:
+        """Training steps that make one update."""
+        batch = DEFAULT_BATCH if self.batch is None else self.batch
+        return batch // self.samples
+
     def on(self, board: Board) -> BuildSettings:
-        """The settings, with the board's defaults where nothing is set."""
+        """The settings, with the board's defaults where nothing is set.
+
+        Its momentum is that of the models' own optimizer, and no default of another.
+        """
         defaults = board.training
+        momentum = defaults.momentum if self.optimizer in (None, "sgd") else None
         return replace(
             self,
             batch=defaults.batch if self.batch is None else self.batch,
-            momentum=defaults.momentum if self.momentum is None else self.momentum,
+            momentum=momentum if self.momentum is None else self.momentum,
         )

@@ -216,12 +216,12 @@ def _overlaps(begin: float, end: float) -> tuple[int, NDArray[np.float64]]:
 def _resident_stays(program: Program, memory: MemoryPlan, steps: int) -> Iterator[Stay]:
     """What is never free: one stay for neighbours that hold the same."""
     tensors = {tensor.name: tensor for tensor in program.persistent}
-    momenta = set(program.momenta.values())
+    kept = set(program.optimizer_states)
 
     def holds(allocation: Allocation) -> Holds:
         if tensors[allocation.owner].role is Role.PARAMETER:
             return Holds.PARAMETER
-        return Holds.OPTIMIZER if allocation.owner in momenta else Holds.OTHER
+        return Holds.OPTIMIZER if allocation.owner in kept else Holds.OTHER
 
     blocks = [(holds(a), a.offset, a.size_bytes) for a in memory.persistent]
     blocks.append((Holds.OTHER, memory.page_buffer_offset, BLOCK_BYTES))

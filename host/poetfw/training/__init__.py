@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a model to its training step, and the reference that runs it on this computer."""
 
-from poetfw.training.freezing import matching_parameters
-from poetfw.training.optimizer import Sgd
+from poetfw.ops.sgd import Sgd
+from poetfw.training.freezing import matching_parameters, other_parameters
 from poetfw.training.prediction import make_prediction
 from poetfw.training.program import LOSSES, Program, make_program
 from poetfw.training.reference import Reference, value_of
@@ -20,5 +20,6 @@ __all__ = [
     "make_program",
     "matching_parameters",
     "open_windows",
+    "other_parameters",
     "value_of",
 ]

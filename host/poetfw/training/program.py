@@ -11,8 +11,17 @@ from typing import Any
 
 from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
-from poetfw.ops import LossKind, infer_output, kind_of
-from poetfw.training.optimizer import Sgd
+from poetfw.ops import (
+    KINDS,
+    LossKind,
+    Optimizer,
+    UpdateKind,
+    fused_name,
+    infer_output,
+    is_update,
+    kind_of,
+    stores_gradient,
+)
 from poetfw.training.views import hoist_views, open_windows
 
 LOSSES: Mapping[str, str] = {"softmax_cross_entropy": "correct_count", "mse": "mse"}
@@ -67,17 +76,19 @@ class Program:
 
         Those that are applied without being stored have none.
         """
-        return {op.updates[0]: op.inputs[0] for op in self.training.ops if op.kind == "sgd"}
+        return {op.updates[0]: op.inputs[0] for op in self.training.ops if stores_gradient(op)}
 
     @cached_property
-    def momenta(self) -> Mapping[str, str]:
-        """The momentum of each trained parameter that has one, by the parameter's name."""
-        parameters = {tensor.name for tensor in self.training.with_role(Role.PARAMETER)}
-        return {
-            op.updates[0]: op.updates[1]
-            for op in self.training.ops
-            if len(op.updates) > 1 and op.updates[0] in parameters
-        }
+    def parameter_states(self) -> Mapping[str, tuple[str, ...]]:
+        """What the optimizer keeps of each trained parameter, by the parameter's name."""
+        return {op.updates[0]: op.updates[1:] for op in self.training.ops if is_update(op)}
+
+    @cached_property
+    def optimizer_states(self) -> tuple[str, ...]:
+        """All that the optimizer keeps: of parameters, and of the steps done."""
+        counts = (name for op in self.training.ops if op.kind == "pace" for name in op.updates)
+        kept = (name for names in self.parameter_states.values() for name in names)
+        return (*counts, *kept)
 
     def to_json(self) -> dict[str, Any]:
         """The program as plain JSON values."""
@@ -112,9 +123,10 @@ class Program:
 def make_program(
     model: Graph,
     loss: str,
-    optimizer: Sgd,
+    optimizer: Optimizer,
     frozen: Collection[str] = (),
     *,
+    undecayed: Collection[str] = (),
     fuse_updates: bool = True,
 ) -> Program:
     """Derive the training and the evaluation step of a model.
@@ -123,20 +135,21 @@ def make_program(
     of the backward pass that reads the parameter or adds to its gradient. Where gradients are
     clipped, they wait for the norm of all, and the updates end the step.
 
-    Some gradients are applied element by element and never stored, by the op's `fused_update`. That
+    Some gradients are applied element by element and never stored, where their op `streams`. That
     op comes last of its layer's, since it changes the weight that the input's gradient is made
     from, and so the layer's input has to stay until then. It is chosen where the weight's gradient
     is larger than that input, or where nothing has to wait (the first layer), and where gradients
     are not clipped.
 
-    A frozen parameter has no gradient and no momentum; what only its gradient would read is not
-    kept, and below the lowest trained parameter nothing is propagated back.
+    A frozen parameter has no gradient and no optimizer state; what only its gradient would read is
+    not kept, and below the lowest trained parameter nothing is propagated back.
 
     Args:
         model: inference graph with one `INPUT` tensor.
         loss: a key of `LOSSES`.
         optimizer: what updates the parameters.
         frozen: names of the parameters that are not trained.
+        undecayed: names of the parameters whose weights do not decay.
         fuse_updates: whether gradients may be applied without being stored.
 
     Raises:
@@ -159,7 +172,7 @@ def make_program(
     for op in model.ops:
         kind_of(op).training_form(op, training)
     training.emit_loss(loss, model.output, loss_tensor)
-    training.backward(optimizer, fuse_updates)
+    training.backward(optimizer, undecayed, fuse_updates)
 
     evaluation = _Builder(model)
     metric = evaluation.add_state("metric")
@@ -172,6 +185,28 @@ def make_program(
         loss=loss_tensor,
         metric=metric,
     )
+
+
+@dataclass(frozen=True)
+class _Updates:
+    """What the updates of a training step are made from: the optimizer, and the pace if any."""
+
+    optimizer: Optimizer
+    undecayed: Collection[str]
+    pace: str | None
+
+    def attributes(self, parameter: str) -> dict[str, Attribute]:
+        """The attributes of a parameter's update."""
+        optimizer = self.optimizer
+        rate: dict[str, Attribute] = {"learning_rate": optimizer.learning_rate}
+        attributes = rate if self.pace is None else {"paced": 1}
+        attributes |= optimizer.attributes()
+        attributes["weight_decay"] = 0.0 if parameter in self.undecayed else optimizer.weight_decay
+        if optimizer.clip_value is not None:
+            attributes["clip_value"] = optimizer.clip_value
+        if optimizer.micro_batches > 1:
+            attributes["micro_batches"] = optimizer.micro_batches
+        return attributes
 
 
 class _Builder:
@@ -249,8 +284,9 @@ class _Builder:
 
     # Steps of make_program --------------------------------------------------------------------
 
-    def add_state(self, name: str) -> Tensor:
-        tensor = Tensor(self._fresh_tensors.fresh(name, self._tensors), (1,), Dtype.F32, Role.STATE)
+    def add_state(self, name: str, *shape: int) -> Tensor:
+        fresh = self._fresh_tensors.fresh(name, self._tensors)
+        tensor = Tensor(fresh, shape or (1,), Dtype.F32, Role.STATE)
         self._tensors[tensor.name] = tensor
         return tensor
 
@@ -271,14 +307,18 @@ class _Builder:
         )
         self.emit(kind, result.name, (prediction, label), updates=(result.name,))
 
-    def backward(self, optimizer: Sgd, fuse_updates: bool) -> None:
+    def backward(
+        self, optimizer: Optimizer, undecayed: Collection[str], fuse_updates: bool
+    ) -> None:
+        forward, self._backward = tuple(self._ops), True
+        updates = _Updates(optimizer, undecayed, self._pace(optimizer))
         if optimizer.clip_norm is None:
-            for parameter in self._propagate():
-                self._update(parameter, optimizer, fuse=fuse_updates)
+            for parameter in self._propagate(forward):
+                self._update(parameter, updates, fuse=fuse_updates)
             return
         complete: list[str] = []
         totals: list[str] = []
-        for parameter in self._propagate():
+        for parameter in self._propagate(forward):
             complete.append(parameter)
             inputs = (self._gradients[parameter], *totals[-1:])
             totals.append(self.emit("square_sum", f"{parameter}.square_sum", inputs))
@@ -286,12 +326,24 @@ class _Builder:
             attributes = {"max_norm": optimizer.clip_norm}
             factor = self.emit("clip_factor", "clip factor", totals[-1:], attributes)
             for parameter in complete:
-                self._update(parameter, optimizer, factor)
+                self._update(parameter, updates, factor)
 
-    def _propagate(self) -> Iterator[str]:
+    def _pace(self, optimizer: Optimizer) -> str | None:
+        """Append what all updates share; None where they share nothing that changes."""
+        betas = optimizer.betas_of_moments
+        if not betas and not optimizer.schedule.changes and optimizer.micro_batches == 1:
+            return None
+        state = self.add_state("updates", 2 + len(betas))
+        attributes: dict[str, Attribute] = {
+            "learning_rate": optimizer.learning_rate,
+            "micro_batches": optimizer.micro_batches,
+            **optimizer.schedule.attributes(),
+            **{f"beta{number}": beta for number, beta in enumerate(betas, 1)},
+        }
+        return self.emit("pace", "pace", (), attributes, updates=(state.name,))
+
+    def _propagate(self, forward: Sequence[Op]) -> Iterator[str]:
         """Append the backward pass; yield each trained parameter once its gradient is complete."""
-        forward = tuple(self._ops)
-        self._backward = True
         readings = Counter(name for op in forward for name in dict.fromkeys(op.inputs))
         readers = {t.name: readings[t.name] for t in self._model.with_role(Role.PARAMETER)}
         for op in reversed(forward):
@@ -307,31 +359,27 @@ class _Builder:
                         yield name
 
     def _update(
-        self, parameter: str, optimizer: Sgd, factor: str | None = None, *, fuse: bool = False
+        self, parameter: str, updates: _Updates, factor: str | None = None, *, fuse: bool = False
     ) -> None:
-        updates = [parameter]
-        if optimizer.momentum > 0:
-            momentum = self._fresh_tensors.fresh(f"{parameter}.momentum", self._tensors)
-            shape = self._tensors[parameter].shape
-            self._tensors[momentum] = Tensor(momentum, shape, Dtype.F32, Role.STATE)
-            updates.append(momentum)
-        attributes: dict[str, Attribute] = {
-            "learning_rate": optimizer.learning_rate,
-            "momentum": optimizer.momentum,
-            "weight_decay": optimizer.weight_decay,
-        }
+        attributes = updates.attributes(parameter)
         gradient = self._gradients[parameter]
-        kind = "sgd"
+        kind = updates.optimizer.kind
+        update = KINDS[kind]
+        assert isinstance(update, UpdateKind)
+        states = update.kept(Op(parameter, kind, (), None, attributes))
+        shape = self._tensors[parameter].shape
+        kept = [self.add_state(f"{parameter}.{state}", *shape).name for state in states]
         inputs: tuple[str, ...] = (gradient,) if factor is None else (gradient, factor)
         if fuse:
             last = len(self._ops) - 1  # where it most often is
             position = next(i for i in range(last, -1, -1) if self._ops[i].output == gradient)
-            fused = kind_of(self._ops[position]).fused_update
-            if fused is not None and self._is_better_fused(position):
+            if kind_of(self._ops[position]).streams and self._is_better_fused(position):
                 op = self._withdraw(position)
-                kind, inputs = fused, op.inputs
+                kind, inputs = fused_name(op.kind, kind), op.inputs
                 attributes.update(op.attributes)
-        self.emit(kind, f"{parameter}.update", inputs, attributes, updates=updates)
+        if updates.pace is not None:
+            inputs = (*inputs, updates.pace)
+        self.emit(kind, f"{parameter}.update", inputs, attributes, updates=(parameter, *kept))
 
     def _is_better_fused(self, position: int) -> bool:
         """Whether the op that calculates a parameter's gradient shall apply it, as the last one.

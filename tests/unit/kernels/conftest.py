@@ -9,13 +9,15 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
-from poetfw.ops import KINDS, Array, Kernel, infer_output
+from poetfw.ops import KINDS, Array, Constants, Kernel, infer_output
 
 TEMPLATES = Path(__file__).parents[3] / "firmware_templates"
 KERNELS = TEMPLATES / "kernels"
@@ -51,6 +53,7 @@ class Ran:
 
 
 Run = Callable[..., Ran]
+_C_TYPES = {float: "float", int: "int32_t", str: "poet_step_f32 *"}
 
 
 WITHOUT_FPU = "-DPOET_SOFT_FLOAT"
@@ -162,7 +165,7 @@ def _graph_of_one(
     states = [Tensor(f"state{i}", v.shape, role=Role.STATE) for i, v in enumerate(updates)]
     names = tuple(tensor.name for tensor in tensors)
     updated = tuple(tensor.name for tensor in states)
-    output: str | None = None if updates else "out"
+    output: str | None = None if updates and kind != "pace" else "out"
     op = Op("op", kind, names, output, attributes, updated)
     produced = infer_output(op, tensors, Role.ACTIVATION)
     every = (*tensors, *states) if produced is None else (*tensors, *states, produced)
@@ -172,13 +175,16 @@ def _graph_of_one(
 def _check_against_header(kernel: Kernel) -> None:
     """A binding must list its struct's fields in order, and as many arguments as the C function."""
     header = (KERNELS / f"{kernel.source}.h").read_text()
-    assert f"struct {kernel.struct} {{" in header
-    declared = _members(str(kernel.struct))
-    bound = [("float" if isinstance(v, float) else "int32_t", name) for name, v in kernel.fields]
-    assert declared == bound, kernel.struct
+    structs = [] if kernel.struct is None else [(kernel.source, kernel.struct, kernel.fields)]
+    structs += [
+        (a.sources[0], a.struct, a.fields) for a in kernel.arguments if isinstance(a, Constants)
+    ]
+    for source, struct, fields in structs:
+        assert f"struct {struct} {{" in (KERNELS / f"{source}.h").read_text()
+        assert _members(struct) == [(_C_TYPES[type(v)], name) for name, v in fields], struct
     prototype = re.search(rf"void {kernel.function}\((.*?)\);", header, re.DOTALL)
     assert prototype is not None, kernel.function
-    assert len(prototype[1].split(",")) == 1 + len(kernel.arguments)
+    assert len(prototype[1].split(",")) == (kernel.struct is not None) + len(kernel.arguments)
 
 
 def _members(struct: str) -> list[tuple[str, str]]:
@@ -187,7 +193,8 @@ def _members(struct: str) -> list[tuple[str, str]]:
     body = re.search(rf"struct {struct} {{(.*?)}};", headers, re.DOTALL)
     assert body is not None, struct
     members = []
-    for inner, plain, name in re.findall(r"(?:struct (\w+)|(int32_t|float)) (\w+);", body[1]):
+    pattern = r"(?:struct (\w+) |(int32_t|float|poet_step_f32 \*) ?)(\w+);"
+    for inner, plain, name in re.findall(pattern, body[1]):
         within = [(kind, f"{name}.{part}") for kind, part in _members(inner)] if inner else []
         members += within or [(plain, name)]
     return members
@@ -216,6 +223,24 @@ class _Buffer:
         return data[first:end]
 
 
+def _constants(
+    library: ctypes.CDLL, fields: Sequence[tuple[str, int | float | str]]
+) -> ctypes.Structure:
+    """A struct of constants; a function in it is the library's, and a dot a struct in it."""
+    members: dict[str, Any] = {}
+    for outer, group in groupby(fields, key=lambda member: member[0].partition(".")[0]):
+        inner = [(name.partition(".")[2], value) for name, value in group]
+        ((name, value),) = inner[:1]
+        if name:
+            members[outer] = _constants(library, inner)
+        elif isinstance(value, str):
+            members[outer] = ctypes.cast(library[value], ctypes.c_void_p)
+        else:
+            members[outer] = (ctypes.c_float if isinstance(value, float) else ctypes.c_int32)(value)
+    types = [(name, type(value)) for name, value in members.items()]
+    return type("Constants", (ctypes.Structure,), {"_fields_": types})(*members.values())
+
+
 def _call(
     library: ctypes.CDLL,
     kernel: Kernel,
@@ -241,18 +266,19 @@ def _call(
     if over is not None:
         assert op.output is not None
         buffers[op.output] = buffers[over]
-    members = [
-        (name, ctypes.c_float if isinstance(v, float) else ctypes.c_int32)
-        for name, v in kernel.fields
+    arguments: list[Any] = [
+        buffers[argument].address
+        if isinstance(argument, str)
+        else ctypes.byref(_constants(library, argument.fields))
+        if isinstance(argument, Constants)
+        else argument
+        for argument in kernel.arguments
     ]
-    struct = type("Constants", (ctypes.Structure,), {"_fields_": members})
-    constants = struct(*(value for _, value in kernel.fields))
+    if kernel.struct is not None:
+        arguments.insert(0, ctypes.byref(_constants(library, kernel.fields)))
     function = library[kernel.function]
     function.restype = None
-    function(
-        ctypes.byref(constants),
-        *(None if name is None else buffers[name].address for name in kernel.arguments),
-    )
+    function(*arguments)
     for name in (name for name in op.inputs if name != over):
         assert buffers[name].content() == before[name], f"{kernel.function} changed input {name}"
     return [buffers[name].content() for name in written]

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poetfw.ir import Attribute
+from poetfw.ir import Attribute, Op
 from poetfw.op_check import largest_error
-from poetfw.ops import KINDS, Array
+from poetfw.ops import KINDS, OPTIMIZERS, Array, fused_name
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
 
@@ -58,6 +58,27 @@ CONVOLUTION: dict[str, Attribute] = {**WINDOW, "groups": 2}
 POOLING: dict[str, Attribute] = {**WINDOW, "kernel": (3, 3)}
 DESCENT: dict[str, Attribute] = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
 EPS: dict[str, Attribute] = {"eps": 1e-5}
+PACE: dict[str, Attribute] = {
+    **{
+        "learning_rate": 0.1,
+        "schedule": 3,
+        "period": 90,
+        "factor": 0.1,
+        "warm_up": 3,
+        "micro_batches": 3,
+    },
+    **{"beta1": 0.9, "beta2": 0.999},
+}
+PACED = np.float32([0.1, 1.0, 1.7, 30.0])
+_SQUARES: dict[str, Attribute] = {"learning_rate": 0.1, "weight_decay": 1e-3, "eps": 1e-10}
+_ADAM: dict[str, Attribute] = {"paced": 1, "weight_decay": 1e-3, "eps": 1e-8, "beta1": 0.9}
+SETTINGS: dict[str, dict[str, Attribute]] = {
+    "sgd": {**DESCENT, "nesterov": 1},
+    "adam": {**_ADAM, "beta2": 0.99},
+    "adamw": {**_ADAM, "beta2": 0.99},
+    "rmsprop": {**_SQUARES, "alpha": 0.9, "momentum": 0.9},
+    "adagrad": _SQUARES,
+}
 X, W, Y = (8, 32, 9, 9), (16, 16, 3, 3), (8, 16, 9, 9)
 FEATURES, OUTPUTS = 700, 40
 
@@ -90,6 +111,46 @@ def pointwise(name: str, backward: bool) -> Callable[[Draw], Case]:
     return case
 
 
+def states_of(kind: str, d: Draw, gradient: Array) -> tuple[Array, ...]:
+    """A parameter, and what an optimizer may keep of it: squares are at least the gradient's."""
+    square = d(*gradient.shape) ** 2 + gradient**2
+    states = {
+        "sgd": (d(*gradient.shape),),
+        "adam": (d(*gradient.shape), square),
+        "adamw": (d(*gradient.shape), square),
+        "rmsprop": (square, d(*gradient.shape)),
+        "adagrad": (square,),
+    }
+    return (d(*gradient.shape), *states[kind])
+
+
+def updated(kind: str) -> Callable[[Draw], Case]:
+    """A case of an optimizer's update."""
+
+    def case(d: Draw) -> Case:
+        gradient = d(99)
+        paced = [PACED] if "paced" in SETTINGS[kind] else []
+        states = states_of(kind, d, gradient)
+        return Case([gradient, np.float32([0.4]), *paced], SETTINGS[kind], states)
+
+    return case
+
+
+def streamed(gradient: str, kind: str) -> Callable[[Draw], Case]:
+    """A case of a gradient that is applied without being stored."""
+
+    def case(d: Draw) -> Case:
+        plain = CASES[gradient](d)
+        op = Op("op", gradient, ("a", "b"), "c", plain.attributes)
+        exact = KINDS[gradient].compute(op, plain.inputs, ())
+        assert exact is not None
+        paced = [PACED] if "paced" in SETTINGS[kind] else []
+        attributes = {**plain.attributes, **SETTINGS[kind]}
+        return Case([*plain.inputs, *paced], attributes, states_of(kind, d, exact))
+
+    return case
+
+
 CASES: dict[str, Callable[[Draw], Case]] = {
     **{name: pointwise(name, False) for name in FUNCTIONS},
     **{f"{name}_backward": pointwise(name, True) for name in FUNCTIONS if name != "scale"},
@@ -110,9 +171,6 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "layer_norm_backward_input": lambda d: Case([d(*X), d.statistics(32), d(2, 32), d(*X)], GROUPS),
     "embedding": lambda d: Case([d.labels(50, 9), d(9, 7)]),
     "embedding_backward": lambda d: Case([d.labels(50, 9), d(50, 7)], {"rows": 9}),
-    "embedding_sgd": lambda d: Case(
-        [d.labels(50, 9), d(50, 7)], {"rows": 9, **DESCENT}, (d(9, 7), d(9, 7))
-    ),
     "add": lambda d: Case([d(*X), d(*X)]),
     "avg_pool2d": lambda d: Case([d(*X)], {**POOLING, "count_include_pad": 0}),
     "avg_pool2d_backward": lambda d: Case(
@@ -133,9 +191,6 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "conv2d_backward_bias": lambda d: Case([d(*Y)]),
     "conv2d_backward_input": lambda d: Case([d(*W), d(*Y)], {**CONVOLUTION, "input_shape": X}),
     "conv2d_backward_weight": lambda d: Case([d(*X), d(*Y)], {**CONVOLUTION, "weight_shape": W}),
-    "conv2d_backward_weight_sgd": lambda d: Case(
-        [d(*X), d(*Y)], {**CONVOLUTION, "weight_shape": W, **DESCENT}, (d(*W), d(*W))
-    ),
     "correct_count": lambda d: Case(
         [d(64, 3), d.labels(64, 3)], updates=(np.zeros(1, np.float32),)
     ),
@@ -145,11 +200,6 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "linear_backward_bias": lambda d: Case([d(8, OUTPUTS)]),
     "linear_backward_input": lambda d: Case([d(OUTPUTS, FEATURES), d(8, OUTPUTS)]),
     "linear_backward_weight": lambda d: Case([d(8, FEATURES), d(8, OUTPUTS)]),
-    "linear_backward_weight_sgd": lambda d: Case(
-        [d(8, FEATURES), d(8, OUTPUTS)],
-        DESCENT,
-        (d(OUTPUTS, FEATURES), d(OUTPUTS, FEATURES)),
-    ),
     "max_pool2d": lambda d: Case([d(*X)], POOLING),
     "max_pool2d_backward": lambda d: Case([d(*X), d(*X)], POOLING),
     "mse": lambda d: Case([d(8, 10), d(8, 10)], updates=(np.zeros(1, np.float32),)),
@@ -159,7 +209,13 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "relu6_backward": lambda d: Case([np.clip(d(*X), 0, 6), d(*X)]),
     "relu_backward": lambda d: Case([np.maximum(d(*X), 0), d(*X)]),
     "reshape": lambda d: Case([d(*X)], {"shape": (X[0], 32 * 81)}),
-    "sgd": lambda d: Case([d(99), np.float32([0.4])], DESCENT, (d(99), d(99))),
+    "pace": lambda d: Case([], PACE, (np.float32([40, 2, 0.3, 0.01]),)),
+    **{kind: updated(kind) for kind in OPTIMIZERS},
+    **{
+        fused_name(gradient, kind): streamed(gradient, kind)
+        for gradient in ("conv2d_backward_weight", "embedding_backward", "linear_backward_weight")
+        for kind in OPTIMIZERS
+    },
     "slice": lambda d: Case([d(*X)], {"axis": 1, "start": 3, "length": 9}),
     "slice_backward": lambda d: Case([d(*X)], {"axis": 1, "start": 3, "extent": 40}),
     "softmax_cross_entropy": lambda d: Case(

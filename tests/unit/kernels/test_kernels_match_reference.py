@@ -403,7 +403,7 @@ def test_embedding(
     }
     updates = [table, momentum][: 1 + moving]
     apart = run_kernel("sgd", [gradient], descent, updates)
-    fused = run_kernel("embedding_sgd", [ids, dy], {"rows": 6, **descent}, updates)
+    fused = run_kernel("embedding_backward_sgd", [ids, dy], {"rows": 6, **descent}, updates)
     for actual, same in zip(fused.updates, apart.updates, strict=True):
         assert actual.tobytes() == same.tobytes()
 

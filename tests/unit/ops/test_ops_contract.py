@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops import (
     KINDS,
+    OPTIMIZERS,
+    Constants,
     Kernel,
     Shape,
     Tape,
     check_shapes,
+    fused_name,
     infer_output,
     kind_of,
 )
@@ -119,7 +123,7 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
         "conv2d_backward_weight_sgd",
         tensors((1, 1, 4, 4), (1, 2, 2, 2)),
         {**CONV, **SGD, "weight_shape": (2, 1, 3, 3), "momentum": 0.9},
-        "with momentum 0.9 updates 0 tensors, not 2",
+        "updates 0 tensors, not 2",
     ),
     "linear_backward_weight_sgd: gradient": (
         "linear_backward_weight_sgd",
@@ -277,7 +281,7 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
         "sgd",
         tensors((2,)),
         {**SGD, "momentum": 0.9},
-        "with momentum 0.9 updates 0 tensors, not 2",
+        "updates 0 tensors, not 2",
     ),
     "embedding: float ids": ("embedding", tensors((2,), (3, 4)), {}, "'in0' to be i32, not f32"),
     "embedding: rank": ("embedding", tensors((2,), (3,), integer=(0,)), {}, "to have 2 axes"),
@@ -287,14 +291,14 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
         {"rows": 5},
         "needs 'in1' to have shape [2, 3, 4], not [3, 2, 4]",
     ),
-    "embedding_sgd: no momentum tensor": (
-        "embedding_sgd",
+    "embedding_backward_sgd: no momentum tensor": (
+        "embedding_backward_sgd",
         tensors((2, 3), (2, 3, 4), integer=(0,)),
         {**SGD, "rows": 5, "momentum": 0.9},
-        "with momentum 0.9 updates 0 tensors, not 2",
+        "updates 0 tensors, not 2",
     ),
-    "embedding_sgd: gradient": (
-        "embedding_sgd",
+    "embedding_backward_sgd: gradient": (
+        "embedding_backward_sgd",
         tensors((2, 3), (2, 4), integer=(0,)),
         {**SGD, "rows": 5},
         "needs 'in1' to have shape [2, 3, 4], not [2, 4]",
@@ -473,15 +477,16 @@ def test_check_shapes_finds_an_output_of_another_shape() -> None:
 
 
 def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
+    gradients = {name for name, kind in KINDS.items() if kind.streams}
+    assert gradients == {"conv2d_backward_weight", "embedding_backward", "linear_backward_weight"}
     assert {name for name, kind in KINDS.items() if not kind.recomputable} == {
         "batch_norm_update_running",
-        "conv2d_backward_weight_sgd",
         "correct_count",
-        "embedding_sgd",
-        "linear_backward_weight_sgd",
         "mse",
-        "sgd",
+        "pace",
         "softmax_cross_entropy",
+        *OPTIMIZERS,
+        *(fused_name(gradient, update) for gradient in gradients for update in OPTIMIZERS),
     }
 
 
@@ -566,12 +571,19 @@ def test_sgd_without_momentum_gets_a_null_pointer() -> None:
     gradient, parameter = Tensor("in0", (3,)), Tensor("w", (3,), role=Role.PARAMETER)
     op = op_on("sgd", [gradient], SGD, updates=("w",))
     kernel = kind_of(op).kernel(op, Graph("one", (gradient, parameter), (op,), "w"))
-    assert kernel.arguments == ("in0", None, "w", None)
-    assert [name for name, value in kernel.fields if isinstance(value, float)] == [
-        "learning_rate",
-        "momentum",
-        "weight_decay",
-    ]
+    elements, gradient, factor, constants, *target = kernel.arguments
+    assert (elements, gradient, factor) == (3, "in0", None)
+    assert isinstance(constants, Constants)
+    assert target == [None, "w", None, None, None]  # no pace, no state
+    assert dict(constants.fields) == {
+        "update.step": "poet_sgd_step_f32",
+        "update.learning_rate": 0.1,
+        "update.weight_decay": 0.0,
+        "update.clip_value": 0.0,
+        "update.share": 1.0,
+        "momentum": 0.0,
+        "nesterov": 0,
+    }
 
 
 FUSED: dict[str, tuple[list[Tensor], Shape, Mapping[str, Attribute]]] = {
@@ -593,8 +605,7 @@ def test_applying_a_gradient_unstored_saves_moving_it_twice(kind: str, momentum:
     gradient = Tensor("out", shape)
     alone = KINDS[kind].work(op_on(kind, inputs, attributes), inputs, gradient)
     update = KINDS["sgd"].work(op_on("sgd", [gradient], descent, updates), [gradient], None)
-    fused = KINDS[kind].fused_update
-    assert fused == f"{kind}_sgd"
+    fused = fused_name(kind, "sgd")
     both = KINDS[fused].work(op_on(fused, inputs, {**attributes, **descent}, updates), inputs, None)
     assert both.macs == alone.macs + update.macs
     assert both.bytes_moved == alone.bytes_moved + update.bytes_moved - 2 * gradient.size_bytes
@@ -607,9 +618,13 @@ def test_a_fused_update_is_bound_to_the_weight_and_its_momentum(kind: str) -> No
     for momentum, updates in ((0.9, ("w", "v")), (0.0, ("w",))):
         op = op_on(f"{kind}_sgd", inputs, {**attributes, **SGD, "momentum": momentum}, updates)
         kernel = kind_of(op).kernel(op, Graph("one", (*inputs, *states), (op,), "w"))
-        assert kernel.arguments == ("in0", "in1", "w", "v" if momentum else None)
-        assert dict(kernel.fields)["sgd.momentum"] == momentum
-        assert dict(kernel.fields)["sgd.elements"] == states[0].elements
+        x, dy, constants, *target = kernel.arguments
+        assert (x, dy, *target) == ("in0", "in1", None, "w", "v" if momentum else None, None, None)
+        assert isinstance(constants, Constants)
+        assert dict(constants.fields)["momentum"] == momentum
+        graph = Graph("one", (*inputs, *states), (op,), "w")
+        plain = KINDS[kind].kernel(replace(op, kind=kind, output="w", updates=()), graph)
+        assert (kernel.struct, kernel.fields) == (plain.struct, plain.fields)
 
 
 def test_reference_rounds_float_attributes_as_the_kernel_does() -> None:

@@ -432,7 +432,11 @@ def test_a_table_is_updated_without_its_gradient_to_the_same_bits(momentum: floa
     for step in range(3):
         lookup = ("ids", tape.leaf(f"dy{step}", generator.standard_normal((7, 4))))
         tape.emit(
-            "embedding_sgd", "fused", lookup, {**settings, "rows": 9}, updates=updates["fused"]
+            "embedding_backward_sgd",
+            "fused",
+            lookup,
+            {**settings, "rows": 9},
+            updates=updates["fused"],
         )
         gradient = tape.emit("embedding_backward", "gradient", lookup, {"rows": 9})
         tape.emit("sgd", "apart", (gradient,), settings, updates=updates["apart"])

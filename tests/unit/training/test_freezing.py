@@ -11,7 +11,14 @@ from poetfw.ir import Op, Role
 from poetfw.models import Model, build_model
 from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.schedule import minimum_budget
-from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters
+from poetfw.training import (
+    Program,
+    Reference,
+    Sgd,
+    make_program,
+    matching_parameters,
+    other_parameters,
+)
 
 
 def program_of(model: Model, *patterns: str, optimizer: Sgd | None = None) -> Program:
@@ -32,6 +39,27 @@ def test_patterns_match_names() -> None:
         "bn3.affine",
     }
     assert matching_parameters(graph, ()) == frozenset()
+
+
+def test_groups_are_found_by_what_ops_do() -> None:
+    cnn = build_model("digits-cnn", 2, 0).graph
+    assert matching_parameters(cnn, ("norm",)) == {"bn1.affine", "bn2.affine", "bn3.affine"}
+    assert matching_parameters(cnn, ("bias",)) == {"logits.bias"}
+    assert matching_parameters(cnn, ("last:2",)) == {"logits.weight", "logits.bias", "bn3.affine"}
+    everything = {tensor.name for tensor in cnn.with_role(Role.PARAMETER)}
+    assert matching_parameters(cnn, ("last:99",)) == everything
+    assert other_parameters(cnn, ("last:1",)) == everything - {"logits.weight", "logits.bias"}
+    bert = build_model("bert-mini", 1, 0).graph
+    found = matching_parameters(bert, ("bias",))
+    assert found
+    assert all(name.endswith(".bias") for name in found)
+    assert all(name.endswith(".affine") for name in matching_parameters(bert, ("norm",)))
+
+
+def test_a_parameter_may_have_the_name_of_a_group() -> None:
+    from unit.training.test_program import tiny
+
+    assert matching_parameters(tiny(("x", "norm", "y")), ("norm",)) == {"norm"}
 
 
 def test_a_name_is_matched_as_it_stands() -> None:

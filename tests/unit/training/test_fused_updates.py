@@ -97,9 +97,9 @@ def test_weights_get_the_same_bits(model: str, batch: int, precision: type[np.fl
 
 def test_every_trained_parameter_has_a_momentum_either_way() -> None:
     one, other = (program_of("resnet8", 1, fuse=fuse) for fuse in (True, False))
-    assert dict(one.momenta) == dict(other.momenta)
+    assert dict(one.parameter_states) == dict(other.parameter_states)
     trained = {tensor.name for tensor in one.training.with_role(Role.PARAMETER)}
-    assert one.momenta.keys() == trained
+    assert one.parameter_states == {name: (f"{name}.momentum",) for name in trained}
     assert one.parameter_gradients.keys() == trained - fused(one).keys()
 
 

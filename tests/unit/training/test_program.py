@@ -166,8 +166,8 @@ def test_ten_steps_agree_with_pytorch(
         for name, gradient in reference.gradients.items():
             scale = max(np.abs(gradients[name]).max(), 1e-6)
             assert np.abs(gradient - gradients[name]).max() <= 1e-5 * scale, name
-    assert program.momenta.keys() == momenta.keys()
-    theirs |= {program.momenta[name]: value for name, value in momenta.items()}
+    assert program.parameter_states.keys() == momenta.keys()
+    theirs |= {program.parameter_states[name][0]: value for name, value in momenta.items()}
     for name, value in theirs.items():
         ours_value = reference.persistent[name]
         scale = max(np.abs(ours_value).max(), 1e-6)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -11,6 +11,15 @@ import torch.nn.functional as functional
 
 from poetfw.ir import Graph, Op, Role
 from poetfw.training import Sgd
+
+
+def torch_outputs(graph: Graph, values: Mapping[str, Any], x: Any) -> Any:
+    """The network's outputs for a batch, in training mode."""
+    live = dict(values)
+    live[graph.with_role(Role.INPUT)[0].name] = torch.tensor(x)
+    for op in graph.ops:
+        live[str(op.output)] = _run(op, [live[name] for name in op.inputs])
+    return live[graph.output]
 
 
 def torch_step(
@@ -26,11 +35,7 @@ def torch_step(
     trained = [t.name for t in graph.with_role(Role.PARAMETER) if t.name not in frozen]
     for name in trained:
         values[name] = values[name].detach().requires_grad_()
-    live = dict(values)
-    live[graph.with_role(Role.INPUT)[0].name] = torch.tensor(x)
-    for op in graph.ops:
-        live[str(op.output)] = _run(op, [live[name] for name in op.inputs])
-    loss = functional.cross_entropy(live[graph.output], torch.tensor(y))
+    loss = functional.cross_entropy(torch_outputs(graph, values, x), torch.tensor(y))
     loss.backward()
     gradients = {name: values[name].grad.clone() for name in trained}
     if sgd.clip_norm is not None:

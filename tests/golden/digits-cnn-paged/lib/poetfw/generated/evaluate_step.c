@@ -88,7 +88,7 @@ int poet_evaluate_step(void)
     POET_TRY(poet_data_load_y(T0050));
     poet_between_ops();
     /*  16  metric: correct_count T0049[4,10], T0050[4] -> P0020[1] */
-    poet_correct_count_f32(&poet_op0023, T0049, T0050, P0020);
+    poet_correct_count_f32(&poet_op0017, T0049, T0050, P0020);
     poet_between_ops();
     return POET_OK;
 }

@@ -166,100 +166,24 @@ const struct poet_linear_bias poet_op0015 = {
 };
 
 /* logits.weight.update */
-const struct poet_linear_sgd poet_op0016 = {
-    .linear.batch = 4,
-    .linear.in_features = 64,
-    .linear.out_features = 10,
-    .sgd.elements = 640,
-    .sgd.learning_rate = 0x1.47ae140000000p-6f,
-    .sgd.momentum = 0x1.cccccc0000000p-1f,
-    .sgd.weight_decay = 0x0.0p+0f,
-};
-
-/* logits.bias.update */
-const struct poet_sgd poet_op0017 = {
-    .elements = 10,
-    .learning_rate = 0x1.47ae140000000p-6f,
+const struct poet_sgd poet_op0016 = {
+    .update.step = poet_sgd_step_f32,
+    .update.learning_rate = 0x1.47ae140000000p-6f,
+    .update.weight_decay = 0x0.0p+0f,
+    .update.clip_value = 0x0.0p+0f,
+    .update.share = 0x1.0000000000000p+0f,
     .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
-};
-
-/* bn3.affine.update */
-const struct poet_sgd poet_op0018 = {
-    .elements = 32,
-    .learning_rate = 0x1.47ae140000000p-6f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
-};
-
-/* conv3.weight.update */
-const struct poet_conv2d_sgd poet_op0019 = {
-    .conv2d.batch = 4,
-    .conv2d.groups = 1,
-    .conv2d.in_channels = 8,
-    .conv2d.in_height = 4,
-    .conv2d.in_width = 4,
-    .conv2d.out_channels = 16,
-    .conv2d.out_height = 4,
-    .conv2d.out_width = 4,
-    .conv2d.kernel_height = 3,
-    .conv2d.kernel_width = 3,
-    .conv2d.stride_height = 1,
-    .conv2d.stride_width = 1,
-    .conv2d.padding_top = 1,
-    .conv2d.padding_left = 1,
-    .sgd.elements = 1152,
-    .sgd.learning_rate = 0x1.47ae140000000p-6f,
-    .sgd.momentum = 0x1.cccccc0000000p-1f,
-    .sgd.weight_decay = 0x0.0p+0f,
-};
-
-/* bn2.affine.update */
-const struct poet_sgd poet_op0020 = {
-    .elements = 16,
-    .learning_rate = 0x1.47ae140000000p-6f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
-};
-
-/* conv2.weight.update */
-const struct poet_sgd poet_op0021 = {
-    .elements = 576,
-    .learning_rate = 0x1.47ae140000000p-6f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
-};
-
-/* conv1.weight.update */
-const struct poet_conv2d_sgd poet_op0022 = {
-    .conv2d.batch = 4,
-    .conv2d.groups = 1,
-    .conv2d.in_channels = 1,
-    .conv2d.in_height = 8,
-    .conv2d.in_width = 8,
-    .conv2d.out_channels = 8,
-    .conv2d.out_height = 8,
-    .conv2d.out_width = 8,
-    .conv2d.kernel_height = 3,
-    .conv2d.kernel_width = 3,
-    .conv2d.stride_height = 1,
-    .conv2d.stride_width = 1,
-    .conv2d.padding_top = 1,
-    .conv2d.padding_left = 1,
-    .sgd.elements = 72,
-    .sgd.learning_rate = 0x1.47ae140000000p-6f,
-    .sgd.momentum = 0x1.cccccc0000000p-1f,
-    .sgd.weight_decay = 0x0.0p+0f,
+    .nesterov = 0,
 };
 
 /* metric */
-const struct poet_correct_count poet_op0023 = {
+const struct poet_correct_count poet_op0017 = {
     .batch = 4,
     .classes = 10,
 };
 
 /* conv1 */
-const struct poet_conv2d poet_op0024 = {
+const struct poet_conv2d poet_op0018 = {
     .batch = 1,
     .groups = 1,
     .in_channels = 1,
@@ -277,7 +201,7 @@ const struct poet_conv2d poet_op0024 = {
 };
 
 /* bn1 */
-const struct poet_batch_norm poet_op0025 = {
+const struct poet_batch_norm poet_op0019 = {
     .batch = 1,
     .channels = 8,
     .height = 8,
@@ -286,12 +210,12 @@ const struct poet_batch_norm poet_op0025 = {
 };
 
 /* relu1 */
-const struct poet_relu poet_op0026 = {
+const struct poet_relu poet_op0020 = {
     .elements = 512,
 };
 
 /* conv2 */
-const struct poet_conv2d poet_op0027 = {
+const struct poet_conv2d poet_op0021 = {
     .batch = 1,
     .groups = 1,
     .in_channels = 8,
@@ -309,7 +233,7 @@ const struct poet_conv2d poet_op0027 = {
 };
 
 /* pool2 */
-const struct poet_max_pool2d poet_op0028 = {
+const struct poet_max_pool2d poet_op0022 = {
     .planes = 8,
     .in_height = 8,
     .in_width = 8,
@@ -324,7 +248,7 @@ const struct poet_max_pool2d poet_op0028 = {
 };
 
 /* conv3 */
-const struct poet_conv2d poet_op0029 = {
+const struct poet_conv2d poet_op0023 = {
     .batch = 1,
     .groups = 1,
     .in_channels = 8,
@@ -342,7 +266,7 @@ const struct poet_conv2d poet_op0029 = {
 };
 
 /* bn3 */
-const struct poet_batch_norm poet_op0030 = {
+const struct poet_batch_norm poet_op0024 = {
     .batch = 1,
     .channels = 16,
     .height = 4,
@@ -351,12 +275,12 @@ const struct poet_batch_norm poet_op0030 = {
 };
 
 /* relu3 */
-const struct poet_relu poet_op0031 = {
+const struct poet_relu poet_op0025 = {
     .elements = 256,
 };
 
 /* pool3 */
-const struct poet_max_pool2d poet_op0032 = {
+const struct poet_max_pool2d poet_op0026 = {
     .planes = 16,
     .in_height = 4,
     .in_width = 4,
@@ -371,7 +295,7 @@ const struct poet_max_pool2d poet_op0032 = {
 };
 
 /* logits */
-const struct poet_linear poet_op0033 = {
+const struct poet_linear poet_op0027 = {
     .batch = 1,
     .in_features = 64,
     .out_features = 10,

@@ -13,6 +13,7 @@
 #include "relu.h"
 #include "sgd.h"
 #include "softmax_cross_entropy.h"
+#include "update.h"
 
 extern const struct poet_conv2d poet_op0000; /* conv1 */
 extern const struct poet_batch_norm_statistics poet_op0001; /* bn1.statistics */
@@ -30,23 +31,17 @@ extern const struct poet_max_pool2d poet_op0012; /* pool3 */
 extern const struct poet_linear poet_op0013; /* logits */
 extern const struct poet_softmax_cross_entropy poet_op0014; /* loss */
 extern const struct poet_linear_bias poet_op0015; /* logits.backward_bias */
-extern const struct poet_linear_sgd poet_op0016; /* logits.weight.update */
-extern const struct poet_sgd poet_op0017; /* logits.bias.update */
-extern const struct poet_sgd poet_op0018; /* bn3.affine.update */
-extern const struct poet_conv2d_sgd poet_op0019; /* conv3.weight.update */
-extern const struct poet_sgd poet_op0020; /* bn2.affine.update */
-extern const struct poet_sgd poet_op0021; /* conv2.weight.update */
-extern const struct poet_conv2d_sgd poet_op0022; /* conv1.weight.update */
-extern const struct poet_correct_count poet_op0023; /* metric */
-extern const struct poet_conv2d poet_op0024; /* conv1 */
-extern const struct poet_batch_norm poet_op0025; /* bn1 */
-extern const struct poet_relu poet_op0026; /* relu1 */
-extern const struct poet_conv2d poet_op0027; /* conv2 */
-extern const struct poet_max_pool2d poet_op0028; /* pool2 */
-extern const struct poet_conv2d poet_op0029; /* conv3 */
-extern const struct poet_batch_norm poet_op0030; /* bn3 */
-extern const struct poet_relu poet_op0031; /* relu3 */
-extern const struct poet_max_pool2d poet_op0032; /* pool3 */
-extern const struct poet_linear poet_op0033; /* logits */
+extern const struct poet_sgd poet_op0016; /* logits.weight.update */
+extern const struct poet_correct_count poet_op0017; /* metric */
+extern const struct poet_conv2d poet_op0018; /* conv1 */
+extern const struct poet_batch_norm poet_op0019; /* bn1 */
+extern const struct poet_relu poet_op0020; /* relu1 */
+extern const struct poet_conv2d poet_op0021; /* conv2 */
+extern const struct poet_max_pool2d poet_op0022; /* pool2 */
+extern const struct poet_conv2d poet_op0023; /* conv3 */
+extern const struct poet_batch_norm poet_op0024; /* bn3 */
+extern const struct poet_relu poet_op0025; /* relu3 */
+extern const struct poet_max_pool2d poet_op0026; /* pool3 */
+extern const struct poet_linear poet_op0027; /* logits */
 
 #endif

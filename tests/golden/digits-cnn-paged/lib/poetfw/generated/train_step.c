@@ -189,11 +189,12 @@ int poet_train_step(void)
     poet_between_ops();
     /*  31  flatten.backward: reshape T0020[4,64] -> T0021[4,16,2,2] (a view: nothing moves) */
     /*  32  logits.weight.update: linear_backward_weight_sgd T0015[4,64], T0018[4,10] -> P0009[10,64], P0012[10,64] */
-    poet_linear_backward_weight_sgd_f32(&poet_op0016, T0015, T0018, P0009, P0012);
+    poet_linear_backward_weight_update_f32(&poet_op0013, T0015, T0018, &poet_op0016.update, NULL,
+                                           P0009, P0012, NULL, NULL);
     poet_between_ops();
     /*  33  logits.bias.update: sgd T0019[10] -> P0010[10], P0013[10] */
     POET_TRY(poet_capture(CAPTURE_P0010, T0019, 40u));
-    poet_sgd_update_f32(&poet_op0017, T0019, NULL, P0010, P0013);
+    poet_update_f32(10, T0019, NULL, &poet_op0016.update, NULL, P0010, P0013, NULL, NULL);
     poet_between_ops();
     /*  34  pool3.backward: max_pool2d_backward T0013[4,16,4,4], T0021[4,16,2,2] -> T0022[4,16,4,4] */
     poet_max_pool2d_backward_f32(&poet_op0012, T0013, T0021, T0022);
@@ -216,14 +217,15 @@ int poet_train_step(void)
     poet_between_ops();
     /*  40  bn3.affine.update: sgd T0024[2,16] -> P0007[2,16], P0014[2,16] */
     POET_TRY(poet_capture(CAPTURE_P0007, T0024, 128u));
-    poet_sgd_update_f32(&poet_op0018, T0024, NULL, P0007, P0014);
+    poet_update_f32(32, T0024, NULL, &poet_op0016.update, NULL, P0007, P0014, NULL, NULL);
     poet_between_ops();
     /*  41  conv3.backward_input: conv2d_backward_input P0006[16,8,3,3], T0025[4,16,4,4] -> T0026[4,8,4,4] */
     poet_conv2d_backward_input_f32(&poet_op0007, P0006, T0025, T0026);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0009));
     /*  42  conv3.weight.update: conv2d_backward_weight_sgd T0009_2[4,8,4,4], T0025[4,16,4,4] -> P0006[16,8,3,3], P0015[16,8,3,3] */
-    poet_conv2d_backward_weight_sgd_f32(&poet_op0019, T0009_2, T0025, P0006, P0015);
+    poet_conv2d_backward_weight_update_f32(&poet_op0007, T0009_2, T0025, &poet_op0016.update,
+                                           NULL, P0006, P0015, NULL, NULL);
     poet_between_ops();
     /*  43  pool2.backward: max_pool2d_backward T0008[4,8,8,8], T0026[4,8,4,4] -> T0027[4,8,8,8] */
     poet_max_pool2d_backward_f32(&poet_op0006, T0008, T0026, T0027);
@@ -242,7 +244,7 @@ int poet_train_step(void)
     poet_between_ops();
     /*  48  bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0004, T0029, 64u));
-    poet_sgd_update_f32(&poet_op0020, T0029, NULL, P0004, P0016);
+    poet_update_f32(16, T0029, NULL, &poet_op0016.update, NULL, P0004, P0016, NULL, NULL);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0004));
     /*  49  conv2.backward_weight: conv2d_backward_weight T0004[4,8,8,8], T0030[4,8,8,8] -> T0031[8,8,3,3] */
@@ -256,7 +258,7 @@ int poet_train_step(void)
     poet_between_ops();
     /*  52  conv2.weight.update: sgd T0031[8,8,3,3] -> P0003[8,8,3,3], P0017[8,8,3,3] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0031, 2304u));
-    poet_sgd_update_f32(&poet_op0021, T0031, NULL, P0003, P0017);
+    poet_update_f32(576, T0031, NULL, &poet_op0016.update, NULL, P0003, P0017, NULL, NULL);
     poet_between_ops();
     /*  53  page in x */
     POET_TRY(poet_page_in_begin(SLOT_T0000, T0000_2, 1024u));
@@ -273,11 +275,12 @@ int poet_train_step(void)
     poet_between_ops();
     /*  57  bn1.affine.update: sgd T0034[2,8] -> P0001[2,8], P0018[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0034, 64u));
-    poet_sgd_update_f32(&poet_op0020, T0034, NULL, P0001, P0018);
+    poet_update_f32(16, T0034, NULL, &poet_op0016.update, NULL, P0001, P0018, NULL, NULL);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0000));
     /*  58  conv1.weight.update: conv2d_backward_weight_sgd T0000_2[4,1,8,8], T0035[4,8,8,8] -> P0000[8,1,3,3], P0019[8,1,3,3] */
-    poet_conv2d_backward_weight_sgd_f32(&poet_op0022, T0000_2, T0035, P0000, P0019);
+    poet_conv2d_backward_weight_update_f32(&poet_op0000, T0000_2, T0035, &poet_op0016.update,
+                                           NULL, P0000, P0019, NULL, NULL);
     poet_between_ops();
     return POET_OK;
 }

@@ -50,7 +50,7 @@ int poet_evaluate_step(void)
     POET_TRY(poet_data_load_y(T0021));
     poet_between_ops();
     /*   8  metric: correct_count T0020[4,10], T0021[4] -> P0013[1] */
-    poet_correct_count_f32(&poet_op0015, T0020, T0021, P0013);
+    poet_correct_count_f32(&poet_op0010, T0020, T0021, P0013);
     poet_between_ops();
     return POET_OK;
 }

@@ -49,105 +49,59 @@ const struct poet_linear_bias poet_op0006 = {
 
 /* logits.bias.update */
 const struct poet_sgd poet_op0007 = {
-    .elements = 10,
-    .learning_rate = 0x1.99999a0000000p-5f,
+    .update.step = poet_sgd_step_f32,
+    .update.learning_rate = 0x1.99999a0000000p-5f,
+    .update.weight_decay = 0x0.0p+0f,
+    .update.clip_value = 0x0.0p+0f,
+    .update.share = 0x1.0000000000000p+0f,
     .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
-};
-
-/* logits.weight.update */
-const struct poet_linear_sgd poet_op0008 = {
-    .linear.batch = 4,
-    .linear.in_features = 32,
-    .linear.out_features = 10,
-    .sgd.elements = 320,
-    .sgd.learning_rate = 0x1.99999a0000000p-5f,
-    .sgd.momentum = 0x1.cccccc0000000p-1f,
-    .sgd.weight_decay = 0x0.0p+0f,
+    .nesterov = 0,
 };
 
 /* hidden2.backward_bias */
-const struct poet_linear_bias poet_op0009 = {
+const struct poet_linear_bias poet_op0008 = {
     .batch = 4,
     .out_features = 32,
 };
 
-/* hidden2.bias.update */
-const struct poet_sgd poet_op0010 = {
-    .elements = 32,
-    .learning_rate = 0x1.99999a0000000p-5f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
-};
-
-/* hidden1.weight.update */
-const struct poet_linear_sgd poet_op0011 = {
-    .linear.batch = 4,
-    .linear.in_features = 64,
-    .linear.out_features = 64,
-    .sgd.elements = 4096,
-    .sgd.learning_rate = 0x1.99999a0000000p-5f,
-    .sgd.momentum = 0x1.cccccc0000000p-1f,
-    .sgd.weight_decay = 0x0.0p+0f,
-};
-
 /* hidden1.backward_bias */
-const struct poet_linear_bias poet_op0012 = {
+const struct poet_linear_bias poet_op0009 = {
     .batch = 4,
     .out_features = 64,
 };
 
-/* hidden1.bias.update */
-const struct poet_sgd poet_op0013 = {
-    .elements = 64,
-    .learning_rate = 0x1.99999a0000000p-5f,
-    .momentum = 0x1.cccccc0000000p-1f,
-    .weight_decay = 0x0.0p+0f,
-};
-
-/* hidden2.weight.update */
-const struct poet_linear_sgd poet_op0014 = {
-    .linear.batch = 4,
-    .linear.in_features = 64,
-    .linear.out_features = 32,
-    .sgd.elements = 2048,
-    .sgd.learning_rate = 0x1.99999a0000000p-5f,
-    .sgd.momentum = 0x1.cccccc0000000p-1f,
-    .sgd.weight_decay = 0x0.0p+0f,
-};
-
 /* metric */
-const struct poet_correct_count poet_op0015 = {
+const struct poet_correct_count poet_op0010 = {
     .batch = 4,
     .classes = 10,
 };
 
 /* hidden1 */
-const struct poet_linear poet_op0016 = {
+const struct poet_linear poet_op0011 = {
     .batch = 1,
     .in_features = 64,
     .out_features = 64,
 };
 
 /* relu1 */
-const struct poet_relu poet_op0017 = {
+const struct poet_relu poet_op0012 = {
     .elements = 64,
 };
 
 /* hidden2 */
-const struct poet_linear poet_op0018 = {
+const struct poet_linear poet_op0013 = {
     .batch = 1,
     .in_features = 64,
     .out_features = 32,
 };
 
 /* relu2 */
-const struct poet_relu poet_op0019 = {
+const struct poet_relu poet_op0014 = {
     .elements = 32,
 };
 
 /* logits */
-const struct poet_linear poet_op0020 = {
+const struct poet_linear poet_op0015 = {
     .batch = 1,
     .in_features = 32,
     .out_features = 10,

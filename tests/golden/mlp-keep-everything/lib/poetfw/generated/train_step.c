@@ -76,7 +76,7 @@ int poet_train_step(void)
     poet_between_ops();
     /*  11  logits.bias.update: sgd T0008[10] -> P0005[10], P0008[10] */
     POET_TRY(poet_capture(CAPTURE_P0005, T0008, 40u));
-    poet_sgd_update_f32(&poet_op0007, T0008, NULL, P0005, P0008);
+    poet_update_f32(10, T0008, NULL, &poet_op0007.update, NULL, P0005, P0008, NULL, NULL);
     poet_between_ops();
     /*  12  logits.backward_input: linear_backward_input P0004[10,32], T0007[4,10] -> T0009[4,32] */
     poet_linear_backward_input_f32(&poet_op0004, P0004, T0007, T0009);
@@ -85,14 +85,15 @@ int poet_train_step(void)
     poet_relu_backward_f32(&poet_op0003, T0004, T0009, T0010);
     poet_between_ops();
     /*  14  logits.weight.update: linear_backward_weight_sgd T0004[4,32], T0007[4,10] -> P0004[10,32], P0007[10,32] */
-    poet_linear_backward_weight_sgd_f32(&poet_op0008, T0004, T0007, P0004, P0007);
+    poet_linear_backward_weight_update_f32(&poet_op0004, T0004, T0007, &poet_op0007.update, NULL,
+                                           P0004, P0007, NULL, NULL);
     poet_between_ops();
     /*  15  hidden2.backward_bias: linear_backward_bias T0010[4,32] -> T0011[32] */
-    poet_linear_backward_bias_f32(&poet_op0009, T0010, T0011);
+    poet_linear_backward_bias_f32(&poet_op0008, T0010, T0011);
     poet_between_ops();
     /*  16  hidden2.bias.update: sgd T0011[32] -> P0003[32], P0010[32] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0011, 128u));
-    poet_sgd_update_f32(&poet_op0010, T0011, NULL, P0003, P0010);
+    poet_update_f32(32, T0011, NULL, &poet_op0007.update, NULL, P0003, P0010, NULL, NULL);
     poet_between_ops();
     /*  17  hidden2.backward_input: linear_backward_input P0002[32,64], T0010[4,32] -> T0012[4,64] */
     poet_linear_backward_input_f32(&poet_op0002, P0002, T0010, T0012);
@@ -101,17 +102,19 @@ int poet_train_step(void)
     poet_relu_backward_f32(&poet_op0001, T0002, T0012, T0013);
     poet_between_ops();
     /*  19  hidden1.weight.update: linear_backward_weight_sgd T0000[4,64], T0013[4,64] -> P0000[64,64], P0011[64,64] */
-    poet_linear_backward_weight_sgd_f32(&poet_op0011, T0000, T0013, P0000, P0011);
+    poet_linear_backward_weight_update_f32(&poet_op0000, T0000, T0013, &poet_op0007.update, NULL,
+                                           P0000, P0011, NULL, NULL);
     poet_between_ops();
     /*  20  hidden1.backward_bias: linear_backward_bias T0013[4,64] -> T0014[64] */
-    poet_linear_backward_bias_f32(&poet_op0012, T0013, T0014);
+    poet_linear_backward_bias_f32(&poet_op0009, T0013, T0014);
     poet_between_ops();
     /*  21  hidden1.bias.update: sgd T0014[64] -> P0001[64], P0012[64] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0014, 256u));
-    poet_sgd_update_f32(&poet_op0013, T0014, NULL, P0001, P0012);
+    poet_update_f32(64, T0014, NULL, &poet_op0007.update, NULL, P0001, P0012, NULL, NULL);
     poet_between_ops();
     /*  22  hidden2.weight.update: linear_backward_weight_sgd T0002[4,64], T0010[4,32] -> P0002[32,64], P0009[32,64] */
-    poet_linear_backward_weight_sgd_f32(&poet_op0014, T0002, T0010, P0002, P0009);
+    poet_linear_backward_weight_update_f32(&poet_op0002, T0002, T0010, &poet_op0007.update, NULL,
+                                           P0002, P0009, NULL, NULL);
     poet_between_ops();
     return POET_OK;
 }

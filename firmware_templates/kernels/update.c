@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "update.h"
+
+void poet_apply_f32(const struct poet_gradient_sink *sink, int32_t index, float gradient)
+{
+    if (sink->sum != NULL) {
+        const int is_last = poet_is_set(sink->pace[1]);
+        const float sum = sink->sum[index] + gradient;
+        sink->sum[index] = is_last ? 0.0f : sum;
+        if (!is_last) {
+            return;
+        }
+        gradient = sum * sink->update->share;
+    }
+    const float limit = sink->update->clip_value;
+    if (poet_is_set(limit)) {
+        gradient = gradient > limit ? limit : gradient < -limit ? -limit : gradient;
+    }
+    sink->update->step(sink, index, gradient);
+}
+
+void poet_update_f32(int32_t elements, const float *gradient, const float *factor,
+                     const struct poet_update *update, const float *pace, float *parameter,
+                     float *first, float *second, float *sum)
+{
+    const struct poet_gradient_sink sink = {
+        .update = update, .pace = pace, .parameter = parameter, .first = first, .second = second,
+        .sum = sum};
+    const float scale = factor != NULL ? *factor : 1.0f;
+    for (int32_t i = 0; i < elements; i++) {
+        poet_apply_f32(&sink, i, scale * gradient[i]);
+    }
+}

@@ -1,0 +1,511 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an optimizer is: settings, what it keeps per parameter, and how it changes one element.
+
+Adding an optimizer takes one file in this folder, with its settings (an `Optimizer`) and its update
+(an `UpdateKind`), and one C file with its header in `firmware_templates/kernels/` that holds its
+step. A gradient that is applied without being stored needs nothing more: `FusedUpdate` joins any
+gradient with any optimizer, as the sink of `update.h` does in C.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from poetfw.errors import ConfigError, ModelError
+from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.ops.base import (
+    KINDS,
+    Array,
+    Constants,
+    Kernel,
+    OpKind,
+    Work,
+    bytes_of,
+    expect_floats,
+    expect_integer,
+    expect_number,
+    expect_shape,
+    kind_of,
+)
+from poetfw.ops.pace import LARGEST_COUNT, Schedule
+from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
+
+# Settings ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer(ABC):
+    """The settings of an optimizer, under PyTorch's names and, if it is not said, by its defaults.
+
+    Attributes:
+        learning_rate: step size, above 0; the largest where there is a schedule.
+        weight_decay: 0 or more.
+        clip_norm: largest norm of all gradients together, above 0; where it is exceeded, all are
+            scaled down to it first, as `torch.nn.utils.clip_grad_norm_` does. None for no limit.
+            No gradient is applied before the norm is known, so all of them are kept until then.
+        clip_value: largest magnitude of any element of a gradient, above 0, as in
+            `torch.nn.utils.clip_grad_value_`. None for no limit.
+        schedule: how the learning rate changes, counted in updates.
+        micro_batches: how many training steps, each with a batch of its own, make one update, with
+            the mean of their gradients; their sum is kept for each parameter where it is above 1.
+
+    Raises:
+        ConfigError: a setting is outside its range.
+    """
+
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    clip_norm: float | None = field(default=None, kw_only=True)
+    clip_value: float | None = field(default=None, kw_only=True)
+    schedule: Schedule = field(default=Schedule(), kw_only=True)
+    micro_batches: int = field(default=1, kw_only=True)
+
+    kind: ClassVar[str]
+    """The op that updates a parameter by it, an `UpdateKind`, and its name for people."""
+
+    def __post_init__(self) -> None:
+        check_setting("learning rate", self.learning_rate, above=0)
+        check_setting("weight decay", self.weight_decay)
+        if self.clip_norm is not None:
+            check_setting("norm to clip at", self.clip_norm, above=0)
+        if self.clip_value is not None:
+            check_setting("value to clip at", self.clip_value, above=0)
+            if self.clip_norm is not None:
+                raise ConfigError(
+                    "gradients are clipped by their norm and by value", "choose one of both"
+                )
+        if not 1 <= self.micro_batches <= LARGEST_COUNT:
+            raise ConfigError(
+                f"a batch is made up of {self.micro_batches} micro-batches: they must be 1 to "
+                f"{LARGEST_COUNT:,}"
+            )
+        if self.micro_batches > 1 and self.clip_norm is not None:
+            raise ConfigError(
+                "gradients cannot be clipped by their norm over micro-batches: each is added up "
+                "as it is made, and the norm of their sum is never known before they are applied",
+                "clip them by value, or train without micro-batches",
+            )
+        self.check()
+
+    @abstractmethod
+    def check(self) -> None:
+        """Check the settings that only this optimizer has, with `check_setting`.
+
+        Raises:
+            ConfigError: one is outside its range.
+        """
+
+    @property
+    def betas_of_moments(self) -> tuple[float, ...]:
+        """The decays of moments that have to be corrected for beginning at 0; at most two."""
+        return ()
+
+    def attributes(self) -> dict[str, Attribute]:
+        """The attributes of its update that only this optimizer has: by default its numbers."""
+        shared = {known.name for known in fields(Optimizer)}
+        return {
+            known.name: int(value) if isinstance(value, bool) else value
+            for known in fields(self)
+            if known.name not in shared and (value := getattr(self, known.name)) is not None
+        }
+
+
+_F32 = ", and finite, when rounded to float32"
+
+
+def check_setting(
+    name: str, value: float, *, above: float | None = None, below: float = math.inf
+) -> None:
+    """Check that a number, as the device calculates with it, is in [0, below) or (above, below).
+
+    Raises:
+        ConfigError: it is not.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = float(np.float32(value))
+    if rounded < below and (rounded >= 0 if above is None else rounded > above):
+        return
+    if above is not None:
+        wanted = f"above {above:g}"
+    else:
+        wanted = "0 or more" if below == math.inf else f"in [0, {below:g})"
+    raise ConfigError(f"the {name} is {value}: it must be {wanted}{_F32}")
+
+
+def setting(default: Any, text: str) -> Any:
+    """A setting that one optimizer alone has: its default, and what it is, for people."""
+    return field(default=default, metadata={"help": text})
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {}
+"""The settings of every optimizer, by name. Filled by `optimizer`."""
+
+
+def optimizer(settings: type[Optimizer]) -> type[Optimizer]:
+    """Make an optimizer known under the name of its update."""
+    assert settings.kind not in OPTIMIZERS, settings.kind
+    OPTIMIZERS[settings.kind] = settings
+    return settings
+
+
+# The update of a parameter ----------------------------------------------------------------------
+
+
+class UpdateKind(OpKind):
+    """How an optimizer changes a parameter.
+
+    Inputs gradient, optionally the factor [1] that it is scaled by, and where attribute `paced` is
+    1 the pace of the training step (`poetfw.ops.pace`); updates the parameter, and what the
+    optimizer keeps of it, which begins as zeros. Attributes `weight_decay`, `clip_value` if there
+    is one, `learning_rate` if there is no pace, and the optimizer's own.
+
+    With an attribute `micro_batches`, the last tensor that it updates is the sum of gradients since
+    the last update; unless the pace says that the batch is complete, it changes nothing else.
+    """
+
+    recomputable = False
+    struct: ClassVar[str]
+    """Tag of its constants, which begin with a `struct poet_update`, and name of their file with
+    `poet_` before it; its step is `<struct>_step_f32`."""
+    macs: ClassVar[int] = 1
+    """Multiply-accumulates to an element, beside one for each tensor that it updates."""
+
+    @abstractmethod
+    def states(self, op: Op) -> tuple[str, ...]:
+        """Names of what it keeps of a parameter, in its shape: none, one or two.
+
+        Raises:
+            ModelError: an attribute that it depends on is missing or out of range.
+        """
+
+    @abstractmethod
+    def expect(self, op: Op) -> None:
+        """Check the attributes that only this optimizer has.
+
+        Raises:
+            ModelError: one is missing or out of range.
+        """
+
+    @abstractmethod
+    def step(self, op: Op, gradient: Array, pace: Array, updates: Sequence[Array]) -> None:
+        """Change the parameter and the optimizer's state, in place.
+
+        Args:
+            op: has the settings.
+            gradient: what is applied, scaled and clipped.
+            pace: the learning rate, and the corrections of moments if there are any.
+            updates: the parameter, and what is kept of it.
+        """
+
+    @abstractmethod
+    def bounds(
+        self, op: Op, gradient: Array, error: Array, pace: Array, updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """How far what a device makes of `updates` may lie from `step` in exact arithmetic.
+
+        Args:
+            op: has the settings.
+            gradient: what is applied.
+            error: how far the device's gradient may lie from that.
+            pace: as the device has it, or the learning rate in float64.
+            updates: as they were before the op, in float64.
+        """
+
+    @abstractmethod
+    def fields(self, op: Op) -> tuple[tuple[str, int | float], ...]:
+        """The constants of `struct`, behind those of all optimizers."""
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
+        expect_floats(op, inputs, 1 + _paced(op), 2 + _paced(op))
+        for factor in inputs[1 : len(inputs) - _paced(op)]:
+            expect_shape(op, factor, (1,))
+        self.expect_update(op)
+
+    def expect_update(self, op: Op) -> None:
+        """Check an op's settings, and that it updates as many tensors as they ask for.
+
+        Raises:
+            ModelError: one is missing or out of range, or it does not.
+        """
+        if not _paced(op):
+            expect_number(op, "learning_rate", 0)
+        expect_number(op, "weight_decay", 0)
+        if "clip_value" in op.attributes:
+            expect_number(op, "clip_value", 0)
+        self.expect(op)
+        if "micro_batches" in op.attributes:
+            expect_integer(op, "micro_batches", 2, LARGEST_COUNT)
+            expect_integer(op, "paced", 1, 1)
+        wanted = 1 + len(self.kept(op))
+        if len(op.updates) != wanted:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) updates {len(op.updates)} tensors, not {wanted}"
+            )
+
+    def kept(self, op: Op) -> tuple[str, ...]:
+        """Names of all that is kept of a parameter: by the optimizer, and of micro-batches."""
+        return (*self.states(op), *(("gradient_sum",) if "micro_batches" in op.attributes else ()))
+
+    def apply(self, op: Op, gradient: Array, pace: Array | None, updates: Sequence[Array]) -> None:
+        """Apply a gradient to the parameter and what is kept of it, in place."""
+        if "micro_batches" in op.attributes:
+            assert pace is not None
+            *updates, total = updates
+            gradient = total + gradient
+            total[...] = 0 if pace[1] else gradient
+            if not pace[1]:
+                return
+            gradient = gradient * gradient.dtype.type(1 / op.integer("micro_batches"))
+        self.step(op, _clipped(op, gradient), _pace(op, pace, gradient.dtype), updates)
+
+    def apply_bounds(
+        self,
+        op: Op,
+        gradient: Array,
+        error: Array,
+        pace: Array | None,
+        updates: Sequence[Array],
+    ) -> tuple[Array, ...]:
+        """How far a device's updates may lie from what `apply` makes of them in float64."""
+        in_total: list[Array] = []
+        if "micro_batches" in op.attributes:
+            assert pace is not None
+            *updates, total = updates
+            gradient = total + gradient
+            error = error + gamma(1) * (np.abs(gradient) + error)
+            if not pace[1]:
+                return (*(np.zeros_like(value) for value in updates), error + SMALLEST_NORMAL)
+            in_total = [np.zeros_like(total)]
+            gradient, error = (value / op.integer("micro_batches") for value in (gradient, error))
+            error = error + gamma(2) * (np.abs(gradient) + error)
+        limit = op.attributes.get("clip_value")
+        error = error if limit is None else error + gamma(1) * op.number("clip_value")
+        gradient, pace = _clipped(op, gradient), _pace(op, pace, gradient.dtype)
+        bounds = self.bounds(op, gradient, error, pace, updates)
+        return (*(bound + SMALLEST_NORMAL for bound in bounds), *in_total)
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
+        (gradient, *factor), pace = _apart(op, inputs)
+        self.apply(op, factor[0] * gradient if factor else gradient, pace, updates)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        (gradient, *factor), pace = _apart(op, inputs)
+        scaled = factor[0] * gradient if factor else gradient
+        error = gamma(len(factor)) * np.abs(scaled)
+        return self.apply_bounds(op, scaled, error, pace, updates)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        gradient, factors = inputs[0], len(inputs) - _paced(op) - 1
+        return Work(
+            macs=(self.macs_per_element(op) + factors) * gradient.elements,
+            bytes_moved=bytes_of(*inputs) + 2 * len(op.updates) * bytes_of(gradient),
+        )
+
+    def macs_per_element(self, op: Op) -> int:
+        """Multiply-accumulates to apply one element."""
+        return self.macs + len(op.updates)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        (gradient, *factor), _ = _apart(op, op.inputs)
+        return Kernel(
+            source="update",
+            function="poet_update_f32",
+            arguments=(
+                graph.by_name[gradient].elements,
+                gradient,
+                *(factor or [None]),
+                *self.target(op),
+            ),
+        )
+
+    def target(self, op: Op) -> tuple[Constants | str | None, ...]:
+        """The arguments that say what a gradient is applied to: constants, pace, and tensors."""
+        _, pace = _apart(op, op.inputs)
+        parameter, *states = op.updates
+        total = states.pop() if "micro_batches" in op.attributes else None
+        constants = Constants(
+            sources=(self.struct.removeprefix("poet_"), "update"),
+            struct=self.struct,
+            member="update",
+            fields=(
+                ("update.step", f"{self.struct}_step_f32"),
+                ("update.learning_rate", 0.0 if _paced(op) else op.number("learning_rate")),
+                ("update.weight_decay", op.number("weight_decay")),
+                ("update.clip_value", float(op.attributes.get("clip_value", 0.0))),  # type: ignore[arg-type]
+                ("update.share", 1 / op.number("micro_batches") if total else 1.0),
+                *self.fields(op),
+            ),
+        )
+        return (constants, pace, parameter, *(*states, None, None)[:2], total)
+
+
+class FusedUpdate(OpKind):
+    """A gradient and an optimizer's update in one, to the same bits; the gradient is not stored.
+
+    Inputs those of the gradient, and then the pace if the update has one; updates and attributes as
+    the update's, and attributes of the gradient.
+    """
+
+    recomputable = False
+
+    def __init__(self, gradient: OpKind, update: UpdateKind) -> None:
+        """Join an operator that `streams` with an optimizer."""
+        self.name = fused_name(gradient.name, update.name)
+        self.gradient_kind = gradient
+        self.update = update
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
+        paced = _paced(op)
+        if paced:
+            expect_floats(op, inputs[-1:], 1)
+        gradient, kept = self._gradient(op), inputs[: len(inputs) - paced]
+        self.gradient_kind.infer(gradient, kept)
+        self.update.expect_update(op)
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
+        kept, pace = _apart(op, inputs)
+        gradient = self.gradient_kind.compute(self._gradient(op), kept, ())
+        assert gradient is not None
+        self.update.apply(op, gradient, pace, updates)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        kept, pace = _apart(op, inputs)
+        plain = self._gradient(op)
+        gradient = self.gradient_kind.compute(plain, kept, ())
+        (error,) = self.gradient_kind.error_bounds(plain, kept, ())
+        assert gradient is not None
+        return self.update.apply_bounds(op, gradient, error, pace, updates)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        kept = inputs[: len(inputs) - _paced(op)]
+        plain = self._gradient(op)
+        inferred = self.gradient_kind.infer(plain, kept)
+        assert inferred is not None
+        elements = math.prod(inferred[0])
+        gradient = self.gradient_kind.work(plain, kept, None)
+        return Work(
+            macs=gradient.macs + self.update.macs_per_element(op) * elements,
+            bytes_moved=gradient.bytes_moved
+            + bytes_of(*inputs[len(kept) :])
+            + 2 * len(op.updates) * elements * Dtype.F32.size_bytes,
+        )
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        gradient = self.gradient_kind.kernel(self._gradient(op), graph)
+        return replace(
+            gradient,
+            function=gradient.function.removesuffix("_f32") + "_update_f32",
+            arguments=(*gradient.arguments[:-1], *self.update.target(op)),
+        )
+
+    def _gradient(self, op: Op) -> Op:
+        """The op that would store the gradient."""
+        kept, _ = _apart(op, op.inputs)
+        return replace(
+            op, kind=self.gradient_kind.name, inputs=tuple(kept), output="gradient", updates=()
+        )
+
+
+def fused_name(gradient: str, update: str) -> str:
+    """What the op is called that joins a gradient's kind with an update's."""
+    return f"{gradient}_{update}"
+
+
+def register_fused_updates() -> None:
+    """Make every gradient that can be applied unstored known, joined with every optimizer."""
+    kinds = tuple(KINDS.values())
+    for gradient in (kind for kind in kinds if kind.streams):
+        for update in (kind for kind in kinds if isinstance(kind, UpdateKind)):
+            fused = FusedUpdate(gradient, update)
+            KINDS[fused.name] = fused
+
+
+def is_update(op: Op) -> bool:
+    """Whether an op applies a gradient to a parameter, its first update, by an optimizer."""
+    return isinstance(kind_of(op), UpdateKind | FusedUpdate)
+
+
+def stores_gradient(op: Op) -> bool:
+    """Whether an op applies a gradient that is stored: its first input."""
+    return isinstance(kind_of(op), UpdateKind)
+
+
+def _paced(op: Op) -> int:
+    return expect_integer(op, "paced", 1, 1) if "paced" in op.attributes else 0
+
+
+def _apart(op: Op, inputs: Sequence[Any]) -> tuple[Sequence[Any], Any | None]:
+    """What an op reads without the pace, and the pace, if there is one."""
+    return (inputs[:-1], inputs[-1]) if _paced(op) else (inputs, None)
+
+
+def _pace(op: Op, pace: Array | None, dtype: np.dtype[Any]) -> Array:
+    return np.array([op.number("learning_rate")], dtype) if pace is None else pace
+
+
+def _clipped(op: Op, gradient: Array) -> Array:
+    if "clip_value" not in op.attributes:
+        return gradient
+    limit = gradient.dtype.type(op.number("clip_value"))
+    clipped: Array = np.clip(gradient, -limit, limit)
+    return clipped
+
+
+def decayed(op: Op, gradient: Array, parameter: Array) -> Array:
+    """The gradient with that of the weight decay: half its product with the parameter's square."""
+    decay = parameter.dtype.type(op.number("weight_decay"))
+    return gradient + decay * parameter if decay else gradient
+
+
+def decayed_bound(op: Op, gradient: Array, error: Array, parameter: Array) -> tuple[Array, Array]:
+    """The magnitudes that `decayed` adds up, and how far a device's sum may lie from theirs."""
+    terms = np.abs(gradient) + op.number("weight_decay") * np.abs(parameter)
+    return terms, gamma(3) * terms + (1 + gamma(3)) * error
+
+
+def mean_square_bound(
+    share: float, kept: float, terms: Array, error: Array, before: Array
+) -> Array:
+    """How far a device's kept·before + share·gradient² may lie from exact arithmetic.
+
+    Args:
+        share: a constant, rounded by the device.
+        kept: another.
+        terms: the gradient's magnitude.
+        error: how far the device's gradient may lie from it.
+        before: what the sum of squares was, 0 or more.
+    """
+    moved = (2 * terms + error) * error
+    return gamma(5) * (kept * before + share * terms**2) + (1 + gamma(5)) * share * moved
+
+
+def ratio_bound(
+    above: Array, above_error: Array, below: Array, below_error: Array, eps: float, scale: float
+) -> Array:
+    """How far a device's above / (sqrt(scale · below) + eps) may lie from exact arithmetic.
+
+    Args:
+        above: the dividend.
+        above_error: how far the device's may lie from it.
+        below: what the root is taken of, 0 or more.
+        below_error: how far the device's may lie from it.
+        eps: what is added to the root.
+        scale: exact, above 0.
+    """
+    exact = np.sqrt(scale * below) + eps
+    least = np.sqrt(scale * np.maximum(below - below_error, 0)) * (1 - gamma(3)) + eps
+    least = np.maximum(least * (1 - gamma(3)), SMALLEST_NORMAL)
+    quotient = np.abs(above) / np.maximum(exact, SMALLEST_NORMAL)
+    largest = (np.abs(above) + above_error) / least
+    bound: Array = largest * (1 + gamma(3)) - quotient
+    return bound
