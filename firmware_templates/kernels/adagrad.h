@@ -12,6 +12,7 @@ struct poet_adagrad {
 
 /* first = first + gradient^2
  * parameter = parameter - learning_rate * gradient / (sqrt(first) + eps) */
-void poet_adagrad_step_f32(const struct poet_gradient_sink *sink, int32_t index, float gradient);
+void poet_adagrad_step_f32(const struct poet_gradient_sink *sink, int32_t index, int32_t count,
+                           const float *gradient);
 
 #endif

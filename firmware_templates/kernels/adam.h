@@ -18,6 +18,7 @@ struct poet_adam {
 
 /* first = beta1 * first + (1 - beta1) * gradient, and second likewise of its square
  * parameter = parameter - rate * first * pace[2] / (sqrt(second * pace[3]) + eps) */
-void poet_adam_step_f32(const struct poet_gradient_sink *sink, int32_t index, float gradient);
+void poet_adam_step_f32(const struct poet_gradient_sink *sink, int32_t index, int32_t count,
+                        const float *gradient);
 
 #endif

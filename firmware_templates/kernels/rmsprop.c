@@ -3,16 +3,23 @@
 
 #include "poet_math.h"
 
-void poet_rmsprop_step_f32(const struct poet_gradient_sink *sink, int32_t index, float gradient)
+void poet_rmsprop_step_f32(const struct poet_gradient_sink *sink, int32_t index, int32_t count,
+                           const float *gradient)
 {
     const struct poet_rmsprop *op = (const struct poet_rmsprop *)(const void *)sink->update;
-    gradient = poet_decayed_f32(sink, index, gradient);
-    const float mean = op->alpha * sink->first[index] + op->share * (gradient * gradient);
-    sink->first[index] = mean;
-    float step = gradient / (poet_sqrtf(mean) + op->eps);
-    if (sink->second != NULL) {
-        step += op->momentum * sink->second[index];
-        sink->second[index] = step;
+    const float rate = poet_learning_rate_f32(sink);
+    float *parameter = sink->parameter + index;
+    float *first = sink->first + index;
+    float *second = poet_from(sink->second, index);
+    for (int32_t i = 0; i < count; i++) {
+        const float decayed = poet_decayed_f32(gradient[i], op->update.weight_decay, parameter[i]);
+        const float mean = op->alpha * first[i] + op->share * (decayed * decayed);
+        first[i] = mean;
+        float step = decayed / (poet_sqrtf(mean) + op->eps);
+        if (second != NULL) {
+            step += op->momentum * second[i];
+            second[i] = step;
+        }
+        parameter[i] -= rate * step;
     }
-    sink->parameter[index] -= poet_learning_rate_f32(sink) * step;
 }

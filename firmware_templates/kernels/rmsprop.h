@@ -16,6 +16,7 @@ struct poet_rmsprop {
 /* first = alpha * first + (1 - alpha) * gradient^2,  step = gradient / (sqrt(first) + eps)
  * second = momentum * second + step, and step = second; not where `second` is NULL
  * parameter = parameter - learning_rate * step */
-void poet_rmsprop_step_f32(const struct poet_gradient_sink *sink, int32_t index, float gradient);
+void poet_rmsprop_step_f32(const struct poet_gradient_sink *sink, int32_t index, int32_t count,
+                           const float *gradient);
 
 #endif

@@ -15,6 +15,7 @@ struct poet_sgd {
  * first = momentum * first + step, and step = first or, with nesterov, step + momentum * first;
  * not where `first` is NULL
  * parameter = parameter - learning_rate * step */
-void poet_sgd_step_f32(const struct poet_gradient_sink *sink, int32_t index, float gradient);
+void poet_sgd_step_f32(const struct poet_gradient_sink *sink, int32_t index, int32_t count,
+                       const float *gradient);
 
 #endif

@@ -16,7 +16,7 @@ void poet_apply_f32(const struct poet_gradient_sink *sink, int32_t index, float 
     if (poet_is_set(limit)) {
         gradient = gradient > limit ? limit : gradient < -limit ? -limit : gradient;
     }
-    sink->update->step(sink, index, gradient);
+    sink->update->step(sink, index, 1, &gradient);
 }
 
 void poet_update_f32(int32_t elements, const float *gradient, const float *factor,
@@ -26,6 +26,10 @@ void poet_update_f32(int32_t elements, const float *gradient, const float *facto
     const struct poet_gradient_sink sink = {
         .update = update, .pace = pace, .parameter = parameter, .first = first, .second = second,
         .sum = sum};
+    if (factor == NULL && sum == NULL && !poet_is_set(update->clip_value)) {
+        update->step(&sink, 0, elements, gradient);
+        return;
+    }
     const float scale = factor != NULL ? *factor : 1.0f;
     for (int32_t i = 0; i < elements; i++) {
         poet_apply_f32(&sink, i, scale * gradient[i]);

@@ -22,8 +22,9 @@
 
 struct poet_gradient_sink;
 
-/* Applies an element of the gradient to element `index` of all that the sink names. */
-typedef void poet_step_f32(const struct poet_gradient_sink *sink, int32_t index, float gradient);
+/* Applies `count` elements of the gradient to those from `index` on of all that the sink names. */
+typedef void poet_step_f32(const struct poet_gradient_sink *sink, int32_t index, int32_t count,
+                           const float *gradient);
 
 struct poet_update {
     poet_step_f32 *step;
@@ -58,11 +59,15 @@ static inline float poet_learning_rate_f32(const struct poet_gradient_sink *sink
 }
 
 /* The gradient of the loss and of half the weight decay times the parameter's square. */
-static inline float poet_decayed_f32(const struct poet_gradient_sink *sink, int32_t index,
-                                     float gradient)
+static inline float poet_decayed_f32(float gradient, float decay, float parameter)
 {
-    const float decay = sink->update->weight_decay;
-    return poet_is_set(decay) ? gradient + decay * sink->parameter[index] : gradient;
+    return poet_is_set(decay) ? gradient + decay * parameter : gradient;
+}
+
+/* The first of a run of elements, where there are any. */
+static inline float *poet_from(float *elements, int32_t index)
+{
+    return elements != NULL ? elements + index : NULL;
 }
 
 /* Applies one element: adds it up, clips it, steps. One that is no number stays one. */

@@ -207,7 +207,7 @@ def read_sources(folder: Path) -> dict[str, bytes]:
 
 
 def kernel_files(kernels: Sequence[str], *, exact: bool) -> tuple[Path, ...]:
-    """The sources of kernels, and what they include from their folder, once each.
+    """The sources of kernels, what they include from their folder, and its sources, once each.
 
     Args:
         kernels: the sources' names without their endings.
@@ -215,15 +215,14 @@ def kernel_files(kernels: Sequence[str], *, exact: bool) -> tuple[Path, ...]:
     """
     folder = firmware_templates_dir() / "kernels"
     files: list[Path] = []
-    waiting = [folder / f"{kernel}{ending}" for kernel in kernels for ending in (".c", ".h")]
+    waiting = [f"{kernel}{ending}" for kernel in kernels for ending in (".c", ".h")]
     while waiting:
-        file = waiting.pop(0)
-        if file not in files:
+        name = waiting.pop(0)
+        file = folder / ("dot_fused.c" if name == "dot.c" and not exact else name)
+        if file.is_file() and file not in files:
             files.append(file)
-            included = re.findall(r'^#include "([^"/]+)"$', file.read_text(), re.MULTILINE)
-            waiting += [folder / name for name in included if (folder / name).is_file()]
-            if "dot.h" in included:
-                waiting.append(folder / ("dot.c" if exact else "dot_fused.c"))
+            included = re.findall(r'^#include "([^"/]+)\.h"$', file.read_text(), re.MULTILINE)
+            waiting += [f"{name}{ending}" for name in included for ending in (".c", ".h")]
     return tuple(sorted(files))
 
 
