@@ -151,6 +151,9 @@ static int begin_training(struct session *session)
     session->image.steps = session->command.numbers[0];
     session->image.flags = session->command.numbers[1];
     POET_TRY(poet_load(&session->image));
+#if POET_RING > 0
+    POET_TRY(poet_save(&session->image, session->image.commit.step)); /* learns from what came since */
+#endif
     session->first = session->image.commit.step;
     session->steps = session->first;
     session->begun = 1;

@@ -5,6 +5,7 @@
 
 #include "commits.h"
 #include "poet.h"
+#include "ring.h"
 #include "stages.h"
 
 /* What has been done, in a context's `done`. */
@@ -115,9 +116,9 @@ int poetfw_train(struct poetfw *context)
 }
 
 #if POET_CLASSES > 0
-static int check_labels(const poetfw_target *y)
+static int check_labels(const poetfw_target *y, uint32_t count)
 {
-    for (uint32_t i = 0u; i < POET_BATCH; i++) {
+    for (uint32_t i = 0u; i < count; i++) {
         if (y[i] < 0 || y[i] >= (poetfw_target)POET_CLASSES) {
             return POET_ERROR_LABEL;
         }
@@ -125,9 +126,10 @@ static int check_labels(const poetfw_target *y)
     return POET_OK;
 }
 #else
-static int check_labels(const poetfw_target *y)
+static int check_labels(const poetfw_target *y, uint32_t count)
 {
     (void)y;
+    (void)count;
     return POET_OK;
 }
 #endif
@@ -141,11 +143,53 @@ int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, co
     if (x_bytes != POET_BATCH * POET_X_BYTES || y_bytes != POET_BATCH * POET_Y_BYTES) {
         return POET_ERROR_SAMPLE;
     }
-    POET_TRY(check_labels(y));
+    POET_TRY(check_labels(y, POET_BATCH));
     poet_slots_begin_step(context->step + 1u, 0);
     poet_data_select_given(x, y);
     return end_step(context, poet_end_step(poet_train_step()));
 }
+
+#if POET_RING > 0
+int poetfw_append(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
+                  uint32_t y_bytes, uint32_t *id)
+{
+    if (!has_done(context, OPENED | LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    if (x_bytes != POET_X_BYTES || (y != NULL && y_bytes != POET_Y_BYTES)) {
+        return POET_ERROR_SAMPLE;
+    }
+    if (y != NULL) {
+        POET_TRY(check_labels(y, 1u));
+    }
+    return poet_ring_append(x, y, context->step != opened(context)->commit.step, id);
+}
+
+int poetfw_label(struct poetfw *context, uint32_t id, const poetfw_target *y, uint32_t y_bytes)
+{
+    if (!has_done(context, OPENED | LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    if (y_bytes != POET_Y_BYTES) {
+        return POET_ERROR_SAMPLE;
+    }
+    POET_TRY(check_labels(y, 1u));
+    return poet_ring_label(id, y);
+}
+
+int poetfw_ring(const struct poetfw *context, struct poetfw_ring *ring)
+{
+    if (!has_done(context, OPENED)) {
+        return POET_ERROR_ORDER;
+    }
+    const struct poet_ring_counts counts = poet_ring_count();
+    ring->samples = counts.samples;
+    ring->labelled = counts.labelled;
+    ring->drawn = counts.drawn;
+    ring->unlabelled = counts.unlabelled;
+    return POET_OK;
+}
+#endif
 
 int poetfw_evaluate(struct poetfw *context, uint32_t batch)
 {

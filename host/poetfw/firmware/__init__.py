@@ -16,6 +16,7 @@ from poetfw.firmware.project import (
     twin_environments,
     write_project,
 )
+from poetfw.firmware.ring import Ring, RingRegion, RingSamples, append_samples, read_ring
 from poetfw.firmware.sample_order import sample_order
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
 from poetfw.firmware.storage_image import (
@@ -35,6 +36,7 @@ from poetfw.firmware.storage_image import (
     read_request,
     read_samples,
     read_slots,
+    ring_region,
     set_request,
     trains_alike,
     write_image,
@@ -61,6 +63,9 @@ __all__ = [
     "Places",
     "Prediction",
     "Project",
+    "Ring",
+    "RingRegion",
+    "RingSamples",
     "RunRequest",
     "Samples",
     "Slot",
@@ -69,6 +74,7 @@ __all__ = [
     "TraceTable",
     "TracedOp",
     "append_request",
+    "append_samples",
     "assign_slots",
     "check_output_folder",
     "comment_text",
@@ -82,6 +88,7 @@ __all__ = [
     "read_commit",
     "read_committed",
     "read_request",
+    "read_ring",
     "read_samples",
     "read_slots",
     "read_sources",
@@ -89,6 +96,7 @@ __all__ = [
     "refuse_links",
     "render_project",
     "render_weights",
+    "ring_region",
     "sample_order",
     "set_request",
     "statement_numbers",

@@ -116,6 +116,8 @@ class ProjectView:
         board: name of the board.
         settings: the macros of plan.h.
         facts: what poetfw.h says of the plan, without the prefix.
+        ring: whether there is a ring of the device's own samples.
+        image_words: words of 32 bits that a context has of the storage image.
         target_type: the C type of a target's elements.
         target_comment: what a target is, for people.
         metric_comment: what the metric counts, for people.
@@ -134,6 +136,8 @@ class ProjectView:
     board: str
     settings: tuple[Define, ...]
     facts: tuple[Define, ...]
+    ring: bool
+    image_words: int
     target_type: str
     target_comment: str
     metric_comment: str
