@@ -87,8 +87,8 @@ static int slots_fit(const struct poet_image *image, uint32_t blocks)
 static int open_ring(const struct poet_image *image, uint32_t end)
 {
 #if POET_RING > 0
-    const uint64_t first = image->sets_first_block + (uint64_t)image->sets * poet_set_blocks();
-    return first + poet_ring_blocks() <= end ? poet_ring_open((uint32_t)first) : POET_ERROR_IMAGE;
+    const uint32_t first = image->sets_first_block + image->sets * poet_set_blocks();
+    return poet_ring_blocks() <= end - first ? poet_ring_open(first) : POET_ERROR_IMAGE;
 #else
     (void)image;
     (void)end;

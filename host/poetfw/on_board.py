@@ -36,11 +36,13 @@ from poetfw.firmware import (
     image_blocks,
     places,
     plan_of,
+    read_ring,
     set_request,
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.output_file import replace_file
 from poetfw.report import RunReport
+from poetfw.ring_files import new_blocks, region_of, write_samples
 from poetfw.running import RunSettings, make_request, report_run
 
 Update = Callable[[int, int, str], None]
@@ -166,6 +168,44 @@ def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload
     fetched = _read(desk, different, update, "fetching the storage image")
     replace_file(out, b"".join(fetched.get(i, block) for i, block in enumerate(content)))
     return Upload(len(content), len(fetched))
+
+
+def pull_ring(project: BuiltProject, desk: Desk, out: Path, update: Update) -> int:
+    """Write the samples that the board took to an NPZ file; returns how many they are.
+
+    Raises:
+        ConfigError: the build has no ring.
+        DeviceError: the board, its storage or the line fails.
+        OutputError: the file cannot be written.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
+    region = region_of(project)
+    _check_board(project, desk)
+    _check_card(project, desk, image_blocks(project.image))
+    update(0, region.samples, "fetching samples")
+    return write_samples(project, read_ring(region, desk.read_block), out)
+
+
+def push_ring(project: BuiltProject, desk: Desk, file: Path, update: Update) -> int:
+    """Append the samples in an NPZ file to the board's; returns how many they are.
+
+    Raises:
+        ConfigError: the build has no ring.
+        DataError: the file is malformed, or holds other samples than the network takes.
+        DeviceError: the board, its storage or the line fails.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
+    region = region_of(project)
+    _check_board(project, desk)
+    _check_card(project, desk, image_blocks(project.image))
+    where = places(project.image, project.stages.slots)
+    samples, blocks = new_blocks(project, region, where, file, desk.read_block)
+    for done, (block, content) in enumerate(blocks.items()):
+        update(done, len(blocks), "sending samples")
+        desk.write_block(block, content)
+    return samples
 
 
 def _train(

@@ -19,6 +19,7 @@ from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.firmware import (
     LIBRARY,
+    PARTITION_BLOCK,
     Ring,
     RunRequest,
     Slot,
@@ -193,6 +194,24 @@ class Harness:
         """What comes of a fault from a call of the storage on: an outcome, or a status."""
         found = self._library.power_fault(call, FAULTS.index(fault), int(for_ever))
         return str(found) if found < 0 else OUTCOMES[found]
+
+    def ring_counts(self) -> tuple[int, ...]:
+        """Of the ring as it is now: samples, with a label, to draw from; the first without one."""
+
+        class Counts(ctypes.Structure):
+            _fields_ = (("counts", ctypes.c_uint32 * 4),)
+
+        self._library.poet_ring_count.restype = Counts
+        return tuple(self._library.poet_ring_count().counts)
+
+    def batch(self, step: int, seed: int, samples: int) -> tuple[bytes, bytes]:
+        """Features and targets that the firmware gathers for a step, from 0 on, as it is now."""
+        region = (ctypes.c_uint32 * 3)(PARTITION_BLOCK + 1, samples, 1)
+        self._library.poet_data_select_training(region, ctypes.c_uint32(seed), step)
+        x = ctypes.create_string_buffer(BATCH * SIDE * SIDE * 4)
+        y = ctypes.create_string_buffer(BATCH * 4)
+        assert self._library.poet_data_load_x(x) == self._library.poet_data_load_y(y) == 0
+        return x.raw, y.raw
 
 
 @contextmanager

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from network import CLASSES, FAULTS, OUTCOMES, Harness, compile_harness, project
+from network import (
+    BATCH,
+    CLASSES,
+    FAULTS,
+    OUTCOMES,
+    STEPS_PER_EPOCH,
+    Harness,
+    compile_harness,
+    project,
+)
 
 from emulator.firmware_tools import BLOCK
 from poetfw.firmware import (
@@ -17,8 +26,11 @@ from poetfw.firmware import (
     append_samples,
     read_commit,
     read_ring,
+    read_samples,
     ring_region,
+    sample_order,
 )
+from poetfw.firmware.sample_order import permute
 
 RING = Ring(samples=9, share=2)
 STEPS, EVERY = 4, 2
@@ -102,15 +114,38 @@ def test_the_device_goes_on_from_what_the_host_appended(
     )
 
 
-def test_the_oldest_make_room(learner: Harness, tmp_path: Path) -> None:
+def test_a_batch_has_its_share_from_the_ring(learner: Harness, tmp_path: Path) -> None:
+    """What the firmware gathers for a step, against the orders that the host knows."""
+    samples = held(learner, tmp_path)[2]
+    image = project("nrf52840", RING).image(STEPS, EVERY)
+    path = tmp_path / "fresh.img"
+    path.write_bytes(image)
+    card = read_samples(path, project("nrf52840", RING).program).training
+    drawn = samples.x[samples.labelled], samples.y[samples.labelled]
+    seed, n = 5, len(drawn[0])
+    for step in range(2 * STEPS_PER_EPOCH):
+        of_card = sample_order(len(card[0]), BATCH, seed, step)[: BATCH - RING.share]
+        draws = range(step * RING.share, (step + 1) * RING.share)
+        of_ring = [permute(draw % n, n, ~seed & 0xFFFFFFFF, draw // n) for draw in draws]
+        x, y = learner.batch(step, seed, len(card[0]))
+        assert x == card[0][of_card].tobytes() + drawn[0][of_ring].tobytes()
+        assert y == card[1][of_card].tobytes() + drawn[1][of_ring].tobytes()
+
+
+def test_the_oldest_make_room(library: Path, learner: Harness, tmp_path: Path) -> None:
     _, region, samples = held(learner, tmp_path)
     more = 4
     x = np.zeros((more, region.x_bytes), np.uint8)
     y = np.zeros((more, region.y_bytes), np.uint8)
     content = bytearray(learner.storage)
-    blocks = append_samples(region, samples, 40, x, y, np.ones(more, bool))
+    has_label = np.array([True, False, False, True])
+    blocks = append_samples(region, samples, 40, x, y, has_label)
     for block, data in blocks.items():
         content[block * BLOCK : (block + 1) * BLOCK] = data
     now = read_ring(region, lambda block: bytes(content[block * BLOCK :][:BLOCK]))
-    assert now.ids.tolist() == [*samples.ids[2:], 41, 43, 45, 47]
-    assert now.events == 48
+    assert now.ids.tolist() == [*samples.ids[2:], 41, 43, 44, 45]
+    assert now.events == 46
+    labelled = int(now.labelled.sum())
+    assert labelled == samples.labelled[2:].sum() + 2
+    counts = Harness(library, bytes(content)).ring_counts()
+    assert counts == (RING.samples, labelled, samples.labelled[2:].sum(), samples.ids[-2])

@@ -16,10 +16,18 @@ from poetfw.firmware.project import (
     twin_environments,
     write_project,
 )
-from poetfw.firmware.ring import Ring, RingRegion, RingSamples, append_samples, read_ring
+from poetfw.firmware.ring import (
+    ReadBlock,
+    Ring,
+    RingRegion,
+    RingSamples,
+    append_samples,
+    read_ring,
+)
 from poetfw.firmware.sample_order import sample_order
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
 from poetfw.firmware.storage_image import (
+    NUMPY_TYPES,
     PARTITION_BLOCK,
     UNFINISHED,
     Commit,
@@ -55,6 +63,7 @@ __all__ = [
     "GENERATED",
     "IMAGE",
     "LIBRARY",
+    "NUMPY_TYPES",
     "PARTITION_BLOCK",
     "UNFINISHED",
     "Commit",
@@ -63,6 +72,7 @@ __all__ = [
     "Places",
     "Prediction",
     "Project",
+    "ReadBlock",
     "Ring",
     "RingRegion",
     "RingSamples",

@@ -83,6 +83,8 @@ enum poetfw_status {
     POETFW_ERROR_LABEL = -130, /* a label is none of the classes */
     POETFW_ERROR_WEIGHTS = -131, /* the program holds no initial weights */
     POETFW_ERROR_NO_STORAGE = -132, /* the application gave the library no storage */
+    POETFW_ERROR_RING = -133, /* training since the last commit draws from the sample whose turn it is to go */
+    POETFW_ERROR_ID = -134, /* the ring has no such sample, or it has its label */
 };
 
 /* What a library knows between two calls. The application makes one and leaves its fields alone. */
