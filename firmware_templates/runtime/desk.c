@@ -128,6 +128,7 @@ static int put_block(const struct poet_command *command)
         return POET_ERROR_ARGUMENT;
     }
     POET_TRY(poet_storage_start());
+    poet_hal_storage_forget(block, 1u); /* and no more: a slot that failed to be written may have said so of others */
     POET_TRY(poet_storage_write_blocks(block, page(), 1u));
     memset(page(), 0, POET_BLOCK_BYTES);
     return poet_storage_read_blocks(block, page(), 1u);

@@ -17,7 +17,8 @@ _Static_assert(sizeof(struct poet_image) == sizeof((struct poetfw *)0)->image, "
 static struct {
     void (*call)(void *argument);
     void *argument;
-    int is_called; /* now: the library is in the middle of a step */
+    uint8_t is_called; /* now: the library is in the middle of a step */
+    uint8_t is_loaded; /* the arena holds what a call loaded, since the program's start */
 } hook;
 
 static struct poet_image *image_of(struct poetfw *context)
@@ -47,10 +48,17 @@ int poetfw_open(struct poetfw *context)
     if (hook.is_called) {
         return POET_ERROR_ORDER;
     }
+    const int is_loaded = hook.is_loaded && has_done(context, LOADED);
+    const uint32_t step = context->step;
     begin(context);
-    POET_TRY(poet_storage_open(image_of(context)));
-    context->done = OPENED;
-    return POET_OK;
+    const int status = poet_storage_open(image_of(context));
+    if (status >= POET_OK) {
+        context->done = OPENED;
+    } else if (is_loaded) { /* without a storage, as after a reset */
+        context->done = LOADED;
+        context->step = step;
+    }
+    return status;
 }
 
 int poetfw_load(struct poetfw *context)
@@ -62,6 +70,7 @@ int poetfw_load(struct poetfw *context)
     POET_TRY(poet_load(image_of(context)));
     context->step = image_of(context)->commit.step;
     context->done |= LOADED;
+    hook.is_loaded = 1u;
     return POET_OK;
 }
 
@@ -80,6 +89,7 @@ int poetfw_reset(struct poetfw *context)
     }
     context->step = 0u;
     context->done |= LOADED;
+    hook.is_loaded = 1u;
     return POET_OK;
 }
 

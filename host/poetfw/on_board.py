@@ -34,6 +34,7 @@ from poetfw.firmware import (
     SlotPurpose,
     holds,
     image_blocks,
+    is_whole,
     places,
     plan_of,
     read_ring,
@@ -330,14 +331,29 @@ def _written_blocks(project: BuiltProject, where: Places) -> set[int]:
 def _fetch_trained(
     project: BuiltProject, desk: Desk, where: Places, captures: bool, update: Update
 ) -> Mapping[int, bytes]:
-    """The records, the last commit's slots, and the captured gradients if they are wanted."""
+    """The records, the slots of the last commit that is whole, and captured gradients if wanted.
+
+    Raises:
+        DeviceError: no commit is whole.
+    """
     records = {block: desk.read_block(block) for block in where.record_blocks}
-    commits = [Commit.unpack(block, int(project.report.plan_id, 16)) for block in records.values()]
-    last = max(range(len(commits)), key=lambda i: -1 if (c := commits[i]) is None else c.sequence)
-    wanted = list(chain(*_slot_blocks(project, where.set_blocks[last], SlotPurpose.PERSISTENT)))
+    found = [Commit.unpack(block, int(project.report.plan_id, 16)) for block in records.values()]
+    commits = [
+        (c, first) for c, first in zip(found, where.set_blocks, strict=True) if c is not None
+    ]
+    slots = project.stages.slots
+    for commit, first in sorted(commits, key=lambda pair: -pair[0].sequence):
+        wanted = list(chain(*_slot_blocks(project, first, SlotPurpose.PERSISTENT)))
+        read = _read(desk, wanted, update, "fetching the trained weights")
+        content = (read.get(block, bytes(BLOCK_BYTES)) for block in range(first, wanted[-1] + 1))
+        if is_whole(b"".join(content), slots, commit):
+            break
+    else:
+        raise DeviceError("the board's storage holds no commit that is whole", "use another card")
     if captures:
-        wanted += chain(*_slot_blocks(project, where.slots_block, SlotPurpose.CAPTURE))
-    return {**records, **_read(desk, wanted, update, "fetching the trained weights")}
+        wanted = list(chain(*_slot_blocks(project, where.slots_block, SlotPurpose.CAPTURE)))
+        read = {**read, **_read(desk, wanted, update, "fetching the gradients")}
+    return {**records, **read}
 
 
 def _different(

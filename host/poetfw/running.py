@@ -168,7 +168,7 @@ def _report(
         emulator=project.twin.name if port is None else None,
         port=port,
         emulated=emulated,
-        steps=request.steps,
+        steps=max(request.steps, log.resumed_from),
         resumed_from=log.resumed_from,
         loss=log.losses,
         accuracy=accuracy,

@@ -19,6 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 from poetfw.errors import DataError, DeviceError
+from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.ring import RingRegion, place_blocks
 from poetfw.firmware.slots import (
     BLOCK_BYTES,
@@ -57,7 +58,6 @@ _TRAILER = struct.Struct("<4I")
 _TRAILER_MAGIC = 0x544F4C53  # "SLOT"
 _CAPTURE = 1
 _EVALUATE = 2
-_REBUILD = ("run `poetfw build` again to write a fresh image",)
 
 NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
 """How elements lie in storage."""
@@ -428,7 +428,9 @@ def read_slots(
                 continue
             payload = _checked_payload(raw, slot)
             if payload is None:
-                raise DeviceError(f"{image}: the slot of {slot.tensor!r} is corrupt", *_REBUILD)
+                raise DeviceError(
+                    f"{image}: the slot of {slot.tensor!r} is corrupt", *_fresh(image)
+                )
         assert payload is not None
         values[slot.tensor, slot.purpose] = _values(payload, tensors[slot.tensor])
     return values
@@ -452,6 +454,12 @@ def _values(payload: bytes, tensor: Tensor) -> Array:
     return np.frombuffer(payload, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
 
 
+def is_whole(content: bytes, slots: Sequence[Slot], commit: Commit) -> bool:
+    """Whether a set's blocks, from its first to its last, hold what its commit says."""
+    committed = [slot for slot in slots if slot.purpose is SlotPurpose.PERSISTENT]
+    return _set_payloads(content, 0, committed, commit) is not None
+
+
 def _last_commit(
     image: Path, header: _Header, content: bytes, slots: Sequence[Slot]
 ) -> tuple[Commit, dict[str, bytes]]:
@@ -468,7 +476,7 @@ def _last_commit(
             if payloads is not None:
                 found.append((commit, payloads))
     if not found:
-        raise DeviceError(f"{image} holds no commit that is whole", *_REBUILD)
+        raise DeviceError(f"{image} holds no commit that is whole", *_fresh(image))
     return max(found, key=lambda pair: pair[0].sequence)
 
 
@@ -571,17 +579,25 @@ def _read_header(image: Path, file: BinaryIO) -> _Header:
         or (PARTITION_BLOCK + header.blocks) * BLOCK_BYTES > os.fstat(file.fileno()).st_size
     ):
         raise DeviceError(
-            f"{image} is no storage image of poetfw, or its first blocks are corrupt", *_REBUILD
+            f"{image} is no storage image of poetfw, or its first blocks are corrupt",
+            *_fresh(image),
         )
     return header
 
 
+def _fresh(image: Path) -> tuple[str, ...]:
+    """What writes an image anew: a run its own, a build the one that runs begin with."""
+    if image.parent.name == RUN_DIR:
+        return ("run it again, without --resume: `poetfw run` begins with a fresh image",)
+    return ("run `poetfw build` again to write a fresh image",)
+
+
 def _unreadable(image: Path, error: OSError) -> DeviceError:
-    return DeviceError(f"{image} cannot be used: {error.strerror or error}", *_REBUILD)
+    return DeviceError(f"{image} cannot be used: {error.strerror or error}", *_fresh(image))
 
 
 def _other_layout(image: Path) -> DeviceError:
-    return DeviceError(f"{image} is the storage image of another build", *_REBUILD)
+    return DeviceError(f"{image} is the storage image of another build", *_fresh(image))
 
 
 def _sample_bytes(program: Program) -> tuple[int, int]:
