@@ -21,6 +21,30 @@ static struct {
     uint8_t is_loaded; /* the arena holds what a call loaded, since the program's start */
 } hook;
 
+/* Whether a step is begun and not ended. */
+#ifdef POET_SLICES
+struct poet_slice poet_slice;
+
+static int is_in_step(void)
+{
+    return poet_slice.next != 0u;
+}
+
+static void end_slices(void)
+{
+    poet_slice.next = 0u;
+}
+#else
+static int is_in_step(void)
+{
+    return 0;
+}
+
+static void end_slices(void)
+{
+}
+#endif
+
 static struct poet_image *image_of(struct poetfw *context)
 {
     return (struct poet_image *)(void *)context->image;
@@ -31,9 +55,14 @@ static const struct poet_image *opened(const struct poetfw *context)
     return (const struct poet_image *)(const void *)context->image;
 }
 
-static int has_done(const struct poetfw *context, uint32_t what)
+static int knows(const struct poetfw *context, uint32_t what)
 {
     return !hook.is_called && context->plan == POET_PLAN_ID && (context->done & what) == what;
+}
+
+static int has_done(const struct poetfw *context, uint32_t what)
+{
+    return !is_in_step() && knows(context, what);
 }
 
 static void begin(struct poetfw *context)
@@ -49,6 +78,10 @@ int poetfw_open(struct poetfw *context)
         return POET_ERROR_ORDER;
     }
     const int is_loaded = hook.is_loaded && has_done(context, LOADED);
+    if (is_in_step()) { /* which is given up */
+        end_slices();
+        poet_pages_forget();
+    }
     const uint32_t step = context->step;
     begin(context);
     const int status = poet_storage_open(image_of(context));
@@ -77,6 +110,9 @@ int poetfw_load(struct poetfw *context)
 int poetfw_reset(struct poetfw *context)
 {
     if (hook.is_called) {
+        return POET_ERROR_ORDER;
+    }
+    if (is_in_step()) {
         return POET_ERROR_ORDER;
     }
     if (!has_done(context, 0u)) {
@@ -124,6 +160,23 @@ int poetfw_train(struct poetfw *context)
     }
     return end_step(context, poet_train(image_of(context), context->step + 1u));
 }
+
+#ifdef POET_SLICES
+int poetfw_train_some(struct poetfw *context, uint32_t ops)
+{
+    if (!knows(context, OPENED | LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    poet_slice.left = ops;
+    const int status = poet_train(image_of(context), context->step + 1u);
+    poet_slice.left = 0u;
+    if (status == POET_AGAIN) {
+        return status;
+    }
+    end_slices();
+    return end_step(context, status);
+}
+#endif
 
 #if POET_CLASSES > 0
 static int check_labels(const poetfw_target *y, uint32_t count)

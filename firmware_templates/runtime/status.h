@@ -4,6 +4,7 @@
 #define POET_STATUS_H
 
 enum poet_status {
+    POET_AGAIN = 1, /* a slice of a step is done, and not yet the step */
     POET_OK = 0,
     POET_ERROR_IMAGE = -1,           /* the storage holds no image, or a damaged one */
     POET_ERROR_PLAN = -2,            /* the image was made for another plan */

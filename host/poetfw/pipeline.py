@@ -113,7 +113,7 @@ def plan_build(
 
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan, board.erase_bytes)
-    lowering = lower_plan(program, board, plan, slots, ring)
+    lowering = lower_plan(program, board, plan, slots, ring, settings.slices)
     image = write_image(
         program,
         lowering.view.plan_id,

@@ -75,6 +75,7 @@ def test_the_sample_projects_library_has_the_interface_of_all(
         "poetfw_version": "0.0.0",
         "plan_id": "5a3b1e00",
         "facts": [Define(key, value) for key, value in facts.items()],
+        "slices": False,
         "ring": False,
         "image_words": 18,
         "target_type": "float",

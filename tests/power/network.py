@@ -77,7 +77,7 @@ class Project:
 
 
 @cache
-def project(board_name: str, ring: Ring | None = None) -> Project:
+def project(board_name: str, ring: Ring | None = None, slices: bool = False) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for.
@@ -101,7 +101,9 @@ def project(board_name: str, ring: Ring | None = None) -> Project:
     assert any(step.kind is StepKind.PAGE_IN for step in training.plan)
     memory = place_plan(program, training, unlimited.evaluation, None)
     slots = assign_slots(program, training.plan)
-    lowering = lower_plan(program, board, Plan(training, unlimited.evaluation, memory), slots, ring)
+    lowering = lower_plan(
+        program, board, Plan(training, unlimited.evaluation, memory), slots, ring, slices
+    )
     files = render_project(lowering.view, board).files
     overlaps = b"#define POET_TRANSFERS" in files[f"{LIBRARY}/generated/plan.h"]
     assert overlaps == (board_name == "nrf52840")
@@ -127,11 +129,13 @@ def _compile(made: Project, folder: Path, out: str, more: Sequence[Path], *flags
     return compile_c(folder / out, sources, [], *quoted, *flags)
 
 
-def compile_harness(folder: Path, board: str, ring: Ring | None = None) -> Path:
+def compile_harness(
+    folder: Path, board: str, ring: Ring | None = None, slices: bool = False
+) -> Path:
     """The network's firmware and the harness as a library; with a ring, of who learns from it."""
     flags = ("-shared", "-fPIC", "-Wl,-z,now")
     more = [HERE / "harness.c", *([] if ring is None else [HERE / "learner.c"])]
-    return _compile(project(board, ring), folder, "power.so", more, *flags)
+    return _compile(project(board, ring, slices), folder, "power.so", more, *flags)
 
 
 def compile_program(folder: Path) -> Path:
@@ -194,6 +198,10 @@ class Harness:
         """What comes of a fault from a call of the storage on: an outcome, or a status."""
         found = self._library.power_fault(call, FAULTS.index(fault), int(for_ever))
         return str(found) if found < 0 else OUTCOMES[found]
+
+    def call(self, name: str, *arguments: object) -> int:
+        """What a function of the firmware returns."""
+        return int(self._library[name](*arguments))
 
     def ring_counts(self) -> tuple[int, ...]:
         """Of the ring as it is now: samples, with a label, to draw from; the first without one."""

@@ -121,6 +121,11 @@ from poetfw.training import LOSSES
     help="Places in storage that checkpoints take in turn; more of them wear out later.",
 )
 @option(
+    "--slices",
+    is_flag=True,
+    help="Let the application have a training step done in parts: poetfw_train_some.",
+)
+@option(
     "--ring",
     type=click.IntRange(0, 1 << 16),
     default=BuildSettings.ring,

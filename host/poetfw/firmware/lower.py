@@ -74,6 +74,7 @@ def lower(
     slots: Sequence[Slot],
     prediction: Prediction | None = None,
     ring: Ring | None = None,
+    slices: bool = False,
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
     plan_id = _plan_id(program, board, ring, training, evaluation, memory)
@@ -89,6 +90,7 @@ def lower(
         training,
         memory.training,
     )
+    training_view = replace(training_view, sliced=slices)
     evaluation_view = lower_step(
         "poet_evaluate_step",
         "one evaluation step",
@@ -118,8 +120,10 @@ def lower(
         settings=(
             *_settings(program, board, memory, facts, names, plan_id),
             *_ring_facts(ring, "POET_"),
+            *([Define("POET_SLICES", "1", "a training step can be cut")] if slices else []),
         ),
         facts=(*facts.public(program, board, memory, plan_id), *_ring_facts(ring, "")),
+        slices=slices,
         ring=ring is not None,
         image_words=_IMAGE_WORDS + (ring is not None),
         target_type=_C_TYPES[program.label.dtype],

@@ -63,12 +63,17 @@ def place_plan(
 
 
 def lower_plan(
-    program: Program, board: Board, plan: Plan, slots: Sequence[Slot], ring: Ring | None = None
+    program: Program,
+    board: Board,
+    plan: Plan,
+    slots: Sequence[Slot],
+    ring: Ring | None = None,
+    slices: bool = False,
 ) -> Lowering:
     """The views of the project that follows a plan."""
     steps = plan.training.plan, plan.evaluation.plan
     prediction = plan_prediction(program, board, plan.memory)
-    return lower(program, board, *steps, plan.memory, slots, prediction, ring)
+    return lower(program, board, *steps, plan.memory, slots, prediction, ring, slices)
 
 
 def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Prediction:

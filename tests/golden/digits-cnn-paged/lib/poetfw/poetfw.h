@@ -114,7 +114,8 @@ struct poetfw_metrics {
 /* --- Begin and end --- */
 
 /* Opens the storage and looks at the image on it. Not needed where the weights come from
- * poetfw_reset and POETFW_PAGES is 0. Nothing need be set in the context before.
+ * poetfw_reset and POETFW_PAGES is 0. Nothing need be set in the context before. What was loaded into a context
+ * stays usable without the storage if this fails.
  *
  * POETFW_ERROR_IMAGE, _NO_PARTITION, _FOREIGN, _PARTITION_*: it holds no image that can be used.
  * POETFW_ERROR_PLAN: the image is another plan's. Statuses of the storage, too. */
