@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from system.commands import fail, succeed
+from system.commands import poetfw, succeed
 
 pytestmark = pytest.mark.slow
 
@@ -48,11 +48,9 @@ def test_what_is_no_sample_is_refused(tmp_path: Path) -> None:
     for said, arrays in wrong.items():
         np.savez(tmp_path / "wrong.npz", **arrays)
         before = (tmp_path / "build/linux/storage.img").read_bytes()
-        code, message = fail(
-            "push", "--image", "build/linux/storage.img", "wrong.npz", cwd=tmp_path
-        )
-        assert (code, said in message) == (1, True), (said, message)
+        refused = poetfw("push", "--image", "build/linux/storage.img", "wrong.npz", cwd=tmp_path)
+        assert (refused.code, said in refused.stderr) == (1, True), (said, refused)
         assert (tmp_path / "build/linux/storage.img").read_bytes() == before
     succeed(*BUILD, cwd=tmp_path)
-    code, message = fail("push", "--image", "build/linux/storage.img", "wrong.npz", cwd=tmp_path)
-    assert (code, "build it with --ring" in message) == (1, True)
+    refused = poetfw("push", "--image", "build/linux/storage.img", "wrong.npz", cwd=tmp_path)
+    assert (refused.code, "build it with --ring" in refused.stderr) == (1, True)
