@@ -109,10 +109,7 @@ int poetfw_load(struct poetfw *context)
 
 int poetfw_reset(struct poetfw *context)
 {
-    if (hook.is_called) {
-        return POET_ERROR_ORDER;
-    }
-    if (is_in_step()) {
+    if (hook.is_called || is_in_step()) {
         return POET_ERROR_ORDER;
     }
     if (!has_done(context, 0u)) {
