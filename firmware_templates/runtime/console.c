@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "for_size.h"
+
 #include "console.h"
 
 #include "crc32.h"
@@ -21,14 +23,25 @@ void poet_print(const char *text)
     send(text, bytes);
 }
 
+/* By parts of 16 bits: a division of 64 would be a function of the compiler's library, larger than all of this. */
 void poet_print_decimal(uint64_t value)
 {
+    uint16_t parts[4] = {(uint16_t)(value >> 48), (uint16_t)(value >> 32), (uint16_t)(value >> 16),
+                         (uint16_t)value};
     char digits[20]; /* 2^64 - 1 has 20 */
     uint32_t first = sizeof digits;
+    uint32_t left;
     do {
-        digits[--first] = (char)('0' + value % 10u);
-        value /= 10u;
-    } while (value != 0u);
+        uint32_t rest = 0u;
+        left = 0u;
+        for (uint32_t i = 0u; i < 4u; i++) {
+            rest = rest << 16 | parts[i];
+            parts[i] = (uint16_t)(rest / 10u);
+            rest %= 10u;
+            left |= parts[i];
+        }
+        digits[--first] = (char)('0' + rest);
+    } while (left != 0u);
     send(digits + first, (uint32_t)sizeof digits - first);
 }
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "for_size.h"
+
 #include "data.h"
 
 #include "poet.h"
 #include "poet_memory.h"
+#include "ring.h"
 
 #define IN_ORDER UINT32_MAX /* in place of an epoch: not shuffled */
 
@@ -14,6 +17,9 @@ static struct {
             uint32_t seed;
             uint32_t epoch;
             uint32_t position; /* of the batch's first sample */
+#if POET_RING > 0
+            uint32_t draws; /* from the ring before it */
+#endif
         } stored;
         struct {
             const void *x;
@@ -62,6 +68,9 @@ void poet_data_select_training(const struct poet_samples *samples, uint32_t seed
     current.at.stored.seed = seed;
     current.at.stored.epoch = step / steps_per_epoch;
     current.at.stored.position = step % steps_per_epoch * POET_BATCH;
+#if POET_RING > 0
+    current.at.stored.draws = step * POET_RING_SHARE;
+#endif
 }
 
 void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t batch)
@@ -78,12 +87,45 @@ void poet_data_select_given(const void *x, const void *y)
     current.at.given.y = y;
 }
 
+#if POET_RING > 0
+/* How many samples of the batch come from the ring, in the place of the last ones from the card. */
+static uint32_t drawn_from_ring(void)
+{
+    return current.at.stored.epoch != IN_ORDER && poet_ring_count().drawn > 0u ? POET_RING_SHARE : 0u;
+}
+
+static int load_drawn(uint8_t *target, uint32_t bytes, int features)
+{
+    int (*const draw)(uint32_t draw, uint32_t seed, void *ram) =
+        features ? poet_ring_draw_x : poet_ring_draw_y;
+    for (uint32_t i = 0u; i < drawn_from_ring(); i++) {
+        POET_TRY(draw(current.at.stored.draws + i, current.at.stored.seed, target));
+        target += bytes;
+    }
+    return POET_OK;
+}
+#else
+static uint32_t drawn_from_ring(void)
+{
+    return 0u;
+}
+
+static int load_drawn(const uint8_t *target, uint32_t bytes, int features)
+{
+    (void)target;
+    (void)bytes;
+    (void)features;
+    return POET_OK;
+}
+#endif
+
 /* Gathers `bytes` from `offset` on of every record of the batch, whose CRC is at `crc_offset`. */
 static int load(void *ram, uint32_t offset, uint32_t bytes, uint32_t crc_offset)
 {
     const struct poet_samples *const samples = current.samples;
+    const uint32_t from_card = POET_BATCH - drawn_from_ring();
     uint8_t *target = ram;
-    for (uint32_t i = 0u; i < POET_BATCH; i++) {
+    for (uint32_t i = 0u; i < from_card; i++) {
         uint32_t sample = current.at.stored.position + i;
         if (current.at.stored.epoch != IN_ORDER) {
             sample = poet_sample_at(sample, samples->count, current.at.stored.seed,
@@ -93,7 +135,7 @@ static int load(void *ram, uint32_t offset, uint32_t bytes, uint32_t crc_offset)
         POET_TRY(poet_storage_read(block, offset, target, bytes, crc_offset));
         target += bytes;
     }
-    return POET_OK;
+    return load_drawn(target, bytes, offset == 0u);
 }
 
 int poet_data_load_x(void *x)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "for_size.h"
+
 #include "desk.h"
 
 #include "console.h"
@@ -126,6 +128,7 @@ static int put_block(const struct poet_command *command)
         return POET_ERROR_ARGUMENT;
     }
     POET_TRY(poet_storage_start());
+    poet_hal_storage_forget(block, 1u); /* and no more: a slot that failed to be written may have said so of others */
     POET_TRY(poet_storage_write_blocks(block, page(), 1u));
     memset(page(), 0, POET_BLOCK_BYTES);
     return poet_storage_read_blocks(block, page(), 1u);
@@ -149,6 +152,9 @@ static int begin_training(struct session *session)
     session->image.steps = session->command.numbers[0];
     session->image.flags = session->command.numbers[1];
     POET_TRY(poet_load(&session->image));
+#if POET_RING > 0
+    POET_TRY(poet_save(&session->image, session->image.commit.step)); /* learns from what came since */
+#endif
     session->first = session->image.commit.step;
     session->steps = session->first;
     session->begun = 1;

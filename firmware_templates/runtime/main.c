@@ -93,6 +93,12 @@ static int run(struct poetfw *net, const char **at, uint64_t *ticks)
         *at = "load";
         status = poetfw_load(net);
     }
+#ifdef POETFW_RING
+    if (status >= POETFW_OK) {
+        *at = "save";
+        status = poetfw_save(net); /* so that what came into the ring since is learnt from */
+    }
+#endif
     if (status >= POETFW_OK) {
         (void)poetfw_task(net, &task);
         (void)poetfw_metrics(net, &metrics);

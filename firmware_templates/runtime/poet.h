@@ -21,6 +21,26 @@ int poet_predict_step(const void *x, void *output);
 /* Called by these between two ops. */
 void poet_between_ops(void);
 
+/* How poet_train_step goes where it is cut into slices: after `left` ops, 0 for no end, it returns POET_AGAIN, and when it is
+ * called again goes on behind the statement `next`, or from its beginning if that is 0. */
+#ifdef POET_SLICES
+extern struct poet_slice {
+    uint32_t next;
+    uint32_t left;
+} poet_slice;
+
+#define POET_SLICE(statement)                              \
+    do {                                                   \
+        poet_between_ops();                                \
+        if (poet_slice.left != 0u && --poet_slice.left == 0u) { \
+            poet_slice.next = (statement);                 \
+            return POET_AGAIN;                             \
+        }                                                  \
+        __attribute__((fallthrough));                      \
+    case (statement):;                                     \
+    } while (0)
+#endif
+
 /* Generated: puts the initial weights into the arena, if the program holds any. */
 int poet_initial_weights(void);
 

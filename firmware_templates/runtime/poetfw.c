@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "for_size.h"
+
 #include "poetfw.h"
 
 #include "commits.h"
 #include "poet.h"
+#include "ring.h"
 #include "stages.h"
 
 /* What has been done, in a context's `done`. */
@@ -14,8 +17,33 @@ _Static_assert(sizeof(struct poet_image) == sizeof((struct poetfw *)0)->image, "
 static struct {
     void (*call)(void *argument);
     void *argument;
-    int is_called; /* now: the library is in the middle of a step */
+    uint8_t is_called; /* now: the library is in the middle of a step */
+    uint8_t is_loaded; /* the arena holds what a call loaded, since the program's start */
 } hook;
+
+/* Whether a step is begun and not ended. */
+#ifdef POET_SLICES
+struct poet_slice poet_slice;
+
+static int is_in_step(void)
+{
+    return poet_slice.next != 0u;
+}
+
+static void end_slices(void)
+{
+    poet_slice.next = 0u;
+}
+#else
+static int is_in_step(void)
+{
+    return 0;
+}
+
+static void end_slices(void)
+{
+}
+#endif
 
 static struct poet_image *image_of(struct poetfw *context)
 {
@@ -27,9 +55,14 @@ static const struct poet_image *opened(const struct poetfw *context)
     return (const struct poet_image *)(const void *)context->image;
 }
 
-static int has_done(const struct poetfw *context, uint32_t what)
+static int knows(const struct poetfw *context, uint32_t what)
 {
     return !hook.is_called && context->plan == POET_PLAN_ID && (context->done & what) == what;
+}
+
+static int has_done(const struct poetfw *context, uint32_t what)
+{
+    return !is_in_step() && knows(context, what);
 }
 
 static void begin(struct poetfw *context)
@@ -44,10 +77,21 @@ int poetfw_open(struct poetfw *context)
     if (hook.is_called) {
         return POET_ERROR_ORDER;
     }
+    const int is_loaded = hook.is_loaded && has_done(context, LOADED);
+    if (is_in_step()) { /* which is given up */
+        end_slices();
+        poet_pages_forget();
+    }
+    const uint32_t step = context->step;
     begin(context);
-    POET_TRY(poet_storage_open(image_of(context)));
-    context->done = OPENED;
-    return POET_OK;
+    const int status = poet_storage_open(image_of(context));
+    if (status >= POET_OK) {
+        context->done = OPENED;
+    } else if (is_loaded) { /* without a storage, as after a reset */
+        context->done = LOADED;
+        context->step = step;
+    }
+    return status;
 }
 
 int poetfw_load(struct poetfw *context)
@@ -59,12 +103,13 @@ int poetfw_load(struct poetfw *context)
     POET_TRY(poet_load(image_of(context)));
     context->step = image_of(context)->commit.step;
     context->done |= LOADED;
+    hook.is_loaded = 1u;
     return POET_OK;
 }
 
 int poetfw_reset(struct poetfw *context)
 {
-    if (hook.is_called) {
+    if (hook.is_called || is_in_step()) {
         return POET_ERROR_ORDER;
     }
     if (!has_done(context, 0u)) {
@@ -77,6 +122,7 @@ int poetfw_reset(struct poetfw *context)
     }
     context->step = 0u;
     context->done |= LOADED;
+    hook.is_loaded = 1u;
     return POET_OK;
 }
 
@@ -112,10 +158,27 @@ int poetfw_train(struct poetfw *context)
     return end_step(context, poet_train(image_of(context), context->step + 1u));
 }
 
-#if POET_CLASSES > 0
-static int check_labels(const poetfw_target *y)
+#ifdef POET_SLICES
+int poetfw_train_some(struct poetfw *context, uint32_t ops)
 {
-    for (uint32_t i = 0u; i < POET_BATCH; i++) {
+    if (!knows(context, OPENED | LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    poet_slice.left = ops;
+    const int status = poet_train(image_of(context), context->step + 1u);
+    poet_slice.left = 0u;
+    if (status == POET_AGAIN) {
+        return status;
+    }
+    end_slices();
+    return end_step(context, status);
+}
+#endif
+
+#if POET_CLASSES > 0
+static int check_labels(const poetfw_target *y, uint32_t count)
+{
+    for (uint32_t i = 0u; i < count; i++) {
         if (y[i] < 0 || y[i] >= (poetfw_target)POET_CLASSES) {
             return POET_ERROR_LABEL;
         }
@@ -123,9 +186,10 @@ static int check_labels(const poetfw_target *y)
     return POET_OK;
 }
 #else
-static int check_labels(const poetfw_target *y)
+static int check_labels(const poetfw_target *y, uint32_t count)
 {
     (void)y;
+    (void)count;
     return POET_OK;
 }
 #endif
@@ -139,11 +203,53 @@ int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, co
     if (x_bytes != POET_BATCH * POET_X_BYTES || y_bytes != POET_BATCH * POET_Y_BYTES) {
         return POET_ERROR_SAMPLE;
     }
-    POET_TRY(check_labels(y));
+    POET_TRY(check_labels(y, POET_BATCH));
     poet_slots_begin_step(context->step + 1u, 0);
     poet_data_select_given(x, y);
     return end_step(context, poet_end_step(poet_train_step()));
 }
+
+#if POET_RING > 0
+int poetfw_append(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
+                  uint32_t y_bytes, uint32_t *id)
+{
+    if (!has_done(context, OPENED | LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    if (x_bytes != POET_X_BYTES || (y != NULL && y_bytes != POET_Y_BYTES)) {
+        return POET_ERROR_SAMPLE;
+    }
+    if (y != NULL) {
+        POET_TRY(check_labels(y, 1u));
+    }
+    return poet_ring_append(x, y, context->step != opened(context)->commit.step, id);
+}
+
+int poetfw_label(struct poetfw *context, uint32_t id, const poetfw_target *y, uint32_t y_bytes)
+{
+    if (!has_done(context, OPENED | LOADED)) {
+        return POET_ERROR_ORDER;
+    }
+    if (y_bytes != POET_Y_BYTES) {
+        return POET_ERROR_SAMPLE;
+    }
+    POET_TRY(check_labels(y, 1u));
+    return poet_ring_label(id, y);
+}
+
+int poetfw_ring(const struct poetfw *context, struct poetfw_ring *ring)
+{
+    if (!has_done(context, OPENED)) {
+        return POET_ERROR_ORDER;
+    }
+    const struct poet_ring_counts counts = poet_ring_count();
+    ring->samples = counts.samples;
+    ring->labelled = counts.labelled;
+    ring->drawn = counts.drawn;
+    ring->unlabelled = counts.unlabelled;
+    return POET_OK;
+}
+#endif
 
 int poetfw_evaluate(struct poetfw *context, uint32_t batch)
 {

@@ -5,7 +5,7 @@
 
 int poet_end_step(int status)
 {
-    if (status != POET_OK) {
+    if (status < POET_OK) {
         poet_pages_forget();
     }
     return status;

@@ -4,6 +4,7 @@
 #define POET_STATUS_H
 
 enum poet_status {
+    POET_AGAIN = 1, /* a slice of a step is done, and not yet the step */
     POET_OK = 0,
     POET_ERROR_IMAGE = -1,           /* the storage holds no image, or a damaged one */
     POET_ERROR_PLAN = -2,            /* the image was made for another plan */
@@ -25,6 +26,8 @@ enum poet_status {
     POET_ERROR_LABEL = -130,         /* a label is none of the classes */
     POET_ERROR_WEIGHTS = -131,       /* the program holds no initial weights */
     POET_ERROR_NO_STORAGE = -132,    /* the application gave the library no storage */
+    POET_ERROR_RING = -133,          /* training since the last commit draws from the sample whose turn it is to go */
+    POET_ERROR_ID = -134,            /* the ring has no such sample, or it has its label */
 };
 
 /* Returns the negative status from the enclosing function. */

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "for_size.h"
+
 #include "commits.h"
 
 #include "bytes.h"
 #include "crc32.h"
 #include "poet.h"
 #include "poet_memory.h"
+#include "ring.h"
 
 #define SET_ALIGNMENT 8u
-#define CONTENT_BYTES 28u
-#define CRC_OFFSET 32u
-#define RECORD_BYTES 36u
+#define CONTENT_BYTES 32u
+#define CRC_OFFSET 36u
+#define RECORD_BYTES 40u
 
 static uint8_t *page(void)
 {
@@ -41,6 +44,11 @@ static void pack(const struct poet_commit *commit, uint8_t *bytes)
     poet_put_u32(bytes + 16, commit->step);
     poet_put_u32(bytes + 20, commit->written);
     poet_put_u32(bytes + 24, commit->crc);
+#if POET_RING > 0
+    poet_put_u32(bytes + 28, commit->ring);
+#else
+    poet_put_u32(bytes + 28, 0u);
+#endif
     poet_put_u32(bytes + CONTENT_BYTES, 0u);
     poet_put_u32(bytes + CRC_OFFSET, poet_crc32(0u, bytes, CONTENT_BYTES));
 }
@@ -55,6 +63,9 @@ static int read_record(const struct poet_image *image, uint32_t set, struct poet
     commit->step = poet_get_u32(page() + 16);
     commit->written = poet_get_u32(page() + 20);
     commit->crc = poet_get_u32(page() + 24);
+#if POET_RING > 0
+    commit->ring = poet_get_u32(page() + 28);
+#endif
     pack(commit, packed);
     return memcmp(page(), packed, RECORD_BYTES) == 0 ? POET_OK : POET_ERROR_COMMIT;
 }
@@ -115,6 +126,9 @@ static void take(struct poet_image *image, const struct poet_commit *commit)
     }
     image->commit = *commit;
     image->commit.written = written - poet_storage_traffic().written_blocks;
+#if POET_RING > 0
+    poet_ring_commit(commit->ring);
+#endif
 }
 
 int poet_load(struct poet_image *image)
@@ -160,6 +174,10 @@ int poet_begin_anew(struct poet_image *image)
         POET_TRY(status);
     }
     commit.step = UINT32_MAX;
+#if POET_RING > 0
+    poet_ring_commit(commit.ring); /* events after it have later numbers */
+    commit.ring = poet_ring_events();
+#endif
     take(image, &commit);
     return POET_OK;
 }
@@ -200,19 +218,36 @@ static int write_record(const struct poet_image *image, const struct poet_commit
     return status;
 }
 
+/* Whether there were events in the ring since. */
+static int has_news(const struct poet_commit *commit)
+{
+#if POET_RING > 0
+    return commit->ring != poet_ring_events();
+#else
+    (void)commit;
+    return 0;
+#endif
+}
+
 int poet_save(struct poet_image *image, uint32_t step)
 {
     struct poet_commit commit = image->commit;
-    if (step == commit.step) {
+    if (step == commit.step && !has_news(&commit)) {
         return POET_OK;
     }
     commit.set = (commit.set + 1u) % image->sets;
     commit.sequence++;
     commit.step = step;
+#if POET_RING > 0
+    commit.ring = poet_ring_events();
+#endif
     POET_TRY(write_set(image, &commit));
     commit.written = poet_blocks_written(image) + 1u; /* the record, too */
     POET_TRY(write_record(image, &commit));
     commit.written = image->commit.written;
     image->commit = commit;
+#if POET_RING > 0
+    poet_ring_commit(commit.ring);
+#endif
     return POET_OK;
 }

@@ -6,7 +6,8 @@
  *     0  char magic[8] = "POETSAVE"      8  u32 plan id               12  u32 sequence
  *    16  u32 steps that are done        20  u32 blocks written since the host wrote the image
  *    24  u32 CRC-32 of the trailers of the set's slots, which have those of the payloads
- *    28  u32 0                          32  u32 CRC-32 of bytes 0..27     the rest is zero
+ *    28  u32 events in the ring (ring.h), 0 without one
+ *    32  u32 0                          36  u32 CRC-32 of bytes 0..31     the rest is zero
  *
  * The commit that counts is that of the highest sequence that is whole. Another set is written and read back before
  * its record is, so until then nothing has changed. The firmware writes the sets in turn.

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "for_size.h"
+
 #include "storage.h"
 
 #include "bytes.h"
@@ -7,6 +9,7 @@
 #include "hal.h"
 #include "poet.h"
 #include "poet_memory.h"
+#include "ring.h"
 
 #define VERSION 2u
 #define HEADER_BYTES 76u
@@ -78,6 +81,19 @@ static int slots_fit(const struct poet_image *image, uint32_t blocks)
         }
     }
     return 1;
+}
+
+/* The ring, behind the last set. */
+static int open_ring(const struct poet_image *image, uint32_t end)
+{
+#if POET_RING > 0
+    const uint32_t first = image->sets_first_block + image->sets * poet_set_blocks();
+    return poet_ring_blocks() <= end - first ? poet_ring_open(first) : POET_ERROR_IMAGE;
+#else
+    (void)image;
+    (void)end;
+    return POET_OK;
+#endif
 }
 
 static int find_partition(const uint8_t *table, struct partition *partition)
@@ -161,7 +177,7 @@ int poet_storage_open(struct poet_image *image)
     image->evaluation.first_block += partition.first_block;
     image->slots_first_block += partition.first_block;
     image->sets_first_block += partition.first_block;
-    return POET_OK;
+    return open_ring(image, partition.first_block + blocks);
 }
 
 #ifdef POET_TRANSFERS

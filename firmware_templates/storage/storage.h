@@ -18,7 +18,7 @@
 #define POET_STORAGE_H
 
 #include "data.h"
-#include "slots.h"
+#include "plan.h"
 
 #include <stdint.h>
 
@@ -34,6 +34,9 @@ struct poet_commit {
     uint32_t step;     /* training steps that are done */
     uint32_t written;  /* see poet_blocks_written; without those since the last start */
     uint32_t crc;      /* of its trailers */
+#if POET_RING > 0
+    uint32_t ring;     /* events in the ring before it */
+#endif
 };
 
 /* What the superblock says, with blocks counted from the storage's first; and once it is loaded, the last commit. */

@@ -34,13 +34,16 @@ from poetfw.firmware import (
     SlotPurpose,
     holds,
     image_blocks,
+    is_whole,
     places,
     plan_of,
+    read_ring,
     set_request,
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.output_file import replace_file
 from poetfw.report import RunReport
+from poetfw.ring_files import new_blocks, region_of, write_samples
 from poetfw.running import RunSettings, make_request, report_run
 
 Update = Callable[[int, int, str], None]
@@ -168,6 +171,44 @@ def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload
     return Upload(len(content), len(fetched))
 
 
+def pull_ring(project: BuiltProject, desk: Desk, out: Path, update: Update) -> int:
+    """Write the samples that the board took to an NPZ file; returns how many they are.
+
+    Raises:
+        ConfigError: the build has no ring.
+        DeviceError: the board, its storage or the line fails.
+        OutputError: the file cannot be written.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
+    region = region_of(project)
+    _check_board(project, desk)
+    _check_card(project, desk, image_blocks(project.image))
+    update(0, region.samples, "fetching samples")
+    return write_samples(project, read_ring(region, desk.read_block), out)
+
+
+def push_ring(project: BuiltProject, desk: Desk, file: Path, update: Update) -> int:
+    """Append the samples in an NPZ file to the board's; returns how many they are.
+
+    Raises:
+        ConfigError: the build has no ring.
+        DataError: the file is malformed, or holds other samples than the network takes.
+        DeviceError: the board, its storage or the line fails.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
+    region = region_of(project)
+    _check_board(project, desk)
+    _check_card(project, desk, image_blocks(project.image))
+    where = places(project.image, project.stages.slots)
+    samples, blocks = new_blocks(project, region, where, file, desk.read_block)
+    for done, (block, content) in enumerate(blocks.items()):
+        update(done, len(blocks), "sending samples")
+        desk.write_block(block, content)
+    return samples
+
+
 def _train(
     project: BuiltProject, desk: Desk, request: RunRequest, resume: bool, update: Update
 ) -> RunLog:
@@ -290,14 +331,29 @@ def _written_blocks(project: BuiltProject, where: Places) -> set[int]:
 def _fetch_trained(
     project: BuiltProject, desk: Desk, where: Places, captures: bool, update: Update
 ) -> Mapping[int, bytes]:
-    """The records, the last commit's slots, and the captured gradients if they are wanted."""
+    """The records, the slots of the last commit that is whole, and captured gradients if wanted.
+
+    Raises:
+        DeviceError: no commit is whole.
+    """
     records = {block: desk.read_block(block) for block in where.record_blocks}
-    commits = [Commit.unpack(block, int(project.report.plan_id, 16)) for block in records.values()]
-    last = max(range(len(commits)), key=lambda i: -1 if (c := commits[i]) is None else c.sequence)
-    wanted = list(chain(*_slot_blocks(project, where.set_blocks[last], SlotPurpose.PERSISTENT)))
+    found = [Commit.unpack(block, int(project.report.plan_id, 16)) for block in records.values()]
+    commits = [
+        (c, first) for c, first in zip(found, where.set_blocks, strict=True) if c is not None
+    ]
+    slots = project.stages.slots
+    for commit, first in sorted(commits, key=lambda pair: -pair[0].sequence):
+        wanted = list(chain(*_slot_blocks(project, first, SlotPurpose.PERSISTENT)))
+        read = _read(desk, wanted, update, "fetching the trained weights")
+        content = (read.get(block, bytes(BLOCK_BYTES)) for block in range(first, wanted[-1] + 1))
+        if is_whole(b"".join(content), slots, commit):
+            break
+    else:
+        raise DeviceError("the board's storage holds no commit that is whole", "use another card")
     if captures:
-        wanted += chain(*_slot_blocks(project, where.slots_block, SlotPurpose.CAPTURE))
-    return {**records, **_read(desk, wanted, update, "fetching the trained weights")}
+        wanted = list(chain(*_slot_blocks(project, where.slots_block, SlotPurpose.CAPTURE)))
+        read = {**read, **_read(desk, wanted, update, "fetching the gradients")}
+    return {**records, **read}
 
 
 def _different(

@@ -44,6 +44,7 @@ from poetfw.planning import (
     held_out_batches,
     load_model,
     lower_plan,
+    make_ring,
     plan_unscheduled,
     plan_within,
     report_build,
@@ -95,6 +96,7 @@ def plan_build(
     data = load_data(settings.data, model)
     program = derive_program(settings, model, deadline)
     table = costs(program.training, board)
+    ring = make_ring(settings, model.batch)
     unlimited = plan_unscheduled(program, board, costs, deadline)
     deadline.reserve(_RENDERING)
 
@@ -102,7 +104,7 @@ def plan_build(
     if budget is None:
         progress("asking the compiler for the size of static data")
         with deadline.excluded(), loading("cvxpy", "matplotlib.figure"):
-            budget = arena_budget(program, board, unlimited)
+            budget = arena_budget(program, board, unlimited, ring)
     progress("solving for the schedule")
     work = Work(settings.work_limit, deadline)
     plan, minimum = plan_within(
@@ -111,7 +113,7 @@ def plan_build(
 
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan, board.erase_bytes)
-    lowering = lower_plan(program, board, plan, slots)
+    lowering = lower_plan(program, board, plan, slots, ring, settings.slices)
     image = write_image(
         program,
         lowering.view.plan_id,
@@ -125,6 +127,7 @@ def plan_build(
             checkpoint_every=settings.checkpoint_every,
         ),
         settings.checkpoint_sets,
+        settings.ring,
     )
     if board.storage is not None:
         board.storage.require_room(len(image))

@@ -10,7 +10,16 @@ from poetfw.boards import Board
 from poetfw.devices import RunLog, emulator_of
 from poetfw.errors import ConfigError, DeviceError
 from poetfw.execution import BuiltProject, OnEvent, execute
-from poetfw.firmware import IMAGE, RunRequest, read_commit, read_request, read_slots
+from poetfw.firmware import (
+    BLOCK_BYTES,
+    IMAGE,
+    RunRequest,
+    read_commit,
+    read_request,
+    read_ring,
+    read_slots,
+    ring_region,
+)
 from poetfw.firmware.project import RUN_DIR
 from poetfw.pipeline import Progress
 from poetfw.report import RunReport, Verification
@@ -49,6 +58,12 @@ def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
     """
     if settings.steps is not None and settings.epochs is not None:
         raise ConfigError("--steps and --epochs both say how long to train: give one of them")
+    if settings.verify and _has_own_samples(project):
+        raise ConfigError(
+            f"--verify compares with a training on the data set alone, and {project.image} holds "
+            "samples of the device's own",
+            "build again, or run it without --verify",
+        )
     built = read_request(project.image)
     per_epoch = project.report.train_samples // project.report.batch
     steps = settings.steps or (settings.epochs or 0) * per_epoch or built.steps
@@ -61,6 +76,13 @@ def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
         capture=settings.verify,
         checkpoint_every=built.checkpoint_every if every is None else every,
     )
+
+
+def _has_own_samples(project: BuiltProject) -> bool:
+    stages, content = project.stages, project.image.read_bytes()
+    region = ring_region(project.image, stages.slots, stages.program)
+    held = read_ring(region, lambda n: content[n * BLOCK_BYTES : (n + 1) * BLOCK_BYTES])
+    return len(held.ids) > 0
 
 
 def run_project(
@@ -155,7 +177,7 @@ def _report(
         emulator=project.twin.name if port is None else None,
         port=port,
         emulated=emulated,
-        steps=request.steps,
+        steps=max(request.steps, log.resumed_from),
         resumed_from=log.resumed_from,
         loss=log.losses,
         accuracy=accuracy,

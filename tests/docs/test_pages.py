@@ -74,12 +74,22 @@ NOT_RUN = {
     "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (
         "it waits for somebody; tests/emulator/test_serial_line.py comes"
     ),
+    "python -m pytest -m slow tests/power/test_killed_programs.py": "it is one of the slow tests",
+    **dict.fromkeys(
+        (
+            "poetfw pull --ring --image build/linux/run/storage.img -o samples.npz",
+            "poetfw push --image build/linux/run/storage.img samples.npz",
+        ),
+        "tests/system/test_ring.py types them",
+    ),
     "poetfw flash": "it needs a board; typed below without one",
     **dict.fromkeys(
         (
             "poetfw flash --storage --port /dev/ttyACM0",
             "poetfw run --on-board --port /dev/ttyACM0 --verify",
             "poetfw pull --port /dev/ttyACM0 -o trained.img",
+            "poetfw pull --ring --port /dev/ttyACM0 -o own.npz",
+            "poetfw push --port /dev/ttyACM0 own.npz",
             "poetfw monitor --port /dev/ttyACM0",
         ),
         "it needs a board; tests/system/test_on_board.py has one at another port",

@@ -163,8 +163,8 @@ def commit_record(
     slot: bytes, sequence: int = 0, step: int = 0, written: int = 0, plan_id: int = SAMPLE_PLAN_ID
 ) -> bytes:
     """The record of a commit of one slot, as it is in storage."""
-    values = (plan_id, sequence, step, written, zlib.crc32(slot[-16:]))
-    return with_crc(struct.pack("<8s5I", b"POETSAVE", *values))
+    values = (plan_id, sequence, step, written, zlib.crc32(slot[-16:]), 0)
+    return with_crc(struct.pack("<8s6I", b"POETSAVE", *values))
 
 
 def sample_data(samples: int = 18) -> tuple[np.ndarray, np.ndarray]:

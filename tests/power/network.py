@@ -17,7 +17,16 @@ import numpy as np
 from emulator.firmware_tools import BLOCK, TEMPLATES, compile_c
 from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
-from poetfw.firmware import LIBRARY, RunRequest, Slot, assign_slots, render_project, write_image
+from poetfw.firmware import (
+    LIBRARY,
+    PARTITION_BLOCK,
+    Ring,
+    RunRequest,
+    Slot,
+    assign_slots,
+    render_project,
+    write_image,
+)
 from poetfw.memory import resident_bytes
 from poetfw.models.layers import Layers
 from poetfw.planning import plan_unscheduled
@@ -51,6 +60,7 @@ class Project:
     plan_id: str
     slots: tuple[Slot, ...]
     weights: Mapping[str, Any]
+    ring: Ring | None
 
     def image(self, steps: int, every: int, sets: int = 2) -> bytes:
         """A storage image whose training has so many steps and commits every so many."""
@@ -62,11 +72,12 @@ class Project:
         )
         request = RunRequest(steps, seed=5, checkpoint_every=every)
         parts = (self.slots, self.weights, training, held_out, request, sets)
-        return write_image(self.program, self.plan_id, *parts)
+        places = 0 if self.ring is None else self.ring.samples
+        return write_image(self.program, self.plan_id, *parts, places)
 
 
 @cache
-def project(board_name: str) -> Project:
+def project(board_name: str, ring: Ring | None = None, slices: bool = False) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for.
@@ -90,19 +101,22 @@ def project(board_name: str) -> Project:
     assert any(step.kind is StepKind.PAGE_IN for step in training.plan)
     memory = place_plan(program, training, unlimited.evaluation, None)
     slots = assign_slots(program, training.plan)
-    lowering = lower_plan(program, board, Plan(training, unlimited.evaluation, memory), slots)
+    lowering = lower_plan(
+        program, board, Plan(training, unlimited.evaluation, memory), slots, ring, slices
+    )
     files = render_project(lowering.view, board).files
     overlaps = b"#define POET_TRANSFERS" in files[f"{LIBRARY}/generated/plan.h"]
     assert overlaps == (board_name == "nrf52840")
-    return Project(files, program, lowering.view.plan_id, slots, weights)
+    return Project(files, program, lowering.view.plan_id, slots, weights, ring)
 
 
-def _compile(folder: Path, board: str, out: str, more: Sequence[Path], *flags: str) -> Path:
+def _compile(made: Project, folder: Path, out: str, more: Sequence[Path], *flags: str) -> Path:
     """The network's firmware without a HAL, and with more sources."""
     of_library = (f"{LIBRARY}/port/", f"{LIBRARY}/storage/sd")
     left_out = ("src/hal/", "src/runtime/poet_memory.c", *of_library)
+    left_out += ("src/main.c",) if HERE / "learner.c" in more else ()
     sources = list(more)
-    for path, content in project(board).files.items():
+    for path, content in made.files.items():
         if path.startswith(("src/", f"{LIBRARY}/")) and not path.startswith(left_out):
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -115,16 +129,19 @@ def _compile(folder: Path, board: str, out: str, more: Sequence[Path], *flags: s
     return compile_c(folder / out, sources, [], *quoted, *flags)
 
 
-def compile_harness(folder: Path, board: str) -> Path:
-    """The network's firmware and the harness as a library."""
+def compile_harness(
+    folder: Path, board: str, ring: Ring | None = None, slices: bool = False
+) -> Path:
+    """The network's firmware and the harness as a library; with a ring, of who learns from it."""
     flags = ("-shared", "-fPIC", "-Wl,-z,now")
-    return _compile(folder, board, "power.so", [HERE / "harness.c"], *flags)
+    more = [HERE / "harness.c", *([] if ring is None else [HERE / "learner.c"])]
+    return _compile(project(board, ring, slices), folder, "power.so", more, *flags)
 
 
 def compile_program(folder: Path) -> Path:
     """The network's firmware as a program of this computer."""
     hal = sorted((TEMPLATES / "hal/posix").glob("*.c"))
-    return _compile(folder, "linux", "program", hal, f"-iquote{hal[0].parent}", "-pthread")
+    return _compile(project("linux"), folder, "program", hal, f"-iquote{hal[0].parent}", "-pthread")
 
 
 class Harness:
@@ -181,6 +198,28 @@ class Harness:
         """What comes of a fault from a call of the storage on: an outcome, or a status."""
         found = self._library.power_fault(call, FAULTS.index(fault), int(for_ever))
         return str(found) if found < 0 else OUTCOMES[found]
+
+    def call(self, name: str, *arguments: object) -> int:
+        """What a function of the firmware returns."""
+        return int(self._library[name](*arguments))
+
+    def ring_counts(self) -> tuple[int, ...]:
+        """Of the ring as it is now: samples, with a label, to draw from; the first without one."""
+
+        class Counts(ctypes.Structure):
+            _fields_ = (("counts", ctypes.c_uint32 * 4),)
+
+        self._library.poet_ring_count.restype = Counts
+        return tuple(self._library.poet_ring_count().counts)
+
+    def batch(self, step: int, seed: int, samples: int) -> tuple[bytes, bytes]:
+        """Features and targets that the firmware gathers for a step, from 0 on, as it is now."""
+        region = (ctypes.c_uint32 * 3)(PARTITION_BLOCK + 1, samples, 1)
+        self._library.poet_data_select_training(region, ctypes.c_uint32(seed), step)
+        x = ctypes.create_string_buffer(BATCH * SIDE * SIDE * 4)
+        y = ctypes.create_string_buffer(BATCH * 4)
+        assert self._library.poet_data_load_x(x) == self._library.poet_data_load_y(y) == 0
+        return x.raw, y.raw
 
 
 @contextmanager

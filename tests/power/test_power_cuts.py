@@ -154,7 +154,7 @@ def record_with(content: bytes, block: int, offset: int, value: int) -> dict[int
     """A record with another number at an offset, and the CRC of that."""
     record = bytearray(content[block * BLOCK :][:BLOCK])
     struct.pack_into("<I", record, offset, value)
-    struct.pack_into("<I", record, 32, crc32(record[:28]))
+    struct.pack_into("<I", record, 36, crc32(record[:32]))
     return {block * BLOCK: bytes(record)}
 
 
@@ -165,7 +165,7 @@ def test_half_a_commit_is_none(library: Path, ended: Path) -> None:
     record, start = where.record_blocks[last], where.set_blocks[last] * BLOCK
     half: dict[str, dict[int, bytes]] = {
         "magic": {record * BLOCK: b"x"},
-        "CRC": {record * BLOCK + 32: bytes(4)},
+        "CRC": {record * BLOCK + 36: bytes(4)},
         "another plan": record_with(content, record, 8, 0x12345678),
         "another step": record_with(content, record, 16, STEPS_PER_EPOCH + 1),
         "other slots": record_with(content, record, 24, 0x12345678),

@@ -169,6 +169,25 @@ from poetfw.training import LOSSES
     show_default=True,
     help="Places in storage that checkpoints take in turn; more of them wear out later.",
 )
+@option(
+    "--slices",
+    is_flag=True,
+    help="Let the application have a training step done in parts: poetfw_train_some.",
+)
+@option(
+    "--ring",
+    type=click.IntRange(0, 1 << 16),
+    default=BuildSettings.ring,
+    show_default=True,
+    metavar="SAMPLES",
+    help="How many samples of its own the device keeps in storage, to learn from.",
+)
+@option(
+    "--ring-share",
+    type=click.IntRange(1),
+    metavar="SAMPLES",
+    help="How many samples of each batch come from the ring.  [default: half of the batch]",
+)
 @cost_options
 @limit_options(time="for all but the compilers")
 @option(

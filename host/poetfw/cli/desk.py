@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw flash`, `monitor` and `pull`: a board on the desk, or elsewhere under Linux."""
+"""`poetfw flash`, `monitor`, `pull` and `push`: a board on the desk, or elsewhere under Linux."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from poetfw import on_board, remote
+from poetfw import on_board, remote, ring_files
 from poetfw.boards import load_board
 from poetfw.cli import output
 from poetfw.cli.options import (
@@ -28,6 +29,13 @@ from poetfw.devices import upload_firmware
 from poetfw.devices.link import Desk, Link, choose_port, console_lines, open_port, usb_ports
 from poetfw.devices.ssh import Host
 from poetfw.execution import BuiltProject, open_project
+
+image_option = option(
+    "--image",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="With the ring of a storage image, such as run/storage.img, in place of a board's.",
+)
 
 
 @contextlib.contextmanager
@@ -125,11 +133,35 @@ def monitor(board: str | None, port: str | None, out: Path | None) -> int:
     metavar="FILE",
     help="The file to write.",
 )
+@option(
+    "--ring",
+    command="pull",
+    is_flag=True,
+    help="Fetch the samples that the board took, as an NPZ file.",
+)
+@image_option
 @out_option
 @json_option
-def pull(board: str | None, port: str | None, file: Path, out: Path | None, as_json: bool) -> int:
-    """Fetch the storage image, with what was trained, from the board."""
+def pull(
+    board: str | None,
+    port: str | None,
+    file: Path,
+    ring: bool,
+    image: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Fetch the storage image, with what was trained, from the board.
+
+    With --ring, fetch the samples that the board took itself: arrays x, y, labelled and id.
+    """
+    if image is not None and not ring:
+        raise click.UsageError("--image goes with --ring: it is a storage image already")
     project = open_project(*built_folder(out, board), on_board=True)
+    if ring:
+        from_image = functools.partial(ring_files.pull_from_image, project, out=file)
+        from_board = functools.partial(on_board.pull_ring, project, out=file)
+        return _move_samples(project, port, image, from_image, from_board, file, as_json)
     with output.progress_bar() as update, connected(project, port) as (desk, name):
         fetched = on_board.pull(project, desk, file, update)
     if as_json:
@@ -139,4 +171,57 @@ def pull(board: str | None, port: str | None, file: Path, out: Path | None, as_j
     else:
         text = f"{file}: {fetched.blocks:,} blocks, of which {fetched.sent:,} were fetched"
         output.results.print(output.escaped(text))
+    return 0
+
+
+@click.command(epilog="Example:  poetfw push --port /dev/ttyACM0 samples.npz")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@built_board_option
+@port_option
+@image_option
+@out_option
+@json_option
+def push(
+    file: Path,
+    board: str | None,
+    port: str | None,
+    image: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Append the samples in an NPZ file, arrays x and y, to those that the board took itself.
+
+    An array of booleans, labelled, may say which of them have a target. The oldest samples make
+    room where there is none.
+    """
+    project = open_project(*built_folder(out, board), on_board=True)
+    to_image = functools.partial(ring_files.push_to_image, project, file=file)
+    to_board = functools.partial(on_board.push_ring, project, file=file)
+    return _move_samples(project, port, image, to_image, to_board, file, as_json)
+
+
+def _move_samples(
+    project: BuiltProject,
+    port: str | None,
+    image: Path | None,
+    with_image: Callable[..., int],
+    with_board: Callable[..., int],
+    file: Path,
+    as_json: bool,
+) -> int:
+    """Move samples between a file and the ring of an image or a board."""
+    name = None
+    if image is not None:
+        if port is not None:
+            raise click.UsageError("--port and --image both say where the ring is: give one")
+        samples = with_image(image=image)
+    else:
+        with output.progress_bar() as update, connected(project, port) as (desk, name):
+            samples = with_board(desk=desk, update=update)
+    if as_json:
+        where = {"port": name, "image": None if image is None else str(image)}
+        document = {"schema_version": 1, "board": project.board.label, **where}
+        output.print_json({**document, "samples": samples, "file": str(file)})
+    else:
+        output.results.print(output.escaped(f"{file}: {samples:,} samples"))
     return 0

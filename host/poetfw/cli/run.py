@@ -184,7 +184,8 @@ def _print(report: RunReport) -> None:
         where = f"the board at {report.port}"
     rows = [("steps", f"{report.steps:,}")]
     if report.resumed_from:
-        rows.append(("… of them done before", f"{report.resumed_from:,}"))
+        nothing = " (nothing was trained)" if report.resumed_from == report.steps else ""
+        rows.append(("… of them done before", f"{report.resumed_from:,}{nothing}"))
     if report.loss:
         rows.append(("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"))
     if report.accuracy is not None:

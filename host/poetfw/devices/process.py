@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import queue
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -49,6 +51,28 @@ class Files:
 _NONE = Files()
 
 
+_PR_SET_PDEATHSIG = 1
+
+
+def _ender() -> Callable[[], None] | None:
+    """What a child does first so that it does not outlive this process, however that is ended.
+
+    Under Linux the kernel sees to it. The function is looked up here: between fork and exec as
+    little as possible is done.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl
+
+    def end_with_parent() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+    return end_with_parent
+
+
+_END_WITH_PARENT = _ender()
+
+
 class Process:
     """A running program whose output is read line by line, standard error merged in."""
 
@@ -79,6 +103,7 @@ class Process:
                 stdout=files.target or subprocess.PIPE,
                 stderr=subprocess.PIPE if files.target else subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_END_WITH_PARENT,
             )
         except OSError as error:
             raise ToolError(f"cannot start {command[0]}: {error}", "run `poetfw doctor`") from error

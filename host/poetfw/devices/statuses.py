@@ -61,4 +61,6 @@ STATUSES: Mapping[str, str] = {
     "-130": "a label is none of the classes",
     "-131": "the program holds no initial weights",
     "-132": "the application gave the library no storage",
+    "-133": "training since the last commit draws from the sample whose turn it is to go",
+    "-134": "the ring has no such sample, or it has its label",
 }

@@ -18,6 +18,7 @@ from poetfw.firmware.c_text import (
     string_literal,
     wrap_call,
 )
+from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose
 from poetfw.firmware.under_way import UnderWay
 from poetfw.firmware.views import (
@@ -37,6 +38,7 @@ from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import Program
 
 _INDENT = 4
+_IMAGE_WORDS = 18  # of a struct poet_image without a ring; poetfw.c asserts it
 C_TYPES: Mapping[Dtype, str] = {Dtype.F32: "float", Dtype.I32: "int32_t"}
 
 
@@ -71,9 +73,11 @@ def lower(
     memory: MemoryPlan,
     slots: Sequence[Slot],
     prediction: Prediction | None = None,
+    ring: Ring | None = None,
+    slices: bool = False,
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
-    plan_id = _plan_id(program, board, training, evaluation, memory)
+    plan_id = _plan_id(program, board, ring, training, evaluation, memory)
     names = _Names(program, prediction)
     constants = ConstantTable()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
@@ -86,6 +90,7 @@ def lower(
         training,
         memory.training,
     )
+    training_view = replace(training_view, sliced=slices)
     evaluation_view = lower_step(
         "poet_evaluate_step",
         "one evaluation step",
@@ -112,8 +117,15 @@ def lower(
         plan_id=plan_id,
         poetfw_version=__version__,
         board=board.name,
-        settings=_settings(program, board, memory, facts, names, plan_id),
-        facts=facts.public(program, board, memory, plan_id),
+        settings=(
+            *_settings(program, board, memory, facts, names, plan_id),
+            *_ring_facts(ring, "POET_"),
+            *([Define("POET_SLICES", "1", "a training step can be cut")] if slices else []),
+        ),
+        facts=(*facts.public(program, board, memory, plan_id), *_ring_facts(ring, "")),
+        slices=slices,
+        ring=ring is not None,
+        image_words=_IMAGE_WORDS + (ring is not None),
         target_type=C_TYPES[program.label.dtype],
         target_comment="a class" if facts.classes else "the outputs wanted",
         metric_comment="how many answers are right" if facts.classes else "mean squared error",
@@ -148,7 +160,9 @@ def lower(
     return Lowering(view, names.table())
 
 
-def _plan_id(program: Program, board: Board, *parts: ExecutionPlan | MemoryPlan) -> str:
+def _plan_id(
+    program: Program, board: Board, ring: Ring | None, *parts: ExecutionPlan | MemoryPlan
+) -> str:
     """Names everything that firmware and storage image must agree on."""
     document = [
         __version__,
@@ -157,6 +171,7 @@ def _plan_id(program: Program, board: Board, *parts: ExecutionPlan | MemoryPlan)
         program.evaluation.to_json(),
         *(part.to_json() if isinstance(part, MemoryPlan) else part for part in parts),
         *(() if board.compute.exact else ("fused sums",)),
+        *([] if ring is None else [ring.samples, ring.share]),
     ]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]
 
@@ -264,6 +279,15 @@ def _settings(
         Define("POET_PAGES", str(facts.pages), "transfers of a training step"),
         Define("POET_LOSS", names.tensor(program.loss)),
         Define("POET_METRIC", names.tensor(program.metric)),
+    )
+
+
+def _ring_facts(ring: Ring | None, prefix: str) -> tuple[Define, ...]:
+    if ring is None:
+        return ()
+    return (
+        Define(f"{prefix}RING", _size(ring.samples), "samples that the ring holds"),
+        Define(f"{prefix}RING_SHARE", _size(ring.share), "of each batch come from it"),
     )
 
 

@@ -19,6 +19,8 @@ from typing import BinaryIO
 import numpy as np
 
 from poetfw.errors import DataError, DeviceError
+from poetfw.firmware.project import RUN_DIR
+from poetfw.firmware.ring import RingRegion, place_blocks
 from poetfw.firmware.slots import (
     BLOCK_BYTES,
     SET_ALIGNMENT,
@@ -50,13 +52,12 @@ _VERSION = 2
 _CRC = struct.Struct("<I")
 _GAP = bytes(4)
 """Before a CRC: right behind what it is of, it would make that of the whole block a constant."""
-_RECORD = struct.Struct("<8s5I")
+_RECORD = struct.Struct("<8s6I")
 _RECORD_MAGIC = b"POETSAVE"
 _TRAILER = struct.Struct("<4I")
 _TRAILER_MAGIC = 0x544F4C53  # "SLOT"
 _CAPTURE = 1
 _EVALUATE = 2
-_REBUILD = ("run `poetfw build` again to write a fresh image",)
 
 NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
 """How elements lie in storage."""
@@ -201,16 +202,18 @@ class Commit:
         step: training steps that are done.
         written: blocks that the firmware has written since the host wrote the image.
         crc: CRC-32 of the trailers of its slots.
+        ring: events in the ring before it; 0 without one.
     """
 
     sequence: int = 0
     step: int = 0
     written: int = 0
     crc: int = 0
+    ring: int = 0
 
     def pack(self, plan_id: int) -> bytes:
         """The record's block."""
-        values = (self.sequence, self.step, self.written, self.crc)
+        values = (self.sequence, self.step, self.written, self.crc, self.ring)
         packed = _RECORD.pack(_RECORD_MAGIC, plan_id, *values)
         return (packed + _GAP + _CRC.pack(zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
 
@@ -249,6 +252,22 @@ def places(image: Path, slots: Sequence[Slot]) -> Places:
     return Places(PARTITION_BLOCK + header.slots_block, sets, records)
 
 
+def ring_region(image: Path, slots: Sequence[Slot], program: Program) -> RingRegion:
+    """Where the ring of an image in a file is; it has no places where the build has no ring.
+
+    Raises:
+        DeviceError: the file is no storage image, or not laid out like this.
+    """
+    header = _header_of(image)
+    _check_layout(image, header, slots)
+    first = _set_block(header, slots, header.sets)
+    sizes = _sample_bytes(program)
+    samples, rest = divmod(header.blocks - first, place_blocks(*sizes))
+    if rest:
+        raise _other_layout(image)
+    return RingRegion(PARTITION_BLOCK + first, samples, *sizes)
+
+
 def _set_block(header: _Header, slots: Sequence[Slot], number: int) -> int:
     return header.sets_block + number * set_blocks(slots)
 
@@ -270,6 +289,7 @@ def write_image(
     held_out: tuple[Array, Array],
     request: RunRequest,
     sets: int = 2,
+    ring: int = 0,
 ) -> bytes:
     """The bytes of a storage image, whose first set holds the commit of what training begins with.
 
@@ -282,6 +302,7 @@ def write_image(
         held_out: the same for evaluation; the number of rows is a multiple of the batch.
         request: what the run shall do.
         sets: how many take turns, 2 or more; each is written every so manyth commit.
+        ring: places of the ring, which is empty.
 
     Raises:
         DataError: the samples take more than `LARGEST_SAMPLES_BYTES`.
@@ -298,7 +319,8 @@ def write_image(
         )
     slots_block = _aligned(evaluation.end)
     sets_block = _aligned(slots_block + slot_region_blocks(slots))
-    blocks = sets_block + sets * set_blocks(slots)
+    ring_block = sets_block + sets * set_blocks(slots)
+    blocks = ring_block + ring * place_blocks(*_sample_bytes(program))
     header = _Header(
         int(plan_id, 16), request, train, evaluation, slots_block, sets_block, sets, blocks
     )
@@ -406,7 +428,9 @@ def read_slots(
                 continue
             payload = _checked_payload(raw, slot)
             if payload is None:
-                raise DeviceError(f"{image}: the slot of {slot.tensor!r} is corrupt", *_REBUILD)
+                raise DeviceError(
+                    f"{image}: the slot of {slot.tensor!r} is corrupt", *_fresh(image)
+                )
         assert payload is not None
         values[slot.tensor, slot.purpose] = _values(payload, tensors[slot.tensor])
     return values
@@ -430,6 +454,12 @@ def _values(payload: bytes, tensor: Tensor) -> Array:
     return np.frombuffer(payload, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
 
 
+def is_whole(content: bytes, slots: Sequence[Slot], commit: Commit) -> bool:
+    """Whether a set's blocks, from its first to its last, hold what its commit says."""
+    committed = [slot for slot in slots if slot.purpose is SlotPurpose.PERSISTENT]
+    return _set_payloads(content, 0, committed, commit) is not None
+
+
 def _last_commit(
     image: Path, header: _Header, content: bytes, slots: Sequence[Slot]
 ) -> tuple[Commit, dict[str, bytes]]:
@@ -446,7 +476,7 @@ def _last_commit(
             if payloads is not None:
                 found.append((commit, payloads))
     if not found:
-        raise DeviceError(f"{image} holds no commit that is whole", *_REBUILD)
+        raise DeviceError(f"{image} holds no commit that is whole", *_fresh(image))
     return max(found, key=lambda pair: pair[0].sequence)
 
 
@@ -499,7 +529,7 @@ def read_samples(image: Path, program: Program) -> Samples:
         DeviceError: the file is no storage image, or not one of this program.
     """
     header, content = _read(image)
-    columns_bytes = [t.size_bytes // program.batch for t in (program.input, program.label)]
+    columns_bytes = _sample_bytes(program)
     record_blocks = _record_blocks(program)
     if any(r.record_blocks != record_blocks for r in (header.training, header.held_out)):
         raise _other_layout(image)
@@ -549,23 +579,35 @@ def _read_header(image: Path, file: BinaryIO) -> _Header:
         or (PARTITION_BLOCK + header.blocks) * BLOCK_BYTES > os.fstat(file.fileno()).st_size
     ):
         raise DeviceError(
-            f"{image} is no storage image of poetfw, or its first blocks are corrupt", *_REBUILD
+            f"{image} is no storage image of poetfw, or its first blocks are corrupt",
+            *_fresh(image),
         )
     return header
 
 
+def _fresh(image: Path) -> tuple[str, ...]:
+    """What writes an image anew: a run its own, a build the one that runs begin with."""
+    if image.parent.name == RUN_DIR:
+        return ("run it again, without --resume: `poetfw run` begins with a fresh image",)
+    return ("run `poetfw build` again to write a fresh image",)
+
+
 def _unreadable(image: Path, error: OSError) -> DeviceError:
-    return DeviceError(f"{image} cannot be used: {error.strerror or error}", *_REBUILD)
+    return DeviceError(f"{image} cannot be used: {error.strerror or error}", *_fresh(image))
 
 
 def _other_layout(image: Path) -> DeviceError:
-    return DeviceError(f"{image} is the storage image of another build", *_REBUILD)
+    return DeviceError(f"{image} is the storage image of another build", *_fresh(image))
+
+
+def _sample_bytes(program: Program) -> tuple[int, int]:
+    """Of a sample's features, and of its target."""
+    return program.input.size_bytes // program.batch, program.label.size_bytes // program.batch
 
 
 def _record_blocks(program: Program) -> int:
     """Blocks that one sample takes: its features, its target, a CRC of each, and padding."""
-    values = (program.input.size_bytes + program.label.size_bytes) // program.batch
-    return -(-(values + 2 * _CRC.size) // BLOCK_BYTES)
+    return -(-(sum(_sample_bytes(program)) + 2 * _CRC.size) // BLOCK_BYTES)
 
 
 def _write_records(

@@ -93,6 +93,7 @@ class StepView:
         memory_map: the same for people, by offset.
         statements: its body.
         waits: calls that wait for transfers, behind it.
+        sliced: whether it may return between two statements, and go on there.
     """
 
     function: str
@@ -104,6 +105,7 @@ class StepView:
     memory_map: tuple[MemoryRow, ...]
     statements: tuple[StatementView, ...]
     waits: tuple[str, ...]
+    sliced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,9 @@ class ProjectView:
         board: name of the board.
         settings: the macros of plan.h.
         facts: what poetfw.h says of the plan, without the prefix.
+        slices: whether a training step can be cut into slices.
+        ring: whether there is a ring of the device's own samples.
+        image_words: words of 32 bits that a context has of the storage image.
         target_type: the C type of a target's elements.
         target_comment: what a target is, for people.
         metric_comment: what the metric counts, for people.
@@ -134,6 +139,9 @@ class ProjectView:
     board: str
     settings: tuple[Define, ...]
     facts: tuple[Define, ...]
+    slices: bool
+    ring: bool
+    image_words: int
     target_type: str
     target_comment: str
     metric_comment: str

@@ -6,6 +6,7 @@ from poetfw.planning.build import Build, report_build, schedule_bytes
 from poetfw.planning.choices import (
     derive_program,
     load_model,
+    make_ring,
     order_program,
 )
 from poetfw.planning.costing import COSTS, costs_from, database_for
@@ -35,6 +36,7 @@ __all__ = [
     "load_model",
     "load_schedule_problem",
     "lower_plan",
+    "make_ring",
     "order_program",
     "place_plan",
     "plan_evaluation",

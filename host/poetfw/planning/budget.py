@@ -9,7 +9,7 @@ from poetfw.boards import Board
 from poetfw.costs import CostProvider
 from poetfw.devices import static_ram_bytes
 from poetfw.errors import InfeasibleError
-from poetfw.firmware import BLOCK_BYTES, assign_slots, render_project
+from poetfw.firmware import BLOCK_BYTES, Ring, assign_slots, render_project
 from poetfw.ir import Graph
 from poetfw.limits import RAISE_TIME_LIMIT, Deadline, Work
 from poetfw.memory import resident_bytes
@@ -35,15 +35,15 @@ _MINIMUM_SHARE = 0.25  # of the work
 _ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
 
 
-def arena_budget(program: Program, board: Board, plan: Plan) -> int:
+def arena_budget(program: Program, board: Board, plan: Plan, ring: Ring | None = None) -> int:
     """What the arena may occupy: the board's RAM without stack, static data and what is reserved.
 
     The firmware counts bytes in 32 bits: more RAM than that is left alone.
 
     Static data is measured: the firmware of a plan is compiled, and what its objects ask for is
-    added up. It does not depend on which plan.
+    added up. It does not depend on which plan, but on the ring.
     """
-    lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan))
+    lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan), ring)
     static = static_ram_bytes(render_project(lowering.view, board), board)
     available = board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
     return min(available, _MOST_ARENA_BYTES)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from poetfw.errors import ConfigError, DataError, ModelError
+from poetfw.firmware import Ring
 from poetfw.ir import Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
@@ -43,6 +44,24 @@ def load_model(settings: BuildSettings) -> Model:
         )
         model = replace(model, warnings=(*model.warnings, warning))
     return model if settings.weights is None else start_from(model, Path(settings.weights))
+
+
+def make_ring(settings: BuildSettings, batch: int) -> Ring | None:
+    """The ring of samples of the device's own; None for none.
+
+    Raises:
+        ConfigError: it has one place, or is to give more samples than a batch has.
+    """
+    if settings.ring == 0:
+        if settings.ring_share is not None:
+            raise ConfigError("--ring-share goes with --ring")
+        return None
+    share = (batch + 1) // 2 if settings.ring_share is None else settings.ring_share
+    if settings.ring < 2:
+        raise ConfigError("--ring takes 2 samples or more, or 0 for none")
+    if share > batch:
+        raise ConfigError(f"--ring-share is {share}, and a batch has {batch} samples")
+    return Ring(settings.ring, share)
 
 
 def start_from(model: Model, path: Path) -> Model:

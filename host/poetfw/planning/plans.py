@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, analytic_costs
-from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Slot, lower
+from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Ring, Slot, lower
 from poetfw.limits import Deadline
 from poetfw.memory import MemoryPlan, place_beside, plan_memory
 from poetfw.models import Model
@@ -62,11 +62,18 @@ def place_plan(
     )
 
 
-def lower_plan(program: Program, board: Board, plan: Plan, slots: Sequence[Slot]) -> Lowering:
+def lower_plan(
+    program: Program,
+    board: Board,
+    plan: Plan,
+    slots: Sequence[Slot],
+    ring: Ring | None = None,
+    slices: bool = False,
+) -> Lowering:
     """The views of the project that follows a plan."""
     steps = plan.training.plan, plan.evaluation.plan
     prediction = plan_prediction(program, board, plan.memory)
-    return lower(program, board, *steps, plan.memory, slots, prediction)
+    return lower(program, board, *steps, plan.memory, slots, prediction, ring, slices)
 
 
 def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Prediction:

@@ -42,6 +42,9 @@ class BuildSettings:
         seed: decides the initial weights and the order of samples.
         checkpoint_every: steps between two checkpoints; 0 for one at the training's end.
         checkpoint_sets: places in storage that checkpoints take in turn, 2 or more.
+        slices: whether the application can have a training step done in parts.
+        ring: samples of its own that the device keeps in storage, 0 or from 2 on.
+        ring_share: how many samples of each batch come from them; None for half of it.
         work_limit: units of work that the search for a schedule may take; see `poetfw.limits`.
         time_limit_s: seconds that everything may take up to the project, compilers apart.
     """
@@ -72,6 +75,9 @@ class BuildSettings:
     seed: int = 0
     checkpoint_every: int = 0
     checkpoint_sets: int = 2
+    slices: bool = False
+    ring: int = 0
+    ring_share: int | None = None
     work_limit: float = WORK_LIMIT
     time_limit_s: float = TIME_LIMIT_S
 

@@ -139,7 +139,7 @@ def test_an_image_is_laid_out_as_documented(features: int, record_blocks: int) -
         assert trailer == (0x544F4C53, slot.size_bytes, 0, zlib.crc32(payload))
         expected = _program(features)[1].get(slot.tensor)
         assert payload == (bytes(slot.size_bytes) if expected is None else expected.tobytes())
-    commit = struct.pack("<8s5I", b"POETSAVE", 0x1A2B3C4D, 0, 0, 0, zlib.crc32(trailers))
+    commit = struct.pack("<8s6I", b"POETSAVE", 0x1A2B3C4D, 0, 0, 0, zlib.crc32(trailers), 0)
     commit += struct.pack("<II", 0, zlib.crc32(commit))
     assert content[at * BLOCK :].rstrip(b"\0") == commit  # and the other sets are empty
 
@@ -270,8 +270,8 @@ def _committed(content: bytes, slots: tuple[Slot, ...], number: int, sequence: i
             values = (0x544F4C53, len(payload), sequence, zlib.crc32(payload))
             trailers += struct.pack("<4I", *values)
             whole += payload.ljust(slot.blocks * BLOCK - 16, b"\0") + trailers[-16:]
-    values = (0x1A2B3C4D, sequence, sequence, 100 + sequence, zlib.crc32(trailers))
-    record = struct.pack("<8s5I", b"POETSAVE", *values)
+    values = (0x1A2B3C4D, sequence, sequence, 100 + sequence, zlib.crc32(trailers), 0)
+    record = struct.pack("<8s6I", b"POETSAVE", *values)
     whole += (record + struct.pack("<II", 0, zlib.crc32(record))).ljust(BLOCK, b"\0")
     start = START + first * BLOCK
     return content[:start] + whole + content[start + len(whole) :]
@@ -331,7 +331,7 @@ def test_a_commit_counts_only_if_all_of_it_is_right(tmp_path: Path) -> None:
     for field, value in ((16, 7), (24, 0x12345678)):  # another step, other trailers
         other = bytearray(content)
         struct.pack_into("<I", other, record + field, value)
-        struct.pack_into("<I", other, record + 32, zlib.crc32(other[record : record + 28]))
+        struct.pack_into("<I", other, record + 36, zlib.crc32(other[record : record + 32]))
         path.write_bytes(other)
         assert read_commit(path, slots).sequence == 5, field
     damaged = bytearray(initial)

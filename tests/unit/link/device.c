@@ -14,6 +14,7 @@ uint32_t test_blocks = BLOCKS;
 int test_open_status;
 uint32_t test_stuck_block = UINT32_MAX; /* keeps what it holds, whatever is written */
 uint32_t test_steps;                    /* trained since the start */
+uint32_t test_forgotten[2];             /* blocks, [first, end): what flash need not keep */
 
 const char poet_hal_tick_unit[] = "ns";
 
@@ -95,6 +96,10 @@ int poet_hal_storage_read_begin(uint32_t block, void *ram, uint32_t count)
 
 int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
 {
+    if (is_there(block, count) && block == test_forgotten[0]) {
+        memset(test_device + block * POET_BLOCK_BYTES, 0xff,
+               (test_forgotten[1] - block) * POET_BLOCK_BYTES);
+    }
     if (is_there(block, count) && block != test_stuck_block) {
         memcpy(test_device + block * POET_BLOCK_BYTES, ram, count * POET_BLOCK_BYTES);
     }
@@ -104,6 +109,12 @@ int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count
 int poet_hal_storage_wait(void)
 {
     return status;
+}
+
+void poet_hal_storage_forget(uint32_t block, uint32_t count)
+{
+    test_forgotten[0] = block;
+    test_forgotten[1] = block + count;
 }
 
 int poet_hal_storage_flush(void)

@@ -56,6 +56,9 @@ class Device:
     def get(self, name: str) -> int:
         return ctypes.c_uint32.in_dll(self._library, name).value
 
+    def forget(self, block: int, count: int) -> None:
+        self._library.poet_hal_storage_forget(block, count)
+
     @property
     def storage(self) -> bytes:
         return bytes(self._memory)

@@ -13,9 +13,10 @@ from zlib import crc32
 import pytest
 from link_device import BLOCK, Device, Noise, Simulated, sample_image, sample_project
 
-from emulator.firmware_tools import committed_set
+from emulator.firmware_tools import committed_set, set_offset
 from poetfw import on_board
 from poetfw.devices.link import Desk, Link
+from poetfw.devices.link.desk import Summary
 from poetfw.devices.link.frames import encode_command
 from poetfw.errors import (
     DeviceError,
@@ -27,7 +28,7 @@ from poetfw.errors import (
     WrongCardError,
 )
 from poetfw.execution import BuiltProject
-from poetfw.firmware import PARTITION_BLOCK, UNFINISHED
+from poetfw.firmware import PARTITION_BLOCK, UNFINISHED, read_commit
 from poetfw.report import RunReport
 from poetfw.running import RunSettings
 
@@ -129,7 +130,41 @@ def test_a_run_is_resumed_at_the_last_checkpoint(
         assert Path(report.trained).read_bytes() == trained
         found.add(report.resumed_from)
     assert found == set(range(STEPS + 1))
+    fewer = run(project, desk_of(device), steps=1, resume=True)
+    assert (fewer.steps, fewer.resumed_from, fewer.loss) == (STEPS, STEPS, ())
     assert run(project, desk_of(device), every=1).loss == whole.loss
+
+
+def test_a_commit_that_is_not_whole_is_not_fetched(device: Device, project: BuiltProject) -> None:
+    """The board ends right, and its storage then damages a slot: the commit before is taken."""
+    flash(project, desk_of(device))
+    whole = run(project, desk_of(device), every=1)
+    last = set_offset(device.storage, committed_set(device.storage))
+    desk = desk_of(device)
+    summary = desk.summary
+
+    def damage() -> Summary:
+        content = bytearray(device.storage)
+        content[last] ^= 1
+        device.storage = bytes(content)
+        return summary()
+
+    desk.summary = damage  # type: ignore[method-assign]
+    report = run(project, desk, every=1)
+    commit = read_commit(Path(report.trained), project.stages.slots)
+    assert report.loss == whole.loss
+    assert commit.step == STEPS - 1
+
+
+def test_a_block_is_put_without_those_behind_it(device: Device, project: BuiltProject) -> None:
+    """A slot that failed to be written has told the flash to forget it; a host puts its first."""
+    flash(project, desk_of(device))
+    storage = device.storage
+    first = set_offset(storage, 0) // BLOCK
+    device.forget(first, 2)
+    desk_of(device).write_block(first, b"\x11" * BLOCK)
+    assert device.storage[first * BLOCK :][:BLOCK] == b"\x11" * BLOCK
+    assert device.storage[(first + 1) * BLOCK :] == storage[(first + 1) * BLOCK :]
 
 
 def test_a_card_that_keeps_an_old_commit_is_told(device: Device, project: BuiltProject) -> None:

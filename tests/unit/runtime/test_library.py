@@ -333,6 +333,16 @@ def test_an_error_of_the_storage_is_told_once(
     assert (net.load(), net.weight, net.metrics.step) == (OK, trained, 1)
 
 
+def test_what_was_loaded_is_used_without_the_storage(net: Net) -> None:
+    x, output = np.ones(150, "f4"), np.zeros(1, "f4")
+    assert (net.open(), net.reset(), net.predict(x, output)) == (OK, OK, OK)
+    wanted = output.copy()
+    _insert_card(net.library, bytes(len(sample_image())))
+    assert net.open() < OK
+    assert (net.predict(x, output), net.train()) == (OK, ORDER)
+    assert output == wanted
+
+
 def test_what_cannot_be_opened_or_loaded_is_not(net: Net) -> None:
     assert (net.open(), net.load()) == (OK, OK)
     _insert_card(net.library, sample_image(plan_id=1))

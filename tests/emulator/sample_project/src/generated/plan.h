@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "storage.h"
+#include "slots.h"
 
 #define POET_PLAN_ID 0x5a3b1e00u
 #define POET_BOARD "sample"

@@ -83,6 +83,8 @@ enum poetfw_status {
     POETFW_ERROR_LABEL = -130, /* a label is none of the classes */
     POETFW_ERROR_WEIGHTS = -131, /* the program holds no initial weights */
     POETFW_ERROR_NO_STORAGE = -132, /* the application gave the library no storage */
+    POETFW_ERROR_RING = -133, /* training since the last commit draws from the sample whose turn it is to go */
+    POETFW_ERROR_ID = -134, /* the ring has no such sample, or it has its label */
 };
 
 /* What a library knows between two calls. The application makes one and leaves its fields alone. */
@@ -112,7 +114,8 @@ struct poetfw_metrics {
 /* --- Begin and end --- */
 
 /* Opens the storage and looks at the image on it. Not needed where the weights come from
- * poetfw_reset and POETFW_PAGES is 0. Nothing need be set in the context before.
+ * poetfw_reset and POETFW_PAGES is 0. Nothing need be set in the context before. What was loaded into a context
+ * stays usable without the storage if this fails.
  *
  * POETFW_ERROR_IMAGE, _NO_PARTITION, _FOREIGN, _PARTITION_*: it holds no image that can be used.
  * POETFW_ERROR_PLAN: the image is another plan's. Statuses of the storage, too. */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "storage.h"
+#include "slots.h"
 
 #define POET_PLAN_ID 0xcf38b48cu /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"

@@ -49,6 +49,10 @@ const char *poetfw_status_text(int status)
         return "the program holds no initial weights";
     case POETFW_ERROR_NO_STORAGE:
         return "the application gave the library no storage";
+    case POETFW_ERROR_RING:
+        return "training since the last commit draws from the sample whose turn it is to go";
+    case POETFW_ERROR_ID:
+        return "the ring has no such sample, or it has its label";
     default:
         return "a status of the storage or of a board's driver";
     }

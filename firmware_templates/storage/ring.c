@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "for_size.h"
+
+#include "ring.h"
+
+#include "bytes.h"
+#include "crc32.h"
+#include "hal.h"
+#include "poet.h"
+#include "poet_memory.h"
+
+#if POET_RING > 0
+
+#define MAGIC 0x474e4952u
+#define CRC_BYTES 4u
+#define TRAILER_OFFSET (POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES)
+#define UNIT_BLOCKS 8u
+
+/* What the trailer of a part says. */
+struct stamp {
+    uint32_t id;
+    uint32_t event;
+};
+
+static struct {
+    struct {
+        uint32_t id;       /* 0: no sample is there */
+        uint32_t labelled; /* the event of its label, or 0 */
+    } places[POET_RING];
+    uint32_t first_block;
+    uint32_t next; /* place */
+    uint32_t events;
+    uint32_t committed;
+} ring;
+
+static uint8_t *page(void)
+{
+    return poet_arena + POET_PAGE_BUFFER;
+}
+
+static uint32_t unit_blocks(uint32_t bytes)
+{
+    return (poet_slot_blocks(bytes) + UNIT_BLOCKS - 1u) / UNIT_BLOCKS * UNIT_BLOCKS;
+}
+
+static uint32_t place_blocks(void)
+{
+    return unit_blocks(POET_X_BYTES) + unit_blocks(POET_Y_BYTES);
+}
+
+static uint32_t x_block(uint32_t place)
+{
+    return ring.first_block + place * place_blocks();
+}
+
+static uint32_t y_block(uint32_t place)
+{
+    return x_block(place) + unit_blocks(POET_X_BYTES);
+}
+
+static uint32_t later(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The CRC of a payload goes on over what its trailer says. */
+static uint32_t seal(uint32_t crc, const struct stamp *stamp, uint8_t *trailer)
+{
+    poet_put_u32(trailer + 4, MAGIC);
+    poet_put_u32(trailer + 8, stamp->id);
+    poet_put_u32(trailer + 12, stamp->event);
+    crc = poet_crc32(crc, trailer + CRC_BYTES, POET_SLOT_TRAILER_BYTES - CRC_BYTES);
+    poet_put_u32(trailer, crc);
+    return crc;
+}
+
+/* Reads a part; its payload goes nowhere if `ram` is NULL. Returns POET_ERROR_DATA if it is not whole. */
+static int read_part(uint32_t block, void *ram, uint32_t bytes, struct stamp *stamp)
+{
+    uint8_t sealed[POET_SLOT_TRAILER_BYTES];
+    uint8_t *target = ram;
+    uint32_t crc = 0u;
+    for (uint32_t left = poet_slot_blocks(bytes); left > 0u; left--) {
+        const uint32_t part = bytes < POET_BLOCK_BYTES ? bytes : POET_BLOCK_BYTES;
+        POET_TRY(poet_storage_read_blocks(block++, page(), 1u));
+        crc = poet_crc32(crc, page(), part);
+        if (target != NULL) {
+            memcpy(target, page(), part);
+            target += part;
+        }
+        bytes -= part;
+    }
+    const uint8_t *const trailer = page() + TRAILER_OFFSET;
+    stamp->id = poet_get_u32(trailer + 8);
+    stamp->event = poet_get_u32(trailer + 12);
+    (void)seal(crc, stamp, sealed);
+    return memcmp(trailer, sealed, sizeof sealed) == 0 ? POET_OK : POET_ERROR_DATA;
+}
+
+/* Writes a part, through the page buffer because a bus need not reach where the caller's data are, and reads it back. */
+static int write_part(uint32_t block, const void *data, uint32_t bytes, const struct stamp *stamp)
+{
+    const uint8_t *source = data;
+    const uint32_t blocks = poet_slot_blocks(bytes);
+    uint32_t left = bytes;
+    uint32_t crc = 0u;
+    poet_hal_storage_forget(block, blocks);
+    for (uint32_t i = 0u; i < blocks; i++) {
+        const uint32_t part = left < POET_BLOCK_BYTES ? left : POET_BLOCK_BYTES;
+        memset(page(), 0, POET_BLOCK_BYTES);
+        memcpy(page(), source, part);
+        crc = poet_crc32(crc, source, part);
+        source += part;
+        left -= part;
+        if (i + 1u == blocks) {
+            (void)seal(crc, stamp, page() + TRAILER_OFFSET);
+        }
+        POET_TRY(poet_storage_write_blocks(block + i, page(), 1u));
+    }
+    POET_TRY(poet_storage_flush());
+    struct stamp kept;
+    const int status = read_part(block, NULL, bytes, &kept);
+    if (status == POET_ERROR_DATA || (status == POET_OK && kept.event != stamp->event)) {
+        return POET_ERROR_LOST;
+    }
+    return status;
+}
+
+uint32_t poet_ring_blocks(void)
+{
+    return POET_RING * place_blocks();
+}
+
+/* What is there, by two readings: a sample that is not seen now would not be drawn either. */
+static int find_part(uint32_t block, uint32_t bytes, struct stamp *stamp)
+{
+    const int status = read_part(block, NULL, bytes, stamp);
+    return status == POET_ERROR_DATA ? read_part(block, NULL, bytes, stamp) : status;
+}
+
+static int find_sample(uint32_t place)
+{
+    struct stamp stamp;
+    ring.places[place].id = 0u;
+    ring.places[place].labelled = 0u;
+    int status = find_part(x_block(place), POET_X_BYTES, &stamp);
+    if (status == POET_OK) {
+        ring.places[place].id = stamp.id;
+        ring.events = later(ring.events, stamp.event);
+    } else if (status != POET_ERROR_DATA) {
+        return status;
+    }
+    status = find_part(y_block(place), POET_Y_BYTES, &stamp);
+    if (status == POET_OK) {
+        ring.events = later(ring.events, stamp.event);
+        if (stamp.id == ring.places[place].id) {
+            ring.places[place].labelled = stamp.event;
+        }
+    } else if (status != POET_ERROR_DATA) {
+        return status;
+    }
+    return POET_OK;
+}
+
+int poet_ring_open(uint32_t first_block)
+{
+    uint32_t newest = 0u;
+    ring.first_block = first_block;
+    ring.events = ring.committed = ring.next = 0u;
+    for (uint32_t place = 0u; place < POET_RING; place++) {
+        POET_TRY(find_sample(place));
+        if (ring.places[place].id > newest) {
+            newest = ring.places[place].id;
+            ring.next = (place + 1u) % POET_RING;
+        }
+    }
+    return POET_OK;
+}
+
+uint32_t poet_ring_events(void)
+{
+    return ring.events;
+}
+
+void poet_ring_commit(uint32_t events)
+{
+    ring.committed = events;
+    ring.events = later(ring.events, events);
+}
+
+static int is_drawn(uint32_t place)
+{
+    const uint32_t labelled = ring.places[place].labelled;
+    return labelled != 0u && labelled <= ring.committed;
+}
+
+static int write_label(uint32_t place, const void *y)
+{
+    const struct stamp stamp = {ring.places[place].id, ring.events + 1u};
+    POET_TRY(write_part(y_block(place), y, POET_Y_BYTES, &stamp));
+    ring.places[place].labelled = ring.events = stamp.event;
+    return POET_OK;
+}
+
+int poet_ring_append(const void *x, const void *y, int keep, uint32_t *id)
+{
+    const uint32_t place = ring.next;
+    const struct stamp stamp = {ring.events + 1u, ring.events + 1u};
+    if (keep && is_drawn(place)) {
+        return POET_ERROR_RING;
+    }
+    ring.places[place].id = ring.places[place].labelled = 0u;
+    POET_TRY(write_part(x_block(place), x, POET_X_BYTES, &stamp));
+    ring.places[place].id = ring.events = *id = stamp.id;
+    ring.next = (place + 1u) % POET_RING;
+    return y != NULL ? write_label(place, y) : POET_OK;
+}
+
+int poet_ring_label(uint32_t id, const void *y)
+{
+    for (uint32_t place = 0u; place < POET_RING && id != 0u; place++) {
+        if (ring.places[place].id == id && ring.places[place].labelled == 0u) {
+            return write_label(place, y);
+        }
+    }
+    return POET_ERROR_ID;
+}
+
+struct poet_ring_counts poet_ring_count(void)
+{
+    struct poet_ring_counts counts = {0u, 0u, 0u, 0u};
+    for (uint32_t place = 0u; place < POET_RING; place++) {
+        const uint32_t id = ring.places[place].id;
+        counts.samples += id != 0u;
+        counts.labelled += ring.places[place].labelled != 0u;
+        counts.drawn += is_drawn(place) != 0;
+        if (id != 0u && ring.places[place].labelled == 0u &&
+            (counts.unlabelled == 0u || id < counts.unlabelled)) {
+            counts.unlabelled = id;
+        }
+    }
+    return counts;
+}
+
+/* Each of the samples is drawn once before any is again, as those of the card are; in another order. */
+static uint32_t place_drawn(uint32_t draw, uint32_t seed)
+{
+    const uint32_t count = poet_ring_count().drawn;
+    uint32_t nth = poet_sample_at(draw % count, count, ~seed, draw / count);
+    uint32_t place = 0u;
+    while (!is_drawn(place) || nth-- > 0u) {
+        place++;
+    }
+    return place;
+}
+
+static int take(uint32_t block, void *ram, uint32_t bytes, uint32_t id)
+{
+    struct stamp stamp;
+    POET_TRY(read_part(block, ram, bytes, &stamp));
+    return stamp.id == id ? POET_OK : POET_ERROR_DATA;
+}
+
+int poet_ring_draw_x(uint32_t draw, uint32_t seed, void *x)
+{
+    const uint32_t place = place_drawn(draw, seed);
+    return take(x_block(place), x, POET_X_BYTES, ring.places[place].id);
+}
+
+int poet_ring_draw_y(uint32_t draw, uint32_t seed, void *y)
+{
+    const uint32_t place = place_drawn(draw, seed);
+    return take(y_block(place), y, POET_Y_BYTES, ring.places[place].id);
+}
+
+#endif
