@@ -160,11 +160,12 @@ def make_program(
         kind_of(op).training_form(op, training)
     training.emit_loss(loss, model.output, loss_tensor)
     training.backward(optimizer, fuse_updates)
+    training.count_step()
 
     evaluation = _Builder(model)
     metric = evaluation.add_state("metric")
     for op in model.ops:
-        evaluation.copy(op)
+        kind_of(op).evaluation_form(op, evaluation)
     evaluation.emit_loss(LOSSES[loss], model.output, metric, integer=loss != "mse")
     return Program(
         training=training.graph(loss_tensor.name, "training"),
@@ -254,9 +255,6 @@ class _Builder:
         self._tensors[tensor.name] = tensor
         return tensor
 
-    def copy(self, op: Op) -> None:
-        self.emit(op.kind, op.name, op.inputs, op.attributes, output=op.output)
-
     def emit_loss(
         self, kind: str, prediction: str, result: Tensor, *, integer: bool | None = None
     ) -> None:
@@ -287,6 +285,12 @@ class _Builder:
             factor = self.emit("clip_factor", "clip factor", totals[-1:], attributes)
             for parameter in complete:
                 self._update(parameter, optimizer, factor)
+
+    def count_step(self) -> None:
+        """End the step with the next one's number, where ops draw by it."""
+        counters = [op.inputs[1] for op in self._ops if op.kind == "dropout_training"]
+        for counter in dict.fromkeys(counters):
+            self.emit("count_step", "count step", (), updates=(counter,))
 
     def _propagate(self) -> Iterator[str]:
         """Append the backward pass; yield each trained parameter once its gradient is complete."""
