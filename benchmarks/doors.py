@@ -76,11 +76,7 @@ class Outcome:
             return "refused"
         if self.difference <= TOLERANCE:
             return "agrees"
-        return "warned" if any(map(_is_of_another_network, self.warnings)) else "WRONG"
-
-
-def _is_of_another_network(warning: str) -> bool:
-    return "another network" in warning or "nothing is dropped" in warning
+        return "warned" if self.warnings else "WRONG"
 
 
 def made(name: str, seed: int = 1) -> tuple[torch.nn.Module, torch.Tensor, np.random.Generator]:
@@ -183,7 +179,19 @@ def through(name: str, door: str, folder: Path) -> Outcome:
     except ModelError as error:
         return Outcome(refused=error.message.partition("of the model: ")[2] or error.message)
     ops = len(model.graph.ops)
-    return Outcome("", model.warnings, result.difference, ops, model.parameter_count)
+    warnings = tuple(warning for warning in model.warnings if _is_of(net, warning))
+    return Outcome("", warnings, result.difference, ops, model.parameter_count)
+
+
+def _is_of(net: torch.nn.Module, warning: str) -> bool:
+    """Whether a warning of what the network may have is about something that it has."""
+    kinds = [type(module).__name__ for module in net.modules()]
+    dropping = [m for m in net.modules() if getattr(m, "p", getattr(m, "dropout", 0))]
+    if "no batch norm. If" in warning:
+        return any("BatchNorm" in kind for kind in kinds)
+    if "no dropout. If" in warning:
+        return bool(dropping)
+    return True
 
 
 class ExporterError(Exception):

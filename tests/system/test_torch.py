@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
 
 sys.path.append(str(Path(__file__).parents[1] / "unit" / "importers"))
 
-from torch_networks import IDS, NETWORKS  # noqa: E402 (which needs torch)
+from ordinary import IDS, NETWORKS  # noqa: E402 (which needs torch)
 
 
 @pytest.mark.slow

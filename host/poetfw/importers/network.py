@@ -24,6 +24,9 @@ Pair = tuple[int, int]
 Edges = tuple[int, int, int, int]
 """At the top, left, bottom and right."""
 
+HIDDEN = -1e30
+"""What a mask adds to what attention shall not see, for minus infinity: e to its power is 0."""
+
 
 class Network:
     """What is built so far.

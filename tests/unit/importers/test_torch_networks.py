@@ -19,7 +19,7 @@ from unit.training.test_prediction import predict
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
 
-from torch_networks import IDS, NETWORKS  # noqa: E402 (which needs torch)
+from ordinary import IDS, NETWORKS  # noqa: E402 (which needs torch)
 
 BATCH, STEPS = 4, 10
 FAST = ("mlp", "squeeze-excite", "tied and frozen", "in place", "lstm")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import ConfigDict
 
-from poetfw.importers.network import Network
+from poetfw.importers.network import HIDDEN, Network
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export.file import Weight
 from poetfw.ops import Shape
@@ -18,8 +18,6 @@ CHECKED = ConfigDict(strict=True, arbitrary_types_allowed=True)
 """How the arguments of rules are checked."""
 LARGEST_CONSTANT = 1 << 22
 """A constant that the program makes may have so many elements."""
-HIDDEN = -1e30
-"""What a mask adds to what attention shall not see, for minus infinity: e to its power is 0."""
 
 
 @dataclass(frozen=True, slots=True)

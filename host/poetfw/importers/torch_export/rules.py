@@ -16,12 +16,11 @@ from typing import TypeVar
 import numpy as np
 from pydantic import validate_call
 
-from poetfw.importers.network import Pair
+from poetfw.importers.network import HIDDEN, Pair
 from poetfw.importers.recurrence import Cell, Direction, gru, lstm, plain, run_layers
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export.calls import (
     CHECKED,
-    HIDDEN,
     Call,
     Live,
     Result,
