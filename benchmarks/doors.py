@@ -212,7 +212,9 @@ class _SharedDraws(TorchDispatchMode):
         super().__init__()
         self._step, self._seeds = step, itertools.count()
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if function is torch.ops.aten.bernoulli_.float:
             mask, stays = (*args, 0.5)[:2]
             draws = drawn(next(self._seeds), self._step, mask.numel())

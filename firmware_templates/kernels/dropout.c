@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dropout.h"
 
-static const float LAST_STEP = 16777215.0f;
-
 /* A number of 32 bits for another: lowbias32 of Wellons, "Prospecting for Hash Functions". */
 static uint32_t mixed(uint32_t h)
 {
@@ -25,7 +23,7 @@ void poet_dropout_f32(const struct poet_dropout *op, const float *x, const float
     }
 }
 
-void poet_count_step_f32(float *step)
+void poet_count_step_f32(const struct poet_count_step *op, float *step)
 {
-    *step = *step < LAST_STEP ? *step + 1.0f : 0.0f;
+    *step = *step < (float)op->last ? *step + 1.0f : 0.0f;
 }

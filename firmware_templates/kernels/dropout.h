@@ -16,10 +16,14 @@ struct poet_dropout {
     float factor;      /* of those that stay */
 };
 
+struct poet_count_step {
+    int32_t last; /* the largest number of a step */
+};
+
 /* y = x * factor or 0; y may be the buffer of x. The step is [1]. */
 void poet_dropout_f32(const struct poet_dropout *op, const float *x, const float *step, float *y);
 
-/* step += 1, and 0 after 2^24 - 1 */
-void poet_count_step_f32(float *step);
+/* step += 1, and 0 after the last */
+void poet_count_step_f32(const struct poet_count_step *op, float *step);
 
 #endif

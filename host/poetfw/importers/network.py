@@ -261,6 +261,8 @@ class Network:
         """X between two numbers, of which None is none."""
         if low == 0 and high in (None, 6, math.inf):
             return self.builder.op("relu6" if high == 6 else "relu", name, (x,))
+        if low is not None and high is not None and low > high:
+            raise UnsupportedError(f"it clips to [{low:g}, {high:g}]")
         if low is not None and low != -math.inf:
             x = self.builder.op("at_least", name, (x,), {"bound": float(low)})
         if high is not None and high != math.inf:
@@ -510,9 +512,7 @@ class Network:
             return self.pool(kind, name, x, kernel=kernel, stride=kernel, padding=(0,) * 4)
         for axis, size in zip((2, 3), sizes, strict=True):
             extent = self.shape(x)[axis]
-            windows = [
-                (i * extent // size, -(-(i + 1) * extent // size)) for i in range(size)
-            ]
+            windows = [(i * extent // size, -(-(i + 1) * extent // size)) for i in range(size)]
             if kind == "avg_pool2d":
                 means = np.zeros((size, extent), np.float32)
                 for i, (first, end) in enumerate(windows):

@@ -145,9 +145,7 @@ class DropoutTraining(_Dropout):
         x, step = op.inputs
         if tape.needs_gradient(x):
             name = f"{op.name}.backward"
-            tape.add_gradient(
-                x, tape.emit(op.kind, name, (output_gradient, step), op.attributes)
-            )
+            tape.add_gradient(x, tape.emit(op.kind, name, (output_gradient, step), op.attributes))
 
 
 @register
@@ -171,4 +169,10 @@ class CountStep(OpKind):
         return Work(macs=1, bytes_moved=8)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        return Kernel(source="dropout", function="poet_count_step_f32", arguments=op.updates)
+        return Kernel(
+            source="dropout",
+            function="poet_count_step_f32",
+            arguments=op.updates,
+            struct="poet_count_step",
+            fields=(("last", _LAST_STEP),),
+        )

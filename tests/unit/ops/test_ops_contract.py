@@ -477,6 +477,7 @@ def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
         "batch_norm_update_running",
         "conv2d_backward_weight_sgd",
         "correct_count",
+        "count_step",
         "embedding_sgd",
         "linear_backward_weight_sgd",
         "mse",

@@ -73,9 +73,12 @@ def _grown(node: Node, arrays: Sequence[NDArray[np.generic]]) -> float:
         start, end, step = (float(array.reshape(-1)[0]) for array in arrays)
         return (end - start) / step if step else math.inf
     if len(arrays) > 1:  # stretched to each other
-        return float(math.prod(np.broadcast_shapes(*(a.shape for a in arrays)))) if all(
-            a.ndim for a in arrays
-        ) and node.kind in ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Where", "Equal") else 0
+        return (
+            float(math.prod(np.broadcast_shapes(*(a.shape for a in arrays))))
+            if all(a.ndim for a in arrays)
+            and node.kind in ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Where", "Equal")
+            else 0
+        )
     return 0
 
 

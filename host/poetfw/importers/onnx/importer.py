@@ -98,6 +98,7 @@ def _translate(
             for lost in (node, bias_addition(node, values)):
                 if lost is not None:
                     bind_stand_ins(lost, protos[lost.output], values)
+                    values.note_batch(lost)
     return refused
 
 
@@ -108,7 +109,7 @@ def _apply_rule(node: Node, proto: onnx.NodeProto, values: Values) -> str | None
         if fold(node, proto, values):
             return
         if node.kind not in RULES:
-            raise UnsupportedError("poetfw has it for constants only")
+            raise UnsupportedError("poetfw has no such operator")
         tensor = RULES[node.kind](node, values)
         if tensor is not None:
             values.bind(node.output, tensor)

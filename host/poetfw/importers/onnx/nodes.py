@@ -70,6 +70,8 @@ def _convolved(node: Node, values: Values) -> tuple[str, str, Pair]:
     x = _image(node, values)
     if not values.is_constant(node.inputs[1]):
         tensor = values.weight(node.inputs[1])
+        if values.has_batch(tensor):
+            raise UnsupportedError("its weights have the batch on axis 0")
         shape = values.net.shape(tensor)
         whole = shape if len(shape) == 4 else (*shape[:2], 1, *shape[2:])
         tensor = values.net.reshape(node.name, tensor, whole)
@@ -94,6 +96,8 @@ def _gemm(node: Node, values: Values) -> str:
     net, factors = values.net, [_decimal(node.attributes.get(n, 1.0)) for n in ("alpha", "beta")]
     turned = [node.attributes.get(name, 0) != 0 for name in ("transA", "transB")]
     bias = node.inputs[2] if node.has_input(2) else None
+    if any(len(values.dims(name)) != 2 for name in node.inputs[:2]):
+        raise UnsupportedError("it multiplies matrices of 2 axes only")
     known = values.matrix(node.inputs[1])
     plain = factors == [1, 1] and not turned[0] and not values.is_constant(node.inputs[0])
     if plain and known is not None and (bias is None or _is_row(bias, values, known, turned[1])):
@@ -101,8 +105,6 @@ def _gemm(node: Node, values: Values) -> str:
     pair = []
     for name, turn in zip(node.inputs[:2], turned, strict=True):
         x = values.operand(name)
-        if len(net.shape(x)) != 2:
-            raise UnsupportedError("it multiplies matrices of 2 axes only")
         pair.append(net.permute(node.name, x, (1, 0)) if turn else x)
     y = net.scale(node.name, net.matmul(node.name, *pair), factors[0])
     if bias is None:
@@ -199,9 +201,7 @@ def _decimal(value: float) -> float:
 
 
 def _clip(node: Node, values: Values) -> str:
-    low, high = (
-        values.number(node.inputs[i]) if node.has_input(i) else None for i in (1, 2)
-    )
+    low, high = (values.number(node.inputs[i]) if node.has_input(i) else None for i in (1, 2))
     return values.net.clip(node.name, values.tensor(node.inputs[0]), low, high)
 
 
@@ -299,7 +299,7 @@ def _reduced(node: Node, values: Values) -> tuple[str, list[int], bool]:
         raise UnsupportedError("it reduces no axes")
     found = [range(rank)[axis] for axis in axes or range(rank)]
     if (0 in found and values.has_batch(x)) or len(set(found)) != len(found):
-        raise UnsupportedError(f"it reduces axes {list(axes)}; {_BATCH}")
+        raise UnsupportedError(f"it reduces axes {list(axes)}: {_BATCH}")
     return x, found, bool(node.attributes.get("keepdims", 1))
 
 
@@ -330,7 +330,7 @@ def _reshape(node: Node, values: Values) -> str:
         if first not in ((-1,), (values.file_batch,), shape[:1]) and not (copies and first == (0,)):
             raise UnsupportedError(f"its shape {list(target)} does not keep axis 0: {_BATCH}")
         wanted[0] = shape[0]
-    if wanted.count(-1) == 1:
+    if target.count(-1) == wanted.count(-1) == 1:
         known = -math.prod(wanted)
         wanted[wanted.index(-1)] = math.prod(shape) // known if known > 0 else 0
     if any(extent < 1 for extent in wanted) or math.prod(wanted) != math.prod(shape):
@@ -376,7 +376,7 @@ def _part(
         return x
     axis = range(len(shape))[axis]
     if axis == 0 and values.has_batch(x):
-        raise UnsupportedError(f"it takes a part of axis 0; {_BATCH}")
+        raise UnsupportedError(f"it takes a part of axis 0: {_BATCH}")
     return values.net.part(node.name, x, axis, start, length, step)
 
 
@@ -454,7 +454,7 @@ def _unsqueeze(node: Node, values: Values) -> str:
     shape = list(values.builder.shape(x))
     for axis in sorted(range(len(shape) + len(axes))[axis] for axis in axes):
         if axis == 0 and values.has_batch(x):
-            raise UnsupportedError(f"it puts an axis before axis 0; {_BATCH}")
+            raise UnsupportedError(f"it puts an axis before axis 0: {_BATCH}")
         shape.insert(axis, 1)
     return values.net.reshape(node.name, x, shape)
 
@@ -464,7 +464,7 @@ def _concat(node: Node, values: Values) -> str:
     tensors = [values.weight(name) for name in node.inputs]
     axis = range(len(values.builder.shape(tensors[0])))[axis]
     if axis == 0 and any(map(values.has_batch, tensors)):
-        raise UnsupportedError(f"it concatenates along axis 0; {_BATCH}")
+        raise UnsupportedError(f"it concatenates along axis 0: {_BATCH}")
     return values.net.concat(node.name, tensors, axis)
 
 
@@ -473,7 +473,7 @@ def _expand(node: Node, values: Values) -> str:
     shape = list(values.integers(node.inputs[1]))
     if values.has_batch(x) and len(shape) == len(values.net.shape(x)):
         if shape[0] not in (1, values.file_batch):
-            raise UnsupportedError(f"it stretches axis 0; {_BATCH}")
+            raise UnsupportedError(f"it stretches axis 0: {_BATCH}")
         shape[0] = 1
     return values.net.stretch(
         node.name, x, tuple(np.broadcast_shapes(tuple(shape), values.net.shape(x)))
@@ -487,9 +487,7 @@ def _where(node: Node, values: Values) -> str:
         raise UnsupportedError("its condition is calculated")
     net, chosen = values.net, values.array(condition).astype(np.float32)
     parts = [
-        net.multiply(
-            node.name, values.operand(name), net.constant(f"{node.name}.mask", mask)
-        )
+        net.multiply(node.name, values.operand(name), net.constant(f"{node.name}.mask", mask))
         for name, mask in zip(both, (chosen, 1 - chosen), strict=True)
     ]
     return net.add(node.name, *parts)
@@ -537,7 +535,7 @@ def _softmax(node: Node, values: Values) -> str:
         node.expect("axis", -1, -1, rank - 1)
         return x
     if axis == 0 and values.has_batch(x):
-        raise UnsupportedError(f"its axis is 0; {_BATCH}")
+        raise UnsupportedError(f"its axis is 0: {_BATCH}")
     y = values.net.softmax(node.name, x, axis)
     return y if node.kind == "Softmax" else values.builder.op("log", node.name, (y,))
 
@@ -625,9 +623,10 @@ def _gelu(node: Node, values: Values) -> str:
 
 def _hard_sigmoid(node: Node, values: Values) -> str:
     alpha, beta = (_decimal(node.attributes.get(n, d)) for n, d in (("alpha", 0.2), ("beta", 0.5)))
-    if abs(alpha - 1 / 6) > 1e-6 or beta != 0.5:
-        raise UnsupportedError(f"its alpha is {alpha:g}; poetfw has PyTorch's, 1/6 x + 0.5")
-    return values.builder.op("hard_sigmoid", node.name, (values.tensor(node.inputs[0]),))
+    net, x = values.net, values.tensor(node.inputs[0])
+    if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:  # PyTorch's
+        return values.builder.op("hard_sigmoid", node.name, (x,))
+    return net.clip(node.name, net.shift(node.name, net.scale(node.name, x, alpha), beta), 0, 1)
 
 
 def _transpose(node: Node, values: Values) -> str | None:
@@ -641,7 +640,7 @@ def _transpose(node: Node, values: Values) -> str | None:
         return None
     x = values.weight(node.inputs[0])
     if axes[0] != 0 and values.has_batch(x):
-        raise UnsupportedError(f"its axes are {list(axes)}; {_BATCH}")
+        raise UnsupportedError(f"its axes are {list(axes)}: {_BATCH}")
     return values.net.permute(node.name, x, axes)
 
 
@@ -659,7 +658,7 @@ def _pad(node: Node, values: Values) -> str:
         raise UnsupportedError("it pads with something else than 0, or not each axis on both sides")
     pairs = {axis: (widths[i], widths[i + len(axes)]) for i, axis in enumerate(axes)}
     if any(pairs.get(0, ())) and values.has_batch(x):
-        raise UnsupportedError(f"it pads axis 0; {_BATCH}")
+        raise UnsupportedError(f"it pads axis 0: {_BATCH}")
     return values.net.pad(node.name, x, pairs, mode)
 
 
@@ -669,7 +668,7 @@ def _layer_norm(node: Node, values: Values) -> str:
     shape = values.builder.shape(x)
     axis = range(len(shape))[int(node.attributes.get("axis", -1))]
     if axis == 0 and values.has_batch(x):
-        raise UnsupportedError(f"its axis is 0; {_BATCH}")
+        raise UnsupportedError(f"its axis is 0: {_BATCH}")
     eps = _decimal(node.attributes.get("epsilon", 1e-5))
     affine = _affine(node, values, math.prod(shape[axis:]))
     return values.net.normalize(node.name, x, affine, eps=eps, groups=1, inner=1)
@@ -713,7 +712,9 @@ def _resize(node: Node, values: Values) -> str:
             raise UnsupportedError("it resizes some axes only")
     extents, sizes = values.shape(node.inputs[0]), _resized(node, values)
     if len(sizes) != len(extents) or list(sizes[:2]) != [values.file_batch or sizes[0], extents[1]]:
-        raise UnsupportedError(f"it resizes {list(extents)} to {list(sizes)}; poetfw resizes images")
+        raise UnsupportedError(
+            f"it resizes {list(extents)} to {list(sizes)}; poetfw resizes images"
+        )
     height, width = sizes[2:] if len(sizes) == 4 else (1, sizes[2])
     place = node.attributes.get("coordinate_transformation_mode", "half_pixel")
     if node.attributes.get("mode", "nearest") == "linear":
@@ -721,17 +722,17 @@ def _resize(node: Node, values: Values) -> str:
             raise UnsupportedError(f"coordinate_transformation_mode is {place!r}")
         if place == "pytorch_half_pixel" and 1 in (height, width) and len(sizes) == 4:
             raise UnsupportedError(f"coordinate_transformation_mode is {place!r}, to 1 pixel")
-        y = values.net.interpolate(
-            node.name, x, (height, width), corners=place == "align_corners"
-        )
+        y = values.net.interpolate(node.name, x, (height, width), corners=place == "align_corners")
         return _as_ranked(node, values, y)
     if place not in ("asymmetric", "half_pixel"):
         raise UnsupportedError(f"coordinate_transformation_mode is {place!r}")
-    factors = [size / extent for size, extent in zip((height, width), values.net.shape(x)[2:], strict=True)]
+    factors = [
+        size / extent for size, extent in zip((height, width), values.net.shape(x)[2:], strict=True)
+    ]
     if any(factor != int(factor) for factor in factors):
         raise UnsupportedError(f"its factors are {factors}; poetfw repeats pixels whole times")
-    if place == "asymmetric":
-        node.expect("nearest_mode", "round_prefer_floor", "floor")
+    rounded = ("floor",) if place == "asymmetric" else ("round_prefer_floor", "round_prefer_ceil")
+    node.expect("nearest_mode", "round_prefer_floor", *rounded)
     whole = (int(factors[0]), int(factors[1]))
     return _as_ranked(node, values, values.net.repeat_positions(node.name, x, whole))
 
@@ -747,10 +748,10 @@ def _resized(node: Node, values: Values) -> tuple[int, ...]:
     batch = values.file_batch or shape[0]
     if len(factors) != len(shape):
         raise UnsupportedError(f"its factors are {factors.tolist()}")
-    return tuple(
-        int(math.floor(extent * factor))
-        for extent, factor in zip((batch, *shape[1:]), factors, strict=True)
-    )
+    wanted = [extent * factor for extent, factor in zip((batch, *shape[1:]), factors, strict=True)]
+    if any(size != int(size) for size in wanted):
+        raise UnsupportedError(f"its factors are {factors.tolist()}: not to whole pixels")
+    return tuple(map(int, wanted))
 
 
 def _prelu(node: Node, values: Values) -> str:
@@ -792,7 +793,9 @@ def _depth_to_space(node: Node, values: Values) -> str:
         raise UnsupportedError(f"{channels} channels do not come to blocks of {r}")
     depth = channels // (r * r)
     rows_first = node.attributes.get("mode", "DCR") == "DCR"
-    seen = (batch, r, r, depth, height, width) if rows_first else (batch, depth, r, r, height, width)
+    seen = (
+        (batch, r, r, depth, height, width) if rows_first else (batch, depth, r, r, height, width)
+    )
     axes = (0, 3, 4, 1, 5, 2) if rows_first else (0, 1, 4, 2, 5, 3)
     turned = values.net.permute(node.name, values.net.reshape(node.name, x, seen), axes)
     return values.net.reshape(node.name, turned, (batch, depth, height * r, width * r))
@@ -829,13 +832,17 @@ def _recurrent(node: Node, values: Values, cell: Cell, kinds: list[str]) -> None
     net, name = values.net, node.name
     x = values.tensor(node.inputs[0])
     count = {"forward": 1, "bidirectional": 2}.get(node.attributes.get("direction", "forward"))
-    given = [k.decode() if isinstance(k, bytes) else k for k in node.attributes.get("activations", [])]
+    given = [
+        k.decode() if isinstance(k, bytes) else k for k in node.attributes.get("activations", [])
+    ]
     if count is None or "clip" in node.attributes or node.has_input(4):
-        raise UnsupportedError("it runs backwards only, is clipped, or has sequences of many lengths")
+        raise UnsupportedError(
+            "it runs backwards only, is clipped, or has sequences of many lengths"
+        )
     if node.attributes.get("layout", 0) or given not in ([], kinds * count):
         raise UnsupportedError("it has the batch first, or activations of its own")
     if values.has_batch(x):
-        raise UnsupportedError(f"its batch is axis 1; {_BATCH}")
+        raise UnsupportedError(f"its batch is axis 1: {_BATCH}")
     weights = [values.weight(node.inputs[1]), values.weight(node.inputs[2])]
     both = values.weight(node.inputs[3]) if node.has_input(3) else None
 

@@ -327,7 +327,7 @@ class Values:
         """A float32 constant whose infinities are numbers, so that 0 times them is 0."""
         values = self._array(name, onnx.TensorProto.FLOAT)
         if np.isnan(values).any():
-            raise UnsupportedError(f"its input {name!r} holds NaN")
+            raise UnsupportedError(f"its weights {name!r} hold NaN or infinity")
         return np.clip(values, HIDDEN, -HIDDEN).astype(np.float32)
 
     def shape(self, name: str) -> tuple[int, ...]:

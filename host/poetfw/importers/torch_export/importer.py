@@ -152,7 +152,7 @@ class _Importer:
             try:
                 results = fold(target, self._arguments(node, typed=True), values)
                 if results is None and rule is None:
-                    raise UnsupportedError("poetfw has it for constants only")
+                    raise UnsupportedError("poetfw has no such operator")
                 if results is None:
                     results = rule(call, **self._arguments(node))
             except ValidationError as error:

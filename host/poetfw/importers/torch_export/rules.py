@@ -629,16 +629,12 @@ def _smallest(call: Call, self: Value, dim: Ints = (), keepdim: bool = False) ->
 
 
 @_aten("max.dim")
-def _largest_of(
-    call: Call, self: Value, dim: int, keepdim: bool = False
-) -> tuple[str, Result]:
+def _largest_of(call: Call, self: Value, dim: int, keepdim: bool = False) -> tuple[str, Result]:
     return _largest(call, self, (dim,), keepdim), None
 
 
 @_aten("min.dim")
-def _smallest_of(
-    call: Call, self: Value, dim: int, keepdim: bool = False
-) -> tuple[str, Result]:
+def _smallest_of(call: Call, self: Value, dim: int, keepdim: bool = False) -> tuple[str, Result]:
     return _smallest(call, self, (dim,), keepdim), None
 
 
@@ -705,9 +701,7 @@ def _rms_norm(
     net, x = call.net, call.tensor(input)
     rank = len(call.shape(input))
     axes = range(rank - len(normalized_shape), rank)
-    square = net.mean(
-        call.name, net.builder.op("square", call.name, (x,)), axes, keep=True
-    )
+    square = net.mean(call.name, net.builder.op("square", call.name, (x,)), axes, keep=True)
     added = float(np.finfo(np.float32).eps) if eps is None else eps
     root = net.builder.op("sqrt", call.name, (net.shift(call.name, square, added),))
     y = net.multiply(call.name, x, net.builder.op("reciprocal", call.name, (root,)))
@@ -990,9 +984,7 @@ def _interpolate(
     return _as_ranked(call, y, input)
 
 
-def _upsampled(
-    call: Call, x: Value, sizes: Ints | None, factors: tuple[float, ...] | None
-) -> Pair:
+def _upsampled(call: Call, x: Value, sizes: Ints | None, factors: tuple[float, ...] | None) -> Pair:
     """The height and width that an image is brought to."""
     extents = _image_of(call.shape(x))[2:]
     if sizes is not None:
