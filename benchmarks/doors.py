@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from ordinary import AUTOENCODERS, IDS, NETWORKS
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ordinary import AUTOENCODERS, IDS, NETWORKS
 from poetfw.errors import ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.torch_export import import_torch

@@ -22,7 +22,6 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from ordinary import IDS, NETWORKS  # noqa: E402 (which needs torch)
 
-
 NAMES = ("squeeze-excite", "vision transformer", "decoder", "paddings", "dropout", "recurrent")
 NAMES += ("bilinear u-net", "bert")
 

@@ -46,7 +46,7 @@ class Direction(NamedTuple):
 
 
 class States(NamedTuple):
-    """What a layer comes to: h at all steps, [N, T, H] or [T, N, H], and the last h and c, [N, H]."""
+    """What a layer comes to: h at all steps, [N, T, H] or [T, N, H]; the last h and c, [N, H]."""
 
     sequence: str
     h: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropout (Srivastava et al., 2014). What is left out is a function of the step, the op and the place.
+"""Dropout (Srivastava et al., 2014): what is left out is a function of step, op and place.
 
 So there is no generator with a state: computing an op again leaves out the same numbers, and the
 backward pass draws them once more instead of keeping a mask.
@@ -40,7 +40,8 @@ _LARGEST_SHARE = 0.999
 
 def drawn(seed: int, step: int, count: int) -> NDArray[np.uint32]:
     """The numbers in [0, 2^24) that the first `count` places of an op draw in a step."""
-    key = _mixed(np.uint32([seed]) ^ _mixed(np.uint32([step])))
+    numbers = np.array([[seed], [step]], np.uint32)
+    key = _mixed(numbers[0] ^ _mixed(numbers[1]))
     places = np.arange(count, dtype=np.uint32)
     return _mixed(_mixed(places ^ key) + key) >> np.uint32(8)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looking up rows of a table: y[..., :] = table[ids[...], :].
 
-An id outside the table gives a row of zeros and adds to no gradient. Nor does the id `padding`, where
-that attribute is set: its row stays as it is.
+An id outside the table gives a row of zeros and adds to no gradient. Nor does the id `padding`,
+where that attribute is set: its row's gradient is 0.
 
 The gradient of the table is as large as the table, and all but a few of its rows are 0. A training
 step therefore applies it without storing it, by `embedding_sgd`, where the table is looked up once.
@@ -84,7 +84,7 @@ def _gradient_bound(op: Op, ids: Array, dy: Array) -> Array:
 
 @register
 class Embedding(OpKind):
-    """Inputs ids i32 [...], table f32 [V, H]; y [..., H]; attribute `padding`, where there is one."""
+    """Inputs ids i32 [...], table f32 [V, H]; y [..., H]; attribute `padding`, if there is one."""
 
     name = "embedding"
 
@@ -157,8 +157,8 @@ class EmbeddingSgd(OpKind):
     """`embedding_backward` and `sgd` in one, to the same bits.
 
     Inputs ids i32 [...], dy [..., H]; updates table [rows, H] and unless attribute `momentum` is 0
-    its momentum; attributes `rows`, `padding`, and those of `sgd`. A row whose id does not occur has gradient
-    0, but its weight decays and its momentum moves it all the same.
+    its momentum; attributes `rows`, `padding`, and those of `sgd`. A row whose id does not occur
+    has gradient 0, but its weight decays and its momentum moves it all the same.
     """
 
     name = "embedding_sgd"

@@ -28,8 +28,8 @@ def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
     warnings = []
     if any("RemoveOptionalBias" in _rules(node) for node in nodes):
         warnings.append(
-            "PyTorch's exporter has left out biases that are zero, which are then not trained: this "
-            f"is another network than the exported one. {_EXPORT}"
+            "PyTorch's exporter has left out biases that are zero, which are then not trained: "
+            f"this is another network than the exported one. {_EXPORT}"
         )
     kinds = {node.op_type for node in nodes}
     if "Conv" in kinds and "BatchNormalization" not in kinds:

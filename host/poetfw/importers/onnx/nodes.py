@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -427,7 +428,7 @@ def _gather(node: Node, values: Values) -> str:
         return values.builder.op("embedding", node.name, (ids, x))
     index = values.integer_array(indices)
     positions = [range(shape[axis])[i] for i in index.reshape(-1).tolist()]
-    steps = {b - a for a, b in zip(positions, positions[1:], strict=False)} or {1}
+    steps = {b - a for a, b in pairwise(positions)} or {1}
     if len(steps) != 1 or 0 in steps:
         raise UnsupportedError("it takes positions that are not evenly apart")
     one = _part(node, values, x, axis, positions[0], len(positions), steps.pop())

@@ -176,7 +176,7 @@ class Values:
         return name in self._constants
 
     def has_batch(self, tensor: str) -> bool:
-        """Whether axis 0 of a tensor is a batch that is another one than in the file."""
+        """Whether axis 0 of a tensor is a batch, and another one than in the file."""
         same = self.file_batch == self.net.shape(self.builder.input)[0]
         return tensor in self._batched and not same
 
@@ -191,8 +191,8 @@ class Values:
         said = list(self.net.warnings)
         if self._operands:
             said.append(
-                "an ONNX file does not say which of its tensors are weights. Taken for weights, and "
-                f"trained: {listed([repr(cut(name, 60)) for name in self._operands])}. If one is a "
+                "an ONNX file does not say which of its tensors are weights. Taken for weights: "
+                f"{listed([repr(cut(name, 60)) for name in self._operands])}. If one is a "
                 f"constant, --freeze it: else {_ANOTHER}"
             )
         shared = [
@@ -203,8 +203,8 @@ class Values:
         if shared:
             said.append(
                 "PyTorch's exporters store equal weights once. Several layers share "
-                f"{listed([repr(cut(name, 60)) for name in sorted(shared)])}: if they do not in the "
-                f"network, {_ANOTHER}"
+                f"{listed([repr(cut(name, 60)) for name in sorted(shared)])}: if they do not in "
+                f"the network, {_ANOTHER}"
             )
         return tuple(dict.fromkeys(said))
 
@@ -318,7 +318,7 @@ class Values:
         return self.parameter((name,), values)
 
     def layer_weight(self, name: str) -> str:
-        """The tensor that a name stands for, as the weight of a layer: a single number is one, too."""
+        """The tensor of a layer's weight: a single number is one, too."""
         if name in self._constants:
             return self.parameter((name,), self.floats(name))
         return self.weight(name)
@@ -328,7 +328,8 @@ class Values:
         values = self._array(name, onnx.TensorProto.FLOAT)
         if np.isnan(values).any():
             raise UnsupportedError(f"its weights {name!r} hold NaN or infinity")
-        return np.clip(values, HIDDEN, -HIDDEN).astype(np.float32)
+        bounded: NDArray[np.float32] = np.clip(values, HIDDEN, -HIDDEN).astype(np.float32)
+        return bounded
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of the tensor that a name stands for."""

@@ -81,11 +81,13 @@ def _lower(self: Weight, diagonal: int = 0) -> _Array:
 
 
 def _filled(self: Weight, mask: Weight, value: Number) -> _Array:
-    return np.where(mask.values, np.asarray(value, self.values.dtype), self.values)
+    filled: _Array = np.where(mask.values, np.asarray(value, self.values.dtype), self.values)
+    return filled
 
 
 def _where(condition: Weight, self: Weight | Number, other: Weight | Number) -> _Array:
-    return np.where(condition.values, _plain(self), _plain(other))
+    chosen: _Array = np.where(condition.values, _plain(self), _plain(other))
+    return chosen
 
 
 def _like(self: Weight, fill_value: Number = 0, dtype: int | None = None) -> _Array:
@@ -158,11 +160,13 @@ def _part(
     self: Weight, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> _Array:
     positions = range(*slice(start, end, step).indices(self.values.shape[dim]))
-    return np.take(self.values, positions, dim)
+    part: _Array = np.take(self.values, positions, dim)
+    return part
 
 
 def _position(self: Weight, dim: int, index: int) -> _Array:
-    return np.take(self.values, index, dim)
+    position: _Array = np.take(self.values, index, dim)
+    return position
 
 
 def _turned(self: Weight, dim0: int, dim1: int) -> _Array:

@@ -150,10 +150,10 @@ class _Importer:
         def translate() -> None:
             call, values = self._call(node, outputs), [self._values[name] for name in _read(node)]
             try:
-                results = fold(target, self._arguments(node, typed=True), values)
+                results: Any = fold(target, self._arguments(node, typed=True), values)
                 if results is None and rule is None:
                     raise UnsupportedError("poetfw has no such operator")
-                if results is None:
+                if results is None and rule is not None:
                     results = rule(call, **self._arguments(node))
             except ValidationError as error:
                 first = error.errors()[0]

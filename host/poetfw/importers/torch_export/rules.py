@@ -714,9 +714,10 @@ def _masked_fill(call: Call, self: Value, mask: Value, value: Number) -> str:
     if isinstance(mask, Live) or mask.values.dtype != np.bool_:
         raise UnsupportedError("its mask is no constant of true and false")
     net, x = call.net, call.tensor(self)
-    kept = net.constant(f"{call.name}.kept", ~mask.values)
+    hidden = mask.values.astype(np.float32)
+    kept = net.constant(f"{call.name}.kept", 1 - hidden)
     number = max(min(float(value), -HIDDEN), HIDDEN)
-    filled = net.constant(f"{call.name}.filled", mask.values * np.float32(number))
+    filled = net.constant(f"{call.name}.filled", hidden * np.float32(number))
     return net.add(call.name, net.multiply(call.name, x, kept), filled)
 
 
@@ -1103,7 +1104,7 @@ _rnn("rnn_relu.input", "relu")
 
 @dataclass(frozen=True)
 class _Layers:
-    """The arguments of a recurrent operator: of each layer and direction, weights and first states."""
+    """The arguments of a recurrent operator: each layer's and direction's weights and starts."""
 
     params: tuple[Value, ...]
     has_biases: bool
