@@ -116,7 +116,7 @@ def lower(
         facts=facts.public(program, board, memory, plan_id),
         target_type=_C_TYPES[program.label.dtype],
         target_comment="a class" if facts.classes else "the outputs wanted",
-        metric_comment="how many answers are right" if facts.classes else "mean squared error",
+        metric_comment="how many answers are right" if facts.classes else "mean loss",
         addresses=tuple(
             names.address(names.tensor(tensor), tensor, persistent_offsets[tensor.name])
             for tensor in program.persistent

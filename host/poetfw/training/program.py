@@ -12,10 +12,15 @@ from typing import Any
 from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import LossKind, infer_output, kind_of
+from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.training.optimizer import Sgd
 from poetfw.training.views import hoist_views, open_windows
 
-LOSSES: Mapping[str, str] = {"softmax_cross_entropy": "correct_count", "mse": "mse"}
+LOSSES: Mapping[str, str] = {
+    "softmax_cross_entropy": "correct_count",
+    "mse": "mse",
+    **{name: name for name in MEAN_LOSSES},
+}
 """The losses, each with the op that measures it in evaluation."""
 
 SCHEMA_VERSION = 1
@@ -30,7 +35,7 @@ class Program:
         evaluation: one evaluation step: load a batch, inference, metric.
         loss: the persistent tensor that a training step leaves the batch's mean loss in.
         metric: the persistent tensor that an evaluation step leaves the batch's metric in: the
-            number of correct answers, or the mean squared error.
+            number of correct answers, or the mean loss.
     """
 
     training: Graph
@@ -166,7 +171,9 @@ def make_program(
     metric = evaluation.add_state("metric")
     for op in model.ops:
         kind_of(op).evaluation_form(op, evaluation)
-    evaluation.emit_loss(LOSSES[loss], model.output, metric, integer=loss != "mse")
+    evaluation.emit_loss(
+        LOSSES[loss], model.output, metric, integer=loss == "softmax_cross_entropy"
+    )
     return Program(
         training=training.graph(loss_tensor.name, "training"),
         evaluation=evaluation.graph(metric.name, "evaluation"),
@@ -259,7 +266,7 @@ class _Builder:
         self, kind: str, prediction: str, result: Tensor, *, integer: bool | None = None
     ) -> None:
         if integer is None:
-            integer = kind != "mse"
+            integer = kind == "softmax_cross_entropy"
         shape = self._tensors[prediction].shape
         label = self.emit(
             "load_y",

@@ -17,6 +17,7 @@ import pytest
 from poetfw.ir import Attribute
 from poetfw.op_check import largest_error
 from poetfw.ops import KINDS, Array
+from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
 
@@ -161,6 +162,11 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "max_pool2d_backward": lambda d: Case([d(*X), d(*X)], POOLING),
     "mse": lambda d: Case([d(8, 10), d(8, 10)], updates=(np.zeros(1, np.float32),)),
     "mse_backward": lambda d: Case([d(8, 10), d(8, 10)]),
+    **{
+        name: lambda d: Case([d(8, 10), d(8, 10)], updates=(np.zeros(1, np.float32),))
+        for name in MEAN_LOSSES
+    },
+    **{f"{name}_backward": lambda d: Case([d(8, 10), d(8, 10)]) for name in MEAN_LOSSES},
     "relu": lambda d: Case([d(*X)]),
     "relu6": lambda d: Case([d(*X)]),
     "relu6_backward": lambda d: Case([np.clip(d(*X), 0, 6), d(*X)]),

@@ -527,16 +527,25 @@ def test_a_label_that_is_no_class_has_no_loss_and_no_gradient(tape) -> None:
     np.testing.assert_allclose(tape.gradient("logits"), [[0, 0], [0, 0], [-1 / 6, 1 / 6]])
 
 
-def test_mse_matches_torch(tape, assert_close) -> None:
+MEANS = {
+    "mse": F.mse_loss,
+    "l1": F.l1_loss,
+    "huber": F.huber_loss,
+    "binary_cross_entropy": F.binary_cross_entropy_with_logits,
+}
+
+
+@pytest.mark.parametrize("kind", MEANS)
+def test_means_of_errors_match_torch(kind: str, tape, assert_close) -> None:
     generator = np.random.default_rng(11)
-    prediction, target = generator.standard_normal((2, 6, 4)).astype(np.float32)
+    prediction, target = (2 * generator.standard_normal((2, 6, 4))).astype(np.float32)
     leaf = torch.tensor(prediction, dtype=torch.float64, requires_grad=True)
-    expected = F.mse_loss(leaf, torch.tensor(target, dtype=torch.float64))
+    expected = MEANS[kind](leaf, torch.tensor(target, dtype=torch.float64))
     expected.backward()
 
     names = [tape.leaf("prediction", prediction), tape.leaf("target", target, trained=False)]
     tape.leaf("loss", np.full(1, np.nan), state=True)
-    tape.emit("mse", "loss", names, updates=("loss",))
+    tape.emit(kind, "loss", names, updates=("loss",))
     tape.backward()
     assert_close(tape.values["loss"], expected.detach().numpy().reshape(1))
     assert_close(tape.gradient("prediction"), leaf.grad.numpy())
