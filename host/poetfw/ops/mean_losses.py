@@ -52,7 +52,8 @@ class MeanLoss:
 
 def _huber(p: Array, t: Array) -> Array:
     error = np.abs(p - t)
-    return np.where(error <= 1, error * error / 2, error - p.dtype.type(0.5))
+    value: Array = np.where(error <= 1, error * error / 2, error - p.dtype.type(0.5))
+    return value
 
 
 def _rest(p: Array) -> Array:
@@ -161,7 +162,8 @@ class _Backward(_OfBoth):
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         slope = self.loss_of.slope(*inputs)
-        return slope * slope.dtype.type(1 / slope.size)
+        gradient: Array = slope * slope.dtype.type(1 / slope.size)
+        return gradient
 
     def error_bounds(
         self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]

@@ -22,17 +22,17 @@ def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
     if model.producer_name != "pytorch":
         return ()
     folded = sum(map(_is_folded, nodes))
+    warnings = []
     if folded:
         count = "1 layer" if folded == 1 else f"{folded} layers"
-        return (f"PyTorch's exporter has folded batch norm into {count}, {_REMEDY}",)
-    warnings = []
+        warnings.append(f"PyTorch's exporter has folded batch norm into {count}, {_REMEDY}")
     if any("RemoveOptionalBias" in _rules(node) for node in nodes):
         warnings.append(
             "PyTorch's exporter has left out biases that are zero, which are then not trained: "
             f"this is another network than the exported one. {_EXPORT}"
         )
     kinds = {node.op_type for node in nodes}
-    if "Conv" in kinds and "BatchNormalization" not in kinds:
+    if not folded and "Conv" in kinds and "BatchNormalization" not in kinds:
         warnings.append(
             "the model has convolutions, but no batch norm. If the network has some, PyTorch's "
             f"exporter has folded it into the convolutions, {_REMEDY}"
