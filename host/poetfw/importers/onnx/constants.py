@@ -28,6 +28,12 @@ FOLDED = frozenset(
 _SEEN = ("Reshape", "Squeeze", "Unsqueeze", "Identity")
 """Those of them that give what they read, in another shape: a weight stays one."""
 
+_STRETCHED = frozenset(
+    "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Or Pow Sub Where "
+    "Xor".split()
+)
+"""Those of them whose inputs are stretched to each other."""
+
 
 def fold(node: Node, proto: onnx.NodeProto, values: Values) -> bool:
     """Bind the output of a node that reads constants only; returns whether it is one.
@@ -72,13 +78,10 @@ def _grown(node: Node, arrays: Sequence[NDArray[np.generic]]) -> float:
     if node.kind == "Range":
         start, end, step = (float(array.reshape(-1)[0]) for array in arrays)
         return (end - start) / step if step else math.inf
-    if len(arrays) > 1:  # stretched to each other
-        return (
-            float(math.prod(np.broadcast_shapes(*(a.shape for a in arrays))))
-            if all(a.ndim for a in arrays)
-            and node.kind in ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Where", "Equal")
-            else 0
-        )
+    if node.kind == "Gather":
+        return arrays[0].size * arrays[1].size
+    if node.kind in _STRETCHED:
+        return float(math.prod(np.broadcast_shapes(*(array.shape for array in arrays))))
     return 0
 
 
