@@ -17,7 +17,7 @@ static void sum_rows(const struct poet_embedding *op, const int32_t *ids, const 
                      const struct poet_gradient_sink *dtable)
 {
     for (int32_t row = 0; row < op->rows; row++) {
-        int32_t first = 0;
+        int32_t first = row == op->padding ? op->ids : 0;
         while (first < op->ids && ids[first] != row) {
             first++;
         }

@@ -18,6 +18,7 @@ struct poet_embedding {
     int32_t ids;
     int32_t rows;
     int32_t width;
+    int32_t padding; /* the row that takes no gradient; -1 for none */
 };
 
 /* y[i] = table[ids[i]] */

@@ -162,6 +162,15 @@ BACKWARD(hard_sigmoid, v > -3.0f && v < 3.0f ? d / 6.0f : 0.0f)
 FORWARD(hard_swish, hard_swish(v))
 BACKWARD(hard_swish, v <= -3.0f ? 0.0f : (v < 3.0f ? d * (v / 3.0f + 0.5f) : d))
 
+FORWARD(at_least, v > p ? v : p)
+BACKWARD(at_least, v >= p ? d : 0.0f)
+
+FORWARD(at_most, v < p ? v : p)
+BACKWARD(at_most, v <= p ? d : 0.0f)
+
+FORWARD(erf, erf_of(v))
+BACKWARD(erf, d * (poet_expf(-v * v) * 0x1.20dd76p+0f))
+
 FORWARD(exp, poet_expf(v))
 BACKWARD(exp, d * v)
 

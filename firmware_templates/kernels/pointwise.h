@@ -61,6 +61,21 @@ void poet_hard_swish_forward_f32(const struct poet_pointwise *op, const float *x
 void poet_hard_swish_backward_f32(const struct poet_pointwise *op, const float *x, const float *dy,
                                   float *dx);
 
+/* y = max(x, parameter) */
+void poet_at_least_forward_f32(const struct poet_pointwise *op, const float *x, float *y);
+void poet_at_least_backward_f32(const struct poet_pointwise *op, const float *x, const float *dy,
+                                float *dx);
+
+/* y = min(x, parameter) */
+void poet_at_most_forward_f32(const struct poet_pointwise *op, const float *x, float *y);
+void poet_at_most_backward_f32(const struct poet_pointwise *op, const float *x, const float *dy,
+                               float *dx);
+
+/* y = erf(x) */
+void poet_erf_forward_f32(const struct poet_pointwise *op, const float *x, float *y);
+void poet_erf_backward_f32(const struct poet_pointwise *op, const float *x, const float *dy,
+                           float *dx);
+
 /* y = e^x */
 void poet_exp_forward_f32(const struct poet_pointwise *op, const float *x, float *y);
 void poet_exp_backward_f32(const struct poet_pointwise *op, const float *y, const float *dy,

@@ -45,6 +45,7 @@ NOT_RUN = {
     "make bench-kernels": "it sets up the machine, then runs benchmarks/kernels.py",
     "python benchmarks/kernels.py --record": "it writes to the checkout",
     "make bench-memory": "it sets up the machine, then runs benchmarks/memory.py",
+    "make bench-models": "it takes 8 minutes; test_torch_networks.py runs its parts",
     "make bench-schedule": "it sets up the machine, then runs benchmarks/schedule.py",
     "python benchmarks/memory.py --json FILE": "it is --quick, at length",
     "pip install .": "it changes what the tests run; tests/system/test_linux.py installs a wheel",

@@ -18,13 +18,16 @@ from system.commands import succeed
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
 
-sys.path.append(str(Path(__file__).parents[1] / "unit" / "importers"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from torch_networks import IDS, NETWORKS  # noqa: E402 (which needs torch)
+from ordinary import IDS, NETWORKS  # noqa: E402 (which needs torch)
+
+NAMES = ("squeeze-excite", "vision transformer", "decoder", "paddings", "dropout", "recurrent")
+NAMES += ("bilinear u-net", "bert")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["squeeze-excite", "vision transformer", "decoder", "paddings"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_network_goes_to_the_device_and_back(name: str, tmp_path: Path) -> None:
     make, shape = NETWORKS[name]
     torch.manual_seed(2)

@@ -128,7 +128,7 @@ def lower(
         image_words=_IMAGE_WORDS + (ring is not None),
         target_type=C_TYPES[program.label.dtype],
         target_comment="a class" if facts.classes else "the outputs wanted",
-        metric_comment="how many answers are right" if facts.classes else "mean squared error",
+        metric_comment="how many answers are right" if facts.classes else "mean loss",
         addresses=tuple(
             names.address(names.tensor(tensor), tensor, persistent_offsets[tensor.name])
             for tensor in program.persistent

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ from poetfw.ops import Shape
 Pair = tuple[int, int]
 Edges = tuple[int, int, int, int]
 """At the top, left, bottom and right."""
+
+HIDDEN = -1e30
+"""What a mask adds to what attention shall not see, for minus infinity: e to its power is 0."""
 
 
 class Network:
@@ -41,6 +45,8 @@ class Network:
         self.entries: list[StateEntry] = []
         self.frozen: list[str] = []
         self.warnings: list[str] = []
+        self._step: str | None = None
+        self._dropouts = 0
         self._forms: dict[str, tuple[object, ...]] = {}
         self._tensors: dict[tuple[object, ...], str] = {}
 
@@ -98,9 +104,19 @@ class Network:
                 first += math.prod(shape)
         return self._tensors[key]
 
-    def constant(self, name: str, values: NDArray[np.float32]) -> str:
+    def constant(self, name: str, values: NDArray[Any]) -> str:
         """A tensor that never changes."""
         return self.builder.state(name, np.ascontiguousarray(values, np.float32))
+
+    def dropout(self, name: str, x: str, share: float, run: int = 1) -> str:
+        """X without a share of its runs of `run` elements in training, the rest scaled up."""
+        if share == 0:
+            return x
+        if self._step is None:
+            self._step = self.constant("step", np.zeros(1))
+        attributes: dict[str, Attribute] = {"share": share, "seed": self._dropouts, "run": run}
+        self._dropouts += 1
+        return self.builder.op("dropout", name, (x, self._step), attributes)
 
     # Shapes -----------------------------------------------------------------------------------
 
@@ -241,6 +257,52 @@ class Network:
         ones = (1,) * len(self.shape(x))
         return self.add(name, x, self.constant(f"{name}.number", np.full(ones, number, np.float32)))
 
+    def clip(self, name: str, x: str, low: float | None, high: float | None) -> str:
+        """X between two numbers, of which None is none."""
+        if low == 0 and high in (None, 6, math.inf):
+            return self.builder.op("relu6" if high == 6 else "relu", name, (x,))
+        if low is not None and high is not None and low > high:
+            raise UnsupportedError(f"it clips to [{low:g}, {high:g}]")
+        if low is not None and low != -math.inf:
+            x = self.builder.op("at_least", name, (x,), {"bound": float(low)})
+        if high is not None and high != math.inf:
+            x = self.builder.op("at_most", name, (x,), {"bound": float(high)})
+        return x
+
+    def prelu(self, name: str, x: str, slope: str) -> str:
+        """X above 0, and below it x times a slope, which is stretched to x (He et al., 2015)."""
+        above = self.builder.op("relu", name, (x,))
+        below = self.add(name, x, self.scale(name, above, -1.0))
+        return self.add(name, above, self.multiply(name, below, slope))
+
+    def mish(self, name: str, x: str) -> str:
+        """X · tanh(softplus(x)) (Misra, 2019)."""
+        inner = self.builder.op("softplus", name, (x,))
+        return self.multiply(name, x, self.builder.op("tanh", name, (inner,)))
+
+    def power(self, name: str, x: str, exponent: float) -> str:
+        """X to the power of a number.
+
+        Raises:
+            UnsupportedError: it is none of those that need no logarithm.
+        """
+        steps = {
+            0.5: ("sqrt",),
+            -0.5: ("sqrt", "reciprocal"),
+            -1: ("reciprocal",),
+            -2: ("square", "reciprocal"),
+            2: ("square",),
+            3: ("square",),
+            4: ("square", "square"),
+        }
+        if exponent not in (1, *steps):
+            known = ", ".join(f"{number:g}" for number in sorted(steps))
+            raise UnsupportedError(f"its exponent is {exponent:g}; poetfw has {known}")
+        y = x
+        for kind in steps.get(exponent, ()):
+            y = self.builder.op(kind, name, (y,))
+        return self.multiply(name, y, x) if exponent == 3 else y
+
     def _stretched(self, name: str, a: str, b: str) -> tuple[str, str]:
         """A and b in an order in which the second is stretched to the first."""
         shape = np.broadcast_shapes(self.shape(a), self.shape(b))
@@ -266,6 +328,22 @@ class Network:
             return y
         left = [extent for axis, extent in enumerate(shape) if axis not in axes]
         return self.reshape(name, y, left)
+
+    def largest(self, name: str, x: str, axes: Sequence[int], *, keep: bool) -> str:
+        """The largest element along axes, which stay with extent 1 if `keep`.
+
+        Of several that are equal, the first one takes the gradient.
+        """
+        shape = self.shape(x)
+        others = [axis for axis in range(len(shape)) if axis not in axes]
+        turned = self.permute(name, x, [*others, *axes])
+        rows = math.prod(shape[axis] for axis in others)
+        length = math.prod(shape[axis] for axis in axes)
+        image = self.reshape(name, turned, (1, rows, 1, length))
+        kernel = (1, length)
+        y = self.pool("max_pool2d", name, image, kernel=kernel, stride=kernel, padding=(0,) * 4)
+        kept = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
+        return self.reshape(name, y, kept if keep else [shape[axis] for axis in others])
 
     # Layers -----------------------------------------------------------------------------------
 
@@ -417,6 +495,68 @@ class Network:
                 )
             attributes["count_include_pad"] = int(include and any(padding))
         return self.builder.op(kind, name, (x,), attributes)
+
+    def adaptive_pool(self, kind: str, name: str, x: str, sizes: Pair) -> str:
+        """Pooling of x [N, C, H, W] to some height and width: `max_pool2d`, or `avg_pool2d`.
+
+        Where they do not divide x's, windows are of several sizes, and overlap: from the floor of
+        i · extent / size to the ceiling of (i + 1) · extent / size.
+        """
+        extents = self.shape(x)[2:]
+        if min(sizes) < 1:
+            raise UnsupportedError(f"it pools to {sizes[0]} x {sizes[1]}")
+        if kind == "avg_pool2d" and sizes == (1, 1):
+            return self.builder.op("global_avg_pool", name, (x,))
+        if not any(extent % size for extent, size in zip(extents, sizes, strict=True)):
+            kernel = (extents[0] // sizes[0], extents[1] // sizes[1])
+            return self.pool(kind, name, x, kernel=kernel, stride=kernel, padding=(0,) * 4)
+        for axis, size in zip((2, 3), sizes, strict=True):
+            extent = self.shape(x)[axis]
+            windows = [(i * extent // size, -(-(i + 1) * extent // size)) for i in range(size)]
+            if kind == "avg_pool2d":
+                means = np.zeros((size, extent), np.float32)
+                for i, (first, end) in enumerate(windows):
+                    means[i, first:end] = 1 / (end - first)
+                x = self.map_axis(name, x, axis, means)
+            else:
+                parts = [self.part(name, x, axis, first, end - first) for first, end in windows]
+                rows = [self.largest(name, part, [axis], keep=True) for part in parts]
+                x = self.concat(name, rows, axis)
+        return x
+
+    def interpolate(self, name: str, x: str, sizes: Pair, *, corners: bool) -> str:
+        """Images x [N, C, H, W] brought to another height and width, linearly between pixels.
+
+        Args:
+            name: of the ops.
+            x: the images.
+            sizes: height and width.
+            corners: whether the centres of the pixels at the corners stay where they are, rather
+                than the edges of these pixels.
+        """
+        for axis, size in zip((2, 3), sizes, strict=True):
+            extent = self.shape(x)[axis]
+            if size == extent:
+                continue
+            if corners:
+                at = np.arange(size) * ((extent - 1) / max(size - 1, 1))
+            else:
+                at = np.maximum((np.arange(size) + 0.5) * (extent / size) - 0.5, 0)
+            low = np.minimum(at.astype(int), extent - 1)
+            high, rest = np.minimum(low + 1, extent - 1), at - low
+            weights = np.zeros((size, extent))
+            np.add.at(weights, (np.arange(size), low), 1 - rest)
+            np.add.at(weights, (np.arange(size), high), rest)
+            x = self.map_axis(name, x, axis, weights)
+        return x
+
+    def map_axis(self, name: str, x: str, axis: int, weights: NDArray[Any]) -> str:
+        """X with an axis multiplied by a constant matrix [new extent, extent]."""
+        rank = len(self.shape(x))
+        axes = [i for i in range(rank) if i != axis] + [axis]
+        last = self.permute(name, x, axes)
+        y = self.linear(name, last, self.constant(f"{name}.weights", weights), None)
+        return self.permute(name, y, [axes.index(i) for i in range(rank)])
 
     def softmax(self, name: str, x: str, axis: int) -> str:
         """Softmax along an axis."""

@@ -54,6 +54,10 @@ class GraphBuilder:
         """A tensor's shape."""
         return self._tensors[tensor].shape
 
+    def dtype(self, tensor: str) -> Dtype:
+        """A tensor's element type."""
+        return self._tensors[tensor].dtype
+
     def parameter(self, name: str, values: NDArray[np.float32]) -> str:
         """Add a tensor that is trained, with its initial values; returns its name."""
         return self._persistent(name, values, Role.PARAMETER)

@@ -234,6 +234,10 @@ class OpKind(ABC):
         """Append the ops that stand for this one in the forward pass of a training step."""
         tape.emit(op.kind, op.name, op.inputs, op.attributes, output=op.output)
 
+    def evaluation_form(self, op: Op, tape: Tape) -> None:
+        """Append the ops that stand for this one in an evaluation step."""
+        tape.emit(op.kind, op.name, op.inputs, op.attributes, output=op.output)
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         """Append the ops that propagate the gradient of the output to the inputs.
 

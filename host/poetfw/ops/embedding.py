@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looking up rows of a table: y[..., :] = table[ids[...], :].
 
-An id outside the table gives a row of zeros and adds to no gradient.
+An id outside the table gives a row of zeros and adds to no gradient. Nor does the id `padding`,
+where that attribute is set: its row's gradient is 0.
 
 The gradient of the table is as large as the table, and all but a few of its rows are 0. A training
 step therefore applies it without storing it where the table is looked up once: a row whose id does
@@ -49,9 +50,14 @@ def _expect_lookup(op: Op, inputs: Sequence[Tensor]) -> None:
 def _table_gradient(op: Op, ids: Array, dy: Array) -> Array:
     """[rows, H]: each row is the sum of dy where its id stands, in order; the others are 0."""
     dtable = np.zeros((op.integer("rows"), dy.shape[-1]), dy.dtype)
-    known = _known(ids, len(dtable))
+    known = _known(ids, len(dtable)) & (ids != _padding(op))
     np.add.at(dtable, ids[known], dy[known])
     return dtable
+
+
+def _padding(op: Op) -> int:
+    """The id that takes no gradient; -1 for none."""
+    return op.integer("padding") if "padding" in op.attributes else -1
 
 
 def _known(ids: Array, length: int) -> Array:
@@ -67,7 +73,7 @@ def _kernel(op: Op, graph: Graph, function: str, rows: int, width: int) -> Kerne
         function=f"poet_embedding_{function}_f32",
         arguments=(*op.inputs, op.output),
         struct="poet_embedding",
-        fields=(("ids", ids), ("rows", rows), ("width", width)),
+        fields=(("ids", ids), ("rows", rows), ("width", width), ("padding", _padding(op))),
     )
 
 
@@ -78,7 +84,7 @@ def _gradient_bound(op: Op, ids: Array, dy: Array) -> Array:
 
 @register
 class Embedding(OpKind):
-    """Inputs ids i32 [...], table f32 [V, H]; y [..., H]."""
+    """Inputs ids i32 [...], table f32 [V, H]; y [..., H]; attribute `padding`, if there is one."""
 
     name = "embedding"
 
@@ -88,6 +94,8 @@ class Embedding(OpKind):
         expect_dtype(op, ids, Dtype.I32)
         expect_dtype(op, table, Dtype.F32)
         expect_rank(op, table, 2)
+        if "padding" in op.attributes:
+            expect_integer(op, "padding", 0)
         return (*ids.shape, table.shape[1]), Dtype.F32
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
@@ -111,14 +119,14 @@ class Embedding(OpKind):
                 "embedding_backward",
                 f"{op.name}.backward",
                 (ids, output_gradient),
-                {"rows": tape.shape(table)[0]},
+                {**op.attributes, "rows": tape.shape(table)[0]},
             )
             tape.add_gradient(table, dtable)
 
 
 @register
 class EmbeddingBackward(OpKind):
-    """Inputs ids i32 [...], dy [..., H]; attribute `rows`; dtable [rows, H]."""
+    """Inputs ids i32 [...], dy [..., H]; attributes `rows`, `padding`; dtable [rows, H]."""
 
     name = "embedding_backward"
     streams = True

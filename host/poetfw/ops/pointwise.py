@@ -65,12 +65,18 @@ def _sigmoid(x: Array) -> Array:
     return y
 
 
-def _cumulative(x: Array) -> Array:
-    """Φ(x) = (1 + erf(x / √2)) / 2, the normal distribution's cumulative density."""
+def _erf(x: Array) -> Array:
+    """The error function."""
     # Imported here because it takes a fifth of a second, and few networks need it.
     from scipy.special import erf
 
-    phi: Array = (1 + erf(x * x.dtype.type(math.sqrt(0.5)))) / 2
+    y: Array = erf(x)
+    return y
+
+
+def _cumulative(x: Array) -> Array:
+    """Φ(x) = (1 + erf(x / √2)) / 2, the normal distribution's cumulative density."""
+    phi: Array = (1 + _erf(x * x.dtype.type(math.sqrt(0.5)))) / 2
     return phi
 
 
@@ -174,6 +180,28 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda x, p: np.abs(x) * (np.abs(x) / 6 + 4 * np.clip(x + 3, 0, 6)),
             lambda x, dy, p: np.where(np.abs(x) < 3, 5 * np.abs(dy) * (np.abs(x) + 1), 0),
             onnx="HardSwish",
+        ),
+        "at_least": Function(
+            lambda x, p: np.maximum(x, np.float32(p)),
+            lambda x, dy, p: np.where(x >= np.float32(p), dy, 0),
+            0,
+            0,
+            parameter=("bound", -LARGEST, LARGEST),
+        ),
+        "at_most": Function(
+            lambda x, p: np.minimum(x, np.float32(p)),
+            lambda x, dy, p: np.where(x <= np.float32(p), dy, 0),
+            0,
+            0,
+            parameter=("bound", -LARGEST, LARGEST),
+        ),
+        "erf": Function(
+            lambda x, p: _erf(x),
+            lambda x, dy, p: dy * 2 * _density(x * x.dtype.type(math.sqrt(2))) * math.sqrt(2),
+            8,
+            lambda x, dy, p: 8 * np.abs(dy),
+            onnx="Erf",
+            passes=3,
         ),
         "exp": Function(
             lambda x, p: np.exp(x), lambda y, dy, p: dy * y, 4, 1, from_output=True, onnx="Exp"

@@ -22,9 +22,14 @@ from poetfw.ops import (
     kind_of,
     stores_gradient,
 )
+from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.training.views import hoist_views, open_windows
 
-LOSSES: Mapping[str, str] = {"softmax_cross_entropy": "correct_count", "mse": "mse"}
+LOSSES: Mapping[str, str] = {
+    "softmax_cross_entropy": "correct_count",
+    "mse": "mse",
+    **{name: name for name in MEAN_LOSSES},
+}
 """The losses, each with the op that measures it in evaluation."""
 
 SCHEMA_VERSION = 1
@@ -39,7 +44,7 @@ class Program:
         evaluation: one evaluation step: load a batch, inference, metric.
         loss: the persistent tensor that a training step leaves the batch's mean loss in.
         metric: the persistent tensor that an evaluation step leaves the batch's metric in: the
-            number of correct answers, or the mean squared error.
+            number of correct answers, or the mean loss.
     """
 
     training: Graph
@@ -173,12 +178,15 @@ def make_program(
         kind_of(op).training_form(op, training)
     training.emit_loss(loss, model.output, loss_tensor)
     training.backward(optimizer, undecayed, fuse_updates)
+    training.count_step()
 
     evaluation = _Builder(model)
     metric = evaluation.add_state("metric")
     for op in model.ops:
-        evaluation.copy(op)
-    evaluation.emit_loss(LOSSES[loss], model.output, metric, integer=loss != "mse")
+        kind_of(op).evaluation_form(op, evaluation)
+    evaluation.emit_loss(
+        LOSSES[loss], model.output, metric, integer=loss == "softmax_cross_entropy"
+    )
     return Program(
         training=training.graph(loss_tensor.name, "training"),
         evaluation=evaluation.graph(metric.name, "evaluation"),
@@ -290,14 +298,11 @@ class _Builder:
         self._tensors[tensor.name] = tensor
         return tensor
 
-    def copy(self, op: Op) -> None:
-        self.emit(op.kind, op.name, op.inputs, op.attributes, output=op.output)
-
     def emit_loss(
         self, kind: str, prediction: str, result: Tensor, *, integer: bool | None = None
     ) -> None:
         if integer is None:
-            integer = kind != "mse"
+            integer = kind == "softmax_cross_entropy"
         shape = self._tensors[prediction].shape
         label = self.emit(
             "load_y",
@@ -327,6 +332,12 @@ class _Builder:
             factor = self.emit("clip_factor", "clip factor", totals[-1:], attributes)
             for parameter in complete:
                 self._update(parameter, updates, factor)
+
+    def count_step(self) -> None:
+        """End the step with the next one's number, where ops draw by it."""
+        counters = [op.inputs[1] for op in self._ops if op.kind == "dropout_training"]
+        for counter in dict.fromkeys(counters):
+            self.emit("count_step", "count step", (), updates=(counter,))
 
     def _pace(self, optimizer: Optimizer) -> str | None:
         """Append what all updates share; None where they share nothing that changes."""

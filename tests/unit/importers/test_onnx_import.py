@@ -522,7 +522,7 @@ def test_onnx_own_operators_are_checked_by_either_name_of_their_domain(tmp_path:
 
 def test_nodes_behind_one_that_cannot_be_trained_are_named_too(tmp_path: Path):
     nodes = [
-        node("Erf", "x", "a"),
+        node("Round", "x", "a"),
         node("MaxPool", "a", "b", kernel_shape=[2, 2], dilations=[2, 2]),
         node("Flatten", "b", "c"),
         node("MatMul", "c,wide", "d"),  # whose bias is no fault of its own
@@ -530,11 +530,11 @@ def test_nodes_behind_one_that_cannot_be_trained_are_named_too(tmp_path: Path):
         node("Relu", "e", "f"),
         node("Dropout", "f", "g"),
         node("Softmax", "g", "h", axis=0),
-        node("Mish", "h", "i"),  # not of this opset, so ONNX cannot tell its output's shape
+        node("BitwiseNot", "h", "i"),  # not of this opset, so ONNX cannot tell its output's shape
         node("Dropout", "i", "j"),
         node("Sign", "j", "y"),
     ]
-    wide = np.ones((3, 6 * 6 * 3, 2), np.float32)
+    wide = np.full((6 * 6 * 3, 2), np.nan, np.float32)
     path = write(tmp_path, nodes, {"wide": wide, "bias": np.ones(2, np.float32)})
     with pytest.raises(ModelError) as caught:
         import_onnx(path, 5)
@@ -543,7 +543,7 @@ def test_nodes_behind_one_that_cannot_be_trained_are_named_too(tmp_path: Path):
     ]
     assert named == [
         f"'the {kind}' ({kind})"
-        for kind in ("Erf", "MaxPool", "MatMul", "Dropout", "Softmax", "Mish", "Sign")
+        for kind in ("Round", "MaxPool", "MatMul", "Softmax", "BitwiseNot", "Sign")
     ]
 
 
@@ -636,13 +636,13 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
         ([node("Conv", "x,w", pads=[1, 1])], W, "pads is"),
         ([node("Conv", "x,w", auto_pad="SAME")], W, "auto_pad is 'SAME'"),
         ([node("Conv", "x,w", kernel_shape=[5, 5])], W, "kernel_shape is"),
-        ([node("Conv", "x,x")], {}, "'x' must be a constant"),
+        ([node("Conv", "x,x")], {}, "its weights have the batch on axis 0"),
         ([node("Conv", ",w")], W, "not a valid ONNX model"),
         ([node("Conv", "x,w,b")], W | {"b": floats(3)}, "its bias 'b' has shape"),
         (  # ONNX would add one number to all of a sample's outputs
             [node("Flatten", "x", "f"), node("Gemm", "f,w,b")],
             {"w": floats(192, 2), "b": floats(2, 1)},
-            r"its bias 'b' has shape \[2, 1\], but must have \[2\]",
+            "cannot be broadcast",
         ),
         ([node("MaxPool", "x", kernel_shape=[2])], {}, "kernel_shape is"),
         (
@@ -650,12 +650,10 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
             {},
             "only the first may be",
         ),
-        ([node("ReduceMean", "x", axes=[0])], {}, r"reduces axes \[0\]; axis 0 is the batch"),
+        ([node("ReduceMean", "x", axes=[0])], {}, r"reduces axes \[0\]: axis 0 is the batch"),
         ([node("ReduceMean", "x")], {}, "axis 0 is the batch"),
         ([node("ReduceMean", "x", axes=[2, 99])], {}, "out of range"),
-        ([node("Clip", "x,l,h")], {"l": np.float32(-1), "h": np.float32(1)}, r"clips to \[-1, 1\]"),
-        ([node("Clip", "x,l")], {"l": np.float32(-1)}, r"clips to \[-1, inf\]"),
-        ([node("Clip", "x,l,h")], {"l": np.float32(0), "h": np.float32(5)}, r"clips to \[0, 5\]"),
+        ([node("Clip", "x,l,h")], {"l": np.float32(1), "h": np.float32(-1)}, r"clips to \[1, -1\]"),
         ([node("Clip", "x,x,x")], {}, "must be a constant"),
         (
             [
@@ -671,11 +669,10 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
         (
             [node("Reshape", "x,s", allowzero=1)],
             {"s": np.int64([2, 0, 64])},
-            "does not keep axis 0",
+            "does not fit",
         ),
-        ([node("Dropout", "x")], {}, "drops a share of 0.5"),
         ([node("Flatten", "x", axis=2)], {}, "axis is 2"),
-        ([node("Slice", "x,s,e")], {"s": np.int64([1]), "e": np.int64([2])}, "axis 0, the batch"),
+        ([node("Slice", "x,s,e")], {"s": np.int64([1]), "e": np.int64([2])}, "a part of axis 0"),
         (
             [node("Slice", "x,s,e,a,t")],
             {f: np.int64([n]) for f, n in zip("seat", (2, 4, 2, 0), strict=True)},
@@ -684,24 +681,34 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
         (
             [node("Slice", "x,s,e,a")],
             {"s": np.int64([2]), "e": np.int64([2]), "a": np.int64([2])},
-            "'length' to be an int in",
+            "it takes nothing",
         ),
         ([node("Slice", "x,s,s,s")], {"s": np.int64([9])}, "out of range"),
         ([node("Slice", "x,x,x")], {}, "must be a constant"),
         ([node("Reshape", "x,s")], {"s": np.int64([3, -1])}, "does not keep axis 0"),
-        ([node("Reshape", "x,s")], {"s": np.int64([-1, 64])}, "does not keep axis 0"),
-        ([node("Reshape", "x,s")], {"s": np.int64([-1, -1])}, "does not keep axis 0"),
-        ([node("Reshape", "x,s")], {"s": np.int64([2, 0, -1, 0, 0])}, "does not keep axis 0"),
+        ([node("Reshape", "x,s")], {"s": np.int64([-1, 64])}, "does not fit"),
+        ([node("Reshape", "x,s")], {"s": np.int64([-1, -1])}, "does not fit"),
+        ([node("Reshape", "x,s")], {"s": np.int64([2, 0, -1, 0, 0])}, "does not fit"),
         ([node("Reshape", "x,s")], {"s": np.int64([])}, "does not keep axis 0"),
         ([node("Reshape", "x,x")], {}, "must be a constant"),
-        ([node("Concat", "x,x", axis=0)], {}, "along axis 0, the batch"),
-        ([node("Transpose", "x")], {}, "axis 0, the batch, must stay"),
-        ([node("Pad", "x,p")], {"p": np.int64([1] + [0] * 7)}, "pads axis 0, the batch"),
+        ([node("Concat", "x,x", axis=0)], {}, "along axis 0: axis 0 is the batch"),
+        ([node("Transpose", "x")], {}, "axis 0 is the batch"),
+        ([node("Pad", "x,p")], {"p": np.int64([1] + [0] * 7)}, "pads axis 0: axis 0 is the batch"),
         ([node("Pad", "x,p,v")], {"p": np.int64([0] * 8), "v": np.float32(1)}, "something else"),
-        ([node("Resize", "x,,f", mode="linear")], {"f": np.float32([1, 1, 2, 2])}, "mode is"),
+        ([node("Resize", "x,,f", mode="cubic")], {"f": np.float32([1, 1, 2, 2])}, "mode is"),
+        (
+            [node("Resize", "x,,f", mode="linear")],
+            {"f": np.float32([1, 1, 1.3, 2])},
+            "whole pixels",
+        ),
+        (
+            [node("Resize", "x,,f", nearest_mode="ceil")],
+            {"f": np.float32([1, 1, 2, 2])},
+            "_mode is",
+        ),
         ([node("Resize", "x,,f")], {"f": np.float32([1, 1, 1.5, 2])}, "whole times"),
-        ([node("HardSigmoid", "x")], {}, "its alpha is 0.2"),
-        ([node("Pow", "x,n")], {"n": np.float32(3)}, "powers of 2, 0.5 and -1"),
+        ([node("Pow", "x,n")], {"n": np.float32(1.7)}, "its exponent is 1.7"),
+        ([node("Sign", "x")], {}, "no such operator"),
         (
             [node("Shape", "x", "s"), node("Gather", "s,i", "j"), node("Reshape", "x,j")],
             {"i": np.int64([9])},
@@ -717,10 +724,12 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
             "'j' has 20 entries, like no shape",
         ),
         ([node("Gemm", "x,w")], {"w": floats(8, 4)}, "2 axes only"),
-        ([node("Gemm", "x,w", transA=1)], {"w": floats(8, 4)}, "transA is 1, but must be 0"),
-        ([node("Gemm", "x,w", alpha=0.5)], {"w": floats(8, 4)}, "alpha is 0.5, but must be 1.0"),
-        ([node("Gemm", "x,w,w", beta=2.0)], {"w": floats(8, 4)}, "beta is 2.0, but must be 1.0"),
-        ([node("Softmax", "x", "s", axis=0), node("Relu", "s")], {}, "its axis is 0, the batch"),
+        ([node("Gemm", "x,w", transA=1)], {"w": floats(8, 4)}, "2 axes only"),
+        (
+            [node("Softmax", "x", "s", axis=0), node("Relu", "s")],
+            {},
+            "its axis is 0: axis 0 is the batch",
+        ),
         ([node("BatchNormalization", "x,w,w,w,v")], {"w": floats(3), "v": floats(2)}, "differ in"),
         (
             [node("BatchNormalization", "x,w,w,w,v")],
@@ -749,7 +758,7 @@ def test_what_cannot_be_trained_is_refused(
 ):
     path = write(tmp_path, nodes, constants)
     with pytest.raises(ModelError, match=reason) as caught:
-        import_onnx(path, 2, loss="mse")
+        import_onnx(path, 4, loss="mse")  # another batch than the file's, 2
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
 
@@ -776,9 +785,9 @@ def test_the_input_needs_a_shape(tmp_path: Path, x: list[int | str | None], reas
         import_onnx(write(tmp_path, [node("Relu", "x")], {}, x=x), 2, loss="mse")
 
 
-def test_the_input_must_be_float32(tmp_path: Path):
+def test_the_input_must_be_of_numbers_or_ids(tmp_path: Path):
     path = write(tmp_path, [node("Relu", "x")], {}, dtype=TensorProto.DOUBLE)
-    with pytest.raises(ModelError, match="input 'x' is not float32"):
+    with pytest.raises(ModelError, match="input 'x' is neither float32 nor int64"):
         import_onnx(path, 2, loss="mse")
 
 

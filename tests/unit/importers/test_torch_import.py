@@ -261,26 +261,26 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
 
 def test_all_nodes_are_named_with_their_author_s_line(tmp_path: Path) -> None:
     nodes = [
-        node("erf.default", "a", "y = torch.erf(x)", self=tensor("x")),
+        node("sign.default", "a", "y = torch.sign(x)", self=tensor("x")),
         node("bad\n.default", "b", self=tensor("a")),
         node("relu.default", "c", self=tensor("b")),
-        node("clamp.default", "y", "y.clamp(0, 5)", self=tensor("c"), max={"as_int": 5}),
+        node("celu.default", "y", "F.celu(y, [2])", self=tensor("c"), alpha={"as_ints": [2]}),
     ]
     members = pt2.files(nodes, dict.fromkeys("abcy", (2, 6)), {}, "y")
     with pytest.raises(ModelError) as caught:
         import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
     assert caught.value.message.endswith(
         "poetfw cannot train 3 nodes of the model: "
-        "'a' (aten.erf.default, net.py:7: 'y = torch.erf(x)'): poetfw has no such operator; "
+        "'a' (aten.sign.default, net.py:7: 'y = torch.sign(x)'): poetfw has no such operator; "
         "'b' (aten.bad\n.default): poetfw has no such operator; "
-        "'y' (aten.clamp.default, net.py:7: 'y.clamp(0, 5)'): it clips to [None, 5]; poetfw has "
-        "[0, 6] (ReLU6) and ReLU"
+        "'y' (aten.celu.default, net.py:7: 'F.celu(y, [2])'): its argument 'alpha' is not "
+        "understood: Input should be a valid integer"
     )
 
 
 def test_of_many_nodes_the_first_twenty_are_named(tmp_path: Path) -> None:
     nodes = [
-        node("erf.default", f"n{i}", self=tensor(f"n{i - 1}" if i else "x")) for i in range(50)
+        node("sign.default", f"n{i}", self=tensor(f"n{i - 1}" if i else "x")) for i in range(50)
     ]
     members = pt2.files(nodes, {f"n{i}": (2, 6) for i in range(50)}, {}, "n49")
     with pytest.raises(ModelError, match=r"cannot train 50 nodes .* 'n19' .*… and 30 more$"):

@@ -169,7 +169,7 @@ def _graph_of_one(
     op = Op("op", kind, names, output, attributes, updated)
     produced = infer_output(op, tensors, Role.ACTIVATION)
     every = (*tensors, *states) if produced is None else (*tensors, *states, produced)
-    return op, Graph("one op", every, (op,), output or names[0])
+    return op, Graph("one op", every, (op,), output or (*names, *updated)[0])
 
 
 def _check_against_header(kernel: Kernel) -> None:

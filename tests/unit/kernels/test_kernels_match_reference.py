@@ -387,15 +387,46 @@ def test_layer_norm(
 
 
 @few
-@given(st.lists(st.integers(-2, 8), min_size=1, max_size=12), small, st.booleans(), seeds)
+@given(
+    st.integers(1, 50),
+    st.integers(1, 9),
+    st.floats(0, 0.99),
+    st.integers(0, 2**24 - 1),
+    st.integers(0, 1000),
+)
+def test_dropout(run_kernel: Run, size: int, run: int, share: float, step: int, seed: int) -> None:
+    (x,) = normal(seed, (size,))
+    attributes: dict[str, Attribute] = {"share": share, "seed": seed, "run": min(run, size)}
+    ran = run_kernel("dropout_training", [x, np.float32([step])], attributes)
+    np.testing.assert_array_equal(ran.output == 0, ran.expected_output == 0)
+
+
+@pytest.mark.parametrize(("step", "following"), [(0, 1), (2**24 - 2, 2**24 - 1), (2**24 - 1, 0)])
+def test_count_step(run_kernel: Run, step: int, following: int) -> None:
+    (counted,) = run_kernel("count_step", [], {}, [np.float32([step])]).updates
+    assert counted == following
+
+
+@few
+@given(
+    st.lists(st.integers(-2, 8), min_size=1, max_size=12),
+    small,
+    st.booleans(),
+    seeds,
+    st.sampled_from([None, 0, 3]),
+)
 def test_embedding(
-    run_kernel: Run, numbers: list[int], width: int, moving: bool, seed: int
+    run_kernel: Run, numbers: list[int], width: int, moving: bool, seed: int, padding: int | None
 ) -> None:
     ids = np.array(numbers, np.int32)
     table, momentum, dy = normal(seed, (6, width), (6, width), (len(ids), width))
     ran = run_kernel("embedding", [ids, table])
     np.testing.assert_array_equal(ran.output, ran.expected_output)
-    gradient = run_kernel("embedding_backward", [ids, dy], {"rows": 6}).output
+    rows: dict[str, Attribute] = {"rows": 6}
+    if padding is not None:
+        rows["padding"] = padding
+    gradient = run_kernel("embedding_backward", [ids, dy], rows).output
+    assert padding is None or not gradient[padding].any()
     descent: dict[str, Attribute] = {
         "learning_rate": 0.05,
         "momentum": 0.9 * moving,
@@ -403,7 +434,7 @@ def test_embedding(
     }
     updates = [table, momentum][: 1 + moving]
     apart = run_kernel("sgd", [gradient], descent, updates)
-    fused = run_kernel("embedding_backward_sgd", [ids, dy], {"rows": 6, **descent}, updates)
+    fused = run_kernel("embedding_backward_sgd", [ids, dy], {**rows, **descent}, updates)
     for actual, same in zip(fused.updates, apart.updates, strict=True):
         assert actual.tobytes() == same.tobytes()
 

@@ -185,6 +185,12 @@ CASES = {
     ),
     "hard swish": Case("hard_swish", (SHAPE,), F.hardswish),
     "hard swish at its corners": Case("hard_swish", (SHAPE,), F.hardswish, steps=3.0),
+    "at least": Case("at_least", (SHAPE,), lambda x: x.clamp(min=0.25), {"bound": 0.25}),
+    "at least, at it": Case(
+        "at_least", (SHAPE,), lambda x: x.clamp(min=1.0), {"bound": 1.0}, steps=1.0
+    ),
+    "at most": Case("at_most", (SHAPE,), lambda x: x.clamp(max=-0.25), {"bound": -0.25}),
+    "erf": Case("erf", (SHAPE,), torch.erf),
     "exp": Case("exp", (SHAPE,), torch.exp),
     "sqrt": Case("sqrt", (SHAPE,), torch.sqrt, positive=True),
     "log": Case("log", (SHAPE,), torch.log, positive=True),
@@ -389,17 +395,18 @@ def assert_normalized(tape, assert_close, arrays, attributes, expected, leaves) 
     assert_close(tape.gradient("affine"), torch_affine.grad.numpy())
 
 
-def test_embedding_matches_torch(tape, assert_close) -> None:
+@pytest.mark.parametrize("padding", [None, 3])
+def test_embedding_matches_torch(tape, assert_close, padding) -> None:
     generator = np.random.default_rng(15)
     table = generator.standard_normal((7, 4)).astype(np.float32)
     ids = np.array([[0, 6, 3], [3, 3, 1]])
     dy = generator.standard_normal((2, 3, 4)).astype(np.float32)
     leaf = torch.tensor(table, dtype=torch.float64, requires_grad=True)
-    expected = F.embedding(torch.tensor(ids), leaf)
+    expected = F.embedding(torch.tensor(ids), leaf, padding_idx=padding)
     expected.backward(torch.tensor(dy, dtype=torch.float64))
 
     names = [tape.leaf("ids", ids), tape.leaf("table", table)]
-    tape.forward("embedding", names)
+    tape.forward("embedding", names, {} if padding is None else {"padding": padding})
     assert_close(tape.values["y"], expected.detach().numpy())
     tape.gradients["y"] = tape.leaf("dy", dy)
     tape.backward()
@@ -524,16 +531,25 @@ def test_a_label_that_is_no_class_has_no_loss_and_no_gradient(tape) -> None:
     np.testing.assert_allclose(tape.gradient("logits"), [[0, 0], [0, 0], [-1 / 6, 1 / 6]])
 
 
-def test_mse_matches_torch(tape, assert_close) -> None:
+MEANS = {
+    "mse": F.mse_loss,
+    "l1": F.l1_loss,
+    "huber": F.huber_loss,
+    "binary_cross_entropy": F.binary_cross_entropy_with_logits,
+}
+
+
+@pytest.mark.parametrize("kind", MEANS)
+def test_means_of_errors_match_torch(kind: str, tape, assert_close) -> None:
     generator = np.random.default_rng(11)
-    prediction, target = generator.standard_normal((2, 6, 4)).astype(np.float32)
+    prediction, target = (2 * generator.standard_normal((2, 6, 4))).astype(np.float32)
     leaf = torch.tensor(prediction, dtype=torch.float64, requires_grad=True)
-    expected = F.mse_loss(leaf, torch.tensor(target, dtype=torch.float64))
+    expected = MEANS[kind](leaf, torch.tensor(target, dtype=torch.float64))
     expected.backward()
 
     names = [tape.leaf("prediction", prediction), tape.leaf("target", target, trained=False)]
     tape.leaf("loss", np.full(1, np.nan), state=True)
-    tape.emit("mse", "loss", names, updates=("loss",))
+    tape.emit(kind, "loss", names, updates=("loss",))
     tape.backward()
     assert_close(tape.values["loss"], expected.detach().numpy().reshape(1))
     assert_close(tape.gradient("prediction"), leaf.grad.numpy())

@@ -22,27 +22,49 @@ def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
     if model.producer_name != "pytorch":
         return ()
     folded = sum(map(_is_folded, nodes))
+    warnings = []
     if folded:
         count = "1 layer" if folded == 1 else f"{folded} layers"
-        return (f"PyTorch's exporter has folded batch norm into {count}, {_REMEDY}",)
-    kinds = {node.op_type for node in nodes}
-    if "Conv" in kinds and "BatchNormalization" not in kinds:
-        return (
-            "the model has convolutions, but no batch norm. If the network has some, PyTorch's "
-            f"exporter has folded it into the convolutions, {_REMEDY}",
+        warnings.append(f"PyTorch's exporter has folded batch norm into {count}, {_REMEDY}")
+    if any("RemoveOptionalBias" in _rules(node) for node in nodes):
+        warnings.append(
+            "PyTorch's exporter has left out biases that are zero, which are then not trained: "
+            f"this is another network than the exported one. {_EXPORT}"
         )
-    return ()
+    kinds = {node.op_type for node in nodes}
+    if not folded and "Conv" in kinds and "BatchNormalization" not in kinds:
+        warnings.append(
+            "the model has convolutions, but no batch norm. If the network has some, PyTorch's "
+            f"exporter has folded it into the convolutions, {_REMEDY}"
+        )
+    if "Dropout" not in kinds and not any(map(_is_of_torch_export, nodes)):
+        warnings.append(
+            "the model has no dropout. If the network has some, PyTorch's exporter has left it "
+            f"out: this is another network than the exported one. {_EXPORT}"
+        )
+    return tuple(warnings)
 
 
+_EXPORT = (
+    "Export it with dynamo=False, training=torch.onnx.TrainingMode.TRAINING (see "
+    "docs/your-model.md)"
+)
 _REMEDY = (
     "where it is not trained and normalises nothing: this is another network than the exported "
-    "one. Export it with dynamo=False, training=torch.onnx.TrainingMode.TRAINING (see "
-    "docs/your-model.md)"
+    f"one. {_EXPORT}"
 )
 
 
+def _is_of_torch_export(node: onnx.NodeProto) -> bool:
+    """Whether the newer exporter wrote it, which keeps dropout."""
+    return any(entry.key.startswith("pkg.torch") for entry in node.metadata_props)
+
+
+def _rules(node: onnx.NodeProto) -> str:
+    return "".join(entry.value for entry in node.metadata_props if entry.key == _REWRITES)
+
+
 def _is_folded(node: onnx.NodeProto) -> bool:
-    rules = "".join(entry.value for entry in node.metadata_props if entry.key == _REWRITES)
     weights = node.input[1:]
     calculated = len(weights) == 2 and all(map(_CALCULATED.fullmatch, weights))
-    return "FuseBatchNorm" in rules or calculated
+    return "FuseBatchNorm" in _rules(node) or calculated

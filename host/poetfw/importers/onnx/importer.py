@@ -9,12 +9,14 @@ from pathlib import Path
 import onnx
 
 from poetfw.errors import ModelError
+from poetfw.importers.onnx.constants import FOLDED, fold
 from poetfw.importers.onnx.file import check_model, opset, read_model
 from poetfw.importers.onnx.folding import folding_warnings
 from poetfw.importers.onnx.nodes import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.values import Node, Values
-from poetfw.importers.refusal import Refusal, attempt, refuse
+from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
+from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder, Model
 
 
@@ -49,7 +51,9 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
     check_model(proto, path)
     source = _input(graph)
     _, *features = _extents(source)
-    builder = GraphBuilder(path.stem, source.name, (batch, *features))
+    floats = source.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    dtype = Dtype.F32 if floats else Dtype.I32
+    builder = GraphBuilder(path.stem, source.name, (batch, *features), dtype)
     values = Values(graph, nodes, builder, _extents(source)[0] or None, loss, opset(proto))
     values.bind(source.name, builder.input)
     refused = _translate(nodes, values, {name: n for n in graph.node for name in n.output})
@@ -60,7 +64,7 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
         *builder.build(values.tensor(values.output)),
         loss=loss,
         description=f"imported from {path.name}",
-        warnings=folding_warnings(proto),
+        warnings=(*folding_warnings(proto), *values.warnings),
         state_dict=tuple(values.net.entries),
     )
 
@@ -81,12 +85,12 @@ def _translate(
     for node in nodes:
         if values.is_bound(node.output):
             continue  # the rule of a node before it has covered it
-        if node.kind not in RULES:
+        if node.kind not in RULES and node.kind not in FOLDED:
             reason: str | None = "poetfw has no such operator"
         elif node.flaw is not None:
             reason = node.flaw
         elif all(values.is_bound(name) for name in node.inputs if name):
-            reason = _apply_rule(node, values)
+            reason = _apply_rule(node, protos[node.output], values)
         else:
             reason = None
         if reason is not None:
@@ -94,16 +98,22 @@ def _translate(
             for lost in (node, bias_addition(node, values)):
                 if lost is not None:
                     bind_stand_ins(lost, protos[lost.output], values)
+                    values.note_batch(lost)
     return refused
 
 
-def _apply_rule(node: Node, values: Values) -> str | None:
+def _apply_rule(node: Node, proto: onnx.NodeProto, values: Values) -> str | None:
     """Translate a node; returns why it cannot be trained, or None where it can."""
 
     def translate() -> None:
+        if fold(node, proto, values):
+            return
+        if node.kind not in RULES:
+            raise UnsupportedError("poetfw has no such operator")
         tensor = RULES[node.kind](node, values)
         if tensor is not None:
             values.bind(node.output, tensor)
+        values.note_batch(node)
 
     return attempt(translate)
 
@@ -119,7 +129,7 @@ def _needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
 
 
 def _input(graph: onnx.GraphProto) -> onnx.ValueInfoProto:
-    """The only input, which must be a batch of float32 features."""
+    """The only input, which must be a batch of float32 features, or of int64 ids."""
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
@@ -130,9 +140,10 @@ def _input(graph: onnx.GraphProto) -> onnx.ValueInfoProto:
     if graph.sparse_initializer:
         raise ModelError("the model has sparse weights, which poetfw does not read")
     (source,) = inputs
-    if source.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
+    if source.type.tensor_type.elem_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.INT64):
         raise ModelError(
-            f"the model's input {source.name!r} is not float32", "export the model in float32"
+            f"the model's input {source.name!r} is neither float32 nor int64",
+            "export the model in float32",
         )
     extents = _extents(source)
     if len(extents) < 2 or any(extent < 1 for extent in extents[1:]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -17,10 +18,13 @@ from numpy.typing import NDArray
 
 from poetfw.importers.network import Edges, Pair
 from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.recurrence import Cell, Direction, gru, lstm, plain, run_layers
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ops import KINDS
 
 Rule = Callable[[Node, Values], str | None]
+
+_BATCH = "axis 0 is the batch, unless the file was written for the one that is trained with"
 
 
 def _conv(node: Node, values: Values) -> str:
@@ -52,7 +56,7 @@ def _conv_transpose(node: Node, values: Values) -> str:
         node.name,
         x,
         weight,
-        None if not node.has_input(2) else values.operand(node.inputs[2]),
+        None if not node.has_input(2) else values.layer_weight(node.inputs[2]),
         stride=stride,
         padding=padding[:2],
         more=_pair(node, values, "output_padding", (0, 0)),
@@ -65,42 +69,68 @@ def _conv_transpose(node: Node, values: Values) -> str:
 def _convolved(node: Node, values: Values) -> tuple[str, str, Pair]:
     """The images that a convolution reads, its weight, and the kernel's height and width."""
     x = _image(node, values)
-    weight = values.floats(node.inputs[1])
-    if weight.ndim != len(values.shape(node.inputs[0])):
-        raise UnsupportedError(f"its weight has {weight.ndim} axes; poetfw convolves images")
-    node.expect("kernel_shape", list(weight.shape[2:]), list(weight.shape[2:]))
-    if weight.ndim == 3:
-        weight = weight[:, :, np.newaxis]
-    tensor = values.parameter(node.inputs[1:2], weight, str(weight.shape))
-    return x, tensor, (weight.shape[2], weight.shape[3])
+    if not values.is_constant(node.inputs[1]):
+        tensor = values.weight(node.inputs[1])
+        if values.has_batch(tensor):
+            raise UnsupportedError("its weights have the batch on axis 0")
+        shape = values.net.shape(tensor)
+        whole = shape if len(shape) == 4 else (*shape[:2], 1, *shape[2:])
+        tensor = values.net.reshape(node.name, tensor, whole)
+    else:
+        weight = values.floats(node.inputs[1])
+        shape = weight.shape
+        whole = shape if weight.ndim == 4 else (*shape[:2], 1, *shape[2:])
+        tensor = values.parameter(node.inputs[1:2], weight.reshape(whole), str(whole))
+    if len(shape) != len(values.shape(node.inputs[0])):
+        raise UnsupportedError(f"its weight has {len(shape)} axes; poetfw convolves images")
+    node.expect("kernel_shape", list(shape[2:]), list(shape[2:]))
+    return x, tensor, (whole[2], whole[3])
 
 
 def _channel_bias(node: Node, values: Values, position: int) -> str | None:
     if not node.has_input(position):
         return None
-    return _bias(node.inputs[position], values, values.floats(node.inputs[1]).shape[0])
+    return _bias(node.inputs[position], values, values.dims(node.inputs[1])[0])
 
 
 def _gemm(node: Node, values: Values) -> str:
-    node.expect("alpha", 1.0, 1.0)
-    node.expect("beta", 1.0, 1.0)
-    node.expect("transA", 0, 0)
-    if len(values.shape(node.inputs[0])) != 2:
-        raise UnsupportedError("it multiplies matrices of 2 axes only")
-    transposed = node.attributes.get("transB", 0) != 0
+    net, factors = values.net, [_decimal(node.attributes.get(n, 1.0)) for n in ("alpha", "beta")]
+    turned = [node.attributes.get(name, 0) != 0 for name in ("transA", "transB")]
     bias = node.inputs[2] if node.has_input(2) else None
-    return _linear(node, values, bias, transposed=transposed)
+    if any(len(values.dims(name)) != 2 for name in node.inputs[:2]):
+        raise UnsupportedError("it multiplies matrices of 2 axes only")
+    known = values.matrix(node.inputs[1])
+    plain = factors == [1, 1] and not turned[0] and not values.is_constant(node.inputs[0])
+    if plain and known is not None and (bias is None or _is_row(bias, values, known, turned[1])):
+        return _linear(node, values, bias, known, transposed=turned[1])
+    pair = []
+    for name, turn in zip(node.inputs[:2], turned, strict=True):
+        x = values.operand(name)
+        pair.append(net.permute(node.name, x, (1, 0)) if turn else x)
+    y = net.scale(node.name, net.matmul(node.name, *pair), factors[0])
+    if bias is None:
+        return y
+    return net.add(node.name, y, net.scale(node.name, values.operand(bias), factors[1]))
+
+
+def _is_row(bias: str, values: Values, weight: tuple[str, bool], transposed: bool) -> bool:
+    """Whether a bias is a constant of as many numbers as a product has columns."""
+    name, turned = weight
+    columns = values.dims(name)[1 if turned == transposed else 0]
+    return values.is_constant(bias) and values.dims(bias) in ((columns,), (1, columns))
 
 
 def _matmul(node: Node, values: Values) -> str | None:
     """A product with constant weights, and the addition of a bias where one follows."""
-    if not values.is_constant(node.inputs[1]) or values.is_constant(node.inputs[0]):
+    weight = values.matrix(node.inputs[1])
+    if weight is None or values.is_constant(node.inputs[0]) or len(values.dims(weight[0])) != 2:
         return values.net.matmul(node.name, *map(values.operand, node.inputs))
     addition = bias_addition(node, values)
     if addition is None:
-        return _linear(node, values, None, transposed=False)
+        return _linear(node, values, None, weight, transposed=False)
     (bias,) = (name for name in addition.inputs if name != node.output)
-    values.bind(addition.output, _linear(node, values, bias, transposed=False))
+    values.bind(addition.output, _linear(node, values, bias, weight, transposed=False))
+    values.note_batch(addition)
     return None
 
 
@@ -110,25 +140,30 @@ def bias_addition(node: Node, values: Values) -> Node | None:
     if node.kind != "MatMul" or addition is None or addition.kind != "Add":
         return None
     others = [name for name in addition.inputs if name != node.output]
-    if len(others) != 1 or not values.is_constant(others[0]):
+    weight = values.matrix(node.inputs[1])
+    if len(others) != 1 or weight is None or values.matrix(node.inputs[0]) is not None:
         return None
-    products = [values.is_constant(name) for name in node.inputs[:2]]
-    return addition if products == [False, True] else None
+    return addition if _is_row(others[0], values, weight, False) else None
 
 
-def _linear(node: Node, values: Values, bias: str | None, *, transposed: bool) -> str:
+def _linear(
+    node: Node, values: Values, bias: str | None, weight: tuple[str, bool], *, transposed: bool
+) -> str:
     x = values.tensor(node.inputs[0])
-    weight = values.floats(node.inputs[1])
-    if weight.ndim != 2:
+    name, turned = weight
+    matrix = values.floats(name)
+    if matrix.ndim != 2:
         raise UnsupportedError("poetfw multiplies by matrices of 2 axes only")
-    if not transposed:
-        weight = np.ascontiguousarray(weight.T)
-    tensor = values.parameter(node.inputs[1:2], weight, "" if transposed else "transposed")
-    added = None if bias is None else _bias(bias, values, weight.shape[0])
+    if turned == transposed:
+        matrix = np.ascontiguousarray(matrix.T)
+    tensor = values.parameter((name,), matrix, "" if turned != transposed else "transposed")
+    added = None if bias is None else _bias(bias, values, matrix.shape[0])
     return values.net.linear(node.name, x, tensor, added)
 
 
 def _bias(name: str, values: Values, length: int) -> str:
+    if not values.is_constant(name):
+        return values.net.reshape(name, values.weight(name), (length,))
     bias = values.floats(name)
     if bias.shape not in ((length,), (1, length)):
         raise UnsupportedError(
@@ -140,8 +175,10 @@ def _bias(name: str, values: Values, length: int) -> str:
 def _batch_norm(node: Node, values: Values) -> str:
     values.expect_unread(node.outputs[1:])
     x = values.tensor(node.inputs[0])
-    scale, shift, mean, variance = (values.floats(name) for name in node.inputs[1:5])
-    if not scale.shape == shift.shape == mean.shape == variance.shape or scale.ndim != 1:
+    mean, variance = (values.floats(name) for name in node.inputs[3:5])
+    if not values.dims(node.inputs[1]) == values.dims(node.inputs[2]) == mean.shape or (
+        mean.shape != variance.shape or mean.ndim != 1
+    ):
         raise UnsupportedError("its scale, bias, mean and variance differ in shape")
     if (variance < 0).any():
         raise UnsupportedError("its running variance is negative")
@@ -149,7 +186,7 @@ def _batch_norm(node: Node, values: Values) -> str:
     seen = (*shape[:2], math.prod(shape[2:-1]), shape[-1]) if len(shape) > 2 else shape
     inputs = (
         values.net.reshape(node.name, x, seen),
-        values.parameter(node.inputs[1:3], np.stack([scale, shift])),
+        values.channels(node.inputs[1:3], len(mean)),
         values.state(node.inputs[3:5], np.stack([mean, variance])),
     )
     # ONNX's momentum is the weight of the old statistics, poetfw's that of the new batch.
@@ -165,12 +202,8 @@ def _decimal(value: float) -> float:
 
 
 def _clip(node: Node, values: Values) -> str:
-    low = values.number(node.inputs[1]) if node.has_input(1) else -math.inf
-    high = values.number(node.inputs[2]) if node.has_input(2) else math.inf
-    if low != 0 or high not in (6, math.inf):
-        raise UnsupportedError(f"it clips to [{low:g}, {high:g}]; poetfw has [0, 6] (ReLU6)")
-    kind = "relu6" if high == 6 else "relu"
-    return values.builder.op(kind, node.name, (values.tensor(node.inputs[0]),))
+    low, high = (values.number(node.inputs[i]) if node.has_input(i) else None for i in (1, 2))
+    return values.net.clip(node.name, values.tensor(node.inputs[0]), low, high)
 
 
 def _max_pool(node: Node, values: Values) -> str:
@@ -227,59 +260,94 @@ def _reduce_sum(node: Node, values: Values) -> str:
     return _reduce(node, values, total=True)
 
 
+def _reduce_max(node: Node, values: Values) -> str:
+    x, axes, keep = _reduced(node, values)
+    return values.net.largest(node.name, x, axes, keep=keep)
+
+
+def _reduce_min(node: Node, values: Values) -> str:
+    x, axes, keep = _reduced(node, values)
+    negative = values.net.scale(node.name, x, -1.0)
+    least = values.net.largest(node.name, negative, axes, keep=keep)
+    return values.net.scale(node.name, least, -1.0)
+
+
+def _reduce_of(kind: str, after: str | None = None) -> Rule:
+    """The rule of the sum of a function, and of a function of that."""
+
+    def rule(node: Node, values: Values) -> str:
+        x, axes, keep = _reduced(node, values)
+        each = values.builder.op(kind, node.name, (x,))
+        y = values.net.mean(node.name, each, axes, keep=keep, total=True)
+        return y if after is None else values.builder.op(after, node.name, (y,))
+
+    return rule
+
+
 def _reduce(node: Node, values: Values, *, total: bool) -> str:
+    x, axes, keep = _reduced(node, values)
+    return values.net.mean(node.name, x, axes, keep=keep, total=total)
+
+
+def _reduced(node: Node, values: Values) -> tuple[str, list[int], bool]:
+    """What a node reduces, along which axes, and whether they stay."""
     x = values.operand(node.inputs[0])
     rank = len(values.builder.shape(x))
     axes: Sequence[int] = node.attributes.get("axes", ())
     if node.has_input(1):
         axes = values.integers(node.inputs[1])
+    if not axes and node.attributes.get("noop_with_empty_axes", 0):
+        raise UnsupportedError("it reduces no axes")
     found = [range(rank)[axis] for axis in axes or range(rank)]
-    if 0 in found or len(set(found)) != len(found):
-        raise UnsupportedError(f"it reduces axes {list(axes)}; axis 0 is the batch")
-    keep = bool(node.attributes.get("keepdims", 1))
-    return values.net.mean(node.name, x, found, keep=keep, total=total)
+    if (0 in found and values.has_batch(x)) or len(set(found)) != len(found):
+        raise UnsupportedError(f"it reduces axes {list(axes)}: {_BATCH}")
+    return x, found, bool(node.attributes.get("keepdims", 1))
 
 
 def _flatten(node: Node, values: Values) -> str:
     x = values.tensor(node.inputs[0])
-    batch, *features = values.builder.shape(x)
+    shape = values.builder.shape(x)
     axis = int(node.attributes.get("axis", 1))
-    if axis not in (1, 1 - len(features) - 1):
-        raise UnsupportedError(f"axis is {axis}, but must be 1: axis 0 is the batch")
-    return values.net.reshape(node.name, x, (batch, math.prod(features)))
+    if not -len(shape) <= axis <= len(shape):
+        raise UnsupportedError(f"its axis {axis} does not exist")
+    axis += len(shape) if axis < 0 else 0
+    if axis != 1 and values.has_batch(x):
+        raise UnsupportedError(f"axis is {axis}, but must be 1: {_BATCH}")
+    return values.net.reshape(node.name, x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
 def _reshape(node: Node, values: Values) -> str:
     """The file's batch, in the constant shape, gives way to the batch that was asked for."""
-    x = values.tensor(node.inputs[0])
+    x = values.weight(node.inputs[0])
     shape = values.builder.shape(x)
     target = values.integers(node.inputs[1])
     copies = not node.attributes.get("allowzero", 0)  # a 0 stands for the input's extent
-    first, rest = target[:1], list(target[1:])
-    if copies:
-        rest = [
-            shape[axis] if extent == 0 and axis < len(shape) else extent
-            for axis, extent in enumerate(rest, start=1)
-        ]
-    features = math.prod(shape[1:])
-    if rest.count(-1) == 1 and first != (-1,):
-        known = -math.prod(rest)
-        rest[rest.index(-1)] = features // known if known > 0 else 0
-    keeps_batch = first in ((-1,), (values.file_batch,), shape[:1]) or (copies and first == (0,))
-    if not keeps_batch or any(extent < 1 for extent in rest) or math.prod(rest) != features:
-        raise UnsupportedError(
-            f"its shape {list(target)} does not keep axis 0, the batch, and {features} features"
-        )
-    return values.net.reshape(node.name, x, (shape[0], *rest))
+    wanted = [
+        shape[axis] if extent == 0 and copies and axis < len(shape) else extent
+        for axis, extent in enumerate(target)
+    ]
+    if values.has_batch(x):
+        first = target[:1]
+        if first not in ((-1,), (values.file_batch,), shape[:1]) and not (copies and first == (0,)):
+            raise UnsupportedError(f"its shape {list(target)} does not keep axis 0: {_BATCH}")
+        wanted[0] = shape[0]
+    if target.count(-1) == wanted.count(-1) == 1:
+        known = -math.prod(wanted)
+        wanted[wanted.index(-1)] = math.prod(shape) // known if known > 0 else 0
+    if any(extent < 1 for extent in wanted) or math.prod(wanted) != math.prod(shape):
+        raise UnsupportedError(f"its shape {list(target)} does not fit {list(shape)}")
+    return values.net.reshape(node.name, x, wanted)
 
 
 def _slice(node: Node, values: Values) -> str:
-    x = values.tensor(node.inputs[0])
+    x = values.weight(node.inputs[0])
     starts, ends = (values.integers(name, open_ended=True) for name in node.inputs[1:3])
     axes = values.integers(node.inputs[3]) if node.has_input(3) else range(len(starts))
     steps = values.integers(node.inputs[4]) if node.has_input(4) else (1,) * len(starts)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         taken = range(*slice(start, end, step).indices(values.builder.shape(x)[axis]))
+        if not taken:
+            raise UnsupportedError("it takes nothing")
         x = _part(node, values, x, axis, taken.start, len(taken), step)
     return x
 
@@ -308,16 +376,16 @@ def _part(
     if length == shape[axis] and step == 1:
         return x
     axis = range(len(shape))[axis]
-    if axis == 0:
-        raise UnsupportedError("it takes a part of axis 0, the batch")
+    if axis == 0 and values.has_batch(x):
+        raise UnsupportedError(f"it takes a part of axis 0: {_BATCH}")
     return values.net.part(node.name, x, axis, start, length, step)
 
 
 def _identity(node: Node, values: Values) -> str | None:
     """Exporters use it to store equal constants once: each name stays a constant of its own."""
     if not values.is_constant(node.inputs[0]):
-        return values.tensor(node.inputs[0])
-    values.bind_constant(node.output, values.constant_proto(node.inputs[0]))
+        return values.weight(node.inputs[0])
+    values.copy(node.output, node.inputs[0])
     return None
 
 
@@ -336,74 +404,109 @@ def _constant(node: Node, values: Values) -> None:
 
 def _shape(node: Node, values: Values) -> None:
     """Exporters calculate what to reshape to from a shape, which is known here."""
-    shape = values.shape(node.inputs[0])
+    shape = values.dims(node.inputs[0])
     part = slice(node.attributes.get("start"), node.attributes.get("end"))
     _bind_integers(node, values, np.asarray(shape[part]))
 
 
-def _gather(node: Node, values: Values) -> str | None:
-    """A position of what is calculated, rows of a table, or an entry of a shape."""
+def _gather(node: Node, values: Values) -> str:
+    """Positions along an axis, or rows of a table by ids that are calculated."""
     data, indices = node.inputs
     axis = int(node.attributes.get("axis", 0))
+    x = values.weight(data)
+    shape = values.builder.shape(x)
+    axis = range(len(shape))[axis]
     if not values.is_constant(indices):
-        raise UnsupportedError("it looks up what is calculated")
-    if not values.is_constant(data):
-        x = values.tensor(data)
-        axis = range(len(values.builder.shape(x)))[axis]
-        index = values.integer_array(indices)
-        if index.ndim > 1 or index.size != 1:
-            raise UnsupportedError("it takes several positions")
-        (position,) = index.reshape(-1)
-        extent = values.builder.shape(x)[axis]
-        one = _part(node, values, x, axis, range(extent)[position], 1)
-        shape = values.builder.shape(one)
-        return (
-            one
-            if index.ndim
-            else values.net.reshape(node.name, one, (*shape[:axis], *shape[axis + 1 :]))
-        )
-    taken = np.take(values.integer_array(data), values.integer_array(indices), axis=axis)
-    _bind_integers(node, values, taken)
-    return None
+        ids = values.tensor(indices)
+        if axis != 0 or len(shape) != 2 or ids != values.builder.input:
+            raise UnsupportedError("it looks up what is calculated")
+        if values.is_constant(data) and not values.array(data).any(axis=1).all():
+            values.net.warnings.append(
+                f"a row of {data!r:.60} is zeros, and trained. If it is padding, this is another "
+                "network than the exported one, and a .pt2 file is the better way"
+            )
+        return values.builder.op("embedding", node.name, (ids, x))
+    index = values.integer_array(indices)
+    positions = [range(shape[axis])[i] for i in index.reshape(-1).tolist()]
+    steps = {b - a for a, b in pairwise(positions)} or {1}
+    if len(steps) != 1 or 0 in steps:
+        raise UnsupportedError("it takes positions that are not evenly apart")
+    one = _part(node, values, x, axis, positions[0], len(positions), steps.pop())
+    return values.net.reshape(node.name, one, (*shape[:axis], *index.shape, *shape[axis + 1 :]))
 
 
 def _squeeze(node: Node, values: Values) -> str:
-    x = values.tensor(node.inputs[0])
+    x = values.weight(node.inputs[0])
     shape = values.builder.shape(x)
     axes = values.integers(node.inputs[1]) if node.has_input(1) else ()
     gone = [range(len(shape))[axis] for axis in axes]
-    if not gone or any(shape[axis] != 1 or axis == 0 for axis in gone):
+    if not axes:
+        gone = [axis for axis, extent in enumerate(shape) if extent == 1]
+    if any(shape[axis] != 1 or (axis == 0 and values.has_batch(x)) for axis in gone):
         raise UnsupportedError(f"it leaves out axes {list(axes)} of shape {list(shape)}")
     return values.net.reshape(
         node.name, x, [extent for axis, extent in enumerate(shape) if axis not in gone]
     )
 
 
-def _unsqueeze(node: Node, values: Values) -> str | None:
+def _unsqueeze(node: Node, values: Values) -> str:
     axes = values.integers(node.inputs[1])
-    if values.is_constant(node.inputs[0]):
-        _bind_integers(node, values, np.expand_dims(values.integer_array(node.inputs[0]), axes))
-        return None
-    x = values.tensor(node.inputs[0])
+    x = values.weight(node.inputs[0])
     shape = list(values.builder.shape(x))
     for axis in sorted(range(len(shape) + len(axes))[axis] for axis in axes):
-        if axis == 0:
-            raise UnsupportedError("it puts an axis before the batch")
+        if axis == 0 and values.has_batch(x):
+            raise UnsupportedError(f"it puts an axis before axis 0: {_BATCH}")
         shape.insert(axis, 1)
     return values.net.reshape(node.name, x, shape)
 
 
-def _concat(node: Node, values: Values) -> str | None:
+def _concat(node: Node, values: Values) -> str:
     axis = int(node.attributes["axis"])
-    if all(map(values.is_constant, node.inputs)):
-        parts = [values.integer_array(name) for name in node.inputs]
-        _bind_integers(node, values, np.concatenate(parts, axis=axis))
-        return None
-    tensors = [values.operand(name) for name in node.inputs]
+    tensors = [values.weight(name) for name in node.inputs]
     axis = range(len(values.builder.shape(tensors[0])))[axis]
-    if axis == 0:
-        raise UnsupportedError("it concatenates along axis 0, the batch")
+    if axis == 0 and any(map(values.has_batch, tensors)):
+        raise UnsupportedError(f"it concatenates along axis 0: {_BATCH}")
     return values.net.concat(node.name, tensors, axis)
+
+
+def _expand(node: Node, values: Values) -> str:
+    x = values.weight(node.inputs[0])
+    shape = list(values.integers(node.inputs[1]))
+    if values.has_batch(x) and len(shape) == len(values.net.shape(x)):
+        if shape[0] not in (1, values.file_batch):
+            raise UnsupportedError(f"it stretches axis 0: {_BATCH}")
+        shape[0] = 1
+    return values.net.stretch(
+        node.name, x, tuple(np.broadcast_shapes(tuple(shape), values.net.shape(x)))
+    )
+
+
+def _where(node: Node, values: Values) -> str:
+    """A constant condition chooses."""
+    condition, *both = node.inputs
+    if not values.is_fixed(condition):
+        raise UnsupportedError("its condition is calculated")
+    net, chosen = values.net, values.array(condition).astype(np.float32)
+    parts = [
+        net.multiply(node.name, values.operand(name), net.constant(f"{node.name}.mask", mask))
+        for name, mask in zip(both, (chosen, 1 - chosen), strict=True)
+    ]
+    return net.add(node.name, *parts)
+
+
+def _cast(node: Node, values: Values) -> str | None:
+    """Between numbers that poetfw has as float32."""
+    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
+    if node.attributes.get("to", onnx.TensorProto.FLOAT) not in floats:
+        raise UnsupportedError("it makes integers of what is calculated")
+    (source, *_) = node.inputs
+    if values.is_constant(source):
+        array = values.array(source).astype(np.float32)
+        values.copy(node.output, source, onnx.numpy_helper.from_array(array))
+        return None
+    if values.tensor(source) == values.builder.input and values.reads_ids:
+        raise UnsupportedError("it makes numbers of ids")
+    return values.tensor(source)
 
 
 def _bind_integers(node: Node, values: Values, result: NDArray[np.int64]) -> None:
@@ -412,13 +515,16 @@ def _bind_integers(node: Node, values: Values, result: NDArray[np.int64]) -> Non
 
 def _dropout(node: Node, values: Values) -> str:
     values.expect_unread(node.outputs[1:])
+    x = values.tensor(node.inputs[0])
     ratio = values.number(node.inputs[1]) if node.has_input(1) else 0.5
+    training = node.has_input(2) and bool(values.array(node.inputs[2]).reshape(-1)[0])
+    if training:
+        return values.net.dropout(node.name, x, _decimal(ratio))
     if ratio != 0:
-        raise UnsupportedError(
-            f"it drops a share of {ratio:g}, and poetfw trains without dropout: set it to 0, or "
-            "export without it"
+        values.net.warnings.append(
+            f"{node.name!r:.60} is dropout in evaluation mode: nothing is dropped in training"
         )
-    return values.tensor(node.inputs[0])
+    return x
 
 
 def _softmax(node: Node, values: Values) -> str:
@@ -429,8 +535,8 @@ def _softmax(node: Node, values: Values) -> str:
     if node.output == values.output and values.net.loss == "softmax_cross_entropy":
         node.expect("axis", -1, -1, rank - 1)
         return x
-    if axis == 0:
-        raise UnsupportedError("its axis is 0, the batch")
+    if axis == 0 and values.has_batch(x):
+        raise UnsupportedError(f"its axis is 0: {_BATCH}")
     y = values.net.softmax(node.name, x, axis)
     return y if node.kind == "Softmax" else values.builder.op("log", node.name, (y,))
 
@@ -477,9 +583,10 @@ def _divide(node: Node, values: Values) -> str:
 
 def _number(values: Values, name: str) -> float | None:
     """The number that a name stands for; None where it stands for something else."""
-    if not values.is_constant(name) or values.floats(name).size != 1:
+    if not values.is_constant(name) or math.prod(values.dims(name)) != 1:
         return None
-    return values.number(name)
+    values.expect_number(name)
+    return float(values.masks(name).reshape(-1)[0])
 
 
 def _negate(node: Node, values: Values) -> str:
@@ -487,10 +594,14 @@ def _negate(node: Node, values: Values) -> str:
 
 
 def _power(node: Node, values: Values) -> str:
-    kind = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal"}.get(values.number(node.inputs[1]))
-    if kind is None:
-        raise UnsupportedError("poetfw has powers of 2, 0.5 and -1")
-    return values.builder.op(kind, node.name, (values.operand(node.inputs[0]),))
+    if not values.is_constant(node.inputs[1]):
+        raise UnsupportedError("its exponent is calculated")
+    exponent = values.array(node.inputs[1])
+    if exponent.size != 1:
+        raise UnsupportedError("it has several exponents")
+    return values.net.power(
+        node.name, values.operand(node.inputs[0]), float(exponent.reshape(-1)[0])
+    )
 
 
 def _leaky_relu(node: Node, values: Values) -> str:
@@ -513,17 +624,24 @@ def _gelu(node: Node, values: Values) -> str:
 
 def _hard_sigmoid(node: Node, values: Values) -> str:
     alpha, beta = (_decimal(node.attributes.get(n, d)) for n, d in (("alpha", 0.2), ("beta", 0.5)))
-    if abs(alpha - 1 / 6) > 1e-6 or beta != 0.5:
-        raise UnsupportedError(f"its alpha is {alpha:g}; poetfw has PyTorch's, 1/6 x + 0.5")
-    return values.builder.op("hard_sigmoid", node.name, (values.tensor(node.inputs[0]),))
+    net, x = values.net, values.tensor(node.inputs[0])
+    if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:  # PyTorch's
+        return values.builder.op("hard_sigmoid", node.name, (x,))
+    return net.clip(node.name, net.shift(node.name, net.scale(node.name, x, alpha), beta), 0, 1)
 
 
-def _transpose(node: Node, values: Values) -> str:
-    x = values.operand(node.inputs[0])
-    rank = len(values.builder.shape(x))
+def _transpose(node: Node, values: Values) -> str | None:
+    """Of a weight, a matrix: whoever multiplies by it takes it as it lies."""
+    rank = len(values.dims(node.inputs[0]))
     axes = node.attributes.get("perm", list(reversed(range(rank))))
-    if sorted(axes) != list(range(rank)) or axes[0] != 0:
-        raise UnsupportedError(f"its axes are {list(axes)}; axis 0, the batch, must stay")
+    if sorted(axes) != list(range(rank)):
+        raise UnsupportedError(f"its axes are {list(axes)}")
+    if values.is_constant(node.inputs[0]) and list(axes) == [1, 0]:
+        values.turn(node.output, node.inputs[0])
+        return None
+    x = values.weight(node.inputs[0])
+    if axes[0] != 0 and values.has_batch(x):
+        raise UnsupportedError(f"its axes are {list(axes)}: {_BATCH}")
     return values.net.permute(node.name, x, axes)
 
 
@@ -540,8 +658,8 @@ def _pad(node: Node, values: Values) -> str:
     if len(widths) != 2 * len(axes) or (node.has_input(2) and values.number(node.inputs[2]) != 0):
         raise UnsupportedError("it pads with something else than 0, or not each axis on both sides")
     pairs = {axis: (widths[i], widths[i + len(axes)]) for i, axis in enumerate(axes)}
-    if any(pairs.get(0, ())):
-        raise UnsupportedError("it pads axis 0, the batch")
+    if any(pairs.get(0, ())) and values.has_batch(x):
+        raise UnsupportedError(f"it pads axis 0: {_BATCH}")
     return values.net.pad(node.name, x, pairs, mode)
 
 
@@ -550,8 +668,8 @@ def _layer_norm(node: Node, values: Values) -> str:
     x = values.tensor(node.inputs[0])
     shape = values.builder.shape(x)
     axis = range(len(shape))[int(node.attributes.get("axis", -1))]
-    if axis == 0:
-        raise UnsupportedError("its axis is 0, the batch")
+    if axis == 0 and values.has_batch(x):
+        raise UnsupportedError(f"its axis is 0: {_BATCH}")
     eps = _decimal(node.attributes.get("epsilon", 1e-5))
     affine = _affine(node, values, math.prod(shape[axis:]))
     return values.net.normalize(node.name, x, affine, eps=eps, groups=1, inner=1)
@@ -577,29 +695,189 @@ def _grouped_norm(node: Node, values: Values, groups: int) -> str:
 
 
 def _affine(node: Node, values: Values, length: int) -> str:
-    scale = values.floats(node.inputs[1])
-    if not node.has_input(2):
-        raise UnsupportedError("it has no bias")
-    shift = values.floats(node.inputs[2])
-    if scale.size != length or shift.size != length:
-        raise UnsupportedError(f"its scale and bias have not {length} elements each")
-    return values.parameter(node.inputs[1:3], np.stack([scale.reshape(-1), shift.reshape(-1)]))
+    if node.has_input(2):
+        return values.channels(node.inputs[1:3], length)
+    scale = values.net.reshape(node.name, values.weight(node.inputs[1]), (1, length))
+    zeros = values.net.constant(f"{node.name}.shift", np.zeros((1, length), np.float32))
+    return values.net.concat(node.name, [scale, zeros], 0)
 
 
 def _resize(node: Node, values: Values) -> str:
     x = _image(node, values)
-    node.expect("mode", "nearest", "nearest")
-    node.expect("coordinate_transformation_mode", "half_pixel", "asymmetric", "half_pixel")
-    if node.has_input(3):
-        raise UnsupportedError("it has sizes; poetfw reads factors")
-    if len(node.inputs) < 3 or node.has_input(1):
-        raise UnsupportedError("it has no factors")
-    factors = [float(factor) for factor in values.floats(node.inputs[2])]
-    whole = [int(factor) for factor in factors]
-    if whole != factors or len(whole) not in (3, 4) or whole[:2] != [1, 1] or min(whole) < 1:
+    node.expect("mode", "nearest", "nearest", "linear")
+    for name, neutral in (("antialias", 0), ("exclude_outside", 0)):
+        node.expect(name, neutral, neutral)
+    if "axes" in node.attributes or "keep_aspect_ratio_policy" in node.attributes:
+        node.expect("keep_aspect_ratio_policy", "stretch", "stretch")
+        if "axes" in node.attributes:
+            raise UnsupportedError("it resizes some axes only")
+    extents, sizes = values.shape(node.inputs[0]), _resized(node, values)
+    if len(sizes) != len(extents) or list(sizes[:2]) != [values.file_batch or sizes[0], extents[1]]:
+        raise UnsupportedError(
+            f"it resizes {list(extents)} to {list(sizes)}; poetfw resizes images"
+        )
+    height, width = sizes[2:] if len(sizes) == 4 else (1, sizes[2])
+    place = node.attributes.get("coordinate_transformation_mode", "half_pixel")
+    if node.attributes.get("mode", "nearest") == "linear":
+        if place not in ("half_pixel", "pytorch_half_pixel", "align_corners"):
+            raise UnsupportedError(f"coordinate_transformation_mode is {place!r}")
+        if place == "pytorch_half_pixel" and 1 in (height, width) and len(sizes) == 4:
+            raise UnsupportedError(f"coordinate_transformation_mode is {place!r}, to 1 pixel")
+        y = values.net.interpolate(node.name, x, (height, width), corners=place == "align_corners")
+        return _as_ranked(node, values, y)
+    if place not in ("asymmetric", "half_pixel"):
+        raise UnsupportedError(f"coordinate_transformation_mode is {place!r}")
+    factors = [
+        size / extent for size, extent in zip((height, width), values.net.shape(x)[2:], strict=True)
+    ]
+    if any(factor != int(factor) for factor in factors):
         raise UnsupportedError(f"its factors are {factors}; poetfw repeats pixels whole times")
-    rows = whole[2] if len(whole) == 4 else 1
-    return _as_ranked(node, values, values.net.repeat_positions(node.name, x, (rows, whole[-1])))
+    rounded = ("floor",) if place == "asymmetric" else ("round_prefer_floor", "round_prefer_ceil")
+    node.expect("nearest_mode", "round_prefer_floor", *rounded)
+    whole = (int(factors[0]), int(factors[1]))
+    return _as_ranked(node, values, values.net.repeat_positions(node.name, x, whole))
+
+
+def _resized(node: Node, values: Values) -> tuple[int, ...]:
+    """The shape that it gives, for the file's batch."""
+    shape = values.shape(node.inputs[0])
+    if node.has_input(3):
+        return values.integers(node.inputs[3])
+    if not node.has_input(2):
+        raise UnsupportedError("it has neither factors nor sizes")
+    factors = values.floats(node.inputs[2]).astype(float)
+    batch = values.file_batch or shape[0]
+    if len(factors) != len(shape):
+        raise UnsupportedError(f"its factors are {factors.tolist()}")
+    wanted = [extent * factor for extent, factor in zip((batch, *shape[1:]), factors, strict=True)]
+    if any(size != int(size) for size in wanted):
+        raise UnsupportedError(f"its factors are {factors.tolist()}: not to whole pixels")
+    return tuple(map(int, wanted))
+
+
+def _prelu(node: Node, values: Values) -> str:
+    x, slopes = values.tensor(node.inputs[0]), values.layer_weight(node.inputs[1])
+    return values.net.prelu(node.name, x, slopes)
+
+
+def _selu(node: Node, values: Values) -> str:
+    alpha = _decimal(node.attributes.get("alpha", 1.67326319217681884765625))
+    gamma = _decimal(node.attributes.get("gamma", 1.05070102214813232421875))
+    inputs = (values.tensor(node.inputs[0]),)
+    y = values.builder.op("elu", node.name, inputs, {"alpha": alpha})
+    return values.net.scale(node.name, y, gamma)
+
+
+def _celu(node: Node, values: Values) -> str:
+    alpha = _decimal(node.attributes.get("alpha", 1.0))
+    inner = values.net.scale(node.name, values.tensor(node.inputs[0]), 1 / alpha)
+    y = values.builder.op("elu", node.name, (inner,), {"alpha": 1.0})
+    return values.net.scale(node.name, y, alpha)
+
+
+def _mish(node: Node, values: Values) -> str:
+    return values.net.mish(node.name, values.tensor(node.inputs[0]))
+
+
+def _sum_all(node: Node, values: Values) -> str:
+    first, *others = map(values.operand, node.inputs)
+    for other in others:
+        first = values.net.add(node.name, first, other)
+    return first
+
+
+def _depth_to_space(node: Node, values: Values) -> str:
+    x, r = values.tensor(node.inputs[0]), int(node.attributes["blocksize"])
+    batch, channels, height, width = values.net.shape(x)
+    node.expect("mode", "DCR", "DCR", "CRD")
+    if r < 1 or channels % (r * r):
+        raise UnsupportedError(f"{channels} channels do not come to blocks of {r}")
+    depth = channels // (r * r)
+    rows_first = node.attributes.get("mode", "DCR") == "DCR"
+    seen = (
+        (batch, r, r, depth, height, width) if rows_first else (batch, depth, r, r, height, width)
+    )
+    axes = (0, 3, 4, 1, 5, 2) if rows_first else (0, 1, 4, 2, 5, 3)
+    turned = values.net.permute(node.name, values.net.reshape(node.name, x, seen), axes)
+    return values.net.reshape(node.name, turned, (batch, depth, height * r, width * r))
+
+
+def _global_max_pool(node: Node, values: Values) -> str:
+    x = values.tensor(node.inputs[0])
+    axes = range(2, len(values.net.shape(x)))
+    return values.net.largest(node.name, x, axes, keep=True)
+
+
+def _lstm(node: Node, values: Values) -> None:
+    if node.has_input(7) or node.attributes.get("input_forget", 0):
+        raise UnsupportedError("it has peepholes, or one gate for input and forget")
+    _recurrent(node, values, lstm("iofg"), ["Sigmoid", "Tanh", "Tanh"])
+
+
+def _gru(node: Node, values: Values) -> None:
+    node.expect("linear_before_reset", 0, 1)
+    _recurrent(node, values, gru("zrn"), ["Sigmoid", "Tanh"])
+
+
+def _rnn(node: Node, values: Values) -> None:
+    kinds = {"Tanh": "tanh", "Relu": "relu"}
+    first = node.attributes.get("activations", [b"Tanh"])[0]
+    name = first.decode() if isinstance(first, bytes) else first
+    if name not in kinds:
+        raise UnsupportedError(f"its activation is {name}")
+    _recurrent(node, values, plain(kinds[name]), [name])
+
+
+def _recurrent(node: Node, values: Values, cell: Cell, kinds: list[str]) -> None:
+    """A layer of ONNX: Y [T, directions, N, H], and the last h and c, [directions, N, H]."""
+    net, name = values.net, node.name
+    x = values.tensor(node.inputs[0])
+    count = {"forward": 1, "bidirectional": 2}.get(node.attributes.get("direction", "forward"))
+    given = [
+        k.decode() if isinstance(k, bytes) else k for k in node.attributes.get("activations", [])
+    ]
+    if count is None or "clip" in node.attributes or node.has_input(4):
+        raise UnsupportedError(
+            "it runs backwards only, is clipped, or has sequences of many lengths"
+        )
+    if node.attributes.get("layout", 0) or given not in ([], kinds * count):
+        raise UnsupportedError("it has the batch first, or activations of its own")
+    if values.has_batch(x):
+        raise UnsupportedError(f"its batch is axis 1: {_BATCH}")
+    weights = [values.weight(node.inputs[1]), values.weight(node.inputs[2])]
+    both = values.weight(node.inputs[3]) if node.has_input(3) else None
+
+    def part(tensor: str, index: int) -> str:
+        one = net.part(name, tensor, 0, index, 1)
+        return net.reshape(name, one, net.shape(tensor)[1:])
+
+    def start(position: int, index: int) -> str | None:
+        if not node.has_input(position):
+            return None
+        state = node.inputs[position]
+        if values.is_constant(state):
+            if not values.floats(state).any():
+                return None
+            return part(net.constant(state, values.floats(state)), index)
+        return part(values.weight(state), index)
+
+    directions = []
+    for index in range(count):
+        biases = None
+        if both is not None:
+            row = part(both, index)
+            half = net.shape(row)[0] // 2
+            biases = (net.part(name, row, 0, 0, half), net.part(name, row, 0, half, half))
+        w_x, w_h = (part(weight, index) for weight in weights)
+        c = start(6, index) if cell.gates == 4 else None
+        directions.append(Direction((w_x, w_h), biases, start(5, index), c))
+    states = run_layers(net, name, cell, x, [directions], batch_first=False)
+    time, batch, wide = net.shape(states.sequence)
+    seen = net.reshape(name, states.sequence, (time, batch, count, wide // count))
+    results = (net.permute(name, seen, (0, 2, 1, 3)), states.h, states.c)
+    for output, result in zip(node.outputs, results, strict=False):
+        if output:
+            values.bind(output, result)
 
 
 def _as_it_stands(kind: str) -> Rule:
@@ -608,7 +886,7 @@ def _as_it_stands(kind: str) -> Rule:
     def rule(node: Node, values: Values) -> str:
         for name in node.attributes:
             raise UnsupportedError(f"its attribute {name!r} is set; poetfw has it without")
-        return values.builder.op(kind, node.name, [values.tensor(name) for name in node.inputs])
+        return values.builder.op(kind, node.name, [values.weight(name) for name in node.inputs])
 
     return rule
 
@@ -675,44 +953,63 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "Add": _add,
         "AveragePool": _average_pool,
         "BatchNormalization": _batch_norm,
+        "Cast": _cast,
+        "CastLike": _cast,
+        "Celu": _celu,
         "Clip": _clip,
         "Concat": _concat,
         "Constant": _constant,
         "Conv": _conv,
         "ConvTranspose": _conv_transpose,
+        "DepthToSpace": _depth_to_space,
         "Div": _divide,
         "Dropout": _dropout,
         "Elu": _elu,
+        "Expand": _expand,
         "Flatten": _flatten,
         "Gather": _gather,
         "Gelu": _gelu,
         "Gemm": _gemm,
+        "GRU": _gru,
         "GlobalAveragePool": _global_average_pool,
+        "GlobalMaxPool": _global_max_pool,
         "GroupNormalization": _group_norm,
         "HardSigmoid": _hard_sigmoid,
         "Identity": _identity,
         "InstanceNormalization": _instance_norm,
+        "LSTM": _lstm,
         "LayerNormalization": _layer_norm,
         "LeakyRelu": _leaky_relu,
         "LogSoftmax": _softmax,
         "MatMul": _matmul,
         "MaxPool": _max_pool,
+        "Mish": _mish,
         "Mul": _multiply,
         "Neg": _negate,
+        "PRelu": _prelu,
         "Pad": _pad,
         "Pow": _power,
+        "RNN": _rnn,
+        "ReduceL1": _reduce_of("abs"),
+        "ReduceL2": _reduce_of("square", "sqrt"),
+        "ReduceMax": _reduce_max,
         "ReduceMean": _reduce_mean,
+        "ReduceMin": _reduce_min,
         "ReduceSum": _reduce_sum,
+        "ReduceSumSquare": _reduce_of("square"),
         "Reshape": _reshape,
         "Resize": _resize,
+        "Selu": _selu,
         "Shape": _shape,
         "Slice": _slice,
         "Softmax": _softmax,
         "Split": _split,
         "Squeeze": _squeeze,
         "Sub": _subtract,
+        "Sum": _sum_all,
         "Transpose": _transpose,
         "Unsqueeze": _unsqueeze,
+        "Where": _where,
     }
 )
 """Every ONNX operator that is understood."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +14,20 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from poetfw.errors import cut
-from poetfw.importers.network import Network
+from poetfw.errors import cut, listed
+from poetfw.importers.network import HIDDEN, Network
 from poetfw.importers.refusal import UnsupportedError
+from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder
 
 _LONGEST_NAME = 60
 """Characters of a name that a message shows."""
+
+_MADE = re.compile(r"onnx::\w+_\d+|val_\d+|.*_output_\d+|.*Constant.*")
+"""What PyTorch's exporters call initializers that they have made themselves."""
+_NAMED = re.compile(r"(?!onnx::|val_\d)[A-Za-z_][\w.]*")
+"""What may be a name of the author's."""
+_ANOTHER = "this is another network than the exported one, and a .pt2 file is the better way"
 
 _LARGEST_SHAPE = 16
 """Integers in a model are shapes and axes: longer ones are not what poetfw takes them for."""
@@ -140,7 +148,11 @@ class Values:
         self.output = graph.output[0].name
         self.opset = opset
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
-        self._weights = frozenset(self._constants)
+        self._weights = set(self._constants)
+        self._used: set[str] = set()
+        self._turned: dict[str, str] = {}
+        self._operands: list[str] = []
+        self._batched: set[str | None] = {builder.input}
         self._tensors: dict[str, str] = {}
         self._readers: dict[str, list[Node]] = {}
         for node in nodes:
@@ -157,11 +169,95 @@ class Values:
 
     def is_bound(self, name: str) -> bool:
         """Whether the name stands for anything yet."""
-        return name in self._tensors or name in self._constants
+        return name in self._tensors or name in self._constants or name in self._turned
 
     def is_constant(self, name: str) -> bool:
         """Whether the name stands for a constant."""
         return name in self._constants
+
+    def has_batch(self, tensor: str) -> bool:
+        """Whether axis 0 of a tensor is a batch, and another one than in the file."""
+        same = self.file_batch == self.net.shape(self.builder.input)[0]
+        return tensor in self._batched and not same
+
+    def note_batch(self, node: Node) -> None:
+        """Remember that what a node gives has samples on axis 0, if what it reads has."""
+        if any(self._tensors.get(name) in self._batched for name in node.inputs):
+            self._batched.update(filter(None, map(self._tensors.get, node.outputs)))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What may make it another network than its author means."""
+        said = list(self.net.warnings)
+        if self._operands:
+            said.append(
+                "an ONNX file does not say which of its tensors are weights. Taken for weights: "
+                f"{listed([repr(cut(name, 60)) for name in self._operands])}. If one is a "
+                f"constant, --freeze it: else {_ANOTHER}"
+            )
+        shared = [
+            name
+            for name in self._weights
+            if len(self._readers.get(name, ())) > 1 and name in self._used
+        ]
+        if shared:
+            said.append(
+                "PyTorch's exporters store equal weights once. Several layers share "
+                f"{listed([repr(cut(name, 60)) for name in sorted(shared)])}: if they do not in "
+                f"the network, {_ANOTHER}"
+            )
+        return tuple(dict.fromkeys(said))
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether a name stands for a constant that is no weight: it is never trained."""
+        if name not in self._constants:
+            return False
+        proto = self._constants[name]
+        return (
+            name not in self._weights
+            or proto.data_type != onnx.TensorProto.FLOAT
+            or math.prod(proto.dims) <= 1
+            or bool(np.isinf(self.array(name)).any())
+        )
+
+    def copy(self, name: str, source: str, constant: onnx.TensorProto | None = None) -> None:
+        """Let a name stand for a constant of its own: another's, or one that is made from it."""
+        self._constants[name] = constant or self._constants[source]
+        if source in self._weights:
+            self._weights.add(name)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """The constant that a name stands for, of whatever type."""
+        try:
+            array: NDArray[Any] = numpy_helper.to_array(self._constants[name])
+        except (ValueError, TypeError) as error:
+            raise UnsupportedError(f"the data of {name!r} do not fill its shape") from error
+        return array
+
+    def turn(self, name: str, source: str) -> None:
+        """Let a name stand for the transpose of a weight, a matrix, until somebody needs it."""
+        self._turned[name] = source
+
+    def matrix(self, name: str) -> tuple[str, bool] | None:
+        """The weight that a name stands for, and whether for its transpose; None if for none.
+
+        Exporters fold transposes into copies of weights: of two that hold the same, only one is.
+        """
+        if name in self._turned:
+            return self._turned[name], True
+        if name not in self._constants:
+            return None
+        proto = self._constants[name]
+        if name in self._weights and len(proto.dims) == 2:
+            for other in self._constants.values():
+                turned = [other.dims[1], other.dims[0]] if len(other.dims) == 2 else []
+                if other.name == name or turned != list(proto.dims) or len(set(turned)) < 1:
+                    continue
+                if other.name in self._weights and other.data_type == proto.data_type:
+                    ours, theirs = self.array(name), self.array(other.name)
+                    if ours.size > 1 and np.ptp(ours) > 0 and np.array_equal(ours, theirs.T):
+                        return other.name, True
+        return name, False
 
     @property
     def builder(self) -> GraphBuilder:
@@ -169,16 +265,38 @@ class Values:
         return self.net.builder
 
     def tensor(self, name: str) -> str:
-        """The tensor that a name stands for.
+        """The tensor that a name stands for, which is no constant of the file.
 
         Raises:
-            UnsupportedError: it is a constant.
+            UnsupportedError: it is one.
         """
         if name in self._constants:
             raise UnsupportedError(f"its input {name!r} is a constant")
-        return self._tensors[name]
+        return self.weight(name)
 
     def operand(self, name: str) -> str:
+        """The tensor that a name stands for, as an operand of arithmetic: see `weight`.
+
+        Nothing tells whether an initializer is a weight or a constant, such as a mask or a buffer:
+        those that are taken for weights are warned of.
+
+        Raises:
+            UnsupportedError: it is a constant that is not float32.
+        """
+        if name in self._constants and not self.is_fixed(name) and name not in self._operands:
+            self._operands.append(name)
+        self.expect_number(name)
+        return self.weight(name)
+
+    def expect_number(self, name: str) -> None:
+        """Warn of a single number that may be a weight."""
+        if name in self._weights and self.is_fixed(name) and _NAMED.fullmatch(name):
+            self.net.warnings.append(
+                f"the single number {name!r:.60} is not trained, since an ONNX file does not say "
+                f"whether it is a weight. If it is one, {_ANOTHER}"
+            )
+
+    def weight(self, name: str) -> str:
         """The tensor that a name stands for.
 
         An initializer becomes a parameter in its own shape, unless it is a single number: such
@@ -187,23 +305,55 @@ class Values:
         Raises:
             UnsupportedError: it is a constant that is not float32.
         """
+        if name in self._turned:
+            source = self.weight(self._turned[name])
+            self._tensors[name] = self.net.permute(name, source, (1, 0))
+            del self._turned[name]
         if name not in self._constants:
             return self._tensors[name]
+        if self.is_fixed(name):
+            values = self.masks(name)
+            return self.net.constant(name, values.reshape(values.shape or (1,)))
         values = self.floats(name)
-        if name in self._weights and values.size > 1:
-            return self.parameter((name,), values)
-        return self.net.constant(name, values.reshape(values.shape or (1,)))
+        return self.parameter((name,), values)
+
+    def layer_weight(self, name: str) -> str:
+        """The tensor of a layer's weight: a single number is one, too."""
+        if name in self._constants:
+            return self.parameter((name,), self.floats(name))
+        return self.weight(name)
+
+    def masks(self, name: str) -> NDArray[np.float32]:
+        """A float32 constant whose infinities are numbers, so that 0 times them is 0."""
+        values = self._array(name, onnx.TensorProto.FLOAT)
+        if np.isnan(values).any():
+            raise UnsupportedError(f"its weights {name!r} hold NaN or infinity")
+        bounded: NDArray[np.float32] = np.clip(values, HIDDEN, -HIDDEN).astype(np.float32)
+        return bounded
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of the tensor that a name stands for."""
         return self.builder.shape(self.tensor(name))
+
+    def dims(self, name: str) -> tuple[int, ...]:
+        """The shape of what a name stands for, a constant or not."""
+        if name in self._constants:
+            return tuple(map(int, self._constants[name].dims))
+        if name in self._turned:
+            return self.dims(self._turned[name])[::-1]
+        return self.builder.shape(self._tensors[name])
+
+    @property
+    def reads_ids(self) -> bool:
+        """Whether the input is of ids, not of numbers."""
+        return self.builder.dtype(self.builder.input) is Dtype.I32
 
     def type_proto(self, name: str) -> onnx.TypeProto:
         """ONNX's own words for the type and shape that a bound name stands for."""
         if name in self._constants:
             constant = self._constants[name]
             return helper.make_tensor_type_proto(constant.data_type, constant.dims)
-        return helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, self.shape(name))
+        return helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, self.dims(name))
 
     def constant_proto(self, name: str) -> onnx.TensorProto:
         """The constant that a name stands for."""
@@ -260,8 +410,32 @@ class Values:
         return array.astype(np.float32)
 
     def parameter(self, names: Sequence[str], values: NDArray[np.float32], form: str = "") -> str:
-        """The tensor that is trained from these constants; see `Network.parameter`."""
+        """The tensor that is trained from these constants; see `Network.parameter`.
+
+        Where none of them is an initializer, they are a part of the network, and not trained.
+        """
+        if self._weights.isdisjoint(names):
+            return self.net.constant(names[0], values)
+        self._used.update(names)
         return self.net.parameter([(name,) for name in names], values, self._dims(names), form)
+
+    def channels(self, names: Sequence[str], length: int) -> str:
+        """The tensor [2, length] of a norm's scale and shift, which stay if an exporter made them.
+
+        Raises:
+            UnsupportedError: they do not fit.
+        """
+        if any(name in self._tensors or name in self._turned for name in names):
+            rows = [self.net.reshape(name, self.weight(name), (1, length)) for name in names]
+            return self.net.concat(names[0], rows, 0)
+        scale, shift = (self.floats(name).reshape(-1) for name in names)
+        if len(scale) != length or len(shift) != length:
+            raise UnsupportedError(f"its scale and bias have not {length} elements each")
+        both = np.stack([scale, shift])
+        made = all(_MADE.fullmatch(name) for name in names)
+        if made and (scale == 1).all() and (shift == 0).all():
+            return self.net.constant(names[0], both)
+        return self.parameter(names, both)
 
     def state(self, names: Sequence[str], values: NDArray[np.float32]) -> str:
         """The tensor that starts from these constants and follows training."""

@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import ConfigDict
 
-from poetfw.importers.network import Network
+from poetfw.importers.network import HIDDEN, Network
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export.file import Weight
 from poetfw.ops import Shape
+
+CHECKED = ConfigDict(strict=True, arbitrary_types_allowed=True)
+"""How the arguments of rules are checked."""
+LARGEST_CONSTANT = 1 << 22
+"""A constant that the program makes may have so many elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,8 @@ class Call:
         values = weight.values.astype(np.float32, copy=False)
         if weight.values.dtype != np.float32:
             raise UnsupportedError(f"it reads {weight.values.dtype} numbers")
+        if not weight.is_parameter:  # a mask's infinity would make NaN of 0 times it
+            values = np.clip(values, HIDDEN, -HIDDEN)
         seen = values.reshape(values.shape or (1,) if shape is None else tuple(shape))
         if not weight.names:
             return self.net.constant(f"{self.name}.constant", seen)

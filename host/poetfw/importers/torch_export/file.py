@@ -29,7 +29,7 @@ LARGEST_FILE_BYTES = 1 << 30
 """The weights of a file may have so many bytes together, unpacked."""
 SAVE_AGAIN = "save it with torch.export.save(torch.export.export(net.train(), (x,)), 'net.pt2')"
 _MODEL = "models/model.json"
-_NUMBERS = {schema.LONG: "<i8", schema.FLOAT: "<f4"}
+_NUMBERS = {schema.LONG: "<i8", schema.FLOAT: "<f4", schema.BOOL: "?"}
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -40,7 +40,7 @@ class Weight:
 
     Attributes:
         names: in the state dict: several where it is shared.
-        values: float32 or int64.
+        values: float32, int64 or bool.
         is_parameter: whether it is one, rather than a buffer.
         trained: whether it is a parameter that takes a gradient.
     """

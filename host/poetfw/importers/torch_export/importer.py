@@ -16,6 +16,7 @@ from poetfw.importers.network import Network
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.calls import Call, Live, Value
+from poetfw.importers.torch_export.constants import FOLDED, fold
 from poetfw.importers.torch_export.file import Exported, Weight, read_program
 from poetfw.importers.torch_export.rules import RULES, VIEWS
 from poetfw.ir import Dtype, Role
@@ -141,15 +142,19 @@ class _Importer:
         """Apply a node's rule; returns why it cannot be trained, or None where it can."""
         if not all(name in self._values for name in _read(node)):
             return None  # what it reads was refused, and has no shape
-        target = node.target.removeprefix(_ATEN)
-        rule = RULES.get(_functional(target))
-        if rule is None or not node.target.startswith(_ATEN):
+        target = _functional(node.target.removeprefix(_ATEN))
+        rule = RULES.get(target)
+        if (rule is None and target not in FOLDED) or not node.target.startswith(_ATEN):
             return "poetfw has no such operator"
 
         def translate() -> None:
-            call, arguments = self._call(node, outputs), self._arguments(node)
+            call, values = self._call(node, outputs), [self._values[name] for name in _read(node)]
             try:
-                results = rule(call, **arguments)
+                results: Any = fold(target, self._arguments(node, typed=True), values)
+                if results is None and rule is None:
+                    raise UnsupportedError("poetfw has no such operator")
+                if results is None and rule is not None:
+                    results = rule(call, **self._arguments(node))
             except ValidationError as error:
                 first = error.errors()[0]
                 raise UnsupportedError(
@@ -224,7 +229,8 @@ class _Importer:
         """Remember whose bytes the results of a node may lie in."""
         kind = _functional(node.target.removeprefix(_ATEN))
         sources: list[str] = []
-        if kind in VIEWS or kind not in RULES or _changed_by(node):  # unknown ones may be views
+        known = kind in RULES or kind in FOLDED
+        if kind in VIEWS or not known or _changed_by(node):  # unknown ones may be views
             sources = _first_tensors(node)
         for name in outputs:
             self._storage[name] = len(self._storage)
@@ -259,8 +265,8 @@ class _Importer:
                 f"{name!r:.60}"
             )
 
-    def _arguments(self, node: schema.Node) -> dict[str, Any]:
-        """The arguments that matter, in plain values.
+    def _arguments(self, node: schema.Node, *, typed: bool = False) -> dict[str, Any]:
+        """The arguments that matter, in plain values; `typed` for types of numbers, too.
 
         Raises:
             UnsupportedError: one is of a type that no rule reads, or was changed since.
@@ -272,9 +278,11 @@ class _Importer:
                     "since: write that without the underscore, or inplace=False"
                 )
         return {
-            each.name: self._plain(each.arg)
+            each.name: each.arg["as_scalar_type"]
+            if typed and "as_scalar_type" in each.arg
+            else self._plain(each.arg)
             for each in node.inputs
-            if each.name not in _IRRELEVANT and not _is_float32(each.arg)
+            if each.name not in _IRRELEVANT and (typed or not _is_float32(each.arg))
         }
 
     def _plain(self, argument: Mapping[str, Any]) -> Any:
@@ -283,6 +291,8 @@ class _Importer:
             return None
         if key in _PLAIN and type(value) in (_PLAIN[key], int) and type(value) is not bool:
             return _bounded(value) if isinstance(value, int) else value
+        if key == "as_float" and value in ("Infinity", "-Infinity"):
+            return float(value)
         if key == "as_bool" and isinstance(value, bool):
             return value
         if key in _LISTS and isinstance(value, list):

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from pydantic import ConfigDict, validate_call
+from pydantic import validate_call
 
-from poetfw.importers.network import Pair
+from poetfw.importers.network import HIDDEN, Pair
+from poetfw.importers.recurrence import Cell, Direction, gru, lstm, plain, run_layers
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.importers.torch_export.calls import Call, Live, Result, Value, axes_of, axis_of
+from poetfw.importers.torch_export.calls import (
+    CHECKED,
+    Call,
+    Live,
+    Result,
+    Value,
+    axes_of,
+    axis_of,
+)
 from poetfw.importers.torch_export.file import Weight
-from poetfw.importers.torch_export.recurrence import Recurrence
 from poetfw.ops import Shape
 
 Rule = Callable[..., Result | Weight | tuple[Result, ...]]
@@ -32,9 +41,6 @@ VIEWS: set[str] = set()
 """Those whose result may lie in the bytes of their first argument."""
 
 _Rule = TypeVar("_Rule", bound=Rule)
-LARGEST_CONSTANT = 1 << 22
-"""A constant that the program makes may have so many elements."""
-_CHECKED = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 def _aten(*targets: str, view: bool = False) -> Callable[[_Rule], _Rule]:
@@ -45,7 +51,7 @@ def _aten(*targets: str, view: bool = False) -> Callable[[_Rule], _Rule]:
     """
 
     def register(rule: _Rule) -> _Rule:
-        checked = validate_call(config=_CHECKED)(rule)
+        checked = validate_call(config=CHECKED)(rule)
         for target in targets:
             if target in RULES:
                 raise ValueError(f"{target} has a rule already")
@@ -271,32 +277,59 @@ def _embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> str:
-    if padding_idx != -1 or scale_grad_by_freq:
-        raise UnsupportedError("it has padding_idx or scale_grad_by_freq, which poetfw has not")
+    if scale_grad_by_freq:
+        raise UnsupportedError("it has scale_grad_by_freq, which poetfw has not")
     if not isinstance(indices, Live):
         ids = indices.values
+        if padding_idx >= 0:
+            raise UnsupportedError("it looks up ids that are constant, and has padding_idx")
         if ids.dtype.kind != "i" or not np.array_equal(ids.reshape(-1), np.arange(ids.size)):
             raise UnsupportedError("it looks up ids that are constant, and not 0, 1, 2, …")
         rows = call.net.part(call.name, call.tensor(weight), 0, 0, ids.size)
         return call.net.reshape(call.name, rows, (*ids.shape, call.shape(weight)[1]))
-    return call.net.builder.op("embedding", call.name, (indices.tensor, call.tensor(weight)))
+    attributes = {"padding": padding_idx} if padding_idx >= 0 else {}
+    inputs = (indices.tensor, call.tensor(weight))
+    return call.net.builder.op("embedding", call.name, inputs, attributes)
 
 
-@_aten("dropout.default", "feature_dropout.default", "alpha_dropout.default", view=True)
-def _dropout(call: Call, input: Value, p: float, train: bool) -> str:
-    _expect_no_dropout(p if train else 0.0)
-    if p != 0:
+@_aten("dropout.default", view=True)
+def _dropout(
+    call: Call, *, input: Value | None = None, self: Value | None = None, p: float, train: bool
+) -> str:
+    return _dropped(call, input or self, p, train)
+
+
+@_aten("feature_dropout.default", view=True)
+def _feature_dropout(
+    call: Call, *, input: Value | None = None, self: Value | None = None, p: float, train: bool
+) -> str:
+    """Whole channels: all of a sample's axes behind them are dropped as one."""
+    return _dropped(call, input or self, p, train, channels=True)
+
+
+@_aten("alpha_dropout.default", view=True)
+def _alpha_dropout(
+    call: Call, *, input: Value | None = None, self: Value | None = None, p: float, train: bool
+) -> str:
+    if train and p != 0:
+        raise UnsupportedError("it is alpha dropout: poetfw has dropout of numbers and of channels")
+    return _dropped(call, input or self, p, train)
+
+
+def _dropped(
+    call: Call, x: Value | None, share: float, train: bool, *, channels: bool = False
+) -> str:
+    """Dropout; where it works in place, ATen calls its input `self`."""
+    if x is None:
+        raise UnsupportedError("it has no input")
+    if train:
+        run = math.prod(call.shape(x)[2:]) if channels else 1
+        return call.net.dropout(call.name, call.tensor(x), share, run)
+    if share != 0:
         call.net.warnings.append(
             f"{call.name!r} is dropout in evaluation mode: nothing is dropped in training"
         )
-    return call.tensor(input)
-
-
-def _expect_no_dropout(share: float) -> None:
-    if share != 0:
-        raise UnsupportedError(
-            f"it drops a share of {share:g}, and poetfw trains without dropout: set it to 0"
-        )
+    return call.tensor(x)
 
 
 # Pooling ----------------------------------------------------------------------------------------
@@ -371,18 +404,7 @@ def _adaptive_max_pool(call: Call, self: Value, output_size: Ints) -> tuple[str,
 
 def _adaptive(call: Call, kind: str, x: Value, sizes: Ints) -> str:
     image = _image(call, x)
-    height, width = call.net.shape(image)[2:]
-    rows, columns = _pair(sizes, call.shape(x), 1)
-    if min(rows, columns) < 1 or height % rows or width % columns:
-        raise UnsupportedError(
-            f"it pools {height} x {width} to {rows} x {columns}: poetfw has windows of one size "
-            "only, so the output must divide the input"
-        )
-    if kind == "avg_pool2d" and rows == columns == 1:
-        y = call.net.builder.op("global_avg_pool", call.name, (image,))
-    else:
-        kernel = (height // rows, width // columns)
-        y = call.net.pool(kind, call.name, image, kernel=kernel, stride=kernel, padding=(0,) * 4)
+    y = call.net.adaptive_pool(kind, call.name, image, _pair(sizes, call.shape(x), 1))
     return _as_ranked(call, y, x)
 
 
@@ -409,6 +431,7 @@ for _target, _kind in {
     "reciprocal.default": "reciprocal",
     "square.default": "square",
     "abs.default": "abs",
+    "erf.default": "erf",
 }.items():
     _pointwise(_target, _kind)
 
@@ -418,11 +441,18 @@ def _hardtanh(call: Call, self: Value, min_val: Number = -1, max_val: Number = 1
     return _clip(call, self, min_val, max_val)
 
 
-@_aten("clamp.default", "clamp_min.default")
+@_aten("clamp.default", "clamp_min.default", "clamp_max.default")
 def _clip(call: Call, self: Value, min: Number | None = None, max: Number | None = None) -> str:
-    if min != 0 or max not in (6, None):
-        raise UnsupportedError(f"it clips to [{min}, {max}]; poetfw has [0, 6] (ReLU6) and ReLU")
-    return call.net.builder.op("relu" if max is None else "relu6", call.name, (call.tensor(self),))
+    return call.net.clip(call.name, call.tensor(self), min, max)
+
+
+@_aten("prelu.default")
+def _prelu(call: Call, self: Value, weight: Value) -> str:
+    channels = math.prod(call.shape(weight))
+    rank = len(call.shape(self))
+    shape = (channels, *(1,) * (rank - 2)) if rank > 1 else (channels,)
+    slope = call.net.reshape(call.name, call.tensor(weight), shape)
+    return call.net.prelu(call.name, call.tensor(self), slope)
 
 
 @_aten("gelu.default")
@@ -443,16 +473,49 @@ def _leaky_relu(call: Call, self: Value, negative_slope: Number = 0.01) -> str:
 def _elu(
     call: Call, self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1
 ) -> str:
-    if (scale, input_scale) != (1, 1):
-        raise UnsupportedError("it is scaled, as SELU is")
-    return call.net.builder.op("elu", call.name, (call.tensor(self),), {"alpha": float(alpha)})
+    if input_scale != 1:
+        raise UnsupportedError(f"its input_scale is {input_scale:g}")
+    y = call.net.builder.op("elu", call.name, (call.tensor(self),), {"alpha": float(alpha)})
+    return call.net.scale(call.name, y, float(scale))
+
+
+@_aten("selu.default")
+def _selu(call: Call, self: Value) -> str:
+    """Klambauer et al., 2017; the numbers are PyTorch's."""
+    return _elu(call, self, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+
+
+@_aten("celu.default")
+def _celu(call: Call, self: Value, alpha: Number = 1) -> str:
+    inner = call.net.scale(call.name, call.tensor(self), 1 / alpha)
+    y = call.net.builder.op("elu", call.name, (inner,), {"alpha": 1.0})
+    return call.net.scale(call.name, y, float(alpha))
+
+
+@_aten("mish.default")
+def _mish(call: Call, self: Value) -> str:
+    return call.net.mish(call.name, call.tensor(self))
+
+
+@_aten("glu.default")
+def _glu(call: Call, self: Value, dim: int = -1) -> str:
+    first, second = _chunk(call, self, 2, dim)
+    gate = call.net.builder.op("sigmoid", call.name, (second,))
+    return call.net.multiply(call.name, first, gate)
+
+
+@_aten("log_sigmoid.default")
+def _log_sigmoid(call: Call, self: Value) -> str:
+    inner = call.net.scale(call.name, call.tensor(self), -1.0)
+    return call.net.scale(call.name, call.net.builder.op("softplus", call.name, (inner,)), -1.0)
 
 
 @_aten("softplus.default")
 def _softplus(call: Call, self: Value, beta: Number = 1, threshold: Number = 20) -> str:
-    if (beta, threshold) != (1, 20):
-        raise UnsupportedError("it has a beta or threshold of its own")
-    return call.net.builder.op("softplus", call.name, (call.tensor(self),))
+    if threshold < 20:  # from where on its own result is another
+        raise UnsupportedError(f"its threshold is {threshold:g}")
+    x = call.net.scale(call.name, call.tensor(self), float(beta))
+    return call.net.scale(call.name, call.net.builder.op("softplus", call.name, (x,)), 1 / beta)
 
 
 @_aten("softmax.int")
@@ -519,10 +582,7 @@ def _negate(call: Call, self: Value) -> str:
 
 @_aten("pow.Tensor_Scalar")
 def _power(call: Call, self: Value, exponent: Number) -> str:
-    kind = {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(exponent)
-    if kind is None:
-        raise UnsupportedError(f"its exponent is {exponent:g}; poetfw has 2, 0.5 and -1")
-    return call.net.builder.op(kind, call.name, (call.tensor(self),))
+    return call.net.power(call.name, call.tensor(self), float(exponent))
 
 
 @_aten("rsqrt.default")
@@ -551,6 +611,114 @@ def _mean(call: Call, self: Value, dim: Ints | None, keepdim: bool = False) -> s
 @_aten("sum.dim_IntList")
 def _sum(call: Call, self: Value, dim: Ints | None, keepdim: bool = False) -> str:
     return _reduce(call, self, dim, keepdim, total=True)
+
+
+@_aten("amax.default")
+def _largest(call: Call, self: Value, dim: Ints = (), keepdim: bool = False) -> str:
+    axes = axes_of(call, self, dim or range(len(call.shape(self))))
+    return call.net.largest(call.name, call.tensor(self), axes, keep=keepdim)
+
+
+@_aten("amin.default")
+def _smallest(call: Call, self: Value, dim: Ints = (), keepdim: bool = False) -> str:
+    axes = axes_of(call, self, dim or range(len(call.shape(self))))
+    negative = call.net.scale(call.name, call.tensor(self), -1.0)
+    return call.net.scale(
+        call.name, call.net.largest(call.name, negative, axes, keep=keepdim), -1.0
+    )
+
+
+@_aten("max.dim")
+def _largest_of(call: Call, self: Value, dim: int, keepdim: bool = False) -> tuple[str, Result]:
+    return _largest(call, self, (dim,), keepdim), None
+
+
+@_aten("min.dim")
+def _smallest_of(call: Call, self: Value, dim: int, keepdim: bool = False) -> tuple[str, Result]:
+    return _smallest(call, self, (dim,), keepdim), None
+
+
+@_aten("var.correction")
+def _variance(
+    call: Call,
+    self: Value,
+    dim: Ints | None = None,
+    correction: Number | None = None,
+    keepdim: bool = False,
+) -> str:
+    net, x = call.net, call.tensor(self)
+    axes = axes_of(call, self, dim or range(len(call.shape(self))))
+    count = math.prod(call.shape(self)[axis] for axis in axes)
+    less = 1 if correction is None else correction
+    if count <= less:
+        raise UnsupportedError(f"it divides by {count} - {less:g}")
+    centre = net.scale(call.name, net.mean(call.name, x, axes, keep=True), -1.0)
+    square = net.builder.op("square", call.name, (net.add(call.name, x, centre),))
+    return net.scale(
+        call.name, net.mean(call.name, square, axes, keep=keepdim), count / (count - less)
+    )
+
+
+@_aten("std.correction")
+def _deviation(
+    call: Call,
+    self: Value,
+    dim: Ints | None = None,
+    correction: Number | None = None,
+    keepdim: bool = False,
+) -> str:
+    variance = _variance(call, self, dim, correction, keepdim)
+    return call.net.builder.op("sqrt", call.name, (variance,))
+
+
+@_aten("linalg_vector_norm.default")
+def _length(
+    call: Call, self: Value, ord: Number = 2, dim: Ints | None = None, keepdim: bool = False
+) -> str:
+    kinds = {1: "abs", 2: "square"}
+    if ord not in kinds:
+        raise UnsupportedError(f"its order is {ord:g}; poetfw has 1 and 2")
+    axes = axes_of(call, self, dim or range(len(call.shape(self))))
+    each = call.net.builder.op(kinds[int(ord)], call.name, (call.tensor(self),))
+    total = call.net.mean(call.name, each, axes, keep=keepdim, total=True)
+    return total if ord == 1 else call.net.builder.op("sqrt", call.name, (total,))
+
+
+@_aten("norm.ScalarOpt_dim")
+def _length_of(call: Call, self: Value, p: Number | None, dim: Ints, keepdim: bool = False) -> str:
+    return _length(call, self, 2 if p is None else p, dim, keepdim)
+
+
+@_aten("rms_norm.default")
+def _rms_norm(
+    call: Call,
+    input: Value,
+    normalized_shape: Ints,
+    weight: Value | None = None,
+    eps: float | None = None,
+) -> str:
+    """Zhang and Sennrich, 2019."""
+    net, x = call.net, call.tensor(input)
+    rank = len(call.shape(input))
+    axes = range(rank - len(normalized_shape), rank)
+    square = net.mean(call.name, net.builder.op("square", call.name, (x,)), axes, keep=True)
+    added = float(np.finfo(np.float32).eps) if eps is None else eps
+    root = net.builder.op("sqrt", call.name, (net.shift(call.name, square, added),))
+    y = net.multiply(call.name, x, net.builder.op("reciprocal", call.name, (root,)))
+    return y if weight is None else net.multiply(call.name, y, call.tensor(weight))
+
+
+@_aten("masked_fill.Scalar")
+def _masked_fill(call: Call, self: Value, mask: Value, value: Number) -> str:
+    """X where the mask, a constant, is false, and elsewhere the number; infinity is HIDDEN."""
+    if isinstance(mask, Live) or mask.values.dtype != np.bool_:
+        raise UnsupportedError("its mask is no constant of true and false")
+    net, x = call.net, call.tensor(self)
+    hidden = mask.values.astype(np.float32)
+    kept = net.constant(f"{call.name}.kept", 1 - hidden)
+    number = max(min(float(value), -HIDDEN), HIDDEN)
+    filled = net.constant(f"{call.name}.filled", hidden * np.float32(number))
+    return net.add(call.name, net.multiply(call.name, x, kept), filled)
 
 
 def _reduce(call: Call, x: Value, dims: Ints | None, keep: bool, *, total: bool) -> str:
@@ -717,6 +885,42 @@ def _expand(call: Call, self: Value, size: Ints) -> str:
     return call.net.stretch(call.name, call.tensor(self), call.results[0])
 
 
+@_aten("expand_as.default", view=True)
+def _expand_as(call: Call, self: Value, other: Value) -> str:
+    return call.net.stretch(call.name, call.tensor(self), call.shape(other))
+
+
+@_aten("narrow.default", view=True)
+def _narrow(call: Call, self: Value, dim: int, start: int, length: int) -> str:
+    axis = axis_of(call, self, dim)
+    first = range(call.shape(self)[axis])[start]
+    return call.net.part(call.name, call.tensor(self), axis, first, length)
+
+
+@_aten("movedim.int", view=True)
+def _move(call: Call, self: Value, source: int, destination: int) -> str:
+    axes = list(range(len(call.shape(self))))
+    axes.insert(axis_of(call, self, destination), axes.pop(axis_of(call, self, source)))
+    return call.net.permute(call.name, call.tensor(self), axes)
+
+
+@_aten("roll.default")
+def _roll(call: Call, self: Value, shifts: Ints, dims: Ints = ()) -> str:
+    x = call.tensor(self)
+    if len(shifts) != len(dims):
+        raise UnsupportedError("it rolls all elements as one row")
+    for shift, dim in zip(shifts, dims, strict=True):
+        axis = axis_of(call, self, dim)
+        extent = call.net.shape(x)[axis]
+        if by := shift % extent:
+            parts = [
+                call.net.part(call.name, x, axis, extent - by, by),
+                call.net.part(call.name, x, axis, 0, extent - by),
+            ]
+            x = call.net.concat(call.name, parts, axis)
+    return x
+
+
 @_aten("flip.default")
 def _flip(call: Call, self: Value, dims: Ints) -> str:
     x = call.tensor(self)
@@ -759,51 +963,42 @@ def _upsample(
     output_size: Ints | None,
     scale_factors: tuple[float, ...] | None,
 ) -> str:
+    sizes = _upsampled(call, input, output_size, scale_factors)
     image = _image(call, input)
-    extents = call.net.shape(image)[2:]
-    if output_size is not None:
-        sizes: Sequence[float] = _pair(output_size, call.shape(input), 1)
-        factors = [size / extent for size, extent in zip(sizes, extents, strict=True)]
-    elif scale_factors is not None:
-        factors = list(scale_factors) if len(scale_factors) == 2 else [1.0, *scale_factors]
-    else:
-        raise UnsupportedError("it has neither a size nor factors")
-    if len(factors) != 2 or any(factor != int(factor) or factor < 1 for factor in factors):
+    factors = [size / extent for size, extent in zip(sizes, call.net.shape(image)[2:], strict=True)]
+    if any(factor != int(factor) for factor in factors):
         raise UnsupportedError(f"its factors are {factors}; poetfw repeats pixels whole times")
     y = call.net.repeat_positions(call.name, image, (int(factors[0]), int(factors[1])))
     return _as_ranked(call, y, input)
 
 
-# What is constant -------------------------------------------------------------------------------
+@_aten("upsample_linear1d.vec", "upsample_bilinear2d.vec")
+def _interpolate(
+    call: Call,
+    input: Value,
+    output_size: Ints | None,
+    align_corners: bool,
+    scale_factors: tuple[float, ...] | None,
+) -> str:
+    sizes = _upsampled(call, input, output_size, scale_factors)
+    y = call.net.interpolate(call.name, _image(call, input), sizes, corners=align_corners)
+    return _as_ranked(call, y, input)
 
 
-@_aten("zeros.default")
-def _zeros(call: Call, size: Ints) -> Weight:
-    return _full(call, size, 0)
-
-
-@_aten("ones.default")
-def _ones(call: Call, size: Ints) -> Weight:
-    return _full(call, size, 1)
-
-
-@_aten("full.default")
-def _full(call: Call, size: Ints, fill_value: Number) -> Weight:
-    if math.prod(size) > LARGEST_CONSTANT:
-        raise UnsupportedError(f"shape {list(size)} is too large for a constant")
-    return Weight((), np.full(size, fill_value, np.float32))
-
-
-@_aten("arange.default")
-def _count(call: Call, end: int) -> Weight:
-    return _count_from(call, 0, end)
-
-
-@_aten("arange.start")
-def _count_from(call: Call, start: int, end: int) -> Weight:
-    if not 0 <= end - start <= LARGEST_CONSTANT:
-        raise UnsupportedError(f"it counts from {start} to {end}")
-    return Weight((), np.arange(start, end, dtype=np.int64))
+def _upsampled(call: Call, x: Value, sizes: Ints | None, factors: tuple[float, ...] | None) -> Pair:
+    """The height and width that an image is brought to."""
+    extents = _image_of(call.shape(x))[2:]
+    if sizes is not None:
+        return _pair(sizes, call.shape(x), 1)
+    if factors is None or len(factors) != len(call.shape(x)) - 2:
+        raise UnsupportedError("it has neither a size nor factors")
+    both = factors if len(factors) == 2 else (1.0, *factors)
+    wanted = [extent * factor for extent, factor in zip(extents, both, strict=True)]
+    if any(size != int(size) or size < 1 for size in wanted):
+        raise UnsupportedError(
+            f"its factors are {list(factors)}, which do not come to whole pixels: name a size"
+        )
+    return int(wanted[0]), int(wanted[1])
 
 
 # Attention and recurrence -----------------------------------------------------------------------
@@ -821,9 +1016,8 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> str:
-    if enable_gqa or attn_mask is not None:
-        raise UnsupportedError("it has a mask of its own, or groups of queries")
-    _expect_no_dropout(dropout_p)
+    if enable_gqa:
+        raise UnsupportedError("it has groups of queries")
     net, name = call.net, call.name
     shape = call.shape(query)
     factor = 1 / math.sqrt(shape[-1]) if scale is None else scale
@@ -834,10 +1028,19 @@ def _attention(
     scores = net.matmul(f"{name}.scores", q, net.permute(f"{name}.key", k, axes))
     if is_causal:
         rows, columns = net.shape(scores)[-2:]
-        mask = np.where(np.tril(np.ones((rows, columns))), 0, -1e30).astype(np.float32)
+        mask = np.where(np.tril(np.ones((rows, columns))), 0, HIDDEN).astype(np.float32)
         scores = net.add(f"{name}.mask", scores, net.constant(f"{name}.causal", mask))
+    if attn_mask is not None:
+        scores = net.add(f"{name}.mask", scores, call.tensor(_additive(attn_mask)))
     shares = net.softmax(f"{name}.softmax", scores, len(axes) - 1)
-    return net.matmul(name, shares, call.tensor(value))
+    return net.matmul(name, net.dropout(f"{name}.dropout", shares, dropout_p), call.tensor(value))
+
+
+def _additive(mask: Value) -> Value:
+    """A mask to add: one of true and false hides where it is false."""
+    if isinstance(mask, Live) or mask.values.dtype != np.bool_:
+        return mask
+    return Weight((), np.where(mask.values, 0, HIDDEN).astype(np.float32))
 
 
 @_aten("lstm.input")
@@ -853,25 +1056,9 @@ def _lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Result, ...]:
-    """Hochreiter and Schmidhuber, 1997, with a forget gate; gates are in the order i, f, g, o."""
-
-    def step(name: str, x: str, product: str, h: str, c: str) -> tuple[str, str]:
-        net, hidden = call.net, call.net.shape(h)[1]
-        gates = net.add(f"{name}.gates", x, product)
-        parts = [net.part(f"{name}.gate", gates, 1, i * hidden, hidden) for i in range(4)]
-        kinds = ("sigmoid", "sigmoid", "tanh", "sigmoid")
-        i, f, g, o = (
-            net.builder.op(kind, f"{name}.{kind}", (part,))
-            for kind, part in zip(kinds, parts, strict=True)
-        )
-        kept = net.multiply(f"{name}.kept", f, c)
-        c = net.add(f"{name}.cell", kept, net.multiply(f"{name}.new", i, g))
-        return net.multiply(name, o, net.builder.op("tanh", f"{name}.tanh", (c,))), c
-
-    _expect_no_dropout(dropout if train and num_layers > 1 else 0.0)
-    _expect_zeros(hx)
-    recurrence = Recurrence(call, params, has_biases, num_layers, bidirectional, batch_first, 4)
-    return recurrence.run(call.tensor(input), step), None, None
+    share = dropout if train else 0.0
+    layers = _Layers(params, has_biases, num_layers, bidirectional, hx)
+    return layers.run(call, lstm(), input, batch_first, share)
 
 
 @_aten("gru.input")
@@ -887,36 +1074,75 @@ def _gru(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Result, ...]:
-    """Cho et al., 2014, as cuDNN has it; gates are in the order r, z, n."""
+    share = dropout if train else 0.0
+    layers = _Layers(params, has_biases, num_layers, bidirectional, (hx,))
+    return layers.run(call, gru(), input, batch_first, share)[:2]
 
-    def step(name: str, x: str, product: str, h: str, c: str) -> tuple[str, str]:
-        net, hidden = call.net, call.net.shape(h)[1]
 
-        def gate(index: int) -> tuple[str, str]:
-            first, second = (
-                net.part(f"{name}.gate", part, 1, index * hidden, hidden) for part in (x, product)
-            )
-            return first, second
+def _rnn(target: str, kind: str) -> None:
+    @_aten(target)
+    def rule(
+        call: Call,
+        input: Value,
+        hx: Value,
+        params: tuple[Value, ...],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple[Result, ...]:
+        share = dropout if train else 0.0
+        layers = _Layers(params, has_biases, num_layers, bidirectional, (hx,))
+        return layers.run(call, plain(kind), input, batch_first, share)[:2]
 
-        r, z = (
-            net.builder.op("sigmoid", f"{name}.sigmoid", (net.add(f"{name}.gates", *gate(i)),))
-            for i in (0, 1)
+
+_rnn("rnn_tanh.input", "tanh")
+_rnn("rnn_relu.input", "relu")
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """The arguments of a recurrent operator: each layer's and direction's weights and starts."""
+
+    params: tuple[Value, ...]
+    has_biases: bool
+    layers: int
+    bidirectional: bool
+    starts: tuple[Value, ...]
+
+    def run(
+        self, call: Call, cell: Cell, x: Value, batch_first: bool, share: float
+    ) -> tuple[Result, ...]:
+        """The sequence, and the last h and c."""
+        count, each = 2 if self.bidirectional else 1, 4 if self.has_biases else 2
+        if len(self.params) != self.layers * count * each:
+            raise UnsupportedError(f"it has {len(self.params)} weights")
+        directions = [
+            [self._direction(call, layer * count + i, each) for i in range(count)]
+            for layer in range(self.layers)
+        ]
+        return run_layers(
+            call.net,
+            call.name,
+            cell,
+            call.tensor(x),
+            directions,
+            batch_first=batch_first,
+            share=share,
         )
-        new_x, new_h = gate(2)
-        new = net.add(f"{name}.new", new_x, net.multiply(f"{name}.reset", r, new_h))
-        n = net.builder.op("tanh", f"{name}.tanh", (new,))
-        change = net.add(f"{name}.change", h, net.scale(f"{name}.negative", n, -1.0))
-        return net.add(name, n, net.multiply(f"{name}.kept", z, change)), c
 
-    _expect_no_dropout(dropout if train and num_layers > 1 else 0.0)
-    _expect_zeros((hx,))
-    recurrence = Recurrence(call, params, has_biases, num_layers, bidirectional, batch_first, 3)
-    return recurrence.run(call.tensor(input), step), None
+    def _direction(self, call: Call, index: int, each: int) -> Direction:
+        w_x, w_h, *biases = map(call.tensor, self.params[index * each : (index + 1) * each])
+        both = (biases[0], biases[1]) if biases else None
+        return Direction((w_x, w_h), both, *(self._start(call, s, index) for s in self.starts))
 
-
-def _expect_zeros(values: Sequence[Value]) -> None:
-    if any(isinstance(value, Live) or value.values.any() for value in values):
-        raise UnsupportedError("its initial state is not zero")
+    def _start(self, call: Call, states: Value, index: int) -> str | None:
+        if isinstance(states, Weight) and not states.names and not states.values.any():
+            return None
+        one = call.net.part(call.name, call.tensor(states), 0, index, 1)
+        return call.net.reshape(call.name, one, call.shape(states)[1:])
 
 
 # Images -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_MAJOR = 8
-LONG, FLOAT = 5, 7
+LONG, FLOAT, BOOL = 5, 7, 12
 DTYPES = {
     1: "uint8",
     2: "int8",
@@ -22,7 +22,7 @@ DTYPES = {
     6: "float16",
     FLOAT: "float32",
     8: "float64",
-    12: "bool",
+    BOOL: "bool",
     13: "bfloat16",
 }
 """What `torch.dtype`s are called, by the schema's numbers."""

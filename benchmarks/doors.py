@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ordinary networks through every door: trained by poetfw's reference and by PyTorch, side by side.
+
+A door is a way from a PyTorch module to a file that poetfw builds. Both train from the same
+weights on the same batches, and leave out the same numbers in dropout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from ordinary import AUTOENCODERS, IDS, NETWORKS
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from poetfw.errors import ModelError
+from poetfw.importers.onnx import import_onnx
+from poetfw.importers.torch_export import import_torch
+from poetfw.models import Model
+from poetfw.ops.dropout import drawn, threshold
+from poetfw.training import Sgd, make_program
+from poetfw.training.reference import Reference
+
+BATCH, STEPS, TOLERANCE = 4, 10, 1e-4
+SGD = Sgd(learning_rate=0.05, momentum=0.9, weight_decay=1e-3)
+TRAINING = torch.onnx.TrainingMode.TRAINING
+DOORS: Mapping[str, Mapping[str, Any] | None] = MappingProxyType(
+    {
+        "pt2": None,
+        "onnx": {},
+        "onnx, not optimized": {"optimize": False},
+        "TorchScript": {"dynamo": False},
+        "TorchScript, training": {
+            "dynamo": False,
+            "do_constant_folding": False,
+            "training": TRAINING,
+        },
+    }
+)
+"""Each door, with the arguments of `torch.onnx.export`; None for `torch.export`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a network through a door.
+
+    Attributes:
+        refused: why poetfw does not train it; "" where it does.
+        warnings: what poetfw says of it.
+        difference: the largest of the differences between losses.
+        ops: in the model; 0 where it is refused.
+        parameters: numbers that are trained.
+    """
+
+    refused: str = ""
+    warnings: tuple[str, ...] = ()
+    difference: float = 0.0
+    ops: int = 0
+    parameters: int = 0
+
+    @property
+    def word(self) -> str:
+        """What the table says: agrees, refused, warned (another network, and told so), or wrong."""
+        if self.refused:
+            return "refused"
+        if self.difference <= TOLERANCE:
+            return "agrees"
+        return "warned" if self.warnings else "WRONG"
+
+
+def made(name: str, seed: int = 1) -> tuple[torch.nn.Module, torch.Tensor, np.random.Generator]:
+    """A network in training mode, an example of its input, and what to draw batches by."""
+    make, shape = NETWORKS[name]
+    torch.manual_seed(seed)
+    random = np.random.default_rng(seed + 2)
+    net, x = make().train(), draw(shape, random)
+    with torch.no_grad():
+        net(x.clone())  # makes lazy layers, and moves running statistics away from their start
+    return net, x, random
+
+
+def draw(shape: Any, random: np.random.Generator, batch: int = BATCH) -> torch.Tensor:
+    """A batch of inputs."""
+    if shape == IDS:
+        return torch.from_numpy(random.integers(0, 20, (batch, 8)))
+    return torch.from_numpy(random.standard_normal((batch, *shape)).astype(np.float32))
+
+
+def export(net: torch.nn.Module, x: torch.Tensor, path: Path, door: str) -> Path:
+    """Write a network as a door's file."""
+    arguments = DOORS[door]
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            if arguments is None:
+                torch.export.save(torch.export.export(net, (x,)), path)
+            else:
+                torch.onnx.export(net, (x,), path, verbose=False, **arguments)
+    finally:
+        logging.disable(before)
+    return path
+
+
+def loss_of(name: str) -> str:
+    """What a network is trained with."""
+    return "mse" if name in AUTOENCODERS else "softmax_cross_entropy"
+
+
+def trained(model: Model, net: torch.nn.Module, name: str, random: np.random.Generator) -> Trained:
+    """A model and its network, both trained for some steps."""
+    said = {key for key, p in net.named_parameters() if not p.requires_grad}
+    said |= {key for key, _ in net.named_buffers()}  # what an ONNX file cannot say
+    known = {tensor.name for tensor in model.graph.persistent}
+    program = make_program(model.graph, model.loss, SGD, (*model.frozen, *(said & known)))
+    ours = Reference(program, model.weights)
+    theirs = torch.optim.SGD(
+        [parameter for parameter in net.parameters() if parameter.requires_grad],
+        lr=SGD.learning_rate,
+        momentum=SGD.momentum,
+        weight_decay=SGD.weight_decay,
+    )
+    difference = 0.0
+    for step in range(STEPS):
+        x = draw(NETWORKS[name][1], random)
+        theirs.zero_grad()
+        with same_dropout(step):
+            prediction = net(x.clone())
+        if loss_of(name) == "mse":
+            y = torch.sigmoid(x).numpy()
+            loss = F.mse_loss(prediction, torch.from_numpy(y))
+        else:
+            y = random.integers(0, 10, BATCH).astype(np.int32)
+            loss = F.cross_entropy(prediction, torch.from_numpy(y).long())
+        loss.backward()
+        theirs.step()
+        difference = max(difference, abs(ours.step(x.numpy(), y) - loss.item()))
+    return Trained(program, ours, difference)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training came to: poetfw's program and its state, and how far losses were apart."""
+
+    program: Any
+    ours: Reference
+    difference: float
+
+
+def through(name: str, door: str, folder: Path) -> Outcome:
+    """What comes of a network through a door.
+
+    Raises:
+        ExporterError: PyTorch cannot write it.
+    """
+    net, x, random = made(name)
+    path = folder / ("net.pt2" if DOORS[door] is None else "net.onnx")
+    try:
+        export(net, x, path, door)
+    except Exception as error:
+        raise ExporterError(str(error).strip().splitlines()[0]) from error
+    importer: Callable[..., Model] = import_torch if DOORS[door] is None else import_onnx
+    net, _, random = made(name)  # exporting runs it, which moves its statistics
+    try:
+        model = importer(path, BATCH, loss_of(name))
+        result = trained(model, net, name, random)
+    except ModelError as error:
+        return Outcome(refused=error.message.partition("of the model: ")[2] or error.message)
+    ops = len(model.graph.ops)
+    warnings = tuple(warning for warning in model.warnings if _is_of(net, warning))
+    return Outcome("", warnings, result.difference, ops, model.parameter_count)
+
+
+def _is_of(net: torch.nn.Module, warning: str) -> bool:
+    """Whether a warning of what the network may have is about something that it has."""
+    kinds = [type(module).__name__ for module in net.modules()]
+    dropping = [m for m in net.modules() if getattr(m, "p", getattr(m, "dropout", 0))]
+    if "no batch norm. If" in warning:
+        return any("BatchNorm" in kind for kind in kinds)
+    if "no dropout. If" in warning:
+        return bool(dropping)
+    return True
+
+
+class ExporterError(Exception):
+    """PyTorch's exporter does not write a network."""
+
+
+@contextlib.contextmanager
+def same_dropout(step: int) -> Iterator[None]:
+    """Let PyTorch's dropout leave out what poetfw's does in a step, op by op in the same order."""
+    with _SharedDraws(step):
+        yield
+
+
+class _SharedDraws(TorchDispatchMode):
+    """Answers what draws a mask; the rest is as it is."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self._step, self._seeds = step, itertools.count()
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is torch.ops.aten.bernoulli_.float:
+            mask, stays = (*args, 0.5)[:2]
+            draws = drawn(next(self._seeds), self._step, mask.numel())
+            kept = draws >= threshold(1 - stays)
+            return mask.copy_(torch.from_numpy(kept.astype(np.float32)).view(mask.shape))
+        return function(*args, **(kwargs or {}))

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program calculates from constants alone, such as masks and positions: calculated here.
+
+Rules are as in `rules.py`, for calls of which no tensor is a parameter or depends on the input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import validate_call
+
+from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.torch_export import schema
+from poetfw.importers.torch_export.calls import CHECKED, LARGEST_CONSTANT, Value
+from poetfw.importers.torch_export.file import Weight
+
+Number = int | float
+Ints = tuple[int, ...]
+_TYPES = {schema.FLOAT: np.float32, schema.LONG: np.int64, schema.BOOL: np.bool_}
+_Array = NDArray[Any]
+
+
+def fold(target: str, arguments: Mapping[str, Any], values: Sequence[Value]) -> Weight | None:
+    """What a call of constants comes to; None where it is one for the rules of calculated values.
+
+    Raises:
+        UnsupportedError: it comes to too much.
+        ValidationError: an argument has another type.
+    """
+    weights = [value for value in values if isinstance(value, Weight)]
+    if len(weights) != len(values) or any(weight.is_parameter for weight in weights):
+        return None
+    rule = _RULES.get(target)
+    if rule is None:
+        return None
+    with np.errstate(all="ignore"):
+        result = np.asarray(rule(**arguments))
+    if result.size > LARGEST_CONSTANT:
+        raise UnsupportedError(f"shape {list(result.shape)} is too large for a constant")
+    if result.dtype.kind == "f":
+        result = result.astype(np.float32)
+    return Weight((), np.ascontiguousarray(result).reshape(result.shape))
+
+
+def _plain(value: Weight | Number) -> Any:
+    return value.values if isinstance(value, Weight) else value
+
+
+def _two(function: Callable[[Any, Any], Any]) -> Callable[..., _Array]:
+    def rule(self: Weight, other: Weight | Number) -> _Array:
+        result: _Array = function(self.values, _plain(other))
+        return result
+
+    return rule
+
+
+def _one(function: Callable[[Any], Any]) -> Callable[..., _Array]:
+    def rule(self: Weight) -> _Array:
+        result: _Array = function(self.values)
+        return result
+
+    return rule
+
+
+def _same(self: Weight) -> _Array:
+    return self.values
+
+
+def _upper(self: Weight, diagonal: int = 0) -> _Array:
+    return np.triu(self.values, diagonal)
+
+
+def _lower(self: Weight, diagonal: int = 0) -> _Array:
+    return np.tril(self.values, diagonal)
+
+
+def _filled(self: Weight, mask: Weight, value: Number) -> _Array:
+    filled: _Array = np.where(mask.values, np.asarray(value, self.values.dtype), self.values)
+    return filled
+
+
+def _where(condition: Weight, self: Weight | Number, other: Weight | Number) -> _Array:
+    chosen: _Array = np.where(condition.values, _plain(self), _plain(other))
+    return chosen
+
+
+def _like(self: Weight, fill_value: Number = 0, dtype: int | None = None) -> _Array:
+    known = self.values.dtype.type if dtype is None else _known(dtype)
+    return np.full(self.values.shape, fill_value, known)
+
+
+def _ones_like(self: Weight, dtype: int | None = None) -> _Array:
+    return _like(self, 1, dtype)
+
+
+def _zeros_like(self: Weight, dtype: int | None = None) -> _Array:
+    return _like(self, 0, dtype)
+
+
+def _full(size: Ints, fill_value: Number = 0, dtype: int | None = None) -> _Array:
+    kinds: dict[type, type[np.generic]] = {bool: np.bool_, int: np.int64}
+    known = kinds.get(type(fill_value), np.float32) if dtype is None else _known(dtype)
+    if math.prod(size) > LARGEST_CONSTANT:
+        raise UnsupportedError(f"shape {list(size)} is too large for a constant")
+    return np.full(size, fill_value, known)
+
+
+def _zeros(size: Ints, dtype: int = schema.FLOAT) -> _Array:
+    return _full(size, 0, dtype)
+
+
+def _ones(size: Ints, dtype: int = schema.FLOAT) -> _Array:
+    return _full(size, 1, dtype)
+
+
+def _count(end: Number, dtype: int | None = None) -> _Array:
+    return _count_by(0, end, 1, dtype)
+
+
+def _count_from(start: Number, end: Number, dtype: int | None = None) -> _Array:
+    return _count_by(start, end, 1, dtype)
+
+
+def _count_by(start: Number, end: Number, step: Number = 1, dtype: int | None = None) -> _Array:
+    if step == 0 or not 0 <= (end - start) / step <= LARGEST_CONSTANT:
+        raise UnsupportedError(f"it counts from {start} to {end} by {step}")
+    result = np.arange(start, end, step)
+    return result if dtype is None else result.astype(_known(dtype))
+
+
+def _converted(self: Weight, dtype: int = schema.FLOAT, copy: bool = False) -> _Array:
+    return self.values.astype(_known(dtype))
+
+
+def _known(dtype: int) -> type[np.generic]:
+    if dtype not in _TYPES:
+        raise UnsupportedError(f"it makes {schema.DTYPES.get(dtype, 'unknown')} numbers")
+    return _TYPES[dtype]
+
+
+def _reshaped(self: Weight, size: Ints = (), shape: Ints = ()) -> _Array:
+    return self.values.reshape(size or shape)
+
+
+def _widened(self: Weight, dim: int) -> _Array:
+    return np.expand_dims(self.values, dim)
+
+
+def _narrowed(self: Weight, dim: int) -> _Array:
+    return np.squeeze(self.values, dim) if self.values.shape[dim] == 1 else self.values
+
+
+def _part(
+    self: Weight, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> _Array:
+    positions = range(*slice(start, end, step).indices(self.values.shape[dim]))
+    part: _Array = np.take(self.values, positions, dim)
+    return part
+
+
+def _position(self: Weight, dim: int, index: int) -> _Array:
+    position: _Array = np.take(self.values, index, dim)
+    return position
+
+
+def _turned(self: Weight, dim0: int, dim1: int) -> _Array:
+    return np.swapaxes(self.values, dim0, dim1)
+
+
+def _stretched(self: Weight, size: Ints) -> _Array:
+    shape = (1,) * (len(size) - self.values.ndim) + self.values.shape
+    wanted = tuple(own if extent == -1 else extent for own, extent in zip(shape, size, strict=True))
+    if math.prod(wanted) > LARGEST_CONSTANT:
+        raise UnsupportedError(f"shape {list(wanted)} is too large for a constant")
+    return np.broadcast_to(self.values, wanted)
+
+
+_COMPARED = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+def _checked(rules: Mapping[str, Callable[..., _Array]]) -> Mapping[str, Callable[..., Any]]:
+    return MappingProxyType({n: validate_call(config=CHECKED)(rule) for n, rule in rules.items()})
+
+
+_RULES = _checked(
+    {
+        **{f"{n}.{kind}": _two(f) for n, f in _COMPARED.items() for kind in ("Scalar", "Tensor")},
+        "logical_not.default": _one(np.logical_not),
+        "bitwise_not.default": _one(np.invert),
+        "logical_and.default": _two(np.logical_and),
+        "logical_or.default": _two(np.logical_or),
+        "bitwise_and.Tensor": _two(np.bitwise_and),
+        "bitwise_or.Tensor": _two(np.bitwise_or),
+        "masked_fill.Scalar": _filled,
+        "where.self": _where,
+        "where.ScalarSelf": _where,
+        "where.ScalarOther": _where,
+        "where.Scalar": _where,
+        "zeros_like.default": _zeros_like,
+        "ones_like.default": _ones_like,
+        "full_like.default": _like,
+        "full.default": _full,
+        "zeros.default": _zeros,
+        "ones.default": _ones,
+        "arange.default": _count,
+        "arange.start": _count_from,
+        "arange.start_step": _count_by,
+        "triu.default": _upper,
+        "tril.default": _lower,
+        "to.dtype": _converted,
+        "add.Tensor": _two(np.add),
+        "sub.Tensor": _two(np.subtract),
+        "mul.Tensor": _two(np.multiply),
+        "div.Tensor": _two(np.true_divide),
+        "neg.default": _one(np.negative),
+        "exp.default": _one(np.exp),
+        "sin.default": _one(np.sin),
+        "cos.default": _one(np.cos),
+        "view.default": _reshaped,
+        "reshape.default": _reshaped,
+        "unsqueeze.default": _widened,
+        "squeeze.dim": _narrowed,
+        "slice.Tensor": _part,
+        "select.int": _position,
+        "transpose.int": _turned,
+        "expand.default": _stretched,
+        "contiguous.default": _same,
+        "clone.default": _same,
+        "alias.default": _same,
+        "lift_fresh_copy.default": _same,
+    }
+)
+FOLDED = frozenset(_RULES)
+"""What is understood of constants."""
