@@ -192,7 +192,17 @@ def with_free_stages(relaxed: Compact, compact: Compact, values: Vector) -> Vect
     return solution
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_600:7_100], quick=60, size=20))
+def translated_cuts(separated: Separated, rng: random.Random) -> list[Cut]:
+    """Cuts that random blocks of a problem give to the program of its stages."""
+    blocks = formulate_blocks(separated.graph, random_blocks(separated.graph.n, rng))
+    if not blocks.program.columns:
+        return []
+    lineages, _ = separated_in_blocks(blocks)
+    residency = separated.residency
+    return [x.cut(residency) for of in lineages for x in blocks.in_stages(of, residency)]
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_610:7_110], quick=15, size=5))
 def test_free_stages_and_windows_give_cuts_that_hold(
     numbers: range, record_property: Record
 ) -> None:
@@ -207,13 +217,16 @@ def test_free_stages_and_windows_give_cuts_that_hold(
             best = objective(separated.program, least(separated.program))
             relaxed = objective(free.program, least(free.program))
             assert best is None or (relaxed is not None and relaxed <= best + 1e-6 * best)
+            cuts = [*free.cuts, *translated_cuts(free, rng)]
             for solution in separated.solutions(rng):
                 mapped = with_free_stages(free.compact, separated.compact, solution)
-                for cut in free.cuts:
+                for cut in cuts:
                     assert cut.violation(mapped) <= 1e-6, cut
-            found += len(free.cuts)
+            found += len(cuts)
             rows = free.program.rows
-            bound = strengthen(free.graph, free.compact, np.inf, Work(ENOUGH), windows=(1, 2))
+            bound = strengthen(
+                free.graph, free.compact, np.inf, Work(ENOUGH), windows=(1, 2), small=0
+            )
             nearby += free.program.rows - rows
             assert objective(free.program, least(free.program)) == pytest.approx(relaxed)
             assert relaxed is None or bound <= relaxed + 1e-6 * abs(relaxed)

@@ -25,6 +25,9 @@ from poetfw.schedule.milp import Program, Term
 _SEPARATION_WORK = 2e-6
 """Units of work for each pair of a period and a node."""
 
+_SMALL = 10_000
+"""Columns up to which a program is solved as quickly as narrow ones before it."""
+
 _NARROW = 0.8
 """Of a program's columns: one that has more is not narrow."""
 
@@ -57,6 +60,7 @@ def strengthen(
     work: Work,
     cuts: Sequence[Cut] = (),
     windows: Sequence[int] = (),
+    small: int = _SMALL,
 ) -> float:
     """Add cuts to a compact program, and fix what no better plan than a known one does.
 
@@ -67,6 +71,7 @@ def strengthen(
         work: what may be done.
         cuts: cuts to begin with.
         windows: in which to look for cuts before, each wider than the one before.
+        small: columns up to which that is not worth it.
 
     Returns:
         What no solution of the program takes less than.
@@ -81,7 +86,7 @@ def strengthen(
         slots.sort(key=lambda cut: -cut.violation(values))
         return [x.cut(residency) for x in lineages[: how.lineages]] + slots[: how.slots]
 
-    for window in windows:
+    for window in windows if compact.program.columns > small else ():
         near = formulate(
             graph,
             window=window,
