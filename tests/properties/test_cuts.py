@@ -202,7 +202,7 @@ def translated_cuts(separated: Separated, rng: random.Random) -> list[Cut]:
     return [x.cut(residency) for of in lineages for x in blocks.in_stages(of, residency)]
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_610:7_110], quick=15, size=5))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_600:7_100], quick=20, size=20))
 def test_free_stages_and_windows_give_cuts_that_hold(
     numbers: range, record_property: Record
 ) -> None:
