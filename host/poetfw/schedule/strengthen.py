@@ -87,6 +87,8 @@ def strengthen(
         return [x.cut(residency) for x in lineages[: how.lineages]] + slots[: how.slots]
 
     for window in windows if compact.program.columns > small else ():
+        if not work.is_left():
+            break
         near = formulate(
             graph,
             window=window,
