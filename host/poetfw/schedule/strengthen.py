@@ -89,6 +89,8 @@ def strengthen(
     for window in windows if compact.program.columns > small else ():
         if not work.is_left():
             break
+        if not work.is_left():
+            break
         near = formulate(
             graph,
             window=window,
