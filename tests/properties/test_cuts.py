@@ -30,6 +30,7 @@ from poetfw.schedule.highs import Outcome, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.linear import Relaxation
 from poetfw.schedule.milp import Program, SolverOptions, solve_program
+from poetfw.schedule.strengthen import strengthen
 
 EXACT = SolverOptions(gap=0.0)
 ENOUGH = 120.0
@@ -173,6 +174,66 @@ def test_no_solution_violates_a_cut(numbers: range, record_property: Record) -> 
     record_property(CHECKED, list(numbers))
     record_property("lineage cuts", found[0])
     record_property("slot cuts", found[1])
+
+
+def with_free_stages(relaxed: Compact, compact: Compact, values: Vector) -> Vector:
+    """A solution of the compact program in the columns S, R, P and O of one with free stages."""
+    solution = np.zeros(relaxed.program.columns)
+    for of_relaxed, of_compact in (
+        (relaxed.recompute, compact.recompute),
+        (relaxed.page_in, compact.page_in),
+        (relaxed.page_out, compact.page_out),
+    ):
+        for key, x in of_relaxed.items():
+            solution[x] = values[of_compact[key]]
+    for (t, i), x in relaxed.stay.items():
+        stays = compact.stay.get((max(t, relaxed.first), i) if i < relaxed.first else (t, i))
+        solution[x] = 0.0 if stays is None else values[stays]
+    return solution
+
+
+def translated_cuts(separated: Separated, rng: random.Random) -> list[Cut]:
+    """Cuts that random blocks of a problem give to the program of its stages."""
+    blocks = formulate_blocks(separated.graph, random_blocks(separated.graph.n, rng))
+    if not blocks.program.columns:
+        return []
+    lineages, _ = separated_in_blocks(blocks)
+    residency = separated.residency
+    return [x.cut(residency) for of in lineages for x in blocks.in_stages(of, residency)]
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_600:7_100], quick=20, size=20))
+def test_free_stages_and_windows_give_cuts_that_hold(
+    numbers: range, record_property: Record
+) -> None:
+    found = nearby = 0
+    for number in numbers:
+        problem, rng = random_graph(number), random.Random(number)
+        first = rng.randrange(len(problem.nodes))
+        with about(problem):
+            separated, free = Separated(problem), Separated(problem, first=first)
+            if not free.program.columns:
+                continue
+            best = objective(separated.program, least(separated.program))
+            relaxed = objective(free.program, least(free.program))
+            assert best is None or (relaxed is not None and relaxed <= best + 1e-6 * best)
+            cuts = [*free.cuts, *translated_cuts(free, rng)]
+            for solution in separated.solutions(rng):
+                mapped = with_free_stages(free.compact, separated.compact, solution)
+                for cut in cuts:
+                    assert cut.violation(mapped) <= 1e-6, cut
+            found += len(cuts)
+            rows = free.program.rows
+            bound = strengthen(
+                free.graph, free.compact, np.inf, Work(ENOUGH), windows=(1, 2), small=0
+            )
+            nearby += free.program.rows - rows
+            assert objective(free.program, least(free.program)) == pytest.approx(relaxed)
+            assert relaxed is None or bound <= relaxed + 1e-6 * abs(relaxed)
+    assert found
+    assert nearby
+    record_property(CHECKED, list(numbers))
+    record_property("cuts", found)
 
 
 def random_blocks(stages: int, rng: random.Random) -> list[range]:

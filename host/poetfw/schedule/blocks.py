@@ -112,8 +112,10 @@ class Blocks:
         """What cuts are made from: each block is a period."""
         made = tuple(b for b, stages in enumerate(self.blocks) for _ in stages)
         kinds = (self.stay, self.recompute, self.page_in, self.page_out)
-        tables = (table(columns, len(self.blocks), self.graph.n) for columns in kinds)
-        return Residency(self.graph, made, *tables)
+        stay, recompute, page_in, page_out = (
+            table(columns, len(self.blocks), self.graph.n) for columns in kinds
+        )
+        return Residency(self.graph, made, stay, recompute, page_in, page_out)
 
     def separate_knapsacks(self, values: Vector, rounding: Rounding) -> list[Cut]:
         """The cuts by rounding that a solution violates: at most one per moment."""
@@ -139,7 +141,8 @@ class Blocks:
         return [
             replace(lineage, period=t, since=since)
             for t in self.blocks[lineage.period]
-            if (
+            if t >= stages.first
+            and (
                 target in self.graph.inputs[t]
                 if reader is None
                 else stages.recompute[t, reader] != NOWHERE

@@ -153,6 +153,7 @@ class Compact:
         program: what to solve.
         stay, recompute, page_in: columns S, R and P by (stage, node).
         page_out: columns O by (stage, node); the stage is the node's own in `Timing.DEVICE`.
+        first: the first stage that it has rows for; see `formulate`.
     """
 
     program: Program
@@ -160,6 +161,7 @@ class Compact:
     recompute: dict[Key, int]
     page_in: dict[Key, int]
     page_out: dict[Key, int]
+    first: int = 0
 
     def stages(self, values: Vector) -> Stages:
         """What a solution produces in each stage."""
@@ -176,6 +178,8 @@ class Compact:
         Returns:
             The columns; None if the plan does what no column stands for.
         """
+        if self.first:
+            return None
         values = np.zeros(self.program.columns)
         position = {node.name: i for i, node in enumerate(graph.problem.nodes)}
         live: set[int] = set()
@@ -214,6 +218,8 @@ def formulate(
     timing: Timing = Timing.DEVICE,
     window: int | None = None,
     close_stages: bool = False,
+    backward_too: bool = False,
+    first: int = 0,
     deadline: Deadline | None = None,
 ) -> Compact:
     """Write the program down.
@@ -227,13 +233,24 @@ def formulate(
             for speed.
         close_stages: whether stages for which others can do it produce nothing: nearly as good,
             and faster; see `_closed_stages`.
+        backward_too: whether backward nodes are computed again as well, in any stage.
+        first: stages before this one have RAM enough, so that all they make may stay until then: a
+            relaxation. S[t,i] is the same column in all of them.
         deadline: when to give up; None for never.
 
     Raises:
         OutOfTime: the deadline has passed.
     """
-    builder = _Builder(graph, objective, timing, window, close_stages, deadline or Deadline())
-    return builder.build()
+    return _Builder(
+        graph,
+        objective,
+        timing,
+        window,
+        close_stages,
+        backward_too,
+        first,
+        deadline or Deadline(),
+    ).build()
 
 
 class _Builder:
@@ -244,10 +261,13 @@ class _Builder:
         timing: Timing,
         window: int | None,
         close_stages: bool,
+        backward_too: bool,
+        first: int,
         deadline: Deadline,
     ) -> None:
         self.graph = graph
         self.timing = timing
+        self.first = first
         self.deadline = deadline
         self.program = Program()
         self.memory = Memory.of(graph, graph.problem.ram_bytes)
@@ -268,6 +288,7 @@ class _Builder:
         )
         self.closed = _closed_stages(graph) if close_stages else frozenset[int]()
         self.windows = _windows(graph, window)
+        self.backward_too = backward_too
         for t in sorted(self.closed, reverse=True):  # the stage before produces for this one
             own, before = self.windows[t], self.windows[t - 1]
             first = min(own.start, before.start) if before else own.start
@@ -281,19 +302,23 @@ class _Builder:
         self.make_recomputes()
         self.make_page_ins()
         self.make_stays()
-        for t in self.deadline.during(range(self.graph.n)):
+        for t in self.deadline.during(range(self.first, self.graph.n)):
             self.limit_memory(t)
         columns = (self.recompute, self.page_in, self.page_out)
         limit_time(self.program, self.graph, *columns)
-        return Compact(self.program, self.stay, *columns)
+        return Compact(self.program, self.stay, *columns, self.first)
 
     def make_recomputes(self) -> None:
         for i in self.deadline.during(range(self.graph.n)):
             if not self.graph.size[i]:
                 continue
-            for t in range(i + 1, self.graph.last_recompute[i] + 1):
-                if i in self.windows[t] and t not in self.closed:
+            for t in range(max(self.first, i + 1), self.graph.last_recompute[i] + 1):
+                if self.reaches(t, i) and t not in self.closed:
                     self.recompute[t, i] = self.program.binary(self.costs.compute[i])
+
+    def reaches(self, t: int, i: int) -> bool:
+        """Whether stage t may compute node i again."""
+        return i in self.windows[t] or (self.backward_too and self.graph.problem.nodes[i].backward)
 
     def runs(self, t: int, k: int) -> bool:
         """Whether node k can run in stage t."""
@@ -318,7 +343,7 @@ class _Builder:
                 continue
             stages = [
                 t
-                for t in range(i + 1, self.graph.last_use[i] + 1)
+                for t in range(max(self.first, i + 1), self.graph.last_use[i] + 1)
                 if any(self.uses(s, i) for s in self.serves(t))
             ]
             if self.timing is Timing.PAPER:
@@ -351,7 +376,7 @@ class _Builder:
                 # A tensor that stage t - 1 neither makes nor can use stays or not: nothing is
                 # gained by dropping it there. But in PAPER's timing it may be paged out there.
                 idle = t - 1 > i and not self.makes(t - 1, i) and not self.uses(t - 1, i)
-                if idle and (t - 1, i) not in self.page_out:
+                if (idle or i + 1 < t <= self.first) and (t - 1, i) not in self.page_out:
                     self.stay[t, i] = self.stay[t - 1, i]
                 else:
                     self.stay[t, i] = self.program.binary()

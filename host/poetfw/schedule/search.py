@@ -16,7 +16,7 @@ from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.blocks import Blocks, cost_blocks, formulate_blocks
 from poetfw.schedule.bounds import accepts, quick_plan, small_plan, unlimited
-from poetfw.schedule.compact import WINDOW, formulate
+from poetfw.schedule.compact import WINDOW, Compact, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage
@@ -35,14 +35,16 @@ _TIGHTENINGS = 3
 _FIRST_PLAN_SHARE = 0.25  # of the work
 _BLOCKS_SHARE = 0.15  # of the work left
 _CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
+_PROOF_SHARE = 0.7  # the same where there is no window, for bounds
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _ORDER_SHARE = 0.1  # of the work
+_LOOK_SHARE = 0.25  # of the work nearby, for each order
 _MOVES_SHARE = 0.05  # of the work left
 _WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
 _LEAST_WINDOW = 8
 _LARGE_WINDOW_SHARE = 0.7
-_WINDOW_SHARE = 0.4  # of the work left; plans come from the window, global bounds from what follows
+_WINDOW_SHARE = 0.45  # of the work left, for plans; global bounds come from what follows
 _UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must be explained
 
 
@@ -142,23 +144,32 @@ def _is_dear(best: Incumbent, options: SolveOptions) -> bool:
 def _choose_order(
     best: Incumbent, ordered: ScheduleProblem, options: SolveOptions, work: Work
 ) -> ScheduleProblem:
-    """Search nearby in another order, then in the one given; return the one of the best plan.
+    """Search nearby in two orders; return the one of the best plan.
+
+    The order whose relaxation asks for less energy comes first and gets most of the work.
 
     Args:
         best: what is known.
-        ordered: the problem in the other order, or as given, which gets what that does not need.
+        ordered: the problem in the other order, or as given.
         options: how to search.
         work: of which a part is for this.
     """
     share = _LARGE_WINDOW_SHARE if _is_large(Indexed.of(ordered)) else _WINDOW_SHARE
     part = work.part(work.left * share * (1 if best.found.plan is not None else _UNFOUND_SHARE))
-    chosen = ordered
-    for order in dict.fromkeys((ordered, best.problem)):
+    orders = list(dict.fromkeys((ordered, best.problem)))
+    looks: dict[ScheduleProblem, _Pass] = {}
+    if len(orders) > 1 and options.solver == DEFAULT_SOLVER and _has_nearby(best, options):
+        with best.phase("orders", part):
+            looks = {order: _look(best, order, options, part) for order in orders}
+        orders.sort(key=lambda order: looks[order].bound_j)
+    chosen = orders[0]
+    for order in orders:
         if not part.is_left() or best.found.gap <= options.gap:
             break
         known_j = best.found.energy_j
         with best.in_order(order):
-            _search_nearby(best, options, part)
+            # What is known rules out more in the second one than when both were looked at.
+            _search_nearby(best, options, part, looks.get(order) if order is orders[0] else None)
         if best.found.energy_j < known_j:
             chosen = order
     return chosen
@@ -200,25 +211,64 @@ class _Pass:
     Attributes:
         contraction: the problem and what stands for it.
         window: where it may compute again; None for anywhere.
+        first: the first stage that it looks at; those before are free.
         hints: cuts to begin with.
+        compact, bound_j: the program with cuts, if it is written already, and what they prove.
     """
 
     contraction: Contraction
     window: int | None = None
+    first: int = 0
     hints: _Hints | None = None
+    compact: Compact | None = None
+    bound_j: float = -math.inf
 
 
-def _search_nearby(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """Search the contracted problem for plans that compute again only within a window."""
-    problem, found = best.problem, best.found
-    if options.window is None or not any(node.backward for node in problem.nodes):
-        return
-    better = without_what_costs_more(problem, found.energy_j)
+def _search_nearby(
+    best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass | None = None
+) -> None:
+    """Search the contracted problem for plans that compute again only within a window.
+
+    Args:
+        best: what is known.
+        options: how to search.
+        work: what may be done.
+        attempt: the program, if it is written already.
+    """
+    if _has_nearby(best, options):
+        with best.phase("plans nearby", work):
+            _improve(best, options, work, attempt or _nearby(best, best.problem, options))
+
+
+def _has_nearby(best: Incumbent, options: SolveOptions) -> bool:
+    """Whether there is a backward pass, and a window in it."""
+    return options.window is not None and any(node.backward for node in best.problem.nodes)
+
+
+def _nearby(best: Incumbent, problem: ScheduleProblem, options: SolveOptions) -> _Pass:
+    """The contracted problem, in the order of this one, and its window."""
+    better = without_what_costs_more(problem, best.found.energy_j)
     nearby = contract(better, Means.RESTRICTION, options.small_share)
-    stages = len(nearby.contracted.nodes)
-    window = min(options.window, max(_LEAST_WINDOW, _WINDOW_STAGES // stages))
-    with best.phase("plans nearby", work):
-        _improve(best, options, work, _Pass(nearby, window))
+    window, *_ = _windows(options, Indexed.of(nearby.contracted))
+    return _Pass(nearby, window)
+
+
+def _look(best: Incumbent, problem: ScheduleProblem, options: SolveOptions, work: Work) -> _Pass:
+    """The program of the plans nearby, with cuts, which say what they take at least."""
+    attempt = _nearby(best, problem, options)
+    part = work.part(work.left * _LOOK_SHARE)
+    graph = Indexed.of(attempt.contraction.contracted)
+    compact = formulate(graph, window=attempt.window, close_stages=True, deadline=work.deadline)
+    bound_j = strengthen(graph, compact, best.found.energy_j, part)
+    return replace(attempt, compact=compact, bound_j=bound_j)
+
+
+def _windows(options: SolveOptions, graph: Indexed) -> tuple[int, ...]:
+    """A window for plans, and a wider one, in which there are few columns that cuts lack."""
+    if options.window is None:
+        return ()
+    window = min(options.window, max(_LEAST_WINDOW, _WINDOW_STAGES // graph.n))
+    return window, 2 * window
 
 
 def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> None:
@@ -227,7 +277,7 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
     relaxed = contract(better, Means.RELAXATION, options.least_share)
     graph = Indexed.of(relaxed.contracted)
     ranges = cost_blocks(graph)
-    attempt = _Pass(relaxed)
+    attempt = _Pass(relaxed, first=_first_backward(relaxed.contracted))
     if options.solver != DEFAULT_SOLVER or len(ranges) > _FEWER_BLOCKS * graph.n:
         if relaxed.contracted != better:
             with best.phase("relaxation", work):
@@ -247,6 +297,11 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
     attempt = replace(attempt, hints=_Hints(blocks, tuple(lineages)))
     with best.phase("relaxation", work):
         _improve(best, replace(options, heuristics=False), work, attempt)
+
+
+def _first_backward(problem: ScheduleProblem) -> int:
+    """The first stage of the backward pass; 0 without one."""
+    return next((t for t, node in enumerate(problem.nodes) if node.backward), 0)
 
 
 def _is_large(graph: Indexed) -> bool:
@@ -296,15 +351,24 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
 
     def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
         graph = Indexed.of(problem)
+        if attempt.compact is not None and problem is attempt.contraction.contracted:
+            first = attempt.compact.start(graph, start) if start else None
+            return _Written(attempt.compact.program, attempt.compact.stages, first, attempt.bound_j)
         window, deadline = attempt.window, work.deadline
         compact = formulate(
-            graph, window=window, close_stages=window is not None, deadline=deadline
+            graph,
+            window=window,
+            close_stages=window is not None,
+            first=attempt.first,
+            deadline=deadline,
         )
         bound_j = -math.inf
         if options.solver == DEFAULT_SOLVER:
             cuts = attempt.hints.cuts(Residency.of(graph, compact)) if attempt.hints else []
-            cutting = work.part(work.left * _CUTS_SHARE)
-            bound_j = strengthen(graph, compact, best.found.energy_j, cutting, cuts)
+            share = _CUTS_SHARE if window is not None else _PROOF_SHARE
+            cutting = work.part(work.left * share)
+            windows = _windows(options, graph) if window is None else ()
+            bound_j = strengthen(graph, compact, best.found.energy_j, cutting, cuts, windows)
         first = compact.start(graph, start) if start else None
         return _Written(compact.program, compact.stages, first, bound_j)
 

@@ -4,25 +4,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from poetfw.limits import Work
 from poetfw.schedule.blocks import Blocks
-from poetfw.schedule.compact import Compact
+from poetfw.schedule.compact import Compact, formulate
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
+from poetfw.schedule.cuts.narrow import Narrow
 from poetfw.schedule.cuts.rounding import Rounding
-from poetfw.schedule.cuts.rounds import Rounds, tighten
+from poetfw.schedule.cuts.rounds import Rounds, Separate, tighten
 from poetfw.schedule.cuts.slots import separate_slots
 from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.linear import Relaxation, Relaxed
-from poetfw.schedule.milp import Program
+from poetfw.schedule.milp import Program, Term
 
 _SEPARATION_WORK = 2e-6
 """Units of work for each pair of a period and a node."""
+
+_SMALL = 10_000
+"""Columns up to which a program is solved as quickly as narrow ones before it."""
+
+_NARROW = 0.8
+"""Of a program's columns: one that has more is not narrow."""
 
 _SLOT_LEAST = 0.01
 """Violations of slot cuts up to this are none."""
@@ -47,7 +54,13 @@ class _Separation:
 
 
 def strengthen(
-    graph: Indexed, compact: Compact, energy_j: float, work: Work, cuts: Sequence[Cut] = ()
+    graph: Indexed,
+    compact: Compact,
+    energy_j: float,
+    work: Work,
+    cuts: Sequence[Cut] = (),
+    windows: Sequence[int] = (),
+    small: int = _SMALL,
 ) -> float:
     """Add cuts to a compact program, and fix what no better plan than a known one does.
 
@@ -57,6 +70,8 @@ def strengthen(
         energy_j: the known plan's; infinite without one.
         work: what may be done.
         cuts: cuts to begin with.
+        windows: in which to look for cuts before, each wider than the one before.
+        small: columns up to which that is not worth it.
 
     Returns:
         What no solution of the program takes less than.
@@ -71,7 +86,49 @@ def strengthen(
         slots.sort(key=lambda cut: -cut.violation(values))
         return [x.cut(residency) for x in lineages[: how.lineages]] + slots[: how.slots]
 
+    for window in windows if compact.program.columns > small else ():
+        if not work.is_left():
+            break
+        near = formulate(
+            graph,
+            window=window,
+            backward_too=True,
+            first=compact.first,
+            deadline=work.deadline,
+        )
+        if near.program.columns > _NARROW * compact.program.columns:
+            break
+        cuts = _cuts_nearby(near, Narrow.of(near, compact), separate, energy_j, work, cuts)
     return _strengthen(compact.program, separate, energy_j, work, cuts).bound
+
+
+def _cuts_nearby(
+    near: Compact,
+    narrow: Narrow,
+    separate: Separate,
+    energy_j: float,
+    work: Work,
+    cuts: Iterable[Cut],
+) -> list[Cut]:
+    """The cuts on which the relaxation of a narrow program rests, of those given and more."""
+    wide: dict[tuple[Term, ...], list[Cut]] = {}
+
+    def narrowed(cuts: Iterable[Cut]) -> list[Cut]:
+        seen = {}
+        for cut in cuts:
+            of_cut = narrow.narrowed(cut)
+            seen[of_cut.terms] = of_cut
+            wide.setdefault(of_cut.terms, []).append(cut)
+        return list(seen.values())
+
+    def separate_nearby(values: Vector) -> list[Cut]:
+        return narrowed(separate(narrow.widened(values)))
+
+    relaxation = Relaxation(near.program)
+    if cuts:
+        relaxation.add(narrowed(cuts))
+    relaxed = tighten(relaxation, separate_nearby, Rounds(enough=energy_j), work)
+    return [cut for of_cut in relaxed.cuts for cut in wide[of_cut.terms]]
 
 
 def strengthen_blocks(blocks: Blocks, energy_j: float, work: Work) -> tuple[float, list[Lineage]]:
@@ -106,7 +163,7 @@ def strengthen_blocks(blocks: Blocks, energy_j: float, work: Work) -> tuple[floa
 
 def _strengthen(
     program: Program,
-    separate: Callable[[Vector], list[Cut]],
+    separate: Separate,
     energy_j: float,
     work: Work,
     cuts: Sequence[Cut] = (),

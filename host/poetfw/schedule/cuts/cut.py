@@ -48,7 +48,8 @@ class Residency:
     """Where a program says what is in RAM, period by period.
 
     A period is a stage of the compact program, or a block of stages. For a tensor i that is made
-    before period t, and whatever the program's integral solutions:
+    before period t, where t is not before the first that the program has rows for (until then S
+    stays the same), and whatever the program's integral solutions:
 
     - S[t+1,i] ≤ S[t,i] + R[t,i] + P[t,i];
     - R[t,k] ≤ S[t,i] + R[t,i] + P[t,i] where node k reads i;
@@ -59,6 +60,7 @@ class Residency:
         graph: the problem.
         made: per node, the period of its first computation; ascending.
         stay, recompute, page_in, page_out: columns S, R, P and O.
+        first: the first period that the program has rows for.
     """
 
     graph: Indexed
@@ -67,13 +69,16 @@ class Residency:
     recompute: Columns
     page_in: Columns
     page_out: Columns
+    first: int = 0
 
     @staticmethod
     def of(graph: Indexed, compact: Compact) -> Residency:
         """Where the compact program says it: each stage is a period."""
         kinds = (compact.stay, compact.recompute, compact.page_in, compact.page_out)
         n = graph.n
-        return Residency(graph, tuple(range(n)), *(table(columns, n, n) for columns in kinds))
+        stay, recompute, page_in, page_out = (table(columns, n, n) for columns in kinds)
+        made = tuple(range(n))
+        return Residency(graph, made, stay, recompute, page_in, page_out, compact.first)
 
     @property
     def periods(self) -> int:

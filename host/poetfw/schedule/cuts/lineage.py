@@ -94,7 +94,7 @@ def separate_lineages(
     solution = _Solution.of(residency, values)
     return [
         lineage
-        for period in range(1, residency.periods)
+        for period in range(max(1, residency.first), residency.periods)
         for lineage in _Separation(solution, period, least).lineages(each)
     ]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from poetfw.limits import Work
 from poetfw.schedule.cuts.cut import Cut
@@ -37,10 +39,12 @@ def tighten(relaxation: Relaxation, separate: Separate, rounds: Rounds, work: Wo
     """Add violated cuts to a relaxation until that no longer helps, or the work is over.
 
     Returns:
-        What proves the best bound. The relaxation has the cuts that this rests on, and more.
+        What proves the best bound, with the most that any round proves of each column as its
+        reduced cost. The relaxation has the cuts that the bound rests on, and more.
     """
     best = solved = relaxation.solve(work)
     history = [best.bound]
+    least_with = best.bound + best.reduced_costs
     for _ in range(rounds.most):
         if solved.values is None or not work.is_left() or best.bound > rounds.enough:
             break
@@ -51,9 +55,12 @@ def tighten(relaxation: Relaxation, separate: Separate, rounds: Rounds, work: Wo
         relaxation.add(list(fresh.values()))
         solved = relaxation.solve(work)
         best = max(best, solved, key=lambda relaxed: relaxed.bound)
+        least_with = np.maximum(least_with, solved.bound + solved.reduced_costs)
         history.append(best.bound)
         if len(history) > rounds.stalled_rounds:
             gained = history[-1] - history[-1 - rounds.stalled_rounds]
             if gained < rounds.stalled_share * abs(history[-1]):
                 break
-    return best
+    if math.isinf(best.bound):
+        return best
+    return replace(best, reduced_costs=least_with - best.bound)

@@ -48,7 +48,7 @@ def separate_slots(residency: Residency, values: Vector, rounding: Rounding) -> 
     """
     cuts = []
     columns = extended(values)
-    for t in range(1, residency.graph.n):
+    for t in range(max(1, residency.first), residency.graph.n):
         for items, reserved in _Stage(residency, columns, t).knapsacks():
             cut = rounding.cut(columns, items, reserved)
             if cut is not None:
