@@ -37,12 +37,15 @@ def compile_device(out: Path) -> Path:
 class Device:
     """The firmware, with variables of its own."""
 
+    BLOCKS = 128
+    """How many its storage has."""
+
     def __init__(self, library: Path) -> None:
         with NamedTemporaryFile(suffix=".so") as copy:
             copy.write(library.read_bytes())
             copy.flush()
             self._library = ctypes.CDLL(copy.name)
-        self._memory = (ctypes.c_uint8 * (128 * BLOCK)).in_dll(self._library, "test_device")
+        self._memory = (ctypes.c_uint8 * (self.BLOCKS * BLOCK)).in_dll(self._library, "test_device")
         self._said = (ctypes.c_char * 65536).in_dll(self._library, "test_said")
         self._said_bytes = ctypes.c_uint32.in_dll(self._library, "test_said_bytes")
         self.reset()
