@@ -92,7 +92,7 @@ def plan_build(
         emulator_of(twin.machine)
         emulator_of(twin.reference)
     model = load_model(settings)
-    data = load_data(settings.data, model)
+    data = load_data(settings.data, model, settings.features)
     program = derive_program(settings, model, deadline)
     table = costs(program.training, board)
     unlimited = plan_unscheduled(program, board, costs, deadline)

@@ -26,6 +26,7 @@ from poetfw.cli.options import (
 )
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
+from poetfw.importers import FEATURES
 from poetfw.limits import Deadline
 from poetfw.pipeline import compile_build, plan_build, write_build
 from poetfw.planning import DEFAULT_BATCH, BuildSettings
@@ -53,8 +54,15 @@ from poetfw.training import LOSSES
     "--data",
     default=BuildSettings.data,
     show_default=True,
-    metavar="NAME|FILE.npz",
-    help="A built-in data set, or an NPZ file with arrays x and y.",
+    metavar="NAME|PATH",
+    help="A built-in data set, an .npz or .csv file, or a folder of images, sounds or .npy files.",
+)
+@option(
+    "--features",
+    type=click.Choice(FEATURES),
+    default=BuildSettings.features,
+    show_default=True,
+    help="What is calculated of sounds.",
 )
 @option(
     "--batch",

@@ -19,7 +19,8 @@ class BuildSettings:
     Attributes:
         board: a board's name, or the path of a board's TOML file.
         model: a built-in model's name, or the path of an ONNX file.
-        data: a built-in data set's name, or the path of an NPZ file.
+        data: a built-in data set's name, or the path of a file or folder.
+        features: what is calculated of sounds: `mfcc` or `log-mel`.
         batch: samples in a batch; where the board has no default, `DEFAULT_BATCH`.
         ram_bytes: budget of the arena; None for all that the board leaves.
         deadline_s: upper bound on one training step, in seconds.
@@ -39,6 +40,7 @@ class BuildSettings:
     board: str
     model: str = DEFAULT_MODEL
     data: str = "digits"
+    features: str = "mfcc"
     batch: int | None = None
     ram_bytes: int | None = None
     deadline_s: float | None = None
