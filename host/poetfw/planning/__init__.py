@@ -11,11 +11,12 @@ from poetfw.planning.choices import (
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.plans import (
     Plan,
+    RamNeeds,
     lower_plan,
     place_plan,
     plan_evaluation,
     plan_unscheduled,
-    unscheduled_peak_bytes,
+    ram_needs,
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
@@ -25,6 +26,7 @@ __all__ = [
     "Build",
     "BuildSettings",
     "Plan",
+    "RamNeeds",
     "arena_budget",
     "derive_program",
     "held_out_batches",
@@ -36,9 +38,9 @@ __all__ = [
     "plan_evaluation",
     "plan_unscheduled",
     "plan_within",
+    "ram_needs",
     "report_build",
     "schedule_bytes",
     "schedule_problem",
-    "unscheduled_peak_bytes",
     "with_lower_peak",
 ]
