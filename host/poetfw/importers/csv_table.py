@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 
 from poetfw.errors import DataError, cut
-from poetfw.importers.samples import NUMBER_BYTES, Samples, expect_room
+from poetfw.importers.samples import LARGEST_BYTES, NUMBER_BYTES, Samples, expect_room
 from poetfw.ir import Dtype
 from poetfw.models import Model
 
@@ -50,7 +50,7 @@ def read_csv(path: Path, model: Model) -> Samples:
                         f"{features + outputs:,}: {features:,} features, then "
                         + ("the class number" if model.classes else f"{outputs:,} targets")
                     )
-                expect_room(str(path), (len(x) + len(y) + len(cells)) * NUMBER_BYTES)
+                expect_room(str(path), (len(x) + len(y) + len(cells)) * NUMBER_BYTES, LARGEST_BYTES)
                 for column, cell in enumerate(cells[:features], start=1):
                     x.append(_number(f"{at}, column {column}", cell, ids))
                 for column, cell in enumerate(cells[features:], start=features + 1):
