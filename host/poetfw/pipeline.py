@@ -170,11 +170,10 @@ def plan_build(
 
 
 def data_record(data: DataSet) -> Mapping[str, bytes]:
-    """`data.json` where there is something to remember: how features were made, what classes are."""
+    """`data.json` where there is something in it: how features were made, what classes are."""
     if not data.record:
         return {}
-    document = {"schema_version": 1, "data": data.name, **data.record}
-    return {DATA: json_bytes(document)}
+    return {DATA: json_bytes({"schema_version": 1, **data.record})}
 
 
 def write_build(build: Build, folder: Path) -> BuildReport:
