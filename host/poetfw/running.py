@@ -103,7 +103,12 @@ def _train_by_epochs(
 
     Each epoch goes on from the checkpoint of the one before, to the same bits as in one run. In the
     log, losses and what is counted are of all epochs, and metrics of the best one.
+
+    Raises:
+        ConfigError: there are no whole batches of held-out samples.
     """
+    if not project.evaluations:
+        raise ConfigError("--patience needs held-out samples to evaluate, and there are none")
     folder = project.folder / RUN_DIR
     best_image = folder / _BEST
     per_epoch = project.report.train_samples // project.report.batch

@@ -48,6 +48,7 @@ NOT_RUN = {
     "pip install .": "it changes what the tests run; tests/system/test_linux.py installs a wheel",
     "pip install 'poetfw[sweep]'": "it needs a package registry",
     "pip install 'poetfw[unicorn]'": "it needs a package registry",
+    "pip install 'poetfw[images]'": "it needs a package registry",
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
     "poetfw build --board mkr1000": "tests/system/test_mkr1000.py does it",
     "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (

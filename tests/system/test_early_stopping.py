@@ -12,6 +12,8 @@ import pytest
 from system.commands import poetfw, succeed
 from system.test_linux import trained_slots
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
