@@ -108,6 +108,16 @@ def test_a_csv_file_holds_features_and_then_the_class(tmp_path: Path, header: li
     }
 
 
+def test_a_mark_of_utf_8_is_no_part_of_the_first_number(tmp_path: Path):
+    x, _ = all_of(classifier(2), csv(tmp_path, "\ufeff7,8,0", *LINES))
+    assert [7, 8] in x.tolist()
+
+
+def test_a_first_line_with_a_single_number_is_no_header(tmp_path: Path):
+    with pytest.raises(DataError, match="line 1, column 1: 'a' is no number"):
+        load_data(csv(tmp_path, "a,2,0", *LINES), classifier(2))
+
+
 def test_a_csv_file_holds_features_and_then_the_targets(tmp_path: Path):
     x, y = all_of(line(3), csv(tmp_path, *(f"{i},{i},1,2,{i}e-1" for i in range(10))))
     np.testing.assert_allclose(y[:, 2], x[:, 0] / 10, rtol=1e-6)
@@ -286,6 +296,12 @@ def test_an_image_that_is_none_is_named(tmp_path: Path, content: bytes, message:
     images(tmp_path, GREY)
     (tmp_path / "class1" / "2.png").write_bytes(content)
     refused(tmp_path, classifier(1, 8, 8), rf"class1/2\.png: .*{message}|{message}")
+
+
+def test_an_image_of_another_format_is_refused_though_pillow_reads_it(tmp_path: Path):
+    images(tmp_path, GREY)
+    pillow.fromarray(GREY.astype(np.uint8)).save(tmp_path / "class1" / "2.png", "GIF")
+    refused(tmp_path, classifier(1, 8, 8), r"class1/2\.png: no image of PNG, JPEG")
 
 
 def test_without_pillow_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

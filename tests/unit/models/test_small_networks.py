@@ -223,7 +223,7 @@ def check_training(name: str, batch: int, steps: int) -> None:
             )
 
 
-QUICK = ("autoencoder", "squeeze-excite", "lstm", "gru", "transformer-tiny")
+QUICK = ("ds-cnn", "autoencoder", "squeeze-excite", "lstm", "gru", "transformer-tiny")
 
 
 @pytest.mark.parametrize("name", QUICK)
