@@ -80,12 +80,16 @@ def load_data(spec: str | Path, model: Model, features: str = KINDS[0]) -> DataS
 
 def _read(spec: str | Path, model: Model, features: str) -> Samples:
     path = Path(spec)
-    if path.is_dir():
-        if (path / "x.npy").exists():
+    try:
+        is_folder, holds_arrays = path.is_dir(), (path / "x.npy").exists()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if is_folder:
+        if holds_arrays:
             return read_arrays(path)
-        return (
-            read_sounds(path, model, features) if _holds_sounds(path) else read_images(path, model)
-        )
+        if _holds_sounds(path):
+            return read_sounds(path, model, features)
+        return read_images(path, model)
     if path.suffix == ".csv":
         return read_csv(path, model)
     if isinstance(spec, Path) or path.suffix == ".npz":

@@ -197,6 +197,11 @@ def test_an_unknown_data_set_lists_the_known_ones():
     assert caught.value.try_next[0] == "use one of: digits, synthetic"
 
 
+def test_a_name_that_no_file_can_have_is_refused():
+    with pytest.raises(DataError, match="cannot be read: File name too long"):
+        load_data("x" * 5000, MLP)
+
+
 def test_a_missing_file_is_refused(tmp_path: Path):
     with pytest.raises(DataError, match="there is no such file"):
         load_data(tmp_path / "none.npz", MLP)
