@@ -57,7 +57,7 @@ LARGE = ("bert-base", "bert-mini", "resnet18", "resnet50", "vgg16", "ds-cnn", "m
 """Models that take a minute each."""
 
 LEFT_OUT = ("lstm", "gru", "transformer-tiny", "squeeze-excite")
-"""Models for each of whose plans the search for an order takes all its work: hours together."""
+"""Models the order of whose plans takes long to search: over a minute for a single budget."""
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name not in LARGE + LEFT_OUT])
