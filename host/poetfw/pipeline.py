@@ -15,7 +15,7 @@ decides what is solved within which budget. Running what was built is in `runnin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from poetfw.firmware import (
     write_image,
     write_project,
 )
-from poetfw.importers import load_data
+from poetfw.importers import DataSet, load_data
 from poetfw.limits import Deadline, Work
 from poetfw.loading import loading
 from poetfw.output_file import replace_file
@@ -55,6 +55,9 @@ from poetfw.schedule import Tell, tell_nobody
 
 REPORT = "build.json"
 """The build report's name in a project."""
+
+DATA = "data.json"
+"""What a project remembers of its data, where it was made from files of images or sounds."""
 
 _RENDERING = 2.5
 """What follows the search takes about so many times as long as what comes before it: most of that
@@ -93,7 +96,7 @@ def plan_build(
         emulator_of(twin.machine)
         emulator_of(twin.reference)
     model = load_model(settings)
-    data = load_data(settings.data, model)
+    data = load_data(settings.data, model, settings.features)
     program = derive_program(settings, model, deadline)
     table = costs(program.training, board)
     ring = make_ring(settings, model.batch)
@@ -148,6 +151,7 @@ def plan_build(
             IMAGE: image,
             "board.toml": board.path.read_bytes(),
             **stages,
+            **data_record(data),
             **draw_pictures(program, plan.training, plan.memory, budget, board),
         }
     )
@@ -166,6 +170,13 @@ def plan_build(
         time_limited=deadline.decided,
         timing=deadline.timing(),
     )
+
+
+def data_record(data: DataSet) -> Mapping[str, bytes]:
+    """`data.json` where there is something in it: how features were made, what classes are."""
+    if not data.record:
+        return {}
+    return {DATA: json_bytes({"schema_version": 1, **data.record})}
 
 
 def write_build(build: Build, folder: Path) -> BuildReport:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poetfw.boards import Board
 from poetfw.devices import RunLog, emulator_of
-from poetfw.errors import ConfigError, DeviceError
+from poetfw.errors import ConfigError, DeviceError, OutputError
 from poetfw.execution import BuiltProject, OnEvent, execute
 from poetfw.firmware import (
     BLOCK_BYTES,
@@ -22,10 +24,11 @@ from poetfw.firmware import (
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.pipeline import Progress
-from poetfw.report import RunReport, Verification
+from poetfw.report import Evaluation, RunReport, Verification
 from poetfw.verification import Run, verify
 
 _NANOSECONDS_PER_S = 1_000_000_000
+_BEST = "best.img"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class RunSettings:
         checkpoint_every: steps between two checkpoints, 0 for one at the end; None for what the
             build has.
         resume: whether to go on from the last checkpoint.
+        patience: end after so many epochs that were no better on the held-out samples than the best
+            one before, and keep that one's weights; None for training to the end.
     """
 
     steps: int | None = None
@@ -48,6 +53,7 @@ class RunSettings:
     timeout_s: float = 600.0
     checkpoint_every: int | None = None
     resume: bool = False
+    patience: int | None = None
 
 
 def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
@@ -97,6 +103,9 @@ def run_project(
     request = make_request(project, settings)
     folder = project.folder / RUN_DIR
     progress("training")
+    if settings.patience is not None:
+        log, evaluations = _train_by_epochs(project, request, settings, on_event)
+        return _report(project, request, log, folder / IMAGE, None, None, evaluations)
     log = execute(
         project.twin.machine,
         project.runnable,
@@ -109,6 +118,106 @@ def run_project(
         resume=settings.resume,
     )
     return report_run(project, request, log, folder / IMAGE, settings, progress)
+
+
+def _train_by_epochs(
+    project: BuiltProject, request: RunRequest, settings: RunSettings, on_event: OnEvent
+) -> tuple[RunLog, tuple[Evaluation, ...]]:
+    """Train epoch by epoch until the held-out samples get no better; keep the best epoch's image.
+
+    Each epoch goes on from the checkpoint of the one before, to the same bits as in one run. In the
+    log, losses and what is counted are of all epochs, and metrics of the best one.
+
+    Raises:
+        ConfigError: there are no whole batches of held-out samples.
+    """
+    if not project.evaluations:
+        raise ConfigError("--patience needs held-out samples to evaluate, and there are none")
+    folder = project.folder / RUN_DIR
+    best_image = folder / _BEST
+    per_epoch = project.report.train_samples // project.report.batch
+    logs: list[RunLog] = []
+    evaluations: list[Evaluation] = []
+    best = 0
+    for steps in [*range(per_epoch, request.steps, per_epoch), request.steps]:
+        log = execute(
+            project.twin.machine,
+            project.runnable,
+            project.image,
+            folder,
+            replace(request, steps=steps),
+            project.evaluations,
+            settings.timeout_s,
+            on_event,
+            resume=bool(logs),
+        )
+        logs.append(log)
+        evaluations.append(_evaluation(project, steps, log))
+        if len(logs) == 1 or evaluations[-1].better_than(evaluations[best]):
+            best = len(logs) - 1
+            _replace(folder / IMAGE, best_image, shutil.copyfile)
+        elif len(logs) - 1 - best == settings.patience:
+            break
+    _replace(best_image, folder / IMAGE, Path.replace)
+    return _joined(logs, logs[best]), tuple(evaluations)
+
+
+def _replace(source: Path, target: Path, by: Callable[[Path, Path], object]) -> None:
+    try:
+        target.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+        by(source, target)
+    except OSError as error:
+        raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+def _joined(logs: Sequence[RunLog], best: RunLog) -> RunLog:
+    """The log of runs that went on from each other, of which one is kept."""
+    erases = [log.storage_erases for log in logs if log.storage_erases is not None]
+    energies = [log.energy for log in logs if log.energy is not None]
+    return replace(
+        best,
+        losses=tuple(loss for log in logs for loss in log.losses),
+        resumed_from=0,
+        ticks=sum(log.ticks for log in logs),
+        high_water_bytes=max(log.high_water_bytes for log in logs),
+        stack_high_water_bytes=max(log.stack_high_water_bytes for log in logs),
+        storage_bytes_read=sum(log.storage_bytes_read for log in logs),
+        storage_bytes_written=sum(log.storage_bytes_written for log in logs),
+        storage_erases=sum(erases) if erases else None,
+        energy=replace(energies[0], energy_j=sum(e.energy_j for e in energies))
+        if len(energies) == len(logs)
+        else None,
+    )
+
+
+def _evaluation(project: BuiltProject, step: int, log: RunLog) -> Evaluation:
+    """What the metrics of the held-out batches come to.
+
+    Raises:
+        DeviceError: there are more correct answers than samples.
+    """
+    if not log.metrics:
+        return Evaluation(step, None, None)
+    if not project.report.classifies:
+        return Evaluation(step, None, sum(log.metrics) / len(log.metrics))
+    accuracy = sum(log.metrics) / project.report.held_out_samples
+    if not 0 <= accuracy <= 1:
+        raise DeviceError(
+            f"the device reports {sum(log.metrics):g} correct answers of "
+            f"{project.report.held_out_samples}",
+            "build again: `poetfw build`",
+        )
+    return Evaluation(step, accuracy, None)
+
+
+def metrics_csv(report: RunReport) -> bytes:
+    """A line for each step of a run: the batch's loss, and what was held out, where evaluated."""
+    kind = "mean_squared_error" if report.accuracy is None else "accuracy"
+    evaluated = {each.step: getattr(each, kind) for each in report.evaluations}
+    lines = [f"step,loss,{kind}"]
+    for step, loss in enumerate(report.loss, start=report.resumed_from + 1):
+        lines.append(f"{step},{loss!r},{evaluated.get(step, '')}")
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def report_run(
@@ -154,18 +263,9 @@ def _report(
     trained: Path,
     verification: Verification | None,
     port: str | None,
+    evaluations: tuple[Evaluation, ...] = (),
 ) -> RunReport:
-    accuracy = error = None
-    if log.metrics and project.report.classifies:
-        accuracy = sum(log.metrics) / project.report.held_out_samples
-        if not 0 <= accuracy <= 1:
-            raise DeviceError(
-                f"the device reports {sum(log.metrics):g} correct answers of "
-                f"{project.report.held_out_samples}",
-                "build again: `poetfw build`",
-            )
-    elif log.metrics:
-        error = sum(log.metrics) / len(log.metrics)
+    kept = _evaluation(project, request.steps, log)
     emulated = log.tick_unit == "instructions"  # which only emulators count
     if port is None:
         emulated = emulator_of(project.twin.machine).emulates
@@ -177,11 +277,12 @@ def _report(
         emulator=project.twin.name if port is None else None,
         port=port,
         emulated=emulated,
-        steps=max(request.steps, log.resumed_from),
+        steps=commit.step if evaluations else max(request.steps, log.resumed_from),
         resumed_from=log.resumed_from,
         loss=log.losses,
-        accuracy=accuracy,
-        mean_squared_error=error,
+        accuracy=kept.accuracy,
+        mean_squared_error=kept.mean_squared_error,
+        evaluations=evaluations or ((kept,) if log.metrics else ()),
         high_water_bytes=log.high_water_bytes,
         stack_high_water_bytes=log.stack_high_water_bytes,
         instructions=log.ticks if log.tick_unit == "instructions" else None,

@@ -51,6 +51,7 @@ NOT_RUN = {
     "pip install .": "it changes what the tests run; tests/system/test_linux.py installs a wheel",
     "pip install 'poetfw[sweep]'": "it needs a package registry",
     "pip install 'poetfw[unicorn]'": "it needs a package registry",
+    "pip install 'poetfw[images]'": "it needs a package registry",
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",
     **dict.fromkeys(
         (

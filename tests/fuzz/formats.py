@@ -637,7 +637,7 @@ def make_settings(random: Random, place: Place) -> Case:
             "--scheduler checkpoint-all",
             "schedule --board linux --model mlp --scheduler checkpoint-all",
             "place buffers.csv --work-limit 1",
-            "models",
+            "models mlp",
             "run --board linux",
         )
     ).split()

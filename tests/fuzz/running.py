@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from poetfw import pipeline, sweep
 from poetfw.boards import Board
 from poetfw.cli import desk, listing, main, output
 from poetfw.models import Model
+from poetfw.planning import RamNeeds
 
 CPU_LIMIT_S = 10.0
 MEMORY_LIMIT_BYTES = 1 << 30
@@ -70,7 +71,7 @@ class Worker:
         sys.dont_write_bytecode = True  # of what a case imports first, beside its source
         sweep.local_processes = _in_this_process  # type: ignore[assignment]
         desk.open_port = open_scripted  # type: ignore[assignment]
-        listing.unscheduled_peak_bytes = _remembered(listing.unscheduled_peak_bytes)
+        listing.ram_needs = _remembered(listing.ram_needs)
         self._draw_pictures = pipeline.draw_pictures
         self._built = folder / "built"
         sys.addaudithook(self._watch)
@@ -183,14 +184,17 @@ def _no_pictures(*arguments: object) -> dict[str, bytes]:
     return {}
 
 
-def _remembered(peak_bytes: Callable[[Model, Board], int]) -> Callable[[Model, Board], int]:
-    """`poetfw models` takes a second, mostly for batches that a case before it had as well."""
-    known: dict[tuple[str, tuple[int, ...]], int] = {}
+RamNeedsOf = Callable[[Model, Sequence[Board]], RamNeeds]
 
-    def remembered(model: Model, board: Board) -> int:
+
+def _remembered(ram_needs: RamNeedsOf) -> RamNeedsOf:
+    """`poetfw models` takes seconds, mostly for batches that a case before it had as well."""
+    known: dict[tuple[str, tuple[int, ...]], RamNeeds] = {}
+
+    def remembered(model: Model, boards: Sequence[Board]) -> RamNeeds:
         key = (model.name, model.input.shape)
         if key not in known:
-            known[key] = peak_bytes(model, board)
+            known[key] = ram_needs(model, boards)
         return known[key]
 
     return remembered

@@ -53,18 +53,23 @@ def check_plans(model: str, batch: int, fractions: tuple[float, ...], schedulers
     return plans
 
 
-LARGE = ("bert-base", "bert-mini", "resnet18", "resnet50", "vgg16")
+LARGE = ("bert-base", "bert-mini", "resnet18", "resnet50", "vgg16", "ds-cnn", "mobilenet")
 """Models that take a minute each."""
 
+LEFT_OUT = ("lstm", "gru", "transformer-tiny", "squeeze-excite")
+"""Models the order of whose plans takes long to search: over a minute for a single budget."""
 
-@pytest.mark.parametrize("model", [name for name in MODELS if name not in LARGE])
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name not in LARGE + LEFT_OUT])
 def test_no_byte_is_lost(model):
     assert check_plans(model, 4, (1.0, 0.6), BASELINES) >= 20
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 32])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [name for name in MODELS if name not in LEFT_OUT])
 def test_no_byte_is_lost_in_any_plan(model, batch):
+    if model == "autoencoder":
+        batch = max(batch, 2)  # its batch norms see vectors
     schedulers = (*BASELINES, *(("poet",) if model in SMALL else ()))
     assert check_plans(model, batch, (1.0, 0.8, 0.6, 0.5, 0.4), schedulers) >= 30

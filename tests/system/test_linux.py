@@ -78,6 +78,20 @@ def test_built_in_models_train_and_verify(tmp_path: Path, model: str) -> None:
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model",
+    ["ds-cnn", "mobilenet", "autoencoder", "squeeze-excite", "lstm", "gru", "transformer-tiny"],
+)
+def test_more_built_in_models_train_on_synthetic_data(tmp_path: Path, model: str) -> None:
+    """Deep networks of batch norms amplify roundings, so some are judged op by op."""
+    options = ("--model", model, "--data", "synthetic", "--batch", "4", "--work-limit", "5")
+    succeed("build", "--board", "linux", *options, cwd=tmp_path)
+    run = succeed("run", "--board", "linux", "--steps", "3", "--verify", cwd=tmp_path)
+    assert run["verify"]["ok"] is True
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+
+
 def test_mean_squared_error_trains_and_verifies(tmp_path: Path) -> None:
     arguments = ("--model", "mlp", "--loss", "mse", "--learning-rate", "0.05")
     succeed("build", "--board", "linux", *arguments, cwd=tmp_path)

@@ -20,7 +20,9 @@ SLOW_TO_IMPORT = (
 )
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["boards"], ["build", "--help"], ["models"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["boards"], ["build", "--help"], ["models", "mlp"]]
+)
 def test_quick_commands_import_nothing_slow(arguments: list[str]) -> None:
     script = (
         "import json, sys; from poetfw.cli import main\n"

@@ -18,7 +18,6 @@ EMULATORS_FOLDER = "devices/emulators/"
 EXCEPTIONS = {
     ("boards/loader.py", "nrf52840"): "an example of a board file",
     ("boards/toolchain.py", "gcc"): "how the compilers' names end",
-    ("cli/listing.py", "linux"): "a board whose RAM no model exceeds",
     ("devices/inventory.py", "Linux"): "an operating system",
     ("limits.py", "linux"): "an operating system",
 }

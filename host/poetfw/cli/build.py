@@ -29,6 +29,7 @@ from poetfw.cli.options import (
 )
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
+from poetfw.importers import FEATURES
 from poetfw.limits import Deadline
 from poetfw.ops import OPTIMIZERS
 from poetfw.ops.pace import LARGEST_COUNT
@@ -58,8 +59,15 @@ from poetfw.training import LOSSES
     "--data",
     default=BuildSettings.data,
     show_default=True,
-    metavar="NAME|FILE.npz",
-    help="A built-in data set, or an NPZ file with arrays x and y.",
+    metavar="NAME|PATH",
+    help="A built-in data set, an .npz or .csv file, or a folder of images, sounds or .npy files.",
+)
+@option(
+    "--features",
+    type=click.Choice(FEATURES),
+    default=BuildSettings.features,
+    show_default=True,
+    help="What is calculated of sounds.",
 )
 @option(
     "--batch",

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
-from poetfw.boards import Twin, list_boards, load_board
+from poetfw.boards import Board, Twin, list_boards
 from poetfw.cli import output
 from poetfw.cli.options import json_option
-from poetfw.models import MODELS, build_model
-from poetfw.planning import unscheduled_peak_bytes
+from poetfw.errors import ModelError
+from poetfw.models import MODELS, Model, build_model
+from poetfw.planning import RamNeeds, ram_needs
 from poetfw.resources import boards_dir, user_boards_dir
 
 
@@ -77,38 +81,66 @@ def _twin(twin: Twin) -> str:
 @click.option(
     "--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples in a batch."
 )
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @json_option
-def models(batch: int, as_json: bool) -> None:
-    """List the built-in models, with the RAM that training takes if everything is kept."""
-    board = load_board("linux")
-    known = [build_model(name, batch, seed=0) for name in MODELS]
-    peaks = [unscheduled_peak_bytes(model, board) for model in known]
+def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
+    """List the built-in models, or those named, with the RAM that training takes.
+
+    The peak is that of the arena if everything is kept. The smallest RAM is what no schedule gets
+    below and, with paging, one gets down to, however slow that is: the board's stack and what else
+    is reserved, and the arena. The program's static data, some kilobytes, come on top.
+    """
+    boards = list_boards()
+    known: list[tuple[Model, RamNeeds | None]] = []
+    for name in names or MODELS:
+        model = build_model(name, batch, seed=0)
+        try:
+            known.append((model, ram_needs(model, boards)))
+        except ModelError:
+            known.append((model, None))  # its batch norms need more than one value per channel
     if as_json:
-        output.print_json(
-            {
-                "schema_version": 1,
-                "batch": batch,
-                "models": [
-                    {
-                        "name": model.name,
-                        "description": model.description,
-                        "input_shape": list(model.input.shape),
-                        "parameters": model.parameter_count,
-                        "checkpoint_all_peak_bytes": peak,
-                    }
-                    for model, peak in zip(known, peaks, strict=True)
-                ],
-            }
-        )
+        documents = [_model(model, needs, boards) for model, needs in known]
+        output.print_json({"schema_version": 1, "batch": batch, "models": documents})
         return
     rows = [
         (
             model.name,
             f"{model.parameter_count:,}",
-            output.size(peak),
-            model.description,
+            f"{model.macs:,}",
+            output.size(needs.peak_bytes) if needs else "-",
+            output.size(_least(needs)) if needs else "-",
+            ", ".join(_fitting(needs, boards)) if needs else "none",
         )
-        for model, peak in zip(known, peaks, strict=True)
+        for model, needs in known
     ]
-    columns = ("model", "parameters", f"peak at batch {batch}", "")
-    output.results.print(output.table("Built-in models", columns, rows))
+    columns = ("model", "parameters", "MACs", "peak", "smallest RAM", "boards that have it")
+    output.results.print(output.table(f"Built-in models, batch {batch}", columns, rows))
+
+
+def _model(model: Model, needs: RamNeeds | None, boards: Sequence[Board]) -> dict[str, Any]:
+    smallest = needs.smallest_bytes if needs else {}
+    return {
+        "name": model.name,
+        "description": model.description,
+        "input_shape": list(model.input.shape),
+        "parameters": model.parameter_count,
+        "macs": model.macs,
+        "checkpoint_all_peak_bytes": needs.peak_bytes if needs else None,
+        "smallest_ram_bytes": {board.name: smallest.get(board.name) for board in boards},
+        "boards": _fitting(needs, boards) if needs else [],
+    }
+
+
+def _least(needs: RamNeeds) -> int:
+    """On the board that needs least beside the arena."""
+    return min(size for size in needs.smallest_bytes.values() if size is not None)
+
+
+def _fitting(needs: RamNeeds, boards: Sequence[Board]) -> list[str]:
+    sizes = needs.smallest_bytes
+    fitting = []
+    for board in boards:
+        size = sizes[board.name]
+        if size is not None and size <= board.ram_bytes:
+            fitting.append(board.name)
+    return fitting

@@ -12,6 +12,7 @@ from poetfw import on_board, remote
 from poetfw.cli import output
 from poetfw.cli.desk import connected
 from poetfw.cli.options import (
+    OutputFile,
     Positive,
     built_board_option,
     built_folder,
@@ -24,8 +25,9 @@ from poetfw.cli.options import (
 from poetfw.devices import Event
 from poetfw.devices.ssh import Host
 from poetfw.execution import open_project
+from poetfw.output_file import replace_file
 from poetfw.report import RunReport, StepTrace
-from poetfw.running import RunSettings, make_request, run_project
+from poetfw.running import RunSettings, make_request, metrics_csv, run_project
 from poetfw.step_trace import trace_step
 from poetfw.verification import verdict
 
@@ -41,6 +43,13 @@ from poetfw.verification import verdict
     help="Steps between two checkpoints, 0 for one at the end.  [default: the build's]",
 )
 @option("--resume", is_flag=True, help="Go on from the last checkpoint, not from the beginning.")
+@option(
+    "--patience",
+    type=click.IntRange(1),
+    metavar="EPOCHS",
+    help="End when held-out samples got no better for so long; keep the best epoch. On a twin.",
+)
+@option("--metrics", type=OutputFile(), metavar="FILE.csv", help="Write loss and metric by step.")
 @option("--emulator", metavar="NAME", help="Which of the board's twins.  [default: its first]")
 @option("--on-board", "itself", is_flag=True, help="Run it on the board itself, not on a twin.")
 @port_option
@@ -69,6 +78,8 @@ def run(
     epochs: int | None,
     checkpoint_every: int | None,
     resume: bool,
+    patience: int | None,
+    metrics: Path | None,
     emulator: str | None,
     itself: bool,
     port: str | None,
@@ -101,8 +112,10 @@ def run(
         raise click.UsageError("--verify compares a whole run: it does not go with --resume")
     if trace and itself:
         raise click.UsageError("--trace is for twins: it does not go with --on-board")
+    if patience is not None and (itself or resume or verify):
+        raise click.UsageError("--patience does not go with --on-board, --resume and --verify")
     project = open_project(*built_folder(out, board), emulator, itself)
-    settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume)
+    settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume, patience)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:
 
@@ -122,6 +135,8 @@ def run(
             report = run_project(project, settings, on_stage, on_event)
         if trace:
             report = replace(report, trace=trace_step(project, timeout, on_stage))
+    if metrics is not None:
+        replace_file(metrics, metrics_csv(report))
     if as_json:
         output.print_json(report.to_json())
     else:
@@ -186,6 +201,8 @@ def _print(report: RunReport) -> None:
     if report.resumed_from:
         nothing = " (nothing was trained)" if report.resumed_from == report.steps else ""
         rows.append(("… of them done before", f"{report.resumed_from:,}{nothing}"))
+    if len(report.evaluations) > 1:
+        rows.append(("… of so many that were trained", f"{len(report.loss):,}"))
     if report.loss:
         rows.append(("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"))
     if report.accuracy is not None:

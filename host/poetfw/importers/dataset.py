@@ -1,31 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets: the built-in digits and NPZ files, checked against the model they are to train."""
+"""Data sets, built in or of several formats, checked against the model they are to train."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import DataError
+from poetfw.importers.csv_table import read_csv
 from poetfw.importers.digits import load_digits
-from poetfw.importers.npz import read_npz
+from poetfw.importers.images import read_images
+from poetfw.importers.npz import read_arrays
+from poetfw.importers.samples import Samples
+from poetfw.importers.sounds import SUFFIXES as SOUNDS
+from poetfw.importers.sounds import read_sounds
+from poetfw.importers.spectra import KINDS
 from poetfw.importers.split import split
+from poetfw.importers.synthetic import make_synthetic
 from poetfw.ir import Dtype
 from poetfw.models import Model
-from poetfw.ops.base import LARGEST_INTEGER
 
 Features = NDArray[np.float32] | NDArray[np.int32]
 Targets = NDArray[np.int32] | NDArray[np.float32]
-
-BUILT_IN: Mapping[str, Callable[[Model], tuple[Features, NDArray[np.int32]]]] = MappingProxyType(
-    {"digits": load_digits}
-)
-"""Every built-in data set, by name."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class DataSet:
         name: what it was asked for by.
         x_train, x_test: features, float32 [samples, *features], or int32 ids.
         y_train, y_test: int32 class numbers [samples], or float32 targets [samples, *outputs].
+        record: how features were made and what classes are called: JSON values.
     """
 
     name: str
@@ -43,31 +46,29 @@ class DataSet:
     y_train: Targets
     x_test: Features
     y_test: Targets
+    record: Mapping[str, Any] = field(default_factory=dict)
 
 
-def load_data(spec: str | Path, model: Model) -> DataSet:
+def load_data(spec: str | Path, model: Model, features: str = KINDS[0]) -> DataSet:
     """A data set for a model.
 
+    Unless the data say which samples are held out, every fifth is.
+
     Args:
-        spec: a key of `BUILT_IN`, or the path of an `.npz` file with arrays `x`, `y` and, if it
-            is split already, `x_test`, `y_test`. Unless it is, every fifth sample is held out.
+        spec: a key of `BUILT_IN`, or a path: an `.npz` file with arrays `x`, `y` and, if it is
+            split already, `x_test`, `y_test`; a folder with an `.npy` file for each of these; a
+            `.csv` file; a folder of images or of WAV files, in one folder for each class.
         model: decides the shapes, and whether `y` holds class numbers (integers in
             [0, classes)) or, for the loss mse, targets of the shape of the model's output.
+        features: what is calculated of sounds, one of `poetfw.importers.spectra.KINDS`.
 
     Raises:
         DataError: there is no such data set, its file is malformed, or it does not fit the model.
+        ToolError: what reads it is not installed.
     """
     text = str(spec)
-    if text in BUILT_IN:
-        data = _built_in(text, model)
-    elif isinstance(spec, Path) or text.endswith(".npz"):
-        data = _npz(Path(spec), model)
-    else:
-        raise DataError(
-            f"no data set is called {text!r}",
-            "use one of: " + ", ".join(BUILT_IN),
-            "or give the path of an .npz file with arrays x and y",
-        )
+    samples = BUILT_IN[text](model) if text in BUILT_IN else _read(spec, model, features)
+    data = _data_set(text, samples, model)
     if len(data.x_train) < model.batch:
         raise DataError(
             f"{text}: there are {len(data.x_train)} samples to train with, fewer than the batch "
@@ -77,44 +78,72 @@ def load_data(spec: str | Path, model: Model) -> DataSet:
     return data
 
 
-def _built_in(name: str, model: Model) -> DataSet:
-    x, labels = BUILT_IN[name](model)
-    y = _built_in_targets(name, labels, model)
-    train, test = split(labels, len(labels))
-    return DataSet(name, x[train], y[train], x[test], y[test])
+def _read(spec: str | Path, model: Model, features: str) -> Samples:
+    path = Path(spec)
+    try:
+        is_folder, holds_arrays = path.is_dir(), (path / "x.npy").exists()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if is_folder:
+        if holds_arrays:
+            return read_arrays(path)
+        if _holds_sounds(path):
+            return read_sounds(path, model, features)
+        return read_images(path, model)
+    if path.suffix == ".csv":
+        return read_csv(path, model)
+    if isinstance(spec, Path) or path.suffix == ".npz":
+        return read_arrays(path)
+    raise DataError(
+        f"no data set is called {str(spec)!r}",
+        "use one of: " + ", ".join(BUILT_IN),
+        "or give the path of an .npz or .csv file, or of a folder of images or sounds",
+    )
 
 
-def _npz(path: Path, model: Model) -> DataSet:
-    arrays = read_npz(path, required=("x", "y"), optional=("x_test", "y_test"))
-    if ("x_test" in arrays) != ("y_test" in arrays):
-        raise DataError(f"{path}: x_test and y_test must come together, or not at all")
-    # What has been converted is let go of: a data set may be as large as half of the memory.
-    x = _features(path, "x", arrays.pop("x"), model)
-    y = _targets(path, "y", arrays.pop("y"), len(x), model)
-    if "x_test" not in arrays:
-        train, test = split(y, len(x))
-        return DataSet(str(path), x[train], y[train], x[test], y[test])
-    x_test = _features(path, "x_test", arrays.pop("x_test"), model)
-    y_test = _targets(path, "y_test", arrays.pop("y_test"), len(x_test), model)
-    return DataSet(str(path), x, y, x_test, y_test)
+def _holds_sounds(path: Path) -> bool:
+    """Whether there is a WAV file in a folder's folders, or in theirs."""
+    files = (file for depth in ("*/*", "*/*/*") for file in path.glob(depth))
+    return any(file.suffix.lower() in SOUNDS for file in files)
 
 
-def _built_in_targets(name: str, labels: NDArray[np.int32], model: Model) -> Targets:
-    """Class numbers; for the loss mse, 1 at the class and 0 elsewhere."""
+def _data_set(name: str, samples: Samples, model: Model) -> DataSet:
+    x = _features(name, "x", samples.x, model)
+    y = _targets(name, "y", samples.y, len(x), model)
+    if samples.x_test is None or samples.y_test is None:
+        train, test = split(y if samples.classes is None else samples.classes, len(x))
+        return DataSet(name, x[train], y[train], x[test], y[test], samples.record)
+    x_test = _features(name, "x_test", samples.x_test, model)
+    y_test = _targets(name, "y_test", samples.y_test, len(x_test), model)
+    return DataSet(name, x, y, x_test, y_test, samples.record)
+
+
+def _digits(model: Model) -> Samples:
+    """The digits with class numbers; for the loss mse, 1 at the class and 0 elsewhere."""
+    x, labels = load_digits(model)
     needed = int(labels.max()) + 1
     outputs = model.output.shape[1:]
     if len(outputs) != 1 or outputs[0] < needed:
         raise DataError(
-            f"data set {name!r} has {needed} classes, but model {model.name!r} gives an output "
+            f"data set 'digits' has {needed} classes, but model {model.name!r} gives an output "
             f"of shape {list(model.output.shape)}",
-            "give your own data as an .npz file",
+            "give your own data, or `--data synthetic`",
         )
-    if model.classes is not None:
-        return labels
-    return np.eye(outputs[0], dtype=np.float32)[labels]
+    y = labels if model.classes is not None else np.eye(outputs[0], dtype=np.float32)[labels]
+    return Samples(x, y, classes=labels)
 
 
-def _features(path: Path, key: str, array: NDArray[np.generic], model: Model) -> Features:
+def _synthetic(model: Model) -> Samples:
+    return Samples(*make_synthetic(model))
+
+
+BUILT_IN: Mapping[str, Callable[[Model], Samples]] = MappingProxyType(
+    {"digits": _digits, "synthetic": _synthetic}
+)
+"""Every built-in data set, by name."""
+
+
+def _features(path: str, key: str, array: NDArray[np.generic], model: Model) -> Features:
     wanted = model.input.shape[1:]
     if array.shape[1:] != wanted or array.ndim == 0:
         raise DataError(
@@ -126,15 +155,13 @@ def _features(path: Path, key: str, array: NDArray[np.generic], model: Model) ->
     return _ids(path, key, array, model)
 
 
-def _ids(path: Path, key: str, array: NDArray[np.generic], model: Model) -> NDArray[np.int32]:
+def _ids(path: str, key: str, array: NDArray[np.generic], model: Model) -> NDArray[np.int32]:
     """Ids that each table that they are looked up in has."""
     if array.dtype.kind not in "iu":
         raise DataError(f"{path}: {key} holds {array.dtype}, but the model reads integer ids")
     if not len(array):
         raise DataError(f"{path}: {key} holds no samples")
-    readers = model.graph.consumers[model.input.name]
-    rows = [model.graph.by_name[op.inputs[1]].shape[0] for op in readers if op.kind == "embedding"]
-    last = min(rows, default=LARGEST_INTEGER) - 1
+    last = model.ids - 1
     if int(array.min()) < 0 or int(array.max()) > last:
         raise DataError(
             f"{path}: {key} holds ids from {array.min()} to {array.max()}, but model "
@@ -144,7 +171,7 @@ def _ids(path: Path, key: str, array: NDArray[np.generic], model: Model) -> NDAr
 
 
 def _targets(
-    path: Path, key: str, array: NDArray[np.generic], samples: int, model: Model
+    path: str, key: str, array: NDArray[np.generic], samples: int, model: Model
 ) -> Targets:
     wanted = (samples,) if model.classes is not None else (samples, *model.output.shape[1:])
     if array.shape != wanted:
@@ -167,7 +194,7 @@ def _targets(
     return array.astype(np.int32, copy=False)
 
 
-def _floats(path: Path, key: str, array: NDArray[np.generic]) -> NDArray[np.float32]:
+def _floats(path: str, key: str, array: NDArray[np.generic]) -> NDArray[np.float32]:
     if array.dtype.kind not in "fiu":
         raise DataError(f"{path}: {key} holds {array.dtype}, not numbers")
     if not len(array):

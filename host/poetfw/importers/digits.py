@@ -27,7 +27,8 @@ def load_digits(model: Model) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Images [1797, *features] in the shape of the model's input, and their digits [1797].
 
     Raises:
-        DataError: the model's input is neither 64 features nor square images of 8 x 8 or more.
+        DataError: the model's input is neither 64 features, nor 8 rows of 8, nor square images of
+            8 x 8 or more.
     """
     with files(__package__).joinpath("digits.npz").open("rb") as file, np.load(file) as digits:
         images, labels = digits["images"], digits["labels"]
@@ -36,12 +37,14 @@ def load_digits(model: Model) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         pixels = images.reshape(-1, _SIDE * _SIDE)
     elif len(shape) == 3 and shape[1] == shape[2] >= _SIDE:
         pixels = _enlarge(images, shape)
+    elif shape == (_SIDE, _SIDE):
+        pixels = images
     else:
         raise DataError(
             f"the digits do not fit model {model.name!r}, whose input has shape "
-            f"{list(model.input.shape)}: they need {_SIDE * _SIDE} features, or square images "
-            f"of {_SIDE} x {_SIDE} or more",
-            "give your own data as an .npz file",
+            f"{list(model.input.shape)}: they need {_SIDE * _SIDE} features, {_SIDE} rows of "
+            f"{_SIDE}, or square images of {_SIDE} x {_SIDE} or more",
+            "give your own data, or `--data synthetic`",
         )
     return (pixels / 8).astype(np.float32), labels.astype(np.int32)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads arrays from an NPZ file that nobody vouches for.
+"""Reads arrays from NPZ and NPY files that nobody vouches for.
 
 `numpy.load` believes what a file declares: a few bytes can claim an array of terabytes, or a
 pickle. Here every member's declared size is checked, against the limit and against its header,
@@ -18,15 +18,10 @@ from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from poetfw.errors import DataError, cut, listed
 from poetfw.importers.archive import MALFORMED
-
-LARGEST_BYTES = 1 << 28
-"""The arrays of a file may have so many bytes together, unpacked and as 32-bit numbers."""
-
-_NUMBER_BYTES = 4
+from poetfw.importers.samples import LARGEST_BYTES, NUMBER_BYTES, Samples, Values, expect_room
 
 _MALFORMED = (
     *MALFORMED,
@@ -37,9 +32,57 @@ _MALFORMED = (
 )
 
 
+_OPTIONAL = ("x_test", "y_test")
+
+
+def read_arrays(path: Path) -> Samples:
+    """The samples of an `.npz` file, or of a folder that holds an `.npy` file for each array.
+
+    Raises:
+        DataError: as `read_npz`, or only one of x_test and y_test is there.
+    """
+    read = read_npy_folder if path.is_dir() else read_npz
+    arrays = read(path, ("x", "y"), _OPTIONAL)
+    if ("x_test" in arrays) != ("y_test" in arrays):
+        raise DataError(f"{path}: x_test and y_test must come together, or not at all")
+    return Samples(arrays["x"], arrays["y"], arrays.get("x_test"), arrays.get("y_test"))
+
+
+def read_npy_folder(
+    folder: Path, required: Sequence[str], optional: Sequence[str] = ()
+) -> dict[str, Values]:
+    """The arrays of the given names, each of the file NAME.npy.
+
+    Raises:
+        DataError: as for an NPZ file, or a file is a link.
+    """
+    arrays: dict[str, Values] = {}
+    room = LARGEST_BYTES
+    for name in (*required, *optional):
+        path = folder / f"{name}.npy"
+        try:
+            if path.is_symlink():
+                raise DataError(f"{path}: it is a link, which is not followed: copy the file")
+            if not path.is_file():
+                if name in optional:
+                    continue
+                raise DataError(
+                    f"{path}: there is no such file", f"write it with numpy.save({path.name!r}, …)"
+                )
+            with path.open("rb") as stream:
+                size_bytes = path.stat().st_size
+                arrays[name] = _read_array(stream, size_bytes, path, name, room)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+        except _MALFORMED as error:
+            raise DataError(f"{path}: not an NPY file, or damaged: {error}") from error
+        room -= _counted_bytes(arrays[name].nbytes, arrays[name].size)
+    return arrays
+
+
 def read_npz(
     path: Path, required: Sequence[str], optional: Sequence[str] = ()
-) -> dict[str, NDArray[np.generic]]:
+) -> dict[str, Values]:
     """The arrays of the given names.
 
     Raises:
@@ -59,7 +102,7 @@ def read_npz(
                     f"{listed(held) or 'nothing'}",
                     "write it with numpy.savez(path, x=x, y=y)",
                 )
-            arrays: dict[str, NDArray[np.generic]] = {}
+            arrays: dict[str, Values] = {}
             room = LARGEST_BYTES
             for name in (*required, *optional):
                 if name in members:
@@ -77,37 +120,32 @@ def read_npz(
 
 def _read_member(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, name: str, room: int
-) -> NDArray[np.generic]:
-    _expect_room(path, name, info.file_size, room)
+) -> Values:
     with archive.open(info) as stream:
-        shape, fortran_order, dtype = _read_header(stream)
-        if dtype.hasobject:
-            raise DataError(
-                f"{path}: array {name} holds Python objects, which poetfw does not unpickle",
-                "store numbers",
-            )
-        if stream.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
-            raise DataError(
-                f"{path}: array {name} declares shape {list(shape)} of {dtype}, which its "
-                f"{info.file_size} bytes do not hold"
-            )
-        _expect_room(path, name, _counted_bytes(info.file_size, math.prod(shape)), room)
-        # Raises BadZipFile where the data is shorter than declared or its CRC is wrong.
-        values = np.frombuffer(stream.read(), dtype)
+        return _read_array(stream, info.file_size, path, name, room)
+
+
+def _read_array(stream: IO[bytes], size_bytes: int, path: Path, name: str, room: int) -> Values:
+    expect_room(f"{path}: array {name}", size_bytes, room)
+    shape, fortran_order, dtype = _read_header(stream)
+    if dtype.hasobject:
+        raise DataError(
+            f"{path}: array {name} holds Python objects, which poetfw does not unpickle",
+            "store numbers",
+        )
+    if stream.tell() + math.prod(shape) * dtype.itemsize != size_bytes:
+        raise DataError(
+            f"{path}: array {name} declares shape {list(shape)} of {dtype}, which its "
+            f"{size_bytes} bytes do not hold"
+        )
+    expect_room(f"{path}: array {name}", _counted_bytes(size_bytes, math.prod(shape)), room)
+    # Raises BadZipFile where a member is shorter than declared or its CRC is wrong.
+    values = np.frombuffer(stream.read(), dtype)
     return values.reshape(shape, order="F" if fortran_order else "C")
 
 
 def _counted_bytes(size_bytes: int, elements: int) -> int:
-    return max(size_bytes, elements * _NUMBER_BYTES)
-
-
-def _expect_room(path: Path, name: str, needed: int, room: int) -> None:
-    if needed > room:
-        raise DataError(
-            f"{path}: array {name} has {needed:,} bytes, unpacked and as 32-bit numbers, of "
-            f"{LARGEST_BYTES:,} that poetfw reads of a file, {room:,} are left",
-            "give fewer samples",
-        )
+    return max(size_bytes, elements * NUMBER_BYTES)
 
 
 def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:

@@ -7,17 +7,17 @@ probability 0; the attention mask, since every sequence is full; and the segment
 every token belongs to the first segment. GELU is the exact one.
 
 Between attention blocks the hidden states are a matrix with a row for each token of the batch,
-which is what linear layers take. Queries are scaled rather than scores: these are larger.
+which is what linear layers take.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 
 from poetfw.errors import ModelError
 from poetfw.ir import Dtype
+from poetfw.models.attention import self_attention
 from poetfw.models.layers import Layers
 from poetfw.models.model import Model
 from poetfw.models.weights import normal
@@ -112,51 +112,16 @@ class _Bert:
             ("embeddings.position", size.positions, size.sequence),
         ):
             table = layers.weight(f"{name}.weight", (entries, size.hidden))
-            rows = self._first(name, table, axis=0, length=used)
+            rows = layers.part(name, table, 0, 0, used)
             x = layers.op("add_broadcast", f"{name}.add", (x, rows))
         x = layers.layer_norm("embeddings.norm", x, eps=_EPS)
         return layers.op("reshape", "embeddings", (x,), {"shape": (self._tokens, size.hidden)})
 
     def _attention(self, name: str, x: str) -> str:
-        """Multi-head self-attention (Vaswani et al., 2017, section 3.2), added to x and normalised.
-
-        Per head, softmax(Q·Kᵀ / √depth)·V.
-        """
-        layers, size = self.layers, self._size
-        depth = size.hidden // size.heads
-        split = (self._batch, size.sequence, size.heads, depth)
-        query, key, value = (
-            layers.op(
-                "transpose",
-                f"{name}.{part}.heads",
-                (layers.linear(f"{name}.{part}", x, size.hidden),),
-                {
-                    "view": split,
-                    "axes": (0, 2, 1, 3),
-                    "shape": (self._batch, size.heads, size.sequence, depth),
-                },
-            )
-            for part in ("query", "key", "value")
-        )
-        query = layers.op("scale", f"{name}.scale", (query,), {"factor": 1 / math.sqrt(depth)})
-        scores = layers.op(
-            "matmul", f"{name}.scores", (query, key), {"transpose_a": 0, "transpose_b": 1}
-        )
-        shares = layers.op("softmax", f"{name}.softmax", (scores,))
-        context = layers.op(
-            "matmul", f"{name}.context", (shares, value), {"transpose_a": 0, "transpose_b": 0}
-        )
-        context = layers.op(
-            "transpose",
-            f"{name}.context.tokens",
-            (context,),
-            {
-                "view": layers.shape(context),
-                "axes": (0, 2, 1, 3),
-                "shape": (self._tokens, size.hidden),
-            },
-        )
-        y = layers.linear(f"{name}.attention", context, size.hidden)
+        """Self-attention and a linear layer, added to x and normalised."""
+        size = self._size
+        context = self_attention(self.layers, name, x, self._batch, size.heads)
+        y = self.layers.linear(f"{name}.attention", context, size.hidden)
         return self._add_and_normalize(f"{name}.attention", x, y)
 
     def _feed_forward(self, name: str, x: str) -> str:
@@ -173,13 +138,9 @@ class _Bert:
         x = layers.op(
             "reshape", "pooler.tokens", (x,), {"shape": (self._batch, size.sequence * size.hidden)}
         )
-        x = self._first("pooler.first", x, axis=1, length=size.hidden)
+        x = layers.part("pooler.first", x, 1, 0, size.hidden)
         return layers.op("tanh", "pooler.tanh", (layers.linear("pooler", x, size.hidden),))
 
     def _add_and_normalize(self, name: str, x: str, y: str) -> str:
         total = self.layers.add(f"{name}.add", x, y)
         return self.layers.layer_norm(f"{name}.norm", total, eps=_EPS)
-
-    def _first(self, name: str, x: str, *, axis: int, length: int) -> str:
-        attributes = {"axis": axis, "start": 0, "length": length}
-        return self.layers.op("slice", name, (x,), attributes)

@@ -15,6 +15,19 @@ from poetfw.ir import Attribute, Dtype, Graph, Role
 from poetfw.models.builder import GraphBuilder
 from poetfw.models.weights import DrawnWeights, Initializer, he_normal, rows, zeros
 
+Pair = tuple[int, int]
+"""Height and width."""
+
+
+def same_padding(extents: Sequence[int], kernel: Pair, stride: int) -> tuple[int, int, int, int]:
+    """Keras's padding "same", as top, left, bottom, right: an odd row or column comes last."""
+    totals = [
+        max((-(-extent // stride) - 1) * stride + size - extent, 0)
+        for extent, size in zip(extents, kernel, strict=True)
+    ]
+    top, left = (total // 2 for total in totals)
+    return top, left, totals[0] - top, totals[1] - left
+
 
 class Layers:
     """A network being built layer by layer: each method appends to `x` and returns the result."""
@@ -53,26 +66,35 @@ class Layers:
         """A trained tensor, drawn by the network's rule."""
         return self._persistent(name, self._weight(shape))
 
+    def bias(self, name: str, length: int) -> str:
+        """A trained vector that starts at 0."""
+        return self._persistent(name, zeros(length))
+
+    def constant_zeros(self, name: str, *shape: int) -> str:
+        """Zeros that stay zeros."""
+        return self._persistent(name, zeros(*shape), Role.STATE)
+
     def conv(
         self,
         name: str,
         x: str,
         channels: int,
-        kernel: int,
+        kernel: int | Pair,
         *,
         stride: int = 1,
         padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+        groups: int = 1,
         bias: bool = False,
     ) -> str:
         """Convolution to `channels`; padding is top, left, bottom, right."""
-        shape = (channels, self.shape(x)[1], kernel, kernel)
+        shape = (channels, self.shape(x)[1] // groups, *_pair(kernel))
         inputs = [x, self.weight(f"{name}.weight", shape)]
         if bias:
-            inputs.append(self._persistent(f"{name}.bias", zeros(channels)))
+            inputs.append(self.bias(f"{name}.bias", channels))
         attributes: dict[str, Attribute] = {
             "stride": (stride, stride),
             "padding": padding,
-            "groups": 1,
+            "groups": groups,
         }
         return self._builder.op("conv2d", name, inputs, attributes)
 
@@ -101,11 +123,11 @@ class Layers:
         """Sum of two tensors of one shape."""
         return self._builder.op("add", name, (a, b))
 
-    def pool(self, kind: str, name: str, x: str, kernel: int) -> str:
+    def pool(self, kind: str, name: str, x: str, kernel: int | Pair) -> str:
         """Pooling (`max_pool2d` or `avg_pool2d`) over windows that do not overlap."""
         attributes: dict[str, Attribute] = {
-            "kernel": (kernel, kernel),
-            "stride": (kernel, kernel),
+            "kernel": _pair(kernel),
+            "stride": _pair(kernel),
             "padding": (0, 0, 0, 0),
         }
         if kind == "avg_pool2d":
@@ -117,12 +139,21 @@ class Layers:
         batch, *features = self.shape(x)
         return self._builder.op("reshape", name, (x,), {"shape": (batch, math.prod(features))})
 
+    def reshape(self, name: str, x: str, *shape: int) -> str:
+        """The same elements under another shape."""
+        return self._builder.op("reshape", name, (x,), {"shape": shape})
+
+    def part(self, name: str, x: str, axis: int, start: int, length: int = 1) -> str:
+        """So many positions along an axis, from `start` on."""
+        attributes: dict[str, Attribute] = {"axis": axis, "start": start, "length": length}
+        return self._builder.op("slice", name, (x,), attributes)
+
     def linear(self, name: str, x: str, features: int) -> str:
         """Fully connected layer with bias: [N, in] to [N, features]."""
         inputs = (
             x,
             self.weight(f"{name}.weight", (features, self.shape(x)[1])),
-            self._persistent(f"{name}.bias", zeros(features)),
+            self.bias(f"{name}.bias", features),
         )
         return self._builder.op("linear", name, inputs)
 
@@ -135,3 +166,7 @@ class Layers:
         name = self._builder.declare(name, initializer.shape, role)
         self._initializers[name] = initializer
         return name
+
+
+def _pair(extent: int | Pair) -> Pair:
+    return (extent, extent) if isinstance(extent, int) else extent

@@ -12,7 +12,8 @@ import numpy as np
 from poetfw.errors import ModelError
 from poetfw.ir import Graph, Role, Tensor
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
-from poetfw.ops import Optimizer, check_shapes
+from poetfw.ops import Optimizer, check_shapes, kind_of
+from poetfw.ops.base import LARGEST_INTEGER
 from poetfw.training import LOSSES, Sgd
 
 
@@ -120,6 +121,15 @@ class Model:
         return self.output.shape[1] if self.loss == "softmax_cross_entropy" else None
 
     @property
+    def ids(self) -> int:
+        """How many ids, from 0 on, every table has that the input is looked up in."""
+        readers = self.graph.consumers[self.input.name]
+        tables = (op.inputs[1] for op in readers if op.kind == "embedding")
+        return min(
+            (self.graph.by_name[table].shape[0] for table in tables), default=LARGEST_INTEGER
+        )
+
+    @property
     def layers(self) -> dict[str, int]:
         """How many ops have parameters, by kind.
 
@@ -134,3 +144,13 @@ class Model:
     def parameter_count(self) -> int:
         """How many numbers are trained."""
         return sum(math.prod(t.shape) for t in self.graph.with_role(Role.PARAMETER))
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample's inference, in convolutions and matrix products."""
+        total = 0
+        for op in self.graph.ops:
+            if op.kind in ("conv2d", "linear", "matmul") and op.output is not None:
+                inputs = [self.graph.by_name[name] for name in op.inputs]
+                total += kind_of(op).work(op, inputs, self.graph.by_name[op.output]).macs
+        return total // self.batch

@@ -80,9 +80,9 @@ def rows(length: int, *values: float) -> Initializer:
     return Initializer((len(values), length), lambda random: np.repeat(column, length, axis=1))
 
 
-def zeros(length: int) -> Initializer:
-    """[length], all 0."""
-    return Initializer((length,), lambda random: np.zeros(length, np.float32))
+def zeros(*shape: int) -> Initializer:
+    """All 0."""
+    return Initializer(shape, lambda random: np.zeros(shape, np.float32))
 
 
 class DrawnWeights(Weights):

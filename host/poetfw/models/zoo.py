@@ -11,8 +11,12 @@ from types import MappingProxyType
 from poetfw.errors import ModelError
 from poetfw.models.bert import BERT_BASE, BERT_MINI, bert
 from poetfw.models.layers import Layers
+from poetfw.models.mlperf_tiny import autoencoder, ds_cnn, mobilenet, resnet8
 from poetfw.models.model import Model
+from poetfw.models.recurrent import gru, lstm
 from poetfw.models.resnet import resnet18, resnet50
+from poetfw.models.squeeze_excite import squeeze_excite
+from poetfw.models.transformer import transformer_tiny
 from poetfw.models.vgg import vgg16
 from poetfw.training import Sgd
 
@@ -111,44 +115,19 @@ def _mlp(batch: int, seed: int) -> Model:
     )
 
 
-def _resnet8(batch: int, seed: int) -> Model:
-    """MLPerf Tiny's image classification model (`resnet_v1_eembc`), with its 77,706 weights.
-
-    Keras's "same" padding at stride 2 puts the odd row and column at the bottom and right. The
-    running statistics follow faster than with Keras's momentum of 0.99, which needs thousands of
-    steps to settle.
-    """
-    layers = Layers("resnet8", (batch, 3, 32, 32), seed)
-
-    def conv_bn(name: str, x: str, channels: int, stride: int = 1) -> str:
-        padding = _SAME_3X3 if stride == 1 else (0, 0, 1, 1)
-        x = layers.conv(f"{name}.conv", x, channels, 3, stride=stride, padding=padding, bias=True)
-        return layers.batch_norm(f"{name}.bn", x, eps=1e-3)
-
-    x = layers.relu("stem.relu", conv_bn("stem", layers.input, 16))
-    for index, (channels, stride) in enumerate(((16, 1), (32, 2), (64, 2)), start=1):
-        stack = f"stack{index}"
-        y = layers.relu(f"{stack}.a.relu", conv_bn(f"{stack}.a", x, channels, stride))
-        y = conv_bn(f"{stack}.b", y, channels)
-        if stride != 1:
-            x = layers.conv(f"{stack}.shortcut", x, channels, 1, stride=stride, bias=True)
-        x = layers.relu(f"{stack}.relu", layers.add(f"{stack}.add", x, y))
-    x = layers.pool("avg_pool2d", "pool", x, 8)
-    return Model(
-        *layers.build(layers.linear("logits", layers.flatten("flatten", x), 10)),
-        loss="softmax_cross_entropy",
-        description="MLPerf Tiny's ResNet-8, 3 x 32 x 32 images, 10 classes",
-        optimizer=Sgd(learning_rate=0.02, momentum=0.9),
-        epochs=3,
-    )
-
-
 MODELS: Mapping[str, Entry] = MappingProxyType(
     {
         "digits-cnn": Entry(32, _digits_cnn),
         "lenet5": Entry(32, _lenet5),
         "mlp": Entry(32, _mlp),
-        "resnet8": Entry(32, _resnet8),
+        "resnet8": Entry(32, resnet8),
+        "ds-cnn": Entry(32, ds_cnn),
+        "mobilenet": Entry(32, mobilenet),
+        "autoencoder": Entry(32, autoencoder),
+        "squeeze-excite": Entry(32, squeeze_excite),
+        "lstm": Entry(32, lstm),
+        "gru": Entry(32, gru),
+        "transformer-tiny": Entry(32, transformer_tiny),
         "resnet18": Entry(1, resnet18),
         "resnet50": Entry(1, resnet50),
         "vgg16": Entry(1, vgg16),

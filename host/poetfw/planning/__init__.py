@@ -13,11 +13,12 @@ from poetfw.planning.costing import COSTS, costs_from, database_for
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.plans import (
     Plan,
+    RamNeeds,
     lower_plan,
     place_plan,
     plan_evaluation,
     plan_unscheduled,
-    unscheduled_peak_bytes,
+    ram_needs,
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
@@ -28,6 +29,7 @@ __all__ = [
     "Build",
     "BuildSettings",
     "Plan",
+    "RamNeeds",
     "arena_budget",
     "costs_from",
     "database_for",
@@ -42,9 +44,9 @@ __all__ = [
     "plan_evaluation",
     "plan_unscheduled",
     "plan_within",
+    "ram_needs",
     "report_build",
     "schedule_bytes",
     "schedule_problem",
-    "unscheduled_peak_bytes",
     "with_lower_peak",
 ]

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Ring, Slot, lower
 from poetfw.limits import Deadline
-from poetfw.memory import MemoryPlan, place_beside, plan_memory
+from poetfw.memory import MemoryPlan, place_beside, plan_memory, resident_bytes
 from poetfw.models import Model
 from poetfw.planning.choices import order_program
 from poetfw.planning.problem import schedule_problem
-from poetfw.schedule import Schedule, solve
+from poetfw.schedule import Schedule, minimum_budget, solve
 from poetfw.training import Program, make_prediction, make_program
 
 
@@ -84,7 +84,42 @@ def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Predi
     return Prediction(graph, plan, place_beside(memory, BLOCK_BYTES, graph, plan))
 
 
-def unscheduled_peak_bytes(model: Model, board: Board, costs: CostProvider = analytic_costs) -> int:
-    """Bytes of RAM that training takes if everything is computed once and kept."""
+@dataclass(frozen=True)
+class RamNeeds:
+    """What training a model takes, as it comes.
+
+    Attributes:
+        peak_bytes: of the arena, if everything is computed once and kept.
+        smallest_bytes: of the whole RAM, by the board's name: what is reserved, the stack, the
+            tensors that are never free, and the largest of what an op reads and writes at once and
+            what evaluation needs. With paging a plan gets down to that, however slow. The
+            program's static data, some kilobytes, come on top. None where a board has no storage
+            to page to: there it takes a search to know.
+    """
+
+    peak_bytes: int
+    smallest_bytes: Mapping[str, int | None]
+
+
+def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
+    """What training a model takes on boards. No program is solved.
+
+    Raises:
+        ModelError: the model cannot be trained in batches of this size.
+    """
     program = order_program(make_program(model.graph, model.loss, model.optimizer))
-    return plan_unscheduled(program, board, costs).memory.peak_bytes
+    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    needs: dict[str, int | None] = {}
+    peak = 0
+    for board in boards:
+        table = analytic_costs(program.training, board)
+        problem = schedule_problem(program.training, board, table, None)
+        if not needs:
+            plan = plan_unscheduled(program, board, analytic_costs)
+            peak, evaluation = plan.memory.peak_bytes, plan.evaluation.peak_bytes
+        if problem.storage is None:
+            needs[board.name] = None
+            continue
+        arena = resident + max(minimum_budget(problem).bytes, evaluation)
+        needs[board.name] = board.reserved_ram_bytes + board.stack_bytes + arena
+    return RamNeeds(peak, needs)

@@ -8,6 +8,7 @@ from poetfw.report.stage_files import Stages, json_bytes, read_stages, stage_fil
 from poetfw.report.summary import (
     AlteredTensor,
     BuildReport,
+    Evaluation,
     OpChecks,
     OpError,
     RunReport,
@@ -19,6 +20,7 @@ from poetfw.report.summary import (
 __all__ = [
     "AlteredTensor",
     "BuildReport",
+    "Evaluation",
     "Line",
     "OpChecks",
     "OpError",

@@ -228,6 +228,29 @@ class StepTrace:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """What the held-out samples came to after so many training steps.
+
+    Attributes:
+        step: training steps done.
+        accuracy: share of samples classified correctly; None without classes.
+        mean_squared_error: of the samples; None with classes.
+    """
+
+    step: int
+    accuracy: float | None
+    mean_squared_error: float | None
+
+    def better_than(self, other: Evaluation) -> bool:
+        """Whether it is more accurate, or of smaller error."""
+        if self.accuracy is not None and other.accuracy is not None:
+            return self.accuracy > other.accuracy
+        if self.mean_squared_error is None or other.mean_squared_error is None:
+            return False
+        return self.mean_squared_error < other.mean_squared_error
+
+
+@dataclass(frozen=True)
 class RunReport:
     """The result of a run. Other tools may rely on `to_json`.
 
@@ -242,6 +265,7 @@ class RunReport:
         loss: the batch's mean loss at each step of this run.
         accuracy: share of held-out samples classified correctly; None without classes.
         mean_squared_error: of the held-out samples; None with classes.
+        evaluations: every evaluation of the held-out samples, in the order of their steps.
         high_water_bytes: bytes of the arena up to the highest ever written.
         stack_high_water_bytes: bytes of stack used.
         instructions: executed in the whole run; None where they are not counted.
@@ -271,6 +295,7 @@ class RunReport:
     loss: tuple[float, ...]
     accuracy: float | None
     mean_squared_error: float | None
+    evaluations: tuple[Evaluation, ...]
     high_water_bytes: int
     stack_high_water_bytes: int
     instructions: int | None

@@ -36,7 +36,31 @@ def save(folder: Path, **arrays: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("bert")])
+@pytest.mark.parametrize("name", [*MODELS])
+def test_synthetic_data_fit_every_built_in_model(name: str):
+    model = build_model(name, batch=4)
+    data, again = load_data("synthetic", model), load_data("synthetic", model)
+    assert data.x_train.shape[1:] == model.input.shape[1:]
+    assert len(data.x_train) >= 3 * model.batch
+    assert len(data.x_test) >= 3
+    np.testing.assert_array_equal(data.x_train, again.x_train)
+    if model.classes is None:
+        np.testing.assert_array_equal(data.x_train, data.y_train)
+    else:
+        assert set(data.y_train) == set(range(model.classes))
+
+
+def test_synthetic_targets_are_a_linear_function_of_the_input():
+    data = load_data("synthetic", regression())
+    x, y = data.x_train, data.y_train
+    weights, *_ = np.linalg.lstsq(x, y, rcond=None)
+    np.testing.assert_allclose(data.x_test @ weights, data.y_test, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["digits-cnn", "lenet5", "mlp", "resnet8", "resnet18", "resnet50", "vgg16", "squeeze-excite"],
+)
 def test_the_digits_fit_every_built_in_model_of_images(name: str):
     model = build_model(name, batch=4)
     data = load_data("digits", model)
@@ -45,6 +69,12 @@ def test_the_digits_fit_every_built_in_model_of_images(name: str):
     assert data.x_train.dtype == np.float32
     assert (data.y_train.dtype, data.y_train.shape) == (np.int32, (1437,))
     assert (float(data.x_train.min()), float(data.x_train.max())) == (0.0, 2.0)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "transformer-tiny"])
+def test_the_digits_are_rows_for_models_of_sequences(name: str):
+    rows = load_data("digits", build_model(name, batch=4)).x_train
+    np.testing.assert_array_equal(rows.reshape(-1, 64), load_data("digits", MLP).x_train)
 
 
 def test_the_digits_are_split_evenly_and_always_alike():
@@ -164,14 +194,19 @@ def test_data_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, Any]
 def test_an_unknown_data_set_lists_the_known_ones():
     with pytest.raises(DataError, match=r"^no data set is called 'cifar'$") as caught:
         load_data("cifar", MLP)
-    assert caught.value.try_next[0] == "use one of: digits"
+    assert caught.value.try_next[0] == "use one of: digits, synthetic"
+
+
+def test_a_name_that_no_file_can_have_is_refused():
+    with pytest.raises(DataError, match="cannot be read: File name too long"):
+        load_data("x" * 5000, MLP)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path):
     with pytest.raises(DataError, match="there is no such file"):
         load_data(tmp_path / "none.npz", MLP)
     with pytest.raises(DataError, match="there is no such file"):
-        load_data(tmp_path, MLP)
+        load_data(tmp_path / "none.csv.gz", MLP)
 
 
 def npy(array: Any) -> bytes:

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads samples from a CSV file: a line for each, its features first, then what it is."""
+
+from __future__ import annotations
+
+import csv
+import math
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from poetfw.errors import DataError, cut
+from poetfw.importers.samples import LARGEST_BYTES, NUMBER_BYTES, Samples, expect_room
+from poetfw.ir import Dtype
+from poetfw.models import Model
+
+_MOST_CHARACTERS = 64
+"""A number may have so many, and the line so many for each of its numbers."""
+
+_LARGEST_NUMBER = float(np.finfo(np.float32).max)
+
+
+def read_csv(path: Path, model: Model) -> Samples:
+    """The samples of a CSV file, separated by commas, in UTF-8.
+
+    A line holds the model's features in C order, then the class number, or for the loss mse all
+    numbers of the target. A first line without a single number is a header.
+
+    Raises:
+        DataError: the file cannot be read, or a line is not as it should be, which is named.
+    """
+    ids = model.ids if model.input.dtype is Dtype.I32 else None
+    features = math.prod(model.input.shape[1:])
+    outputs = 1 if model.classes is not None else math.prod(model.output.shape[1:])
+    x: array[float] = array("f" if ids is None else "d")
+    y: array[float] = array("d" if model.classes is not None else "f")
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            lines = csv.reader(_bounded(stream, path, features + outputs), strict=True)
+            for cells in lines:
+                at = f"{path}, line {lines.line_num}"
+                if not cells or (len(x) == 0 and lines.line_num == 1 and _is_header(cells)):
+                    continue
+                if len(cells) != features + outputs:
+                    raise DataError(
+                        f"{at}: there are {len(cells):,} columns, but model {model.name!r} needs "
+                        f"{features + outputs:,}: {features:,} features, then "
+                        + ("the class number" if model.classes else f"{outputs:,} targets")
+                    )
+                expect_room(str(path), (len(x) + len(y) + len(cells)) * NUMBER_BYTES, LARGEST_BYTES)
+                for column, cell in enumerate(cells[:features], start=1):
+                    x.append(_number(f"{at}, column {column}", cell, ids))
+                for column, cell in enumerate(cells[features:], start=features + 1):
+                    y.append(_number(f"{at}, column {column}", cell, model.classes))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: it is not UTF-8 text: {error.reason}") from error
+    except csv.Error as error:
+        raise DataError(f"{path}, line {lines.line_num}: not CSV: {error}") from error
+    samples = len(x) // features
+    if not samples:
+        raise DataError(f"{path}: it holds no samples")
+    targets = (samples,) if model.classes is not None else (samples, *model.output.shape[1:])
+    return Samples(
+        np.array(x, np.float32 if ids is None else np.int32).reshape(
+            samples, *model.input.shape[1:]
+        ),
+        np.array(y, np.float32 if model.classes is None else np.int32).reshape(targets),
+    )
+
+
+def _bounded(stream: IO[str], path: Path, columns: int) -> Iterator[str]:
+    """The file's lines, none of which is longer than its numbers can make it."""
+    most = (columns + 1) * (_MOST_CHARACTERS + 1)
+    number = 0
+    while line := stream.readline(most + 1):
+        number += 1
+        if len(line) > most:
+            raise DataError(
+                f"{path}, line {number}: it has more than {most:,} characters, too many for "
+                f"{columns:,} numbers"
+            )
+        yield line
+
+
+def _is_header(cells: list[str]) -> bool:
+    return all(_parsed(cell) is None for cell in cells)
+
+
+def _parsed(cell: str) -> float | None:
+    """The number that a cell holds; None if it holds none. NaN and infinity are numbers here."""
+    if len(cell) > _MOST_CHARACTERS or "_" in cell:
+        return None
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _number(at: str, cell: str, below: int | None) -> float:
+    """A number that a float32 can hold, or with `below` an integer from 0 to below that."""
+    value = _parsed(cell)
+    if value is None:
+        raise DataError(f"{at}: {cut(repr(cell), 60)} is no number")
+    if below is None:
+        if not abs(value) <= _LARGEST_NUMBER:
+            raise DataError(f"{at}: {cell} is NaN, infinity or a number beyond float32")
+        return value
+    if not (0 <= value < below and value.is_integer()):
+        raise DataError(f"{at}: {cell} is no integer from 0 to {below - 1}")
+    return value

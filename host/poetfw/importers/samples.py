@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every format of data is read into; `dataset.py` checks it against the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.errors import DataError
+
+Values = NDArray[np.generic]
+
+LARGEST_BYTES = 1 << 28
+"""The arrays of a data set may have so many bytes together, unpacked and as 32-bit numbers."""
+
+NUMBER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples as a file or folder has them.
+
+    Attributes:
+        x: features [samples, *features].
+        y: class numbers [samples], or targets [samples, *outputs].
+        x_test, y_test: the held-out samples, where the data say which; None otherwise.
+        classes: class numbers [samples] to hold samples out by; None for y.
+        record: how features were made and what classes are called: JSON values, kept with a build.
+    """
+
+    x: Values
+    y: Values
+    x_test: Values | None = None
+    y_test: Values | None = None
+    classes: NDArray[np.int32] | None = None
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+def expect_room(where: str, needed: int, room: int = LARGEST_BYTES) -> None:
+    """Check that so many bytes may still be read.
+
+    Raises:
+        DataError: they may not.
+    """
+    if needed > room:
+        raise DataError(
+            f"{where} has {needed:,} bytes, unpacked and as 32-bit numbers, of "
+            f"{LARGEST_BYTES:,} that poetfw reads of a file, {room:,} are left",
+            "give fewer samples",
+        )

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built-in data set `synthetic`: numbers that fit any model, and that it can learn.
+
+For a model that classifies, each class has a pattern of its own, and a sample is its class's
+pattern with noise of the same strength (of ids: a share of them is drawn anew). For the loss mse,
+the target is the input where the output has its shape, as an auto-encoder's does; elsewhere it is a
+linear function of the input. It stands in for data that packages cannot hold: it shows that a
+network trains, not how well.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.ir import Dtype
+from poetfw.models import Model
+
+_SEED = 0
+_SAMPLES = 640
+_LARGEST_BYTES = 1 << 26  # beyond, there are fewer samples, but several batches
+_RANK = 8
+_SHARE_OF_IDS = 0.25
+
+
+def make_synthetic(model: Model) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Features [samples, *features] and class numbers or targets [samples, *outputs]."""
+    random = np.random.Generator(np.random.PCG64(_SEED))
+    shape = model.input.shape[1:]
+    fitting = _LARGEST_BYTES // (4 * math.prod(shape))
+    samples = max(min(_SAMPLES, fitting), 4 * model.batch)
+    labels = np.arange(samples, dtype=np.int32) % (model.classes or _RANK)
+    x: NDArray[np.generic]
+    if model.input.dtype is Dtype.F32:
+        patterns = random.standard_normal((int(labels.max()) + 1, *shape), np.float32)
+        noise = random.standard_normal((samples, *shape), np.float32)
+        x = patterns[labels] + noise
+    else:
+        ids = model.ids
+        x = random.integers(0, ids, (int(labels.max()) + 1, *shape), np.int32)[labels]
+        drawn = random.random(x.shape) < _SHARE_OF_IDS
+        x = np.where(drawn, random.integers(0, ids, x.shape, np.int32), x)
+    if model.classes is not None:
+        return x, labels
+    outputs = model.output.shape[1:]
+    if outputs == shape:
+        return x, x
+    rows = x.reshape(samples, -1).astype(np.float32)
+    matrix = random.standard_normal((rows.shape[1], math.prod(outputs)), np.float32)
+    return x, (rows @ matrix / math.sqrt(len(matrix))).reshape(samples, *outputs)
