@@ -25,8 +25,8 @@ enum {
  * the assembly of cores that have only Thumb's first instructions. */
 void poet_dot_add_plane(struct total *total, const struct poet_dot *dot, const float *a, const float *b);
 
-/* Adds a product that is not of two ordinary numbers. */
-void poet_dot_add_rest(struct total *total, const float *a, const float *b);
+/* Adds a product that is not of two ordinary numbers. The assembly calls it, which no linker sees that looks at C. */
+__attribute__((used)) void poet_dot_add_rest(struct total *total, const float *a, const float *b);
 
 void poet_dot_add_rest(struct total *total, const float *a, const float *b)
 {

@@ -15,6 +15,7 @@
 #define CRC_BYTES 4u
 #define TRAILER_OFFSET (POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES)
 #define UNIT_BLOCKS 8u
+#define MOST_EVENTS 0x7fffffffu /* more were never counted: a part that says so is not the ring's */
 
 /* What the trailer of a part says. */
 struct stamp {
@@ -94,7 +95,8 @@ static int read_part(uint32_t block, void *ram, uint32_t bytes, struct stamp *st
     stamp->id = poet_get_u32(trailer + 8);
     stamp->event = poet_get_u32(trailer + 12);
     (void)seal(crc, stamp, sealed);
-    return memcmp(trailer, sealed, sizeof sealed) == 0 ? POET_OK : POET_ERROR_DATA;
+    const int is_whole = memcmp(trailer, sealed, sizeof sealed) == 0 && stamp->event <= MOST_EVENTS;
+    return is_whole ? POET_OK : POET_ERROR_DATA;
 }
 
 /* Writes a part, through the page buffer because a bus need not reach where the caller's data are, and reads it back. */
@@ -196,22 +198,23 @@ static int is_drawn(uint32_t place)
 
 static int write_label(uint32_t place, const void *y)
 {
-    const struct stamp stamp = {ring.places[place].id, ring.events + 1u};
+    const struct stamp stamp = {ring.places[place].id, ++ring.events}; /* no other, even if it fails */
     POET_TRY(write_part(y_block(place), y, POET_Y_BYTES, &stamp));
-    ring.places[place].labelled = ring.events = stamp.event;
+    ring.places[place].labelled = stamp.event;
     return POET_OK;
 }
 
 int poet_ring_append(const void *x, const void *y, int keep, uint32_t *id)
 {
     const uint32_t place = ring.next;
-    const struct stamp stamp = {ring.events + 1u, ring.events + 1u};
     if (keep && is_drawn(place)) {
         return POET_ERROR_RING;
     }
+    const struct stamp stamp = {ring.events + 1u, ring.events + 1u};
+    ring.events = stamp.event;
     ring.places[place].id = ring.places[place].labelled = 0u;
     POET_TRY(write_part(x_block(place), x, POET_X_BYTES, &stamp));
-    ring.places[place].id = ring.events = *id = stamp.id;
+    ring.places[place].id = *id = stamp.id;
     ring.next = (place + 1u) % POET_RING;
     return y != NULL ? write_label(place, y) : POET_OK;
 }

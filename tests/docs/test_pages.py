@@ -127,7 +127,7 @@ NOT_RUN = {
     "pio run -e nrf52840-system -t erase": "it needs a board; typed below without one",
     "poetfw build --board my-f405": "tests/docs/test_adding_a_board.py types it",
     "poetfw build --board path/to/my-f405.toml": "it is the same board; tests/invalid gives paths",
-    "poetfw run --board my-f405 --steps 5 --verify": "tests/docs/test_adding_a_board.py types it",
+    "poetfw run --board my-f405 --steps 10 --verify": "tests/docs/test_adding_a_board.py types it",
 }
 """Commands that no test can type, and why."""
 

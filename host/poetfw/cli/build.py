@@ -194,7 +194,7 @@ from poetfw.training import LOSSES
     "--ring-share",
     type=click.IntRange(1),
     metavar="SAMPLES",
-    help="How many samples of each batch come from the ring.  [default: half of the batch]",
+    help="How many samples of each training step come from the ring.  [default: half of them]",
 )
 @cost_options
 @limit_options(time="for all but the compilers")

@@ -18,6 +18,7 @@ from poetfw.firmware.slots import BLOCK_BYTES, SET_ALIGNMENT, TRAILER_BYTES
 from poetfw.ops import Array
 
 _TRAILER = struct.Struct("<4I")  # CRC-32 of payload and what follows, magic, id, event
+_MOST_EVENTS = 0x7FFFFFFF  # more were never counted: a part that says so is not the ring's
 _MAGIC = 0x474E4952  # "RING"
 
 ReadBlock = Callable[[int], bytes]
@@ -175,6 +176,7 @@ def _read_part(
     payload = raw[:size_bytes]
     return (
         (payload, number, event)
-        if _sealed(payload, number, event)[-TRAILER_BYTES:] == raw[-TRAILER_BYTES:]
+        if event <= _MOST_EVENTS
+        and _sealed(payload, number, event)[-TRAILER_BYTES:] == raw[-TRAILER_BYTES:]
         else None
     )

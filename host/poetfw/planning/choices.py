@@ -49,18 +49,28 @@ def load_model(settings: BuildSettings) -> Model:
 def make_ring(settings: BuildSettings, batch: int) -> Ring | None:
     """The ring of samples of the device's own; None for none.
 
+    Args:
+        settings: of the build.
+        batch: samples of a training step, which is a micro-batch where gradients are added up.
+
     Raises:
-        ConfigError: it has one place, or is to give more samples than a batch has.
+        ConfigError: it has one place, or is to give more samples than a training step has, or
+            nobody said that it gives all of them.
     """
     if settings.ring == 0:
         if settings.ring_share is not None:
             raise ConfigError("--ring-share goes with --ring")
         return None
-    share = (batch + 1) // 2 if settings.ring_share is None else settings.ring_share
+    share = batch // 2 if settings.ring_share is None else settings.ring_share
     if settings.ring < 2:
         raise ConfigError("--ring takes 2 samples or more, or 0 for none")
+    if share == 0:
+        raise ConfigError(
+            "a training step has one sample, from the data or from the ring",
+            "--ring-share 1 takes all of them from the ring",
+        )
     if share > batch:
-        raise ConfigError(f"--ring-share is {share}, and a batch has {batch} samples")
+        raise ConfigError(f"--ring-share is {share}, and a training step has {batch} samples")
     return Ring(settings.ring, share)
 
 

@@ -45,7 +45,7 @@ class BuildSettings:
         checkpoint_sets: places in storage that checkpoints take in turn, 2 or more.
         slices: whether the application can have a training step done in parts.
         ring: samples of its own that the device keeps in storage, 0 or from 2 on.
-        ring_share: how many samples of each batch come from them; None for half of it.
+        ring_share: how many samples of each training step come from them; None for half of it.
         work_limit: units of work that the search for a schedule may take; see `poetfw.limits`.
         time_limit_s: seconds that everything may take up to the project, compilers apart.
     """

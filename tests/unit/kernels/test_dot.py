@@ -228,3 +228,22 @@ def test_no_factors(on_host: Dot, on_core: Dot) -> None:
         axes: list[Axis] = [(n, 1, 1) for n in counts]
         assert on_host(axes, nothing, 0, nothing, 0).tobytes() == bytes(4)
         assert on_core(axes, nothing, 0, nothing, 0).tobytes() == bytes(4)
+
+
+def test_the_linker_keeps_what_the_assembly_calls(tmp_path: Path) -> None:
+    """Where programs are optimised as a whole, which other people's build systems ask for."""
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include "dot.h"\n'
+        "volatile float a, b;\n"
+        "int main(void) {\n"
+        "    const struct poet_dot dot = {{1, 0, 0}, {1, 0, 0}, {2, 1, 1}};\n"
+        "    float x[2] = {a, b};\n"
+        "    a = poet_dot_f32(&dot, 2, x, x);\n"
+        "}\n"
+        "void _exit(int status) { for (;;) { (void)status; } }\n"
+    )
+    include = f"-I{TEMPLATES / 'kernels'}"
+    link = ("-flto", "-nostartfiles", "-Wl,-e,main", "-o", str(tmp_path / "main.elf"))
+    command = ["arm-none-eabi-gcc", *CORE, *FLAGS, include, str(main), SOURCE, *link]
+    subprocess.run(command, check=True)
