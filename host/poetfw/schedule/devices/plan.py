@@ -122,3 +122,29 @@ def named(graph: Indexed, names: tuple[str, ...], steps: Iterable[Made]) -> Devi
         )
         for step in steps
     )
+
+
+def in_stages(graph: Indexed, names: tuple[str, ...], plan: DevicesPlan) -> list[Made] | None:
+    """A plan put into stages, which may make it illegal; None if it has another first order.
+
+    Args:
+        graph: any device's.
+        names: of the devices.
+        plan: a legal one.
+    """
+    position = {node.name: i for i, node in enumerate(graph.problem.nodes)}
+    number = {name: d for d, name in enumerate(names)}
+    stage, made = 0, []
+    for kind, name, device, target in plan:
+        i, d = position[name], number[device]
+        if kind is DeviceStepKind.FREE:
+            continue
+        first = kind is DeviceStepKind.COMPUTE and i == stage
+        if kind is DeviceStepKind.COMPUTE and i > stage:
+            return None
+        # What follows a node's first computation and moves its tensor is of the same stage.
+        last = i == stage - 1 and kind in (DeviceStepKind.COPY, DeviceStepKind.PAGE_OUT)
+        at = stage - 1 if last else stage
+        made.append(Made(at, i, kind, d, None if target is None else number[target]))
+        stage += first
+    return complete(graph, in_order(made))

@@ -35,6 +35,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poetfw.limits import Deadline
 from poetfw.schedule.compact import Memory, _windows
@@ -419,45 +420,51 @@ class _Builder:
         return link.buffer_bytes if self.copies_take_ram else 0
 
 
-def part_of(whole: DevicesProgram, values: Vector, stages: range) -> tuple[Program, list[int]]:
-    """The program of some stages, where all others do as in a solution.
+@dataclass(frozen=True)
+class Part:
+    """A program, and per column of it that of the whole."""
+
+    program: Program
+    columns: NDArray[np.intp]
+
+
+def part_of(whole: DevicesProgram, values: Vector, free: NDArray[np.bool_]) -> Part:
+    """The program where all but some integral columns are as in a solution.
 
     Args:
         whole: the program.
         values: a solution of it, right in its integral columns.
-        stages: those that are free.
-
-    Returns:
-        It, and per column of it that of the whole.
+        free: which columns are free, of the integral ones.
     """
     program = whole.program
     matrix, least, most = program.matrix()
     first, last = np.array(whole.stages).T
-    inside = (first >= stages.start) & (last < stages.stop)
     integer = np.array(program.integer)
+    touched = np.zeros(last.max() + 1, dtype=bool)
+    for begin, end in zip(first[free & integer], last[free & integer], strict=True):
+        touched[begin : end + 1] = True
+    inside = np.where(integer, free, touched[first])
     rows = np.array(whole.rows[0] + whole.rows[1])
-    kept = np.flatnonzero((rows < 0) | ((rows >= stages.start) & (rows < stages.stop)))
+    kept = np.flatnonzero((rows < 0) | touched[rows])
     columns = np.flatnonzero(inside)
     fixed = np.where(integer & ~inside, values, 0.0)
     shift = (matrix @ fixed)[kept]
     small = matrix[kept][:, columns].tocsr()
+    excess = set(whole.excess)
+    beyond = [column for column in excess if not inside[column]]
     out = Program(
-        offset=program.offset + float(np.dot(program.costs, fixed)),
+        offset=program.offset
+        + float(np.dot(program.costs, fixed))
+        + math.fsum(program.costs[column] * values[column] for column in beyond),
         costs=np.array(program.costs)[columns].tolist(),
         upper=np.array(program.upper)[columns].tolist(),
         integer=integer[columns].tolist(),
     )
-    for row in range(len(kept)):
+    for row, number in enumerate(kept):
         begin, end = small.indptr[row], small.indptr[row + 1]
         if begin == end:
             continue
-        terms = [
-            (int(c), float(x))
-            for c, x in zip(small.indices[begin:end], small.data[begin:end], strict=True)
-        ]
-        side = float(most[kept[row]] - shift[row])
-        if least[kept[row]] == most[kept[row]]:
-            out.equal(terms, side)
-        else:
-            out.at_most(terms, side)
-    return out, columns.tolist()
+        terms = zip(small.indices[begin:end].tolist(), small.data[begin:end].tolist(), strict=True)
+        side = float(most[number] - shift[row])
+        (out.equal if least[number] == most[number] else out.at_most)(terms, side)
+    return Part(out, columns)

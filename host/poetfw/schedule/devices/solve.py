@@ -7,11 +7,15 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from poetfw.errors import InfeasibleError, PlanError
 from poetfw.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.devices.baselines import Ceiling, ceiling, greedy, on_device, single_plan
-from poetfw.schedule.devices.plan import Made, complete, in_order, named
+from poetfw.schedule.devices.plan import Made, complete, in_order, in_stages, named
 from poetfw.schedule.devices.problem import (
+    Device,
     DevicesFigures,
     DevicesPlan,
     DevicesProblem,
@@ -21,9 +25,9 @@ from poetfw.schedule.devices.problem import (
 )
 from poetfw.schedule.devices.program import DevicesProgram, formulate_devices, part_of
 from poetfw.schedule.devices.simulator import simulate_devices
-from poetfw.schedule.highs import Vector
+from poetfw.schedule.highs import Outcome, Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
+from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.problem import BoundCovers, PlanFigures, Status
 from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.simulator import simulate
@@ -33,10 +37,11 @@ WHOLE_NODES = 24
 """Problems of so many nodes are solved as one program; larger ones stage by stage."""
 
 _WINDOW = 12  # how far from what a stage differentiates it computes again, see `formulate_devices`
-_STAGES = (12, 24, 48)  # of a part that is solved alone
-_PART_WORK = 2.0  # units for each part
-_CEILING_SHARE = 0.1  # of the work
-_SINGLE_SHARE = 0.3
+_NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at together
+_PART_WORK = 3.0  # units for each such part
+_CEILING_SHARE = 0.1  # of the work that is left
+_SINGLE_SHARE = 0.15  # for each device alone
+_PARTS_SHARE = 0.7
 _ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
 
 Tell = Callable[[str, float, float], None]
@@ -150,9 +155,12 @@ class _Search:
         if self.graph.n <= WHOLE_NODES:
             self.solve_whole(work, starts)
             return
-        self.solve_single(work)
+        in_turn = replace(self.options, other_orders=False)
+        self.solve_single(work, in_turn)
         if not self.is_proven():
-            self.solve_parts(work, starts)
+            self.solve_parts(work.part(work.left * _PARTS_SHARE), starts)
+        if not self.is_proven():
+            self.solve_single(work, self.options)
 
     def take(self, phase: str, plan: DevicesPlan) -> None:
         """Know a plan, if the simulator accepts it and it is better."""
@@ -168,23 +176,30 @@ class _Search:
         """Whether no plan is better."""
         return self.cost <= self.bound * (1 + self.options.gap + _ROUNDING)
 
-    def solve_single(self, work: Work) -> None:
-        """Each device alone."""
+    def solve_single(self, work: Work, options: SolveOptions) -> None:
+        """Each device alone that may be better than what is known, the fastest first."""
         able = [device for device in self.problem.devices if not device.lacks]
-        share = work.left * _SINGLE_SHARE / max(1, len(able))
-        for device in able:
+        for once, device in sorted(
+            ((self.once(device), device) for device in able), key=lambda pair: pair[0]
+        ):
+            if once >= self.cost:
+                break
+            part = work.part(work.left * _SINGLE_SHARE)
             try:
-                plan = single_plan(
-                    self.problem, device, self.minimise, "poet", self.options, work.part(share)
-                )
+                plan = single_plan(self.problem, device, self.minimise, "poet", options, part)
             except InfeasibleError:
                 continue  # the others may help it
             self.take(f"{device.name} alone", plan)
 
+    def once(self, device: Device) -> float:
+        """What computing every node once takes on a device."""
+        priced = self.problem.priced(device, self.minimise)
+        return math.fsum(node.energy_j for node in priced.nodes)
+
     def solve_whole(self, work: Work, starts: Iterable[list[Made]]) -> None:
         """As one program."""
         whole = formulate_devices(self.problem, self.minimise, deadline=work.deadline)
-        known = [x for steps in starts if (x := self.known(whole, steps)) is not None]
+        known = [whole.start(steps) for steps in starts if self.known(steps)]
         solution = solve_program(
             whole.program,
             SolverOptions(self.options.solver, self.options.gap),
@@ -199,10 +214,9 @@ class _Search:
         if solution.bound > self.bound:
             self.bound, self.covers = min(solution.bound, self.cost), BoundCovers.STAGES
 
-    def known(self, whole: DevicesProgram, steps: list[Made]) -> Vector | None:
-        """A plan as the program's solution, if the simulator accepts it."""
-        figures = accepts(self.problem, named(self.graph, self.names, steps))
-        return None if figures is None else whole.start(steps)
+    def known(self, steps: list[Made]) -> bool:
+        """Whether the simulator accepts these steps."""
+        return accepts(self.problem, named(self.graph, self.names, steps)) is not None
 
     def take_values(self, phase: str, whole: DevicesProgram, values: Vector) -> None:
         """Know the plan of a solution."""
@@ -210,34 +224,57 @@ class _Search:
         self.take(phase, named(self.graph, self.names, steps))
 
     def solve_parts(self, work: Work, starts: Iterable[list[Made]]) -> None:
-        """Some stages at a time, from a placement that may need more RAM than there is."""
+        """Some nodes at a time: where they are computed, again or for the first time, and copied.
+
+        It starts from the best plan known, put into stages, or from a placement. Where that needs
+        more RAM than there is, what is beyond a budget has a price.
+        """
+        best = None if self.plan is None else in_stages(self.graph, self.names, self.plan)
+        legal = best is not None and self.known(best)
+        if best is None:
+            best = next(iter(starts), None)
         whole = formulate_devices(
-            self.problem, self.minimise, _WINDOW, elastic=True, deadline=work.deadline
+            self.problem, self.minimise, _WINDOW, elastic=not legal, deadline=work.deadline
         )
-        values = next((x for steps in starts if (x := whole.start(steps)) is not None), None)
+        values = None if best is None else whole.start(best)
         if values is None:
             return
-        best = math.inf
-        for stages in _STAGES:
-            better = True
-            while better and work.is_left():
-                before, best = best, math.inf
-                for first in range(self.graph.n, -stages, -(stages // 2)):
-                    window = range(max(0, first), min(first + stages, self.graph.n))
-                    program, columns = part_of(whole, values, window)
-                    solution = solve_program(
-                        program,
-                        SolverOptions(self.options.solver, self.options.gap),
-                        work.part(_PART_WORK),
-                        values[columns],
-                    )
-                    if solution.values is not None:
-                        values[columns] = solution.values
-                        best = solution.objective
-                self.take_values("program", whole, values)
-                better = best < before * (1 - 1e-4)
-                if self.is_proven():
-                    return
+        node = np.full(whole.program.columns, -1)
+        for made, column in whole.made.items():
+            node[column] = made.node
+        for (_, _, i), column in whole.stay.items():
+            node[column] = i
+        for many in _NODES:
+            cost, before = math.inf, math.inf
+            while not self.is_proven():
+                for first in range(0, self.graph.n, many // 2):
+                    if not work.is_left():
+                        return
+                    near = self.around(range(first, min(first + many, self.graph.n)))
+                    cost = min(cost, self.improve(whole, values, np.isin(node, near), work))
+                if cost >= before * (1 - self.options.gap):
+                    break
+                before = cost
+
+    def around(self, nodes: range) -> list[int]:
+        """These nodes and those that read them."""
+        return sorted({*nodes, *(k for i in nodes for k in self.graph.consumers[i])})
+
+    def improve(
+        self, whole: DevicesProgram, values: Vector, free: NDArray[np.bool_], work: Work
+    ) -> float:
+        """Better values of some columns, in place; what the solution takes."""
+        part = part_of(whole, values, free)
+        solution = solve_program(
+            part.program,
+            SolverOptions(self.options.solver, self.options.gap),
+            work.part(_PART_WORK),
+            values[part.columns],
+        )
+        if solution.values is not None:
+            values[part.columns] = solution.values
+            self.take_values("program", whole, values)
+        return solution.objective
 
     def answer(self, work: Work) -> DevicesSchedule:
         """The best plan known.
