@@ -8,6 +8,7 @@ from poetfw.planning.choices import (
     load_model,
     order_program,
 )
+from poetfw.planning.devices import load_devices_problem
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.plans import (
     Plan,
@@ -28,6 +29,7 @@ __all__ = [
     "arena_budget",
     "derive_program",
     "held_out_batches",
+    "load_devices_problem",
     "load_model",
     "load_schedule_problem",
     "lower_plan",

@@ -22,6 +22,12 @@ from poetfw.schedule.devices.problem import (
     validate_devices,
     without_overlap,
 )
+from poetfw.schedule.devices.problem_json import (
+    devices_from_json,
+    devices_plan_from_json,
+    devices_schedule_to_json,
+    devices_to_json,
+)
 from poetfw.schedule.devices.simulator import simulate_devices
 from poetfw.schedule.devices.solve import solve_devices
 
@@ -38,6 +44,10 @@ __all__ = [
     "Link",
     "Minimise",
     "ceiling",
+    "devices_from_json",
+    "devices_plan_from_json",
+    "devices_schedule_to_json",
+    "devices_to_json",
     "greedy",
     "simulate_devices",
     "single_plan",
