@@ -184,7 +184,9 @@ def parse_fractions(
         BadParameter: one is none.
     """
     names = parse_names(context, parameter, value)
-    return names and tuple(Positive().convert(name, parameter, context) for name in names)
+    if names is None:
+        return None
+    return tuple(Positive().convert(name, parameter, context) for name in names)
 
 
 def scheduler_option(command: _Command) -> _Command:

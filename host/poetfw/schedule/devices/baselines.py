@@ -179,7 +179,7 @@ def greedy(problem: DevicesProblem, minimise: Minimise) -> list[Made]:
 def xengine_plan(problem: DevicesProblem, minimise: Minimise, work: Work) -> DevicesPlan | None:
     """What XEngine's program has for its best plan, or None without one.
 
-    It counts in no memory what is copied, so the simulator may refuse the plan.
+    It counts no copy in the stage that makes it, so the simulator may refuse the plan.
     """
     whole = formulate_devices(problem, minimise, copies_take_ram=False)
     solution = solve_program(whole.program, SolverOptions(gap=0.0), work)

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast
+from pydantic import BaseModel, ConfigDict, FailFast, Strict
 
 from poetfw.schedule.devices.problem import (
     Device,
@@ -35,7 +35,7 @@ SCHEMA_VERSION = 1
 class _Device(_Strict):
     name: str
     idle_w: float = 0.0
-    lacks: Annotated[list[str], FailFast()] = []
+    lacks: Annotated[tuple[str, ...], FailFast(), Strict(False)] = ()
     problem: dict[str, Any]
     """As `poetfw.schedule.problem_from_json` reads it."""
 

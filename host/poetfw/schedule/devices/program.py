@@ -105,6 +105,7 @@ def formulate_devices(
     problem: DevicesProblem,
     minimise: Minimise,
     window: int | None = None,
+    also: Iterable[Made] = (),
     elastic: bool = False,
     copies_take_ram: bool = True,
     deadline: Deadline | None = None,
@@ -116,15 +117,16 @@ def formulate_devices(
         minimise: what to.
         window: where given, only forward nodes are computed again, in backward stages, and at most
             about so many nodes before those that the stage differentiates: a restriction.
+        also: what stages may make beyond the window.
         elastic: whether budgets may be exceeded, at a price.
-        copies_take_ram: False leaves copies out of every memory, and has none outlive its stage: so
-            XEngine counts, and its plans need more RAM than there is.
+        copies_take_ram: False counts a copy from the next stage on only, and no buffer: so XEngine
+            does, and its plans may need more RAM than there is.
         deadline: when to give up; None for never.
 
     Raises:
         OutOfTime: the deadline has passed.
     """
-    return _Builder(problem, minimise, window, elastic, copies_take_ram).build(
+    return _Builder(problem, minimise, window, also, elastic, copies_take_ram).build(
         deadline or Deadline()
     )
 
@@ -135,6 +137,7 @@ class _Builder:
         problem: DevicesProblem,
         minimise: Minimise,
         window: int | None,
+        also: Iterable[Made],
         elastic: bool,
         copies_take_ram: bool,
     ) -> None:
@@ -148,7 +151,9 @@ class _Builder:
         self.devices = range(len(self.graphs))
         number = {device.name: d for d, device in enumerate(problem.devices)}
         self.links = {(number[x.source], number[x.target]): x for x in problem.links}
-        self.windows = _windows(self.graph, window)
+        self.windows = [set(nodes) for nodes in _windows(self.graph, window)]
+        for made in also:
+            self.windows[made.stage].add(made.node)
         self.out = DevicesProgram(self.graph.size)
         self.timed: list[Term] = []
         self.now = -1
@@ -324,9 +329,6 @@ class _Builder:
             kept = self.terms(1, d, t + 1, i, "stay")
             if kept and kept == self.terms(1, d, t, i, "stay"):
                 continue
-            if not self.copies_take_ram:
-                kept_of = self.terms(-1, d, t, i, "stay", "compute", "page_in")
-                self.at_most([*kept, *kept_of], 0)
             frees: list[Term] = []
             for k in (i, *self.graph.consumers[i]) if i < t else ():
                 cause = (
@@ -345,6 +347,8 @@ class _Builder:
                     frees.append((free, 1.0))
             if kept or frees:
                 self.at_most([*kept, *frees, *absent], 0)
+            if frees and not self.copies_take_ram:
+                self.at_most([*frees, *sources], 0)  # what took no RAM leaves none
         return freed
 
     def limit(self, d: int, t: int) -> None:

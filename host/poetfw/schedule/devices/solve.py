@@ -20,6 +20,7 @@ from poetfw.schedule.devices.problem import (
     DevicesPlan,
     DevicesProblem,
     DevicesSchedule,
+    DeviceStepKind,
     Minimise,
     validate_devices,
 )
@@ -234,7 +235,12 @@ class _Search:
         if best is None:
             best = next(iter(starts), None)
         whole = formulate_devices(
-            self.problem, self.minimise, _WINDOW, elastic=not legal, deadline=work.deadline
+            self.problem,
+            self.minimise,
+            _WINDOW,
+            [step for step in best or () if step.kind is DeviceStepKind.COMPUTE],
+            elastic=not legal,
+            deadline=work.deadline,
         )
         values = None if best is None else whole.start(best)
         if values is None:
@@ -251,10 +257,12 @@ class _Search:
                     if not work.is_left():
                         return
                     near = self.around(range(first, min(first + many, self.graph.n)))
-                    cost = min(cost, self.improve(whole, values, np.isin(node, near), work))
+                    part = work.part(_PART_WORK)
+                    cost = min(cost, self.improve(whole, values, np.isin(node, near), part))
                 if cost >= before * (1 - self.options.gap):
                     break
                 before = cost
+        self.improve(whole, values, node >= 0, work)
 
     def around(self, nodes: range) -> list[int]:
         """These nodes and those that read them."""
@@ -268,7 +276,7 @@ class _Search:
         solution = solve_program(
             part.program,
             SolverOptions(self.options.solver, self.options.gap),
-            work.part(_PART_WORK),
+            work,
             values[part.columns],
         )
         if solution.values is not None:
