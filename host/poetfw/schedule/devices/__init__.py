@@ -5,7 +5,7 @@ from poetfw.schedule.devices.baselines import (
     SINGLE,
     Ceiling,
     ceiling,
-    greedy,
+    greedy_plan,
     single_plan,
     xengine_plan,
 )
@@ -48,7 +48,7 @@ __all__ = [
     "devices_plan_from_json",
     "devices_schedule_to_json",
     "devices_to_json",
-    "greedy",
+    "greedy_plan",
     "simulate_devices",
     "single_plan",
     "solve_devices",

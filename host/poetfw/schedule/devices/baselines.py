@@ -176,6 +176,13 @@ def greedy(problem: DevicesProblem, minimise: Minimise) -> list[Made]:
     return complete(graph, in_order(made))
 
 
+def greedy_plan(problem: DevicesProblem, minimise: Minimise) -> DevicesPlan:
+    """What `greedy` makes, by names."""
+    graph = Indexed.of(problem.devices[0].problem)
+    names = tuple(device.name for device in problem.devices)
+    return named(graph, names, greedy(problem, minimise))
+
+
 def xengine_plan(problem: DevicesProblem, minimise: Minimise, work: Work) -> DevicesPlan | None:
     """What XEngine's program has for its best plan, or None without one.
 
