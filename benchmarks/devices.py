@@ -130,7 +130,7 @@ def main() -> int:
     share = published["faster_than_best_single_device_checkmate_max"]
     print(
         f"XEngine reports at most {share:.1%} less than the best single device with recomputing.\n"
-        "It says neither within which limit that device is, nor what no plan can beat: below, each\n"
+        "It says neither within which limit that is, nor what no plan can beat. Below, each\n"
         "device alone has its own limit, and the sum of both. Costs are assumed, not measured."
     )
     cases = CASES[:1] if arguments.quick else CASES
