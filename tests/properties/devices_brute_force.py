@@ -178,7 +178,7 @@ def random_devices(seed: int) -> DevicesProblem:
         if paging and rng.random() < 0.7:
             transfer = Transfer(unit * 4, rng.choice((0.25, 0.5)), 0.01, 0.25)
             storage = Storage(unit, transfer, transfer)
-        ram = int(rng.uniform(0.35, 0.8) * total) + 2 * unit
+        ram = int(rng.uniform(0.4, 0.9) * total) + 2 * unit
         lacks = frozenset(node.name for node in nodes if rng.random() < 0.03)
         problem = ScheduleProblem(f"devices {seed}", ram, None, storage, own)
         devices.append(Device(f"d{d}", problem, lacks, rng.choice((0.0, 0.0, 0.5))))

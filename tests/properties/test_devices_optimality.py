@@ -23,7 +23,7 @@ from poetfw.schedule.devices import (
 EXACT = SolveOptions(gap=0.0)
 
 
-@pytest.mark.parametrize("numbers", chunks(range(400), quick=10, size=5))
+@pytest.mark.parametrize("numbers", chunks(range(39, 439), quick=5, size=5))
 def test_two_devices_equal_brute_force(numbers: range) -> None:
     for number in numbers:
         problem = random_devices(number)
@@ -44,7 +44,7 @@ def test_two_devices_equal_brute_force(numbers: range) -> None:
             raise
 
 
-@pytest.mark.parametrize("numbers", chunks(range(60), quick=6, size=3))
+@pytest.mark.parametrize("numbers", chunks(range(60), quick=3, size=3))
 def test_one_device_is_poet(numbers: range) -> None:
     for number in numbers:
         problem = random_graph(number)

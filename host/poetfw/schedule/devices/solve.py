@@ -301,7 +301,7 @@ class _Search:
             proven = math.isinf(self.bound)
             raise InfeasibleError(
                 f"{'there is' if proven else 'found'} no schedule of {self.problem.name!r}{within} "
-                f"in {budgets}",
+                f"in {budgets}{', computing nodes in the order given' if proven else ''}",
                 "give one of them more",
                 *(() if proven else (_more(work),)),
             )
