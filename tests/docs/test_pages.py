@@ -44,6 +44,7 @@ NOT_RUN = {
     "make mutants": "it takes a quarter of an hour; tests/unit/test_mutants.py tries its program",
     "make bench-kernels": "it sets up the machine, then runs benchmarks/kernels.py",
     "python benchmarks/kernels.py --record": "it writes to the checkout",
+    "make bench-devices": "it sets up the machine, then runs benchmarks/devices.py",
     "make bench-memory": "it sets up the machine, then runs benchmarks/memory.py",
     "make bench-models": "it takes 8 minutes; test_torch_networks.py runs its parts",
     "make bench-schedule": "it sets up the machine, then runs benchmarks/schedule.py",
@@ -145,6 +146,10 @@ SHORTENED = {
         "--out sweep.jsonl --csv sweep.csv --plots plots"
     ): "--fractions 0.5 --schedulers dtr,capuchin,chen-sqrt --jobs 1",
     "poetfw schedule --board rpi4 --model resnet18 --ram-fraction 0.7": "--scheduler dtr",
+    (
+        "poetfw schedule --devices examples/devices/igpu-gpu.toml,examples/devices/igpu-cpu.toml "
+        "--model vgg16 --ram-fraction 0.62,0.62"
+    ): "--work-limit 2",
     "python benchmarks/schedule.py --quick": "--help",
     "python benchmarks/placement.py --count 20 --seed 1000": "--count 1 --buffers 150",
 }

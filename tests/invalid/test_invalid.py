@@ -8,6 +8,7 @@ import pytest
 from invalid import (
     boards,
     data,
+    device_files,
     folders,
     limits,
     machine,
@@ -27,6 +28,7 @@ CASES: tuple[Case, ...] = (
     *limits.CASES,
     *folders.CASES,
     *placements.CASES,
+    *device_files.CASES,
     *problems.CASES,
     *machine.CASES,
     *runs.CASES,

@@ -259,6 +259,20 @@ def parse_names(
     return None if value is None else tuple(part.strip() for part in value.split(","))
 
 
+def parse_fractions(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[float, ...] | None:
+    """Callback of an option that takes positive numbers with commas between them.
+
+    Raises:
+        BadParameter: one is none.
+    """
+    names = parse_names(context, parameter, value)
+    if names is None:
+        return None
+    return tuple(Positive().convert(name, parameter, context) for name in names)
+
+
 def scheduler_option(command: _Command) -> _Command:
     """--scheduler."""
     return option(

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from poetfw.cli import output
+from poetfw.cli.devices import schedule_devices
 from poetfw.cli.options import (
     Bytes,
     OutputFile,
@@ -21,6 +22,8 @@ from poetfw.cli.options import (
     limit_options,
     model_as_option,
     option,
+    parse_fractions,
+    parse_names,
     scheduler_option,
     solver_option,
 )
@@ -54,9 +57,22 @@ def _read(path: Path) -> bytes:
 @option("--ram", type=Bytes(0), metavar="BYTES", help="Budget.  [default: the problem's]")
 @option(
     "--ram-fraction",
-    type=Positive(),
-    metavar="F",
-    help="Budget as a fraction of the checkpoint-all peak.",
+    callback=parse_fractions,
+    metavar="F[,F]",
+    help="Budget as a fraction of the checkpoint-all peak; one for each of --devices.",
+)
+@option(
+    "--devices",
+    callback=parse_names,
+    metavar="FILE.toml,...|FILE.json",
+    help="Instead of a board: several devices for the model, or a problem with its devices.",
+)
+@option(
+    "--minimise",
+    type=click.Choice(["time", "energy"]),
+    default="time",
+    show_default=True,
+    help="With --devices: what a step shall take little of.",
 )
 @option("--deadline", type=Positive(), metavar="SECONDS", help="Upper bound on one training step.")
 @cost_options
@@ -83,7 +99,9 @@ def schedule(
     batch: int,
     scheduler: str,
     ram: int | None,
-    ram_fraction: float | None,
+    ram_fraction: tuple[float, ...] | None,
+    devices: tuple[str, ...] | None,
+    minimise: str,
     deadline: float | None,
     costs: str | None,
     db: Path | None,
@@ -116,6 +134,25 @@ def schedule(
     )
 
     end = command_deadline(time_limit)
+    if devices is not None:
+        if problem is not None or ram is not None:
+            raise click.UsageError("--problem and --ram say nothing about --devices")
+        work = Work(work_limit, end)
+        return schedule_devices(
+            devices,
+            model,
+            batch,
+            ram_fraction,
+            deadline,
+            minimise,
+            solver,
+            work,
+            replay,
+            export,
+            as_json,
+        )
+    if ram_fraction is not None and len(ram_fraction) != 1:
+        raise click.UsageError("--ram-fraction takes several values with --devices only")
     if problem is None and (board is None or model is None):
         raise click.UsageError("give either --problem, or --board and --model")
     context = click.get_current_context()
@@ -140,7 +177,9 @@ def schedule(
             end,
             tables.append,
         )
-    task = _limited(MODELS_AS[model_as](task), ram, ram_fraction, deadline)
+    task = _limited(
+        MODELS_AS[model_as](task), ram, ram_fraction[0] if ram_fraction else None, deadline
+    )
     if export is not None:
         replace_file(export, json_bytes(problem_to_json(task)))
         output.messages.print(f"wrote {output.escaped(str(export))}")

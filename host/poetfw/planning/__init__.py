@@ -10,6 +10,7 @@ from poetfw.planning.choices import (
     order_program,
 )
 from poetfw.planning.costing import COSTS, costs_from, database_for
+from poetfw.planning.devices import load_devices_problem
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.plans import (
     Plan,
@@ -35,6 +36,7 @@ __all__ = [
     "database_for",
     "derive_program",
     "held_out_batches",
+    "load_devices_problem",
     "load_model",
     "load_schedule_problem",
     "lower_plan",

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`poetfw schedule --devices`: solve, or replay, a schedule for several devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from poetfw.cli import output
+from poetfw.errors import ProblemError
+from poetfw.limits import Work
+from poetfw.reading import read_bytes
+
+if TYPE_CHECKING:
+    from poetfw.schedule.devices import DevicesFigures, DevicesProblem, DevicesSchedule
+    from poetfw.schedule.devices.solve import Tell
+
+
+def schedule_devices(
+    names: Sequence[str],
+    model: str | None,
+    batch: int,
+    ram_fractions: Sequence[float] | None,
+    deadline_s: float | None,
+    minimise: str,
+    solver: str,
+    work: Work,
+    replay: Path | None,
+    export: Path | None,
+    as_json: bool,
+) -> int:
+    """Do what `poetfw schedule` does, for several devices; the exit code."""
+    from poetfw.output_file import replace_file
+    from poetfw.report import json_bytes
+    from poetfw.schedule import SolveOptions
+    from poetfw.schedule.devices import (
+        Minimise,
+        devices_plan_from_json,
+        devices_schedule_to_json,
+        devices_to_json,
+        simulate_devices,
+        solve_devices,
+    )
+
+    if export is not None and (replay is not None or as_json):
+        raise click.UsageError("--export only writes the problem: leave --replay and --json out")
+    problem = _load(names, model, batch, ram_fractions, work)
+    if deadline_s is not None:
+        problem = replace(problem, deadline_s=deadline_s)
+    if export is not None:
+        replace_file(export, json_bytes(devices_to_json(problem)))
+        output.messages.print(f"wrote {output.escaped(str(export))}")
+        return 0
+    if replay is not None:
+        figures = simulate_devices(problem, devices_plan_from_json(_read(replay), str(replay)))
+        if as_json:
+            output.print_json({"schema_version": 1, "legal": True, **asdict(figures)})
+        else:
+            output.results.print(
+                output.facts(f"legal plan of {problem.name}", _rows(problem, figures))
+            )
+        return 0
+    with output.spinner() as progress:
+        progress(f"{problem.name} on {', '.join(device.name for device in problem.devices)}")
+        answer = solve_devices(
+            problem, Minimise(minimise), SolveOptions(solver=solver), work, _log(minimise)
+        )
+    if as_json:
+        output.print_json(devices_schedule_to_json(answer) | output.spent_json(work.deadline))
+    else:
+        rows = [*_proven(answer), *_rows(problem, answer), *output.spent_rows(work.deadline)]
+        output.results.print(output.facts(f"{problem.name} on several devices", rows))
+    return 0
+
+
+def _load(
+    names: Sequence[str],
+    model: str | None,
+    batch: int,
+    ram_fractions: Sequence[float] | None,
+    work: Work,
+) -> DevicesProblem:
+    from poetfw.planning import load_devices_problem
+    from poetfw.schedule.devices import devices_from_json
+
+    if len(names) == 1 and names[0].endswith(".json"):
+        if ram_fractions is not None:
+            raise click.UsageError("--ram-fraction needs device files: a problem has its budgets")
+        return devices_from_json(_read(Path(names[0])), names[0])
+    if model is None:
+        raise click.UsageError("--devices with device files needs --model")
+    paths = [Path(name) for name in names]
+    return load_devices_problem(paths, model, batch, ram_fractions, output.warn, work.deadline)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _log(minimise: str) -> Tell:
+    unit = {"time": "s", "energy": "J"}[minimise]
+
+    def tell(phase: str, cost: float, bound: float) -> None:
+        output.messages.print(f"{phase}: {cost:.6g} {unit}, bound {bound:.6g} {unit}")
+
+    return tell
+
+
+def _proven(answer: DevicesSchedule) -> list[tuple[str, str]]:
+    unit = {"time": "s", "energy": "J"}[answer.minimised.value]
+    return [
+        ("status", answer.status.value),
+        (f"{answer.minimised.value} (analytic)", f"{answer.cost:.6g} {unit}"),
+        ("bound", f"{answer.bound:.6g} {unit}, of {answer.bound_covers.value}"),
+        ("gap", f"{answer.gap:.3%}"),
+        ("without memory limits", f"{answer.ceiling:.6g} {unit}"),
+        ("found by", answer.scheduler),
+    ]
+
+
+def _rows(problem: DevicesProblem, figures: DevicesFigures) -> list[tuple[str, str]]:
+    rows = [
+        (
+            device.name,
+            f"{figures.computed[device.name]} steps, peak "
+            f"{output.size(figures.peak_bytes[device.name])} of "
+            f"{output.size(device.problem.ram_bytes)}",
+        )
+        for device in problem.devices
+    ]
+    return [
+        *rows,
+        ("energy", f"{figures.energy_j:.6g} J"),
+        ("time", f"{figures.time_s:.6g} s"),
+        ("copies", f"{figures.copies}"),
+        ("recomputes", f"{figures.recomputes}"),
+        ("page-outs, page-ins", f"{figures.page_outs}, {figures.page_ins}"),
+    ]

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From device files and a model to the problem of scheduling it on several devices."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from poetfw.boards import load_board
+from poetfw.costs import CostTable, OpCost
+from poetfw.errors import BoardError, ConfigError
+from poetfw.limits import Deadline
+from poetfw.ops import kind_of
+from poetfw.planning.choices import derive_program, load_model
+from poetfw.planning.problem import schedule_problem
+from poetfw.planning.settings import BuildSettings
+from poetfw.reading import read_bytes
+from poetfw.schedule import checkpoint_all_schedule
+from poetfw.schedule.devices import Device, DevicesProblem, Link
+from poetfw.transfer import Transfer
+
+_ANY_BOARD = "linux"
+"""A graph is the same on every board; only what its ops take is not."""
+
+_Value = TypeVar("_Value")
+_Line = Annotated[str, Field(min_length=1, max_length=400, pattern=r"^[^\x00-\x1f\x7f]+$")]
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
+_PerSecond = Annotated[float, Field(ge=1, le=1e18, allow_inf_nan=False)]
+_Seconds = Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)]
+_Watts = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
+_Joules = Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False)]
+_Bytes = Annotated[int, Field(gt=0, le=2**40)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Figure(_Table, Generic[_Value]):
+    value: _Value
+    source: _Line
+
+
+class _Link(_Table):
+    to: _Name
+    bandwidth_bytes_per_s: _Figure[_PerSecond]
+    latency_s: _Figure[_Seconds]
+    energy_j_per_byte: _Figure[_Joules] | None = None
+    energy_j: _Figure[_Joules] | None = None
+    buffer_bytes: Annotated[int, Field(ge=0, le=2**40)] = 0
+
+    def transfer(self) -> Transfer:
+        """What a copy costs."""
+        return Transfer(
+            self.bandwidth_bytes_per_s.value,
+            self.latency_s.value,
+            0.0 if self.energy_j_per_byte is None else self.energy_j_per_byte.value,
+            0.0 if self.energy_j is None else self.energy_j.value,
+        )
+
+
+class _Device(_Table):
+    name: _Name
+    description: _Line
+    ram_bytes: _Figure[_Bytes]
+    flops_per_s: _Figure[_PerSecond]
+    launch_s: _Figure[_Seconds]
+    active_w: _Figure[_Watts] | None = None
+    idle_w: _Figure[_Watts] | None = None
+    lacks: list[_Line] = []
+    """Kinds of op that it cannot compute, as `conv2d`."""
+    link: list[_Link] = []
+
+
+def load_devices_problem(
+    paths: Sequence[Path],
+    model: str,
+    batch: int = 1,
+    ram_fractions: Sequence[float] | None = None,
+    warn: Callable[[str], None] = lambda text: None,
+    deadline: Deadline | None = None,
+) -> DevicesProblem:
+    """The problem of training a model on the devices that some files describe.
+
+    An op takes `launch_s` and two operations per multiply-accumulate at `flops_per_s`, and
+    `active_w` meanwhile. Parameters are taken to be where they are needed: they are neither copied
+    nor counted. Nothing is paged.
+
+    Args:
+        paths: one TOML file per device.
+        model: a built-in model's name, or the path of a model's file.
+        batch: samples in a batch.
+        ram_fractions: per device its RAM, as a fraction of what keeping everything takes; None for
+            the RAM in its file.
+        warn: is called with each of the model's warnings.
+        deadline: of the command.
+
+    Raises:
+        BoardError: a file is malformed.
+        ConfigError: there is not one fraction per device.
+        ModelError: the model is unknown.
+    """
+    files = [_read(path) for path in paths]
+    if ram_fractions is not None and len(ram_fractions) != len(files):
+        raise ConfigError(
+            f"--ram-fraction has {len(ram_fractions)} values for {len(files)} devices",
+            "give one for each device, with commas between them",
+        )
+    settings = BuildSettings(board=_ANY_BOARD, model=model, batch=batch)
+    loaded = load_model(settings)
+    for warning in loaded.warnings:
+        warn(warning)
+    graph = derive_program(settings, loaded, deadline).training
+    kinds = {op.name: op.kind for op in graph.ops}
+    macs = {}
+    for op in graph.ops:
+        inputs = [graph.by_name[name] for name in op.inputs]
+        output = None if op.output is None else graph.by_name[op.output]
+        macs[op.name] = kind_of(op).work(op, inputs, output).macs
+    nothing = CostTable("", True, {name: OpCost(0.0, 0.0) for name in macs})
+    bare = replace(schedule_problem(graph, load_board(settings.board), nothing, None), storage=None)
+    peak_bytes = checkpoint_all_schedule(bare).peak_bytes
+    devices = []
+    for number, file in enumerate(files):
+        ram_bytes = file.ram_bytes.value
+        if ram_fractions is not None:
+            ram_bytes = int(peak_bytes * ram_fractions[number])
+        watts = 0.0 if file.active_w is None else file.active_w.value
+        times_s = {
+            name: file.launch_s.value + 2 * count / file.flops_per_s.value
+            for name, count in macs.items()
+        }
+        nodes = tuple(
+            replace(node, time_s=times_s[node.name], energy_j=watts * times_s[node.name])
+            for node in bare.nodes
+        )
+        devices.append(
+            Device(
+                name=file.name,
+                problem=replace(bare, ram_bytes=ram_bytes, nodes=nodes),
+                lacks=frozenset(name for name, kind in kinds.items() if kind in file.lacks),
+                idle_w=0.0 if file.idle_w is None else file.idle_w.value,
+            )
+        )
+    return DevicesProblem(bare.name, tuple(devices), _links(files))
+
+
+def _links(files: Sequence[_Device]) -> tuple[Link, ...]:
+    """The links between these devices; one that only one end has works in both directions."""
+    known = {file.name for file in files}
+    said = {(file.name, link.to): link for file in files for link in file.link if link.to in known}
+    both = {(b, a): link for (a, b), link in said.items()} | said
+    return tuple(
+        Link(a, b, link.transfer(), link.buffer_bytes) for (a, b), link in sorted(both.items())
+    )
+
+
+def _read(path: Path) -> _Device:
+    try:
+        return _Device.model_validate(tomllib.loads(read_bytes(path).decode()))
+    except OSError as error:
+        raise BoardError(f"{path} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the top level"
+        raise BoardError(f"{path}: at {place}: {first['msg']}") from error
+    except ValueError as error:
+        raise BoardError(f"{path} is not TOML: {error}") from error

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One training step on several devices: where each op runs, what is computed again or copied."""
+
+from poetfw.schedule.devices.baselines import (
+    SINGLE,
+    Ceiling,
+    ceiling,
+    greedy_plan,
+    single_plan,
+    xengine_plan,
+)
+from poetfw.schedule.devices.problem import (
+    Device,
+    DevicesFigures,
+    DevicesPlan,
+    DevicesProblem,
+    DevicesSchedule,
+    DeviceStep,
+    DeviceStepKind,
+    Link,
+    Minimise,
+    validate_devices,
+    without_overlap,
+)
+from poetfw.schedule.devices.problem_json import (
+    devices_from_json,
+    devices_plan_from_json,
+    devices_schedule_to_json,
+    devices_to_json,
+)
+from poetfw.schedule.devices.simulator import simulate_devices
+from poetfw.schedule.devices.solve import solve_devices
+
+__all__ = [
+    "SINGLE",
+    "Ceiling",
+    "Device",
+    "DeviceStep",
+    "DeviceStepKind",
+    "DevicesFigures",
+    "DevicesPlan",
+    "DevicesProblem",
+    "DevicesSchedule",
+    "Link",
+    "Minimise",
+    "ceiling",
+    "devices_from_json",
+    "devices_plan_from_json",
+    "devices_schedule_to_json",
+    "devices_to_json",
+    "greedy_plan",
+    "simulate_devices",
+    "single_plan",
+    "solve_devices",
+    "validate_devices",
+    "without_overlap",
+    "xengine_plan",
+]

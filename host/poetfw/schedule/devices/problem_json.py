@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Problems with several devices and their answers as JSON files, read strictly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, FailFast, Strict
+
+from poetfw.schedule.devices.problem import (
+    Device,
+    DevicesPlan,
+    DevicesProblem,
+    DevicesSchedule,
+    DeviceStep,
+    DeviceStepKind,
+    Link,
+    validate_devices,
+)
+from poetfw.schedule.problem_json import (
+    _read,
+    _Strict,
+    _Transfer,
+    _transfer,
+    _transfer_to_json,
+    problem_from_json,
+    problem_to_json,
+)
+
+SCHEMA_VERSION = 1
+
+
+class _Device(_Strict):
+    name: str
+    idle_w: float = 0.0
+    lacks: Annotated[tuple[str, ...], FailFast(), Strict(False)] = ()
+    problem: dict[str, Any]
+    """As `poetfw.schedule.problem_from_json` reads it."""
+
+
+class _Link(_Strict):
+    source: str
+    target: str
+    transfer: _Transfer
+    buffer_bytes: int = 0
+
+
+class _Problem(_Strict):
+    schema_version: Literal[1]
+    name: str
+    deadline_s: float | None = None
+    devices: list[_Device]
+    links: list[_Link]
+
+
+class _Step(_Strict):
+    step: Literal["compute", "copy", "page_in", "page_out", "free"]
+    node: str
+    device: str
+    target: str | None = None
+
+
+class _Answer(BaseModel):
+    """Only the plan is read of an answer: its figures are the simulator's to find again."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    plan: Annotated[list[_Step], FailFast()]
+
+
+def devices_from_json(text: str | bytes, source: str = "the problem") -> DevicesProblem:
+    """The problem that a JSON document describes.
+
+    Args:
+        text: the document.
+        source: what to call it in messages, e.g. its file name.
+
+    Raises:
+        ProblemError: it is not such a document, or `validate_devices` refuses the problem.
+        InfeasibleError: a node fits on no device that can compute it.
+    """
+    document = _read(_Problem, text, source)
+    problem = DevicesProblem(
+        name=document.name,
+        devices=tuple(
+            Device(
+                name=device.name,
+                problem=problem_from_json(
+                    json.dumps(device.problem), f"{source}: device {device.name!r}"
+                ),
+                lacks=frozenset(device.lacks),
+                idle_w=device.idle_w,
+            )
+            for device in document.devices
+        ),
+        links=tuple(
+            Link(link.source, link.target, _transfer(link.transfer), link.buffer_bytes)
+            for link in document.links
+        ),
+        deadline_s=document.deadline_s,
+    )
+    validate_devices(problem)
+    return problem
+
+
+def devices_to_json(problem: DevicesProblem) -> dict[str, Any]:
+    """The problem as plain JSON values, as `devices_from_json` reads them."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "name": problem.name,
+        "deadline_s": problem.deadline_s,
+        "devices": [
+            {
+                "name": device.name,
+                "idle_w": device.idle_w,
+                "lacks": sorted(device.lacks),
+                "problem": problem_to_json(device.problem),
+            }
+            for device in problem.devices
+        ],
+        "links": [
+            {
+                "source": link.source,
+                "target": link.target,
+                "transfer": _transfer_to_json(link.transfer),
+                "buffer_bytes": link.buffer_bytes,
+            }
+            for link in problem.links
+        ],
+    }
+
+
+def devices_schedule_to_json(schedule: DevicesSchedule) -> dict[str, Any]:
+    """The answer as plain JSON values; its `plan` is what `devices_plan_from_json` reads."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **asdict(schedule),
+        "plan": [
+            {"step": step.kind.value, "node": step.node, "device": step.device}
+            | ({} if step.target is None else {"target": step.target})
+            for step in schedule.plan
+        ],
+    }
+
+
+def devices_plan_from_json(text: str | bytes, source: str = "the answer") -> DevicesPlan:
+    """The plan of an answer: of the document's keys, only `plan` is read.
+
+    Raises:
+        ProblemError: the document holds no plan for several devices.
+    """
+    return tuple(
+        DeviceStep(DeviceStepKind(step.step), step.node, step.device, step.target)
+        for step in _read(_Answer, text, source).plan
+    )

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The oracle for several devices: replays a plan and refuses it at the first illegal step.
+
+Written from the meaning of the steps alone, apart from every scheduler. Every device has a memory
+of its own; a copy is in both while it is made and until each is freed, and takes the link's buffer
+on both as long as it lasts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NoReturn
+
+from poetfw.errors import PlanError, listed
+from poetfw.schedule.devices.problem import (
+    Device,
+    DevicesFigures,
+    DevicesPlan,
+    DevicesProblem,
+    DeviceStep,
+    DeviceStepKind,
+)
+from poetfw.schedule.problem import Node, Storage
+from poetfw.schedule.simulator import TIME_TOLERANCE
+
+
+def simulate_devices(problem: DevicesProblem, plan: DevicesPlan) -> DevicesFigures:
+    """Replay a plan; every step waits for the one before.
+
+    Raises:
+        PlanError: a step is illegal (the message names it by its number, counted from 0), a node
+            is never computed, a tensor is live at the end, or the deadline is missed.
+    """
+    replay = _Replay(problem)
+    for number, step in enumerate(plan):
+        replay.run(number, step, plan[number + 1] if number + 1 < len(plan) else None)
+    return replay.finish()
+
+
+class _Memory:
+    """A device, what is in its RAM and storage, and what it has computed."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.nodes = {node.name: node for node in device.problem.nodes}
+        self.ram: set[str] = set()
+        self.aux: set[str] = set()
+        self.live = 0
+        self.peak = 0
+        self.steps = 0
+
+
+class _Replay:
+    def __init__(self, problem: DevicesProblem) -> None:
+        self.problem = problem
+        self.memories = {device.name: _Memory(device) for device in problem.devices}
+        self.links = {(link.source, link.target): link for link in problem.links}
+        self.computed: set[str] = set()
+        self.times_s: list[float] = []
+        self.energies_j: list[float] = []
+        self.counts = {"recomputes": 0, "copies": 0, "page_ins": 0, "page_outs": 0}
+        self.taken_over: str | None = None
+        self.number = 0
+        self.step = DeviceStep(DeviceStepKind.COMPUTE, "", "")
+
+    def run(self, number: int, step: DeviceStep, following: DeviceStep | None) -> None:
+        """Execute one step, or refuse it."""
+        self.number, self.step = number, step
+        memory = self.memories.get(step.device)
+        if memory is None:
+            self.refuse(f"there is no device {step.device!r}")
+        node = memory.nodes.get(step.node)
+        if node is None:
+            self.refuse("there is no such node")
+        if (step.target is not None) is not (step.kind is DeviceStepKind.COPY):
+            self.refuse("a copy has a target device, and nothing else has")
+        match step.kind:
+            case DeviceStepKind.COMPUTE:
+                freed = DeviceStep(DeviceStepKind.FREE, node.in_place or "", step.device)
+                self.compute(memory, node, node.in_place if following == freed else None)
+            case DeviceStepKind.COPY:
+                self.copy(memory, node, step.target or "")
+            case DeviceStepKind.PAGE_IN:
+                if node.name not in memory.aux:
+                    self.refuse("there is no copy of it in AUX")
+                storage = self.storage(memory)
+                self.put(memory, node)
+                self.spend(
+                    storage.page_in_time_s(node.output_bytes),
+                    storage.page_in_energy_j(node.output_bytes),
+                )
+                self.counts["page_ins"] += 1
+            case DeviceStepKind.PAGE_OUT:
+                storage = self.storage(memory)
+                if not node.page:
+                    self.refuse("its tensor may not be paged")
+                self.require(memory, node.name)
+                self.spend(
+                    storage.page_out_time_s(node.output_bytes),
+                    storage.page_out_energy_j(node.output_bytes),
+                )
+                memory.aux.add(node.name)
+                self.counts["page_outs"] += 1
+            case DeviceStepKind.FREE:
+                self.require(memory, node.name)
+                memory.ram.remove(node.name)
+                if self.taken_over == node.name:
+                    self.taken_over = None  # its bytes are its successor's already
+                else:
+                    memory.live -= node.output_bytes
+
+    def compute(self, memory: _Memory, node: Node, taken: str | None) -> None:
+        """Compute a node; its tensor takes over the bytes of the input `taken`, if there is one."""
+        if node.name in memory.device.lacks:
+            self.refuse("the device cannot compute it")
+        for name in node.inputs:
+            if name not in self.computed:
+                self.refuse(f"input {name!r} has not been computed")
+            if memory.nodes[name].output_bytes:
+                self.require(memory, name)
+        if node.recompute_before in self.computed:
+            self.refuse(f"it may not be computed after {node.recompute_before!r}")
+        if node.name in self.computed:
+            if not (node.recompute and node.output_bytes):
+                self.refuse("it may not be computed again")
+            self.counts["recomputes"] += 1
+        self.computed.add(node.name)
+        if taken is not None:
+            self.require(memory, taken)
+            memory.live -= node.output_bytes
+            self.taken_over = taken
+        self.put(memory, node, node.workspace_bytes)
+        self.spend(node.time_s, node.energy_j)
+        memory.steps += 1
+
+    def copy(self, memory: _Memory, node: Node, target: str) -> None:
+        """Copy a tensor to another device."""
+        link = self.links.get((memory.device.name, target))
+        if link is None:
+            self.refuse(f"there is no link to {target!r}")
+        self.require(memory, node.name)
+        self.occupy(memory, link.buffer_bytes)
+        self.put(self.memories[target], node, link.buffer_bytes)
+        self.spend(link.transfer.time_s(node.output_bytes), link.transfer.cost_j(node.output_bytes))
+        self.counts["copies"] += 1
+
+    def storage(self, memory: _Memory) -> Storage:
+        """The device's storage."""
+        if memory.device.problem.storage is None:
+            self.refuse("the device has no storage")
+        return memory.device.problem.storage
+
+    def require(self, memory: _Memory, name: str) -> None:
+        """Refuse the step unless a tensor is in a device's RAM."""
+        if name not in memory.ram:
+            self.refuse(f"the tensor of {name!r} is not in the RAM of {memory.device.name!r}")
+
+    def put(self, memory: _Memory, node: Node, beside_bytes: int = 0) -> None:
+        """A tensor comes into RAM, which holds so many more bytes while it does."""
+        if node.name in memory.ram:
+            self.refuse(f"its tensor is in the RAM of {memory.device.name!r} already")
+        self.occupy(memory, node.output_bytes + beside_bytes)
+        if node.output_bytes:
+            memory.ram.add(node.name)
+            memory.live += node.output_bytes
+
+    def occupy(self, memory: _Memory, more_bytes: int) -> None:
+        """So many more bytes are live while the step lasts."""
+        during, budget = memory.live + more_bytes, memory.device.problem.ram_bytes
+        memory.peak = max(memory.peak, during)
+        if during > budget:
+            self.refuse(f"{memory.device.name!r} needs {during:,} bytes of a budget of {budget:,}")
+
+    def spend(self, time_s: float, energy_j: float) -> None:
+        """What the step takes."""
+        self.times_s.append(time_s)
+        self.energies_j.append(energy_j)
+
+    def finish(self) -> DevicesFigures:
+        """The figures of the whole plan, or a refusal if it stopped too early."""
+        for node in self.problem.devices[0].problem.nodes:
+            if node.name not in self.computed:
+                raise PlanError(f"the plan never computes node {node.name!r}")
+        for name, memory in self.memories.items():
+            if memory.ram:
+                tensors = listed([repr(tensor) for tensor in sorted(memory.ram)])
+                raise PlanError(f"the plan ends with tensors in the RAM of {name!r}: {tensors}")
+        time_s, deadline_s = math.fsum(self.times_s), self.problem.deadline_s
+        if deadline_s is not None and time_s > deadline_s * (1 + TIME_TOLERANCE):
+            raise PlanError(
+                f"the plan takes {time_s:g} s, longer than its deadline {deadline_s:g} s"
+            )
+        return DevicesFigures(
+            energy_j=math.fsum(self.energies_j) + self.problem.idle_w * time_s,
+            time_s=time_s,
+            peak_bytes={name: memory.peak for name, memory in self.memories.items()},
+            computed={name: memory.steps for name, memory in self.memories.items()},
+            **self.counts,
+        )
+
+    def refuse(self, reason: str) -> NoReturn:
+        kind, name, device, target = self.step
+        where = f"on {device!r}" if target is None else f"from {device!r} to {target!r}"
+        raise PlanError(
+            f"step {self.number} ({kind.value.replace('_', '-')} of {name!r} {where}): {reason}"
+        )

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a problem with several devices to a schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.errors import InfeasibleError, PlanError
+from poetfw.limits import RAISE_TIME_LIMIT, OutOfTime, Work
+from poetfw.schedule.devices.baselines import Ceiling, ceiling, greedy, on_device, single_plan
+from poetfw.schedule.devices.plan import Made, complete, in_order, in_stages, named
+from poetfw.schedule.devices.problem import (
+    Device,
+    DevicesFigures,
+    DevicesPlan,
+    DevicesProblem,
+    DevicesSchedule,
+    DeviceStepKind,
+    Minimise,
+    validate_devices,
+)
+from poetfw.schedule.devices.program import DevicesProgram, formulate_devices, part_of
+from poetfw.schedule.devices.simulator import simulate_devices
+from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import SolverOptions, solve_program
+from poetfw.schedule.problem import BoundCovers, PlanFigures, Status
+from poetfw.schedule.search import SolveOptions
+from poetfw.schedule.simulator import simulate
+from poetfw.schedule.solve import solve
+
+WHOLE_NODES = 24
+"""Problems of so many nodes are solved as one program; larger ones stage by stage."""
+
+_WINDOW = 12  # how far from what a stage differentiates it computes again, see `formulate_devices`
+_NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at together
+_PART_WORK = 3.0  # units for each such part
+_CEILING_SHARE = 0.1  # of the work that is left
+_SINGLE_SHARE = 0.15  # for each device alone
+_PARTS_SHARE = 0.7
+_ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
+
+Tell = Callable[[str, float, float], None]
+"""Told of each better plan: the phase, what it takes, the bound."""
+
+
+def solve_devices(
+    problem: DevicesProblem,
+    minimise: Minimise = Minimise.TIME,
+    options: SolveOptions | None = None,
+    work: Work | None = None,
+    tell: Tell = lambda phase, cost, bound: None,
+) -> DevicesSchedule:
+    """Find a schedule that meets every budget and the deadline.
+
+    With one device this is `poetfw.schedule.solve`.
+
+    Args:
+        problem: what to schedule.
+        minimise: what to.
+        options: how to search.
+        work: what the search may do; None for as much as usual. The same arguments give the same
+            answer, unless the work's deadline passes.
+        tell: is told of each better plan.
+
+    Raises:
+        ProblemError: the problem is malformed.
+        InfeasibleError: there is no schedule, or none was found within the limits.
+        ToolError: the solver is missing or failed.
+    """
+    validate_devices(problem)
+    options, work = options or SolveOptions(), work or Work()
+    if len(problem.devices) == 1:
+        return _on_one(problem, minimise, options, work)
+    search = _Search(problem, minimise, options, tell)
+    try:
+        search.run(work)
+    except OutOfTime:
+        pass  # what is known is the answer
+    return search.answer(work)
+
+
+def _on_one(
+    problem: DevicesProblem, minimise: Minimise, options: SolveOptions, work: Work
+) -> DevicesSchedule:
+    device = problem.devices[0]
+    if device.lacks:
+        raise InfeasibleError(
+            f"device {device.name!r} cannot compute node {min(device.lacks)!r}, and it is alone"
+        )
+    priced = problem.priced(device, minimise)
+    answer = solve(priced, "poet", options, work=work)
+    once = math.fsum(node.energy_j for node in priced.nodes)
+    simulation = simulate(replace(device.problem, deadline_s=problem.deadline_s), answer.plan)
+    figures = PlanFigures.of(simulation)
+    return DevicesSchedule(
+        energy_j=figures.energy_j + problem.idle_w * figures.time_s,
+        time_s=figures.time_s,
+        peak_bytes={device.name: figures.peak_bytes},
+        computed={device.name: len(device.problem.nodes) + figures.recomputes},
+        recomputes=figures.recomputes,
+        copies=0,
+        page_ins=figures.page_ins,
+        page_outs=figures.page_outs,
+        scheduler="poet",
+        status=answer.status,
+        minimised=minimise,
+        bound=once if answer.bound_j is None else answer.bound_j,
+        bound_covers=answer.bound_covers or BoundCovers.ALL,
+        ceiling=once,
+        gap=answer.gap or 0.0,
+        plan=on_device(device.name, answer.plan),
+    )
+
+
+def accepts(problem: DevicesProblem, plan: DevicesPlan) -> DevicesFigures | None:
+    """What a plan comes to, or None if the simulator refuses it."""
+    try:
+        return simulate_devices(problem, plan)
+    except PlanError:
+        return None
+
+
+class _Search:
+    """What is known of a problem so far."""
+
+    def __init__(
+        self, problem: DevicesProblem, minimise: Minimise, options: SolveOptions, tell: Tell
+    ) -> None:
+        self.problem, self.minimise, self.options, self.tell = problem, minimise, options, tell
+        self.graph = Indexed.of(problem.devices[0].problem)
+        self.names = tuple(device.name for device in problem.devices)
+        self.plan: DevicesPlan | None = None
+        self.figures: DevicesFigures | None = None
+        self.scheduler = ""
+        self.cost = math.inf
+        self.ceiling = Ceiling(0.0, ())
+        self.bound = 0.0
+        self.covers = BoundCovers.ALL
+
+    def run(self, work: Work) -> None:
+        """Look for plans until one is proven the best, or the work is over."""
+        part = work.part(work.left * _CEILING_SHARE)
+        self.ceiling = ceiling(self.problem, self.minimise, part)
+        self.bound = self.ceiling.cost
+        starts = [*self.ceiling.steps, greedy(self.problem, self.minimise)]
+        for steps in starts:
+            self.take("placement", named(self.graph, self.names, steps))
+        if self.is_proven():
+            return
+        if self.graph.n <= WHOLE_NODES:
+            self.solve_whole(work, starts)
+            return
+        in_turn = replace(self.options, other_orders=False)
+        self.solve_single(work, in_turn)
+        if not self.is_proven():
+            self.solve_parts(work.part(work.left * _PARTS_SHARE), starts)
+        if not self.is_proven():
+            self.solve_single(work, self.options)
+
+    def take(self, phase: str, plan: DevicesPlan) -> None:
+        """Know a plan, if the simulator accepts it and it is better."""
+        figures = accepts(self.problem, plan)
+        if figures is None:
+            return
+        cost = figures.time_s if self.minimise is Minimise.TIME else figures.energy_j
+        if cost < self.cost * (1 - 1e-12):
+            self.plan, self.figures, self.cost, self.scheduler = plan, figures, cost, phase
+            self.tell(phase, cost, self.bound)
+
+    def is_proven(self) -> bool:
+        """Whether no plan is better."""
+        return self.cost <= self.bound * (1 + self.options.gap + _ROUNDING)
+
+    def solve_single(self, work: Work, options: SolveOptions) -> None:
+        """Each device alone that may be better than what is known, the fastest first."""
+        able = [device for device in self.problem.devices if not device.lacks]
+        for once, device in sorted(
+            ((self.once(device), device) for device in able), key=lambda pair: pair[0]
+        ):
+            if once >= self.cost:
+                break
+            part = work.part(work.left * _SINGLE_SHARE)
+            try:
+                plan = single_plan(self.problem, device, self.minimise, "poet", options, part)
+            except InfeasibleError:
+                continue  # the others may help it
+            self.take(f"{device.name} alone", plan)
+
+    def once(self, device: Device) -> float:
+        """What computing every node once takes on a device."""
+        priced = self.problem.priced(device, self.minimise)
+        return math.fsum(node.energy_j for node in priced.nodes)
+
+    def solve_whole(self, work: Work, starts: Iterable[list[Made]]) -> None:
+        """As one program."""
+        whole = formulate_devices(self.problem, self.minimise, deadline=work.deadline)
+        known = [whole.start(steps) for steps in starts if self.known(steps)]
+        solution = solve_program(
+            whole.program,
+            SolverOptions(self.options.solver, self.options.gap),
+            work,
+            known[0] if known else None,
+        )
+        if solution.outcome is Outcome.INFEASIBLE:
+            self.bound, self.covers = math.inf, BoundCovers.STAGES
+            return
+        if solution.values is not None:
+            self.take_values("program", whole, solution.values)
+        if solution.bound > self.bound:
+            self.bound, self.covers = min(solution.bound, self.cost), BoundCovers.STAGES
+
+    def known(self, steps: list[Made]) -> bool:
+        """Whether the simulator accepts these steps."""
+        return accepts(self.problem, named(self.graph, self.names, steps)) is not None
+
+    def take_values(self, phase: str, whole: DevicesProgram, values: Vector) -> None:
+        """Know the plan of a solution."""
+        steps = complete(self.graph, in_order(whole.chosen(values)))
+        self.take(phase, named(self.graph, self.names, steps))
+
+    def solve_parts(self, work: Work, starts: Iterable[list[Made]]) -> None:
+        """Some nodes at a time: where they are computed, again or for the first time, and copied.
+
+        It starts from the best plan known, put into stages, or from a placement. Where that needs
+        more RAM than there is, what is beyond a budget has a price.
+        """
+        best = None if self.plan is None else in_stages(self.graph, self.names, self.plan)
+        legal = best is not None and self.known(best)
+        if best is None:
+            best = next(iter(starts), None)
+        whole = formulate_devices(
+            self.problem,
+            self.minimise,
+            _WINDOW,
+            [step for step in best or () if step.kind is DeviceStepKind.COMPUTE],
+            elastic=not legal,
+            deadline=work.deadline,
+        )
+        values = None if best is None else whole.start(best)
+        if values is None:
+            return
+        node = np.full(whole.program.columns, -1)
+        for made, column in whole.made.items():
+            node[column] = made.node
+        for (_, _, i), column in whole.stay.items():
+            node[column] = i
+        for many in _NODES:
+            cost, before = math.inf, math.inf
+            while not self.is_proven():
+                for first in range(0, self.graph.n, many // 2):
+                    if not work.is_left():
+                        return
+                    near = self.around(range(first, min(first + many, self.graph.n)))
+                    part = work.part(_PART_WORK)
+                    cost = min(cost, self.improve(whole, values, np.isin(node, near), part))
+                if cost >= before * (1 - self.options.gap):
+                    break
+                before = cost
+        self.improve(whole, values, node >= 0, work)
+
+    def around(self, nodes: range) -> list[int]:
+        """These nodes and those that read them."""
+        return sorted({*nodes, *(k for i in nodes for k in self.graph.consumers[i])})
+
+    def improve(
+        self, whole: DevicesProgram, values: Vector, free: NDArray[np.bool_], work: Work
+    ) -> float:
+        """Better values of some columns, in place; what the solution takes."""
+        part = part_of(whole, values, free)
+        solution = solve_program(
+            part.program,
+            SolverOptions(self.options.solver, self.options.gap),
+            work,
+            values[part.columns],
+        )
+        if solution.values is not None:
+            values[part.columns] = solution.values
+            self.take_values("program", whole, values)
+        return solution.objective
+
+    def answer(self, work: Work) -> DevicesSchedule:
+        """The best plan known.
+
+        Raises:
+            InfeasibleError: there is none.
+        """
+        if self.plan is None or self.figures is None:
+            budgets = " and ".join(
+                f"{device.problem.ram_bytes:,} bytes on {device.name!r}"
+                for device in self.problem.devices
+            )
+            within = (
+                "" if self.problem.deadline_s is None else f" within {self.problem.deadline_s:g} s"
+            )
+            proven = math.isinf(self.bound)
+            raise InfeasibleError(
+                f"{'there is' if proven else 'found'} no schedule of {self.problem.name!r}{within} "
+                f"in {budgets}{', computing nodes in the order given' if proven else ''}",
+                "give one of them more",
+                *(() if proven else (_more(work),)),
+            )
+        gap = max(0.0, (self.cost - self.bound) / self.cost) if self.cost else 0.0
+        return DevicesSchedule(
+            **asdict(self.figures),
+            scheduler=self.scheduler,
+            status=Status.OPTIMAL if self.is_proven() else Status.FEASIBLE,
+            minimised=self.minimise,
+            bound=self.bound,
+            bound_covers=self.covers,
+            ceiling=self.ceiling.cost,
+            gap=gap,
+            plan=self.plan,
+        )
+
+
+def _more(work: Work) -> str:
+    return RAISE_TIME_LIMIT if work.deadline.decided else "raise the work limit"

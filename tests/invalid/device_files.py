@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices that a schedule is asked for, and problems with several of them."""
+
+from __future__ import annotations
+
+from invalid.case import Case, Make
+from invalid.makers import both, text
+
+DEVICE = """
+name = "{name}"
+description = "a device"
+ram_bytes = {{ value = {ram}, source = "chosen" }}
+flops_per_s = {{ value = {flops}, source = "chosen" }}
+launch_s = {{ value = 1e-6, source = "chosen" }}
+{link}
+"""
+LINK = """
+[[link]]
+to = "b"
+bandwidth_bytes_per_s = { value = 1e9, source = "chosen" }
+latency_s = { value = 1e-6, source = "chosen" }
+"""
+ON_TWO = "schedule --devices a.toml,b.toml --model mlp"
+
+
+def device(name: str, ram: int = 1_000_000, flops: str = "1e9", link: str = LINK) -> Make:
+    written = DEVICE.format(name=name, ram=ram, flops=flops, link=link)
+    return text(f"{name}.toml", written)
+
+
+SOUND = device("b", link="")
+
+CASES: tuple[Case, ...] = (
+    Case("device_file_missing", ON_TWO, 1, ("a.toml cannot be read",)),
+    Case(
+        "device_with_negative_figure",
+        ON_TWO,
+        1,
+        ("a.toml: at flops_per_s", "greater than or equal to 1"),
+        both(device("a", flops="-1e9"), SOUND),
+    ),
+    Case("device_not_toml", ON_TWO, 1, ("a.toml is not TOML",), both(text("a.toml", "]"), SOUND)),
+    Case(
+        "devices_without_link",
+        ON_TWO,
+        1,
+        ("no link joins device 'a' to another",),
+        both(device("a", link=""), SOUND),
+    ),
+    Case(
+        "devices_of_one_name",
+        "schedule --devices a.toml,a.toml --model mlp",
+        1,
+        ("device 'a' appears 2 times",),
+        device("a"),
+    ),
+    Case(
+        "op_fits_on_no_device",
+        ON_TWO,
+        5,
+        ("fits on no device", "bytes on 'a', which has 64", "on 'b', which has 32"),
+        both(device("a", 64), device("b", 32, link="")),
+    ),
+    Case(
+        "fractions_for_other_devices",
+        f"{ON_TWO} --ram-fraction 0.5",
+        1,
+        ("--ram-fraction has 1 values for 2 devices",),
+        both(device("a"), SOUND),
+    ),
+    Case(
+        "fraction_that_is_none",
+        f"{ON_TWO} --ram-fraction 0.5,nan",
+        2,
+        ("not a finite number",),
+        both(device("a"), SOUND),
+    ),
+    Case(
+        "fractions_for_one_board",
+        "schedule --board linux --model mlp --ram-fraction 0.5,0.5",
+        2,
+        ("several values with --devices only",),
+    ),
+    Case("devices_without_model", "schedule --devices a.toml,b.toml", 2, ("needs --model",)),
+    Case(
+        "devices_beside_a_problem",
+        "schedule --devices a.json --problem p.json",
+        2,
+        ("say nothing about --devices",),
+    ),
+    Case(
+        "devices_problem_of_no_devices",
+        "schedule --devices a.json",
+        1,
+        ("has no devices",),
+        text("a.json", '{"schema_version": 1, "name": "p", "devices": [], "links": []}'),
+    ),
+    Case(
+        "plan_of_other_devices",
+        f"{ON_TWO} --replay answer.json",
+        1,
+        ("there is no device 'gpu'",),
+        both(
+            both(device("a"), SOUND),
+            text("answer.json", '{"plan": [{"step": "compute", "node": "fc1", "device": "gpu"}]}'),
+        ),
+    ),
+    Case(
+        "plan_of_one_device",
+        f"{ON_TWO} --replay answer.json",
+        1,
+        ("plan.0.device: Field required",),
+        both(
+            both(device("a"), SOUND),
+            text("answer.json", '{"plan": [{"step": "compute", "node": "fc1"}]}'),
+        ),
+    ),
+)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules for two devices against trying every plan, and one device against `poet`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from devices_brute_force import least_cost, random_devices
+from random_graphs import chunks, random_graph
+
+from poetfw.errors import InfeasibleError
+from poetfw.limits import Work
+from poetfw.schedule import BoundCovers, SolveOptions, solve
+from poetfw.schedule.devices import (
+    Device,
+    DevicesProblem,
+    Minimise,
+    simulate_devices,
+    solve_devices,
+)
+
+EXACT = SolveOptions(gap=0.0)
+
+
+@pytest.mark.parametrize("numbers", chunks(range(39, 439), quick=5, size=5))
+def test_two_devices_equal_brute_force(numbers: range) -> None:
+    for number in numbers:
+        problem = random_devices(number)
+        minimise = (Minimise.TIME, Minimise.ENERGY)[number % 2]
+        try:
+            best = least_cost(problem, minimise)
+            try:
+                answer = solve_devices(problem, minimise, EXACT, Work(120.0))
+            except InfeasibleError:
+                assert best is None
+                continue
+            assert answer.cost == pytest.approx(best)
+            assert answer.gap <= 1e-6
+            assert answer.ceiling <= answer.cost * (1 + 1e-9)
+            assert simulate_devices(problem, answer.plan).time_s == answer.time_s
+        except Exception as error:
+            error.add_note(f"problem {number}")
+            raise
+
+
+@pytest.mark.parametrize("numbers", chunks(range(60), quick=3, size=3))
+def test_one_device_is_poet(numbers: range) -> None:
+    for number in numbers:
+        problem = random_graph(number)
+        one = DevicesProblem(
+            problem.name,
+            (Device("only", replace(problem, deadline_s=None)),),
+            deadline_s=problem.deadline_s,
+        )
+        try:
+            alone = solve(problem, work=Work(20.0))
+        except InfeasibleError:
+            with pytest.raises(InfeasibleError):
+                solve_devices(one, Minimise.ENERGY, work=Work(20.0))
+            continue
+        answer = solve_devices(one, Minimise.ENERGY, work=Work(20.0))
+        assert [step[:2] for step in answer.plan] == [tuple(step) for step in alone.plan]
+        assert (answer.energy_j, answer.time_s) == (alone.energy_j, alone.time_s)
+        assert answer.bound_covers in BoundCovers
