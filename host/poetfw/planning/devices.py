@@ -122,7 +122,7 @@ def load_devices_problem(
         inputs = [graph.by_name[name] for name in op.inputs]
         output = None if op.output is None else graph.by_name[op.output]
         macs[op.name] = kind_of(op).work(op, inputs, output).macs
-    nothing = CostTable("", True, {name: OpCost(0.0, 0.0) for name in macs})
+    nothing = CostTable("", {name: OpCost(0.0, 0.0) for name in macs})
     bare = replace(schedule_problem(graph, load_board(settings.board), nothing, None), storage=None)
     peak_bytes = checkpoint_all_schedule(bare).peak_bytes
     devices = []
