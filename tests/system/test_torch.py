@@ -22,12 +22,9 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from ordinary import IDS, NETWORKS  # noqa: E402 (which needs torch)
 
-NAMES = ("squeeze-excite", "vision transformer", "decoder", "paddings", "dropout", "recurrent")
-NAMES += ("bilinear u-net", "bert")
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_goes_to_the_device_and_back(name: str, tmp_path: Path) -> None:
     make, shape = NETWORKS[name]
     torch.manual_seed(2)

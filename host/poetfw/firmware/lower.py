@@ -532,8 +532,10 @@ class _Stays:
         return self._stay(tensor, False, index)[0]
 
     def shares_address(self, op: Op, index: int) -> bool:
-        """Whether an op's output lies where its first input is."""
+        """Whether an op's output lies where its first input is; never in a persistent one's."""
         assert op.output is not None
+        if self._graph.by_name[op.inputs[0]].role.persistent:
+            return False
         stays = [self._stay(name, False, index) for name in (op.inputs[0], op.output)]
         return stays[0][1].offset == stays[1][1].offset
 

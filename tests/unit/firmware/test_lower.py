@@ -49,6 +49,14 @@ def two_halves() -> Graph:
     return builder.build(builder.op("add", "sum", halves))[0]
 
 
+def turned_parameter() -> Graph:
+    """x [4, 6] times a parameter that is reshaped, for which an activation would stay."""
+    builder = GraphBuilder("turned parameter", "x", (4, 6))
+    weight = builder.parameter("w", np.ones(36, np.float32))
+    square = builder.op("reshape", "square", (weight,), {"shape": (6, 6)})
+    return builder.build(builder.op("linear", "y", (builder.input, square)))[0]
+
+
 class Lowered(NamedTuple):
     """A program, its plan, and the step that it was lowered to."""
 
@@ -87,6 +95,14 @@ def test_a_view_is_copied_exactly_where_it_lies_elsewhere() -> None:
         assert ("nothing moves" in statement.comment) == (len(addresses) == 1)
         moved.append(len(addresses) > 1)
     assert set(moved) == {True, False}
+
+
+def test_a_view_of_a_parameter_is_a_copy() -> None:
+    program, plan, step = lowered(turned_parameter())
+    lasting = [s for s in plan.training.plan if s.kind is not StepKind.FREE]
+    codes = {s.node: view.code for s, view in zip(lasting, step.statements, strict=True)}
+    (copied,) = (op for op in program.training.ops if op.inputs[:1] == ("w",) and op.output)
+    assert codes[copied.name].startswith("poet_")
 
 
 @pytest.mark.parametrize("graph", [two_readers(), two_halves()], ids=lambda graph: graph.name)
