@@ -212,7 +212,7 @@ def _evaluation(project: BuiltProject, step: int, log: RunLog) -> Evaluation:
 
 def metrics_csv(report: RunReport) -> bytes:
     """A line for each step of a run: the batch's loss, and what was held out, where evaluated."""
-    kind = "mean_squared_error" if report.accuracy is None else "accuracy"
+    kind = "held_out_loss" if report.accuracy is None else "accuracy"
     evaluated = {each.step: getattr(each, kind) for each in report.evaluations}
     lines = [f"step,loss,{kind}"]
     for step, loss in enumerate(report.loss, start=report.resumed_from + 1):
@@ -281,7 +281,7 @@ def _report(
         resumed_from=log.resumed_from,
         loss=log.losses,
         accuracy=kept.accuracy,
-        mean_squared_error=kept.mean_squared_error,
+        held_out_loss=kept.held_out_loss,
         evaluations=evaluations or ((kept,) if log.metrics else ()),
         high_water_bytes=log.high_water_bytes,
         stack_high_water_bytes=log.stack_high_water_bytes,

@@ -97,7 +97,7 @@ def test_mean_squared_error_trains_and_verifies(tmp_path: Path) -> None:
     succeed("build", "--board", "linux", *arguments, cwd=tmp_path)
     run = succeed("run", "--board", "linux", "--epochs", "2", "--verify", cwd=tmp_path)
     assert run["accuracy"] is None
-    assert 0 < run["mean_squared_error"] < 0.1
+    assert 0 < run["held_out_loss"] < 0.1
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 

@@ -207,8 +207,8 @@ def _print(report: RunReport) -> None:
         rows.append(("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"))
     if report.accuracy is not None:
         rows.append(("held-out accuracy", f"{report.accuracy:.2%}"))
-    if report.mean_squared_error is not None:
-        rows.append(("held-out mean squared error", f"{report.mean_squared_error:.6f}"))
+    if report.held_out_loss is not None:
+        rows.append(("held-out loss", f"{report.held_out_loss:.6f}"))
     rows.append(("arena high-water mark", output.size(report.high_water_bytes)))
     if report.stack_high_water_bytes:
         rows.append(("stack high-water mark", output.size(report.stack_high_water_bytes)))

@@ -234,20 +234,20 @@ class Evaluation:
     Attributes:
         step: training steps done.
         accuracy: share of samples classified correctly; None without classes.
-        mean_squared_error: of the samples; None with classes.
+        held_out_loss: of the samples, by the loss that is trained; None with classes.
     """
 
     step: int
     accuracy: float | None
-    mean_squared_error: float | None
+    held_out_loss: float | None
 
     def better_than(self, other: Evaluation) -> bool:
         """Whether it is more accurate, or of smaller error."""
         if self.accuracy is not None and other.accuracy is not None:
             return self.accuracy > other.accuracy
-        if self.mean_squared_error is None or other.mean_squared_error is None:
+        if self.held_out_loss is None or other.held_out_loss is None:
             return False
-        return self.mean_squared_error < other.mean_squared_error
+        return self.held_out_loss < other.held_out_loss
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class RunReport:
         resumed_from: how many of them were done before this run.
         loss: the batch's mean loss at each step of this run.
         accuracy: share of held-out samples classified correctly; None without classes.
-        mean_squared_error: of the held-out samples; None with classes.
+        held_out_loss: of the held-out samples, by the loss that is trained; None with classes.
         evaluations: every evaluation of the held-out samples, in the order of their steps.
         high_water_bytes: bytes of the arena up to the highest ever written.
         stack_high_water_bytes: bytes of stack used.
@@ -294,7 +294,7 @@ class RunReport:
     resumed_from: int
     loss: tuple[float, ...]
     accuracy: float | None
-    mean_squared_error: float | None
+    held_out_loss: float | None
     evaluations: tuple[Evaluation, ...]
     high_water_bytes: int
     stack_high_water_bytes: int

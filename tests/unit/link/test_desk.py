@@ -281,7 +281,7 @@ def session(firmware: Path, project: BuiltProject, image: bytes, rate: float, se
             assert held in allowed or trained, i
         return False
     assert noisy.loss == report.loss
-    assert noisy.mean_squared_error == report.mean_squared_error
+    assert noisy.held_out_loss == report.held_out_loss
     assert device.get("test_steps") == 2  # repeated commands train nothing twice
     assert out.read_bytes() == device.storage[: len(image)] == reference.storage[: len(image)]
     assert noise.faults > 0 or not rate

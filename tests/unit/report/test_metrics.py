@@ -104,7 +104,7 @@ def test_it_ends_after_so_many_epochs_that_were_no_better(
 def test_a_smaller_error_is_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     epochs = Epochs(tmp_path, [0.5, 0.25, 0.25, 0.75], classifies=False)
     _, evaluations = train(monkeypatch, epochs, 2, 50)
-    assert [each.mean_squared_error for each in evaluations] == [0.5, 0.25, 0.25, 0.75]
+    assert [each.held_out_loss for each in evaluations] == [0.5, 0.25, 0.25, 0.75]
     assert (tmp_path / "run" / "storage.img").read_text() == "after 10"
 
 
@@ -144,4 +144,4 @@ def test_metrics_are_a_line_for_each_step():
     error = SimpleNamespace(
         loss=(0.5,), resumed_from=0, accuracy=None, evaluations=(Evaluation(1, None, 0.125),)
     )
-    assert metrics_csv(cast(RunReport, error)) == b"step,loss,mean_squared_error\n1,0.5,0.125\n"
+    assert metrics_csv(cast(RunReport, error)) == b"step,loss,held_out_loss\n1,0.5,0.125\n"
