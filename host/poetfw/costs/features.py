@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from poetfw.costs.alone import alone
 from poetfw.costs.measurement import Case
 from poetfw.ops import Kernel, kind_of
+from poetfw.ops.base import Constants
 
 Features = Mapping[str, float]
 
@@ -25,6 +26,10 @@ _LINE = 4
 """Sums that are taken at the same time along one axis."""
 _RUN = 32
 """Products that `linear.c` and `matmul.c` sum before they add to a total."""
+_GIVEN = ("pace", "parameter", "first", "second", "sum")
+"""The arguments behind the constants of an update; a null pointer is work that it has not."""
+_SWITCHES = ("update.weight_decay", "update.clip_value")
+"""Its constants that are no flags, and where they are 0, something is left out."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,9 @@ class Featured:
     """What the fitted model knows of a case.
 
     Attributes:
-        function: its C function, which is fitted alone where enough of its cases were measured.
-        family: its C file, without its ending; fitted together where they were not.
+        function: its C function, which is fitted alone where enough of its cases were measured; of
+            one that applies a gradient, also by which step.
+        family: its C file, without its ending, and the step; fitted together where they were not.
         features: what its time is a sum of, by name; all 0 or more.
     """
 
@@ -77,7 +83,29 @@ def featured(case: Case) -> Featured:
         found.update(_walk(kernel))
     elif kernel.source in ("avg_pool2d", "max_pool2d") and "out_height" in _extents(kernel):
         found.update(_windows(kernel))
-    return Featured(kernel.function or case.kind, kernel.source, found)
+    step = _step(kernel)
+    return Featured((kernel.function or case.kind) + step, kernel.source + step, found)
+
+
+def _step(kernel: Kernel) -> str:
+    """By which optimizer's step a kernel applies a gradient, and what decides the way it goes.
+
+    The same C function applies it by whichever step it is given: what one takes says nothing of
+    another. Empty for a kernel that applies none.
+    """
+    for at, update in enumerate(kernel.arguments):
+        if isinstance(update, Constants):
+            given = dict(zip(_GIVEN, kernel.arguments[at + 1 :], strict=True))
+            if kernel.source == "update":
+                given["factor"] = kernel.arguments[at - 1]
+            parts = [name for name, argument in given.items() if argument is not None]
+            parts += [
+                name.removeprefix("update.")
+                for name, value in update.fields
+                if value and (isinstance(value, int) or name in _SWITCHES)
+            ]
+            return f" ({', '.join((update.struct.removeprefix('poet_'), *parts))})"
+    return ""
 
 
 def _extents(kernel: Kernel) -> Mapping[str, int]:

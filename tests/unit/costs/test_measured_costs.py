@@ -31,7 +31,7 @@ from poetfw.firmware.case_version import case_version
 from poetfw.firmware.kernel_version import kernel_version
 from poetfw.ir import Graph
 from poetfw.limits import Work
-from poetfw.ops import kind_of
+from poetfw.ops import is_update, kind_of
 from poetfw.planning import (
     BuildSettings,
     costs_from,
@@ -268,3 +268,35 @@ def test_every_op_has_a_version_and_features(graph: Graph) -> None:
         assert len(case_version(case)) == 16
         assert featured(case).features["fixed"] == 1
         assert case_of(*alone(case)) == case
+
+
+def updates(optimizer: str, **settings: object) -> list[Case]:
+    """The ops that apply gradients, in the networks of a few batches."""
+    found = {}
+    for batch in (1, 2, 3, 4, 5, 6):
+        some = replace(SETTINGS, model="mlp", batch=batch, optimizer=optimizer, **settings)
+        graph = derive_program(some, load_model(some)).training
+        found |= {case_of(op, graph): None for op in graph.ops if is_update(op)}
+    return [*found]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "settings"),
+    [
+        ("adam", {}),
+        ("sgd", {"momentum": 0.9}),
+        ("sgd", {"clip_value": 1.0}),
+        ("sgd", {"clip_norm": 1.0}),
+        ("sgd", {"schedule": "cosine:9"}),
+    ],
+)
+def test_an_update_is_fitted_to_none_of_another_step(
+    optimizer: str, settings: dict[str, object]
+) -> None:
+    """They run one C function, which calls the step that it is given."""
+    plain, others = updates("sgd", momentum=0.0), updates(optimizer, **settings)
+    known = usable([measured(case, by_macs(case)) for case in plain], BOARD, case_version)
+    costs = [known.time.predict(case) for case in plain]
+    assert costs == [None if cost is None else pytest.approx(cost) for cost in costs]
+    assert any(cost is not None for cost in costs)
+    assert [known.time.predict(case) for case in others] == [None] * len(others)
