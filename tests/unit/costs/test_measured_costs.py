@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from poetfw.boards import load_board
 from poetfw.costs import (
     Case,
     ComparedOp,
+    CostTable,
     Counter,
     Database,
     MeasuredCosts,
@@ -208,6 +210,21 @@ def test_measured_transfers_are_those_of_the_problem(graph: Graph, tmp_path: Pat
     assert storage.page_in.time_s(1024) == pytest.approx(3e-7 * (1000 + 1024 + 512))
     power_w = 0.33
     assert storage.page_out.energy_j_per_byte == pytest.approx(3e-7 * power_w, rel=1e-3)
+
+
+def test_larger_transfers_that_took_no_longer_are_planned_with_and_kept(
+    graph: Graph, tmp_path: Path
+) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    flat = [replace(one, ticks=64e3, time_s=1e-3) for one in transfers(1e-9)]
+    database.add(flat)
+    provider = costs_from(database.path)
+    table = provider(graph, BOARD)
+    assert table.page_in is not None
+    assert table.page_in.time_s(512) == table.page_in.time_s(1 << 20) == pytest.approx(1e-3)
+    text = json.dumps(table.to_json(), allow_nan=False)
+    assert CostTable.from_json(json.loads(text)) == table
+    assert solve(load_schedule_problem(SETTINGS, costs=provider), "checkpoint-all").time_s > 0
 
 
 def test_a_load_that_was_not_measured_reads_as_pages_do(graph: Graph) -> None:
