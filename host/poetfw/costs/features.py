@@ -26,6 +26,8 @@ _LINE = 4
 """Sums that are taken at the same time along one axis."""
 _RUN = 32
 """Products that `linear.c` and `matmul.c` sum before they add to a total."""
+_LONGEST, _LARGEST = 1 << 16, 1 << 12
+"""Positions along an axis, and places of a window, that are gone through one by one at most."""
 _GIVEN = ("pace", "parameter", "first", "second", "sum")
 """The arguments behind the constants of an update; a null pointer is work that it has not."""
 _SWITCHES = ("update.weight_decay", "update.clip_value")
@@ -166,8 +168,16 @@ class _Taps:
 
 
 def _convolution(kernel: Kernel) -> Counter[str]:
-    """What `conv2d.c` does in blocks, by fours, one by one, and in planes."""
+    """What `conv2d.c` does in blocks, by fours, one by one, and in planes.
+
+    Nothing where that would take seconds to count: of planes and windows that only a row has which
+    somebody made up.
+    """
     at = _extents(kernel)
+    planes = (at[f"{side}_{axis}"] for side in ("in", "out") for axis in ("height", "width"))
+    windows = (at[f"kernel_{axis}"] + at[f"stride_{axis}"] for axis in ("height", "width"))
+    if max(planes) > _LONGEST or math.prod(windows) > _LARGEST:
+        return Counter()
     if "backward_weight" in kernel.function:
         by_rows = "depthwise" in kernel.function and _rows_of_taps(at)
         return by_rows or _taps_of_weight(at)
