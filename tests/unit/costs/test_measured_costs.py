@@ -227,6 +227,26 @@ def test_larger_transfers_that_took_no_longer_are_planned_with_and_kept(
     assert solve(load_schedule_problem(SETTINGS, costs=provider), "checkpoint-all").time_s > 0
 
 
+def test_an_emulators_ops_count_where_the_board_has_none_and_its_transfers_never(
+    graph: Graph, tmp_path: Path
+) -> None:
+    emulated = {"setup": replace(SETUP, machine="qemu"), "counter": Counter.INSTRUCTIONS}
+    database = Database(tmp_path / "costs.sqlite")
+    rows = rows_of(graph, by_macs) + transfers(1e-9)
+    database.add([replace(one, **emulated) for one in rows])
+    assert database_for("nrf52840", None, database.path) == str(database.path)
+    provider = costs_from(database.path)
+    table = provider(graph, BOARD)
+    loads = sum(not op.inputs for op in graph.ops)
+    assert table.sources["measured"] == len(graph.ops) - loads
+    assert (table.page_in, table.page_out) == (None, None)
+    assert table.summary.endswith("; paging analytic (qemu, counted in instructions)")
+    analytic = load_schedule_problem(SETTINGS, costs=analytic_costs)
+    assert load_schedule_problem(SETTINGS, costs=provider).storage == analytic.storage
+    database.add(transfers(2e-9))
+    assert costs_from(database.path)(graph, BOARD).page_in is not None
+
+
 def test_a_load_that_was_not_measured_reads_as_pages_do(graph: Graph) -> None:
     table = usable(transfers(3e-7), BOARD, case_version).table(graph, BOARD)
     load = next(op for op in graph.ops if op.kind == "load_x")
