@@ -125,7 +125,7 @@ def test_what_nothing_can_have_measured_is_refused_and_nothing_is_kept(
     assert database.all() == ()
 
 
-def test_rows_of_operands_that_no_board_holds_are_not_read(
+def test_rows_of_operands_that_are_too_large_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = Database(tmp_path / "costs.sqlite")
