@@ -14,29 +14,26 @@ from poetfw.cli import output
 from poetfw.cli.options import (
     Bytes,
     Positive,
+    batch_options,
     board_option,
     command_deadline,
     cost_options,
     json_option,
     limit_options,
-    optimizer_options,
     option,
     out_folder,
     out_option,
     scheduler_option,
     settings_of_optimizer,
-    split_at_commas,
+    training_options,
 )
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.importers import FEATURES
 from poetfw.limits import Deadline
-from poetfw.ops import OPTIMIZERS
-from poetfw.ops.pace import LARGEST_COUNT
 from poetfw.pipeline import compile_build, plan_build, write_build
-from poetfw.planning import DEFAULT_BATCH, BuildSettings, costs_from, database_for
+from poetfw.planning import BuildSettings, costs_from, database_for
 from poetfw.report import BuildReport
-from poetfw.training import LOSSES
 
 
 @click.command(
@@ -69,18 +66,7 @@ from poetfw.training import LOSSES
     show_default=True,
     help="What is calculated of sounds.",
 )
-@option(
-    "--batch",
-    type=click.IntRange(1),
-    help=f"Samples in a batch.  [default: the board's, or {DEFAULT_BATCH}]",
-)
-@option(
-    "--micro-batch",
-    type=click.IntRange(1),
-    metavar="SAMPLES",
-    help="Add up the gradients of so many samples at a time, until a batch is complete: "
-    "activations take less RAM, and a training step is a micro-batch.  [default: whole batches]",
-)
+@batch_options
 @option(
     "--ram",
     "ram_bytes",
@@ -96,60 +82,7 @@ from poetfw.training import LOSSES
     help="Upper bound on the time of one training step.",
 )
 @scheduler_option
-@option("--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]")
-@option(
-    "--optimizer",
-    type=click.Choice(sorted(OPTIMIZERS)),
-    help="What updates the weights, with PyTorch's defaults.  [default: the model's]",
-)
-@option("--learning-rate", type=float, help="Step size.  [default: the optimizer's]")
-@option("--weight-decay", type=float, help="L2 penalty.  [default: the optimizer's]")
-@optimizer_options
-@option(
-    "--schedule",
-    metavar="SHAPE:STEPS",
-    help="How the learning rate changes: constant, cosine:STEPS and linear:STEPS fall to 0, "
-    "step:STEPS:FACTOR is multiplied.  [default: constant]",
-)
-@option(
-    "--warm-up",
-    type=click.IntRange(0, LARGEST_COUNT),
-    metavar="STEPS",
-    help="Steps in which the learning rate rises, before the schedule.  [default: 0]",
-)
-@option(
-    "--no-decay",
-    multiple=True,
-    callback=split_at_commas,
-    metavar="PATTERN,...",
-    help="The weights of the parameters of these names do not decay, e.g. bias,norm.",
-)
-@option(
-    "--clip-norm",
-    type=float,
-    metavar="NORM",
-    help="Scale the gradients down where their global norm is larger.  [default: never]",
-)
-@option(
-    "--clip-value",
-    type=float,
-    metavar="VALUE",
-    help="Clip each element of the gradients to this magnitude.  [default: never]",
-)
-@option(
-    "--train",
-    multiple=True,
-    callback=split_at_commas,
-    metavar="PATTERN,...",
-    help="Train nothing but the parameters of these names, e.g. bias, or last:2.",
-)
-@option(
-    "--freeze",
-    multiple=True,
-    callback=split_at_commas,
-    metavar="PATTERN,...",
-    help="Do not train the parameters of these names, e.g. 'conv1*'. May be given repeatedly.",
-)
+@training_options
 @option(
     "--weights-in-flash",
     is_flag=True,

@@ -16,9 +16,11 @@ from poetfw.errors import OutputError, listed
 from poetfw.firmware.project import MANIFEST
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
 from poetfw.ops import OPTIMIZERS
+from poetfw.ops.pace import LARGEST_COUNT
 from poetfw.output_file import check_output_file
-from poetfw.planning import COSTS
+from poetfw.planning import COSTS, DEFAULT_BATCH
 from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
+from poetfw.training import LOSSES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -165,6 +167,96 @@ def variable(flag: str, command: str | None = None) -> str:
     """The environment variable of an option, of all commands or of one."""
     words = (flag.lstrip("-"),) if command is None else (command, flag.lstrip("-"))
     return "_".join(("poetfw", *words)).replace("-", "_").upper()
+
+
+def batch_options(command: _Command) -> _Command:
+    """--batch and --micro-batch."""
+    return _all_of(
+        command,
+        option(
+            "--batch",
+            type=click.IntRange(1),
+            help=f"Samples in a batch.  [default: the board's, or {DEFAULT_BATCH}]",
+        ),
+        option(
+            "--micro-batch",
+            type=click.IntRange(1),
+            metavar="SAMPLES",
+            help="Add up the gradients of so many samples at a time, until a batch is complete: "
+            "activations take less RAM, and a training step is a micro-batch.  "
+            "[default: whole batches]",
+        ),
+    )
+
+
+def training_options(command: _Command) -> _Command:
+    """What is trained, and how: beside the model and the batch, all that decides a step's ops."""
+    return _all_of(
+        command,
+        option(
+            "--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]"
+        ),
+        option(
+            "--optimizer",
+            type=click.Choice(sorted(OPTIMIZERS)),
+            help="What updates the weights, with PyTorch's defaults.  [default: the model's]",
+        ),
+        option("--learning-rate", type=float, help="Step size.  [default: the optimizer's]"),
+        option("--weight-decay", type=float, help="L2 penalty.  [default: the optimizer's]"),
+        optimizer_options,
+        option(
+            "--schedule",
+            metavar="SHAPE:STEPS",
+            help="How the learning rate changes: constant, cosine:STEPS and linear:STEPS fall to "
+            "0, step:STEPS:FACTOR is multiplied.  [default: constant]",
+        ),
+        option(
+            "--warm-up",
+            type=click.IntRange(0, LARGEST_COUNT),
+            metavar="STEPS",
+            help="Steps in which the learning rate rises, before the schedule.  [default: 0]",
+        ),
+        option(
+            "--no-decay",
+            multiple=True,
+            callback=split_at_commas,
+            metavar="PATTERN,...",
+            help="The weights of the parameters of these names do not decay, e.g. bias,norm.",
+        ),
+        option(
+            "--clip-norm",
+            type=float,
+            metavar="NORM",
+            help="Scale the gradients down where their global norm is larger.  [default: never]",
+        ),
+        option(
+            "--clip-value",
+            type=float,
+            metavar="VALUE",
+            help="Clip each element of the gradients to this magnitude.  [default: never]",
+        ),
+        option(
+            "--train",
+            multiple=True,
+            callback=split_at_commas,
+            metavar="PATTERN,...",
+            help="Train nothing but the parameters of these names, e.g. bias, or last:2.",
+        ),
+        option(
+            "--freeze",
+            multiple=True,
+            callback=split_at_commas,
+            metavar="PATTERN,...",
+            help="Do not train the parameters of these names, e.g. 'conv1*'. May be given "
+            "repeatedly.",
+        ),
+    )
+
+
+def _all_of(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
+    for decorate in reversed(options):
+        command = decorate(command)
+    return command
 
 
 def json_option(command: _Command) -> _Command:

@@ -12,18 +12,21 @@ from poetfw import profiling
 from poetfw.boards import Board, load_board
 from poetfw.cli import output
 from poetfw.cli.options import (
+    batch_options,
     board_option,
     json_option,
     option,
     out_folder,
     out_option,
     port_option,
+    settings_of_optimizer,
+    training_options,
 )
 from poetfw.costs import Counter, Database, Measurement
 from poetfw.devices import emulator_of
 from poetfw.devices.link import choose_port
 from poetfw.errors import DeviceError, listed
-from poetfw.planning import DEFAULT_BATCH, BuildSettings
+from poetfw.planning import BuildSettings
 from poetfw.profiling import ProfileReport, ProfileSettings, Refused
 
 
@@ -38,12 +41,8 @@ from poetfw.profiling import ProfileReport, ProfileSettings, Refused
     metavar="NAME|FILE.pt2|FILE.onnx",
     help="The network whose ops are measured.",
 )
-@option(
-    "--batch",
-    type=click.IntRange(1),
-    help=f"Samples in a batch.  [default: the board's, or {DEFAULT_BATCH}]",
-)
-@option("--momentum", type=float, help="Of the optimizer; 0 for none.  [default: the model's]")
+@batch_options
+@training_options
 @option("--emulator", metavar="NAME", help="Measure on one of the board's twins.")
 @port_option
 @option(
@@ -57,13 +56,12 @@ from poetfw.profiling import ProfileReport, ProfileSettings, Refused
 def profile(
     board: str,
     model: str,
-    batch: int | None,
-    momentum: float | None,
     emulator: str | None,
     port: str | None,
     db: Path | None,
     out: Path | None,
     as_json: bool,
+    **options: Any,  # the fields of BuildSettings that decide what is trained
 ) -> int:
     """Measure what a network's ops and transfers cost on a board, and keep it in a database.
 
@@ -77,7 +75,12 @@ def profile(
         port = choose_port(None) if emulator is None else None
     folder = out if out is not None else _default_folder(known)
     settings = ProfileSettings(
-        BuildSettings(board=board, model=model, batch=batch, momentum=momentum),
+        BuildSettings(
+            board=board,
+            model=model,
+            optimizer_settings=settings_of_optimizer(options),
+            **options,
+        ),
         emulator,
         port,
         folder,

@@ -39,6 +39,8 @@ TRANSFERS = ("page_in", "page_out")
 _SETUP = tuple(field.name for field in fields(Setup))
 _FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
 _COLUMNS = (*_SETUP, "case", *_FIGURES)
+LARGEST_OPERAND_BYTES = 1 << 30
+"""Far more than any tensor has that is trained on these boards."""
 _ROUNDING = 1e-6
 _NANOSECONDS_PER_S = 1e9
 
@@ -91,11 +93,17 @@ class _Case(_Strict):
         if case.size_bytes:
             raise ValueError(f"size_bytes is that of {' or '.join(TRANSFERS)}, not of an op")
         try:
-            alone(case)
+            _, graph = alone(case)
         except ModelError as error:
             raise UnknownCaseError(error.message) from error
         except (KeyError, ValueError, IndexError, AssertionError) as error:
             raise UnknownCaseError(f"no {case.kind!r} is like this: {error!r}") from error
+        largest = max(graph.tensors, key=lambda tensor: tensor.size_bytes)
+        if largest.size_bytes > LARGEST_OPERAND_BYTES:
+            raise UnknownCaseError(
+                f"a {case.kind!r} has an operand of {largest.size_bytes:,} bytes, of shape "
+                f"{list(largest.shape)}: they have {LARGEST_OPERAND_BYTES:,} at most"
+            )
         return case
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from poetfw.costs.alone import alone
 from poetfw.costs.measurement import Case
 from poetfw.ops import Kernel, kind_of
+from poetfw.ops.base import Constants
 
 Features = Mapping[str, float]
 
@@ -25,6 +26,12 @@ _LINE = 4
 """Sums that are taken at the same time along one axis."""
 _RUN = 32
 """Products that `linear.c` and `matmul.c` sum before they add to a total."""
+_LONGEST, _LARGEST = 1 << 16, 1 << 12
+"""Positions along an axis, and places of a window, that are gone through one by one at most."""
+_GIVEN = ("pace", "parameter", "first", "second", "sum")
+"""The arguments behind the constants of an update; a null pointer is work that it has not."""
+_SWITCHES = ("update.weight_decay", "update.clip_value")
+"""Its constants that are no flags, and where they are 0, something is left out."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +39,9 @@ class Featured:
     """What the fitted model knows of a case.
 
     Attributes:
-        function: its C function, which is fitted alone where enough of its cases were measured.
-        family: its C file, without its ending; fitted together where they were not.
+        function: its C function, which is fitted alone where enough of its cases were measured; of
+            one that applies a gradient, also by which step.
+        family: its C file, without its ending, and the step; fitted together where they were not.
         features: what its time is a sum of, by name; all 0 or more.
     """
 
@@ -77,7 +85,29 @@ def featured(case: Case) -> Featured:
         found.update(_walk(kernel))
     elif kernel.source in ("avg_pool2d", "max_pool2d") and "out_height" in _extents(kernel):
         found.update(_windows(kernel))
-    return Featured(kernel.function or case.kind, kernel.source, found)
+    step = _step(kernel)
+    return Featured((kernel.function or case.kind) + step, kernel.source + step, found)
+
+
+def _step(kernel: Kernel) -> str:
+    """By which optimizer's step a kernel applies a gradient, and what decides the way it goes.
+
+    The same C function applies it by whichever step it is given: what one takes says nothing of
+    another. Empty for a kernel that applies none.
+    """
+    for at, update in enumerate(kernel.arguments):
+        if isinstance(update, Constants):
+            given = dict(zip(_GIVEN, kernel.arguments[at + 1 :], strict=True))
+            if kernel.source == "update":
+                given["factor"] = kernel.arguments[at - 1]
+            parts = [name for name, argument in given.items() if argument is not None]
+            parts += [
+                name.removeprefix("update.")
+                for name, value in update.fields
+                if value and (isinstance(value, int) or name in _SWITCHES)
+            ]
+            return f" ({', '.join((update.struct.removeprefix('poet_'), *parts))})"
+    return ""
 
 
 def _extents(kernel: Kernel) -> Mapping[str, int]:
@@ -138,8 +168,16 @@ class _Taps:
 
 
 def _convolution(kernel: Kernel) -> Counter[str]:
-    """What `conv2d.c` does in blocks, by fours, one by one, and in planes."""
+    """What `conv2d.c` does in blocks, by fours, one by one, and in planes.
+
+    Nothing where that would take seconds to count: of planes and windows that only a row has which
+    somebody made up.
+    """
     at = _extents(kernel)
+    planes = (at[f"{side}_{axis}"] for side in ("in", "out") for axis in ("height", "width"))
+    windows = (at[f"kernel_{axis}"] + at[f"stride_{axis}"] for axis in ("height", "width"))
+    if max(planes) > _LONGEST or math.prod(windows) > _LARGEST:
+        return Counter()
     if "backward_weight" in kernel.function:
         by_rows = "depthwise" in kernel.function and _rows_of_taps(at)
         return by_rows or _taps_of_weight(at)

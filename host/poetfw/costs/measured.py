@@ -2,7 +2,8 @@
 """Costs that believe the measurement: measured, else fitted to what is, else analytic.
 
 Rows of one set-up are used, apart from the meter: those of the board itself if there are any, and
-not of an emulator in its place; then those that were measured last. Of a case that was measured
+not of an emulator in its place; then those that were measured last. Transfers are never those of
+an emulator. Of a case that was measured
 with and without a meter, the row of the meter counts. Where no meter measured, energy is time at
 the power that the analytic model has for the op or the transfer.
 """
@@ -163,13 +164,19 @@ class Measured:
         return OpCost(time_s, time_s * power_w if fitted_j is None else fitted_j, Source.FITTED)
 
     def transfer(self, kind: str, believed: Transfer) -> Transfer | None:
-        """What a transfer takes, if any was measured.
+        """What a transfer takes, if any was measured on the board itself.
+
+        An emulator's storage is a file or a model of a chip, and no storage of the board.
 
         Args:
             kind: one of `TRANSFERS`.
             believed: what the board's file says of it.
         """
-        rows = [row for case, row in self.rows.items() if case.kind == kind and row.time_s > 0]
+        rows = [
+            row
+            for case, row in self.rows.items()
+            if case.kind == kind and row.time_s > 0 and not row.setup.machine
+        ]
         if not rows:
             return None
         metered = [row for row in rows if _metered(row) and row.energy_j > 0]

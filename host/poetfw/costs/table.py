@@ -92,8 +92,8 @@ class CostTable:
             "board": self.board,
             "basis": self.basis,
             "sources": self.sources,
-            "page_in": None if self.page_in is None else asdict(self.page_in),
-            "page_out": None if self.page_out is None else asdict(self.page_out),
+            "page_in": _transfer_to_json(self.page_in),
+            "page_out": _transfer_to_json(self.page_out),
             "ops": {name: asdict(cost) for name, cost in self.ops.items()},
         }
 
@@ -126,9 +126,21 @@ class CostTable:
             raise ProblemError(f"the cost table's JSON is malformed: {error!r}") from error
 
 
+def _transfer_to_json(transfer: Transfer | None) -> dict[str, float | None] | None:
+    """The bandwidth is None where bytes take no time: JSON has no infinity."""
+    if transfer is None:
+        return None
+    document: dict[str, float | None] = asdict(transfer)
+    if math.isinf(transfer.bandwidth_bytes_per_s):
+        document["bandwidth_bytes_per_s"] = None
+    return document
+
+
 def _transfer(document: Mapping[str, Any] | None) -> Transfer | None:
     if document is None:
         return None
+    if document["bandwidth_bytes_per_s"] is None:
+        document = {**document, "bandwidth_bytes_per_s": math.inf}
     transfer = Transfer(**{str(name): float(value) for name, value in document.items()})
     if not all(value >= 0 for value in asdict(transfer).values()):
         raise ValueError("a transfer takes less than nothing")

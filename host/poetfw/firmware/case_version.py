@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from poetfw.costs import Case, alone
 from poetfw.firmware.kernel_version import kernel_version
@@ -12,18 +13,24 @@ from poetfw.ops import kind_of
 TRANSFERS = ("page_in", "page_out")
 """Kinds of cases that are no ops."""
 
-_LOADED_BY = "data"
+_LOADED_BY = ("data",)
 _MOVED_BY = ("slots", "pages")
 
 
 def case_version(case: Case) -> str:
-    """16 hexadecimal digits: a digest of the kernel's sources, or of those that move tensors.
+    """16 hexadecimal digits: a digest of the sources of its kernel, or of what moves tensors.
 
     Raises:
         ModelError: there is no such op.
     """
     if case.kind in TRANSFERS:
-        versions = "".join(kernel_version(source) for source in _MOVED_BY)
-        return hashlib.sha256(versions.encode()).hexdigest()[:16]
+        return _version(_MOVED_BY)
     op, graph = alone(case)
-    return kernel_version(kind_of(op).kernel(op, graph).source or _LOADED_BY)
+    return _version(kind_of(op).kernel(op, graph).sources or _LOADED_BY)
+
+
+def _version(sources: Sequence[str]) -> str:
+    versions = [kernel_version(source) for source in sources]
+    if len(versions) == 1:
+        return versions[0]
+    return hashlib.sha256("".join(versions).encode()).hexdigest()[:16]

@@ -32,7 +32,7 @@ from poetfw.firmware.project import (
 )
 from poetfw.firmware.slots import BLOCK_BYTES, TRAILER_BYTES
 from poetfw.firmware.views import ConstantsView, Define, PersistentView, SlotView
-from poetfw.ir import Dtype
+from poetfw.ir import Dtype, Op, Tensor
 from poetfw.memory.plan import ALIGNMENT
 from poetfw.ops import kind_of
 from poetfw.resources import profiler_sketches_dir
@@ -262,6 +262,15 @@ def mark_files(board: Board) -> dict[str, bytes]:
     return files
 
 
+def _values(op: Op, tensor: Tensor) -> str:
+    """What an operand is filled with before its op is timed."""
+    kind = kind_of(op)
+    updated = tensor.name in op.updates
+    if tensor.dtype is not Dtype.F32 or (updated and kind.counts):
+        return "ZERO"
+    return "POSITIVE" if updated or tensor.name in kind.never_negative(op) else "SIGNED"
+
+
 class _Lowering:
     """Lowers cases to the functions that run them, and collects what they share."""
 
@@ -292,11 +301,7 @@ class _Lowering:
             at = layout.offsets[tensor.name]
             addresses[tensor.name] = f"({C_TYPES[tensor.dtype]} *)(void *)(poet_arena + {at}u)"
             if tensor.name != op.output:
-                positive = tensor.name in op.updates or tensor.name in [
-                    op.inputs[position] for position in kind.positive
-                ]
-                values = "POSITIVE" if positive else "SIGNED"
-                values = values if tensor.dtype is Dtype.F32 else "ZERO"
+                values = _values(op, tensor)
                 fill = _Fill(at, tensor.size_bytes // _WORD_BYTES, f"POET_FILL_{values}")
                 self.fills.append(fill)
         named = replace(op, name=case.kind)

@@ -143,6 +143,8 @@ class OpKind(ABC):
     result is for inputs without signs, not to the result."""
     positive: ClassVar[tuple[int, ...]] = ()
     """Which inputs, by position, hold what may not be negative, such as variances."""
+    counts: ClassVar[bool] = False
+    """Whether what it updates are counts, and what goes with them; they begin at 0."""
     streams: ClassVar[bool] = False
     """Whether its kernel has a form that hands each element of its output, a gradient, to an
     optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""
@@ -169,6 +171,10 @@ class OpKind(ABC):
     @abstractmethod
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         """The C call that runs it."""
+
+    def never_negative(self, op: Op) -> tuple[str, ...]:
+        """Names of the inputs that hold what may not be negative."""
+        return tuple(op.inputs[position] for position in self.positive)
 
     def workspace_bytes(self, op: Op, graph: Graph) -> int:
         """Scratch it needs while it runs."""

@@ -65,6 +65,7 @@ class _Dropout(OpKind):
     """
 
     in_place = (0,)
+    positive = (1,)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)
@@ -155,6 +156,7 @@ class CountStep(OpKind):
 
     name = "count_step"
     recomputable = False
+    counts = True
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
         expect_floats(op, inputs, 0)

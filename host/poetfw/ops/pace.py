@@ -171,6 +171,7 @@ class Pace(OpKind):
 
     name = "pace"
     recomputable = False
+    counts = True
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_inputs(op, inputs, 0)

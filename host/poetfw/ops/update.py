@@ -290,6 +290,10 @@ class UpdateKind(OpKind):
         bounds = self.bounds(op, gradient, error, pace, updates)
         return (*(bound + SMALLEST_NORMAL for bound in bounds), *in_total)
 
+    def never_negative(self, op: Op) -> tuple[str, ...]:
+        _, pace = _apart(op, op.inputs)
+        return () if pace is None else (pace,)
+
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
         (gradient, *factor), pace = _apart(op, inputs)
         self.apply(op, factor[0] * gradient if factor else gradient, pace, updates)
@@ -369,6 +373,10 @@ class FusedUpdate(OpKind):
         gradient, kept = self._gradient(op), inputs[: len(inputs) - paced]
         self.gradient_kind.infer(gradient, kept)
         self.update.expect_update(op)
+
+    def never_negative(self, op: Op) -> tuple[str, ...]:
+        plain = self.gradient_kind.never_negative(self._gradient(op))
+        return (*plain, *self.update.never_negative(op))
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
         kept, pace = _apart(op, inputs)

@@ -111,6 +111,7 @@ def test_what_is_there_already_is_not_added_again(tmp_path: Path) -> None:
         ({"case": Case("magic")}, "no operator"),
         ({"case": Case("relu")}, "inputs"),
         ({"case": Case("relu", (((0, 3), Dtype.F32),))}, "greater than or equal to 1"),
+        ({"case": Case("relu", (((2**15, 2**14), Dtype.F32),))}, "1,073,741,824 at most"),
         ({"case": Case("page_in")}, "size_bytes above 0"),
         ({"case": Case("relu", RELU.inputs, size_bytes=4)}, "size_bytes is that of"),
     ],
@@ -122,6 +123,15 @@ def test_what_nothing_can_have_measured_is_refused_and_nothing_is_kept(
     with pytest.raises(CostsError, match=said):
         database.add([row(SGD), row(**changes)])
     assert database.all() == ()
+
+
+def test_rows_of_operands_that_are_too_large_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([row(), row(SGD)])
+    monkeypatch.setattr("poetfw.costs.exchange.LARGEST_OPERAND_BYTES", 16)
+    assert [one.case for one in database.all()] == [SGD]
 
 
 def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -76,6 +76,19 @@ def test_a_convolutions_products_are_all_counted(seed: int) -> None:
         assert products(featured(case).features) == expected, case.to_json()
 
 
+@pytest.mark.parametrize(
+    ("plane", "window"), [((1, 2**17), (1, 3)), ((2**17, 1), (3, 1)), ((80, 80), (70, 70))]
+)
+def test_what_would_take_seconds_is_not_counted(
+    plane: tuple[int, int], window: tuple[int, int]
+) -> None:
+    x, w = ((1, 1, *plane), Dtype.F32), ((1, 1, *window), Dtype.F32)
+    attributes: dict[str, Attribute] = {"stride": (1, 1), "padding": (0,) * 4, "groups": 1}
+    features = featured(Case("conv2d", (x, w), attributes=attributes)).features
+    assert features["macs"] > 0
+    assert "boxes" not in features
+
+
 def test_every_way_of_summing_is_among_them() -> None:
     seen = {
         name

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from poetfw.boards import load_board
 from poetfw.costs import (
     Case,
     ComparedOp,
+    CostTable,
     Counter,
     Database,
     MeasuredCosts,
@@ -31,7 +34,7 @@ from poetfw.firmware.case_version import case_version
 from poetfw.firmware.kernel_version import kernel_version
 from poetfw.ir import Graph
 from poetfw.limits import Work
-from poetfw.ops import kind_of
+from poetfw.ops import is_update, kind_of
 from poetfw.planning import (
     BuildSettings,
     costs_from,
@@ -41,6 +44,7 @@ from poetfw.planning import (
     load_schedule_problem,
 )
 from poetfw.report import draw_costs
+from poetfw.resources import firmware_templates_dir
 from poetfw.schedule import Schedule, checkpoint_all_schedule, solve
 from unit.costs.test_cost_database import row
 
@@ -208,6 +212,41 @@ def test_measured_transfers_are_those_of_the_problem(graph: Graph, tmp_path: Pat
     assert storage.page_out.energy_j_per_byte == pytest.approx(3e-7 * power_w, rel=1e-3)
 
 
+def test_larger_transfers_that_took_no_longer_are_planned_with_and_kept(
+    graph: Graph, tmp_path: Path
+) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    flat = [replace(one, ticks=64e3, time_s=1e-3) for one in transfers(1e-9)]
+    database.add(flat)
+    provider = costs_from(database.path)
+    table = provider(graph, BOARD)
+    assert table.page_in is not None
+    assert table.page_in.time_s(512) == table.page_in.time_s(1 << 20) == pytest.approx(1e-3)
+    text = json.dumps(table.to_json(), allow_nan=False)
+    assert CostTable.from_json(json.loads(text)) == table
+    assert solve(load_schedule_problem(SETTINGS, costs=provider), "checkpoint-all").time_s > 0
+
+
+def test_an_emulators_ops_count_where_the_board_has_none_and_its_transfers_never(
+    graph: Graph, tmp_path: Path
+) -> None:
+    emulated = {"setup": replace(SETUP, machine="qemu"), "counter": Counter.INSTRUCTIONS}
+    database = Database(tmp_path / "costs.sqlite")
+    rows = rows_of(graph, by_macs) + transfers(1e-9)
+    database.add([replace(one, **emulated) for one in rows])
+    assert database_for("nrf52840", None, database.path) == str(database.path)
+    provider = costs_from(database.path)
+    table = provider(graph, BOARD)
+    loads = sum(not op.inputs for op in graph.ops)
+    assert table.sources["measured"] == len(graph.ops) - loads
+    assert (table.page_in, table.page_out) == (None, None)
+    assert table.summary.endswith("; paging analytic (qemu, counted in instructions)")
+    analytic = load_schedule_problem(SETTINGS, costs=analytic_costs)
+    assert load_schedule_problem(SETTINGS, costs=provider).storage == analytic.storage
+    database.add(transfers(2e-9))
+    assert costs_from(database.path)(graph, BOARD).page_in is not None
+
+
 def test_a_load_that_was_not_measured_reads_as_pages_do(graph: Graph) -> None:
     table = usable(transfers(3e-7), BOARD, case_version).table(graph, BOARD)
     load = next(op for op in graph.ops if op.kind == "load_x")
@@ -262,9 +301,56 @@ def test_a_kernels_version_is_that_of_all_it_is_compiled_from(
     kernel_version.cache_clear()
 
 
+def test_a_changed_step_makes_its_optimizers_rows_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = {kind: updates(kind) for kind in ("sgd", "adam")}
+    before = {kind: [*map(case_version, some)] for kind, some in cases.items()}
+    templates = shutil.copytree(firmware_templates_dir(), tmp_path / "templates")
+    with (templates / "kernels/adam.c").open("a") as file:
+        file.write("/* changed */")
+    monkeypatch.setattr("poetfw.firmware.kernel_version.firmware_templates_dir", lambda: templates)
+    kernel_version.cache_clear()
+    after = {kind: [*map(case_version, some)] for kind, some in cases.items()}
+    kernel_version.cache_clear()
+    assert after["sgd"] == before["sgd"]
+    assert not set(after["adam"]) & set(before["adam"])
+
+
 def test_every_op_has_a_version_and_features(graph: Graph) -> None:
     for op in graph.ops:
         case = case_of(op, graph)
         assert len(case_version(case)) == 16
         assert featured(case).features["fixed"] == 1
         assert case_of(*alone(case)) == case
+
+
+def updates(optimizer: str, **settings: object) -> list[Case]:
+    """The ops that apply gradients, in the networks of a few batches."""
+    found = {}
+    for batch in (1, 2, 3, 4, 5, 6):
+        some = replace(SETTINGS, model="mlp", batch=batch, optimizer=optimizer, **settings)
+        graph = derive_program(some, load_model(some)).training
+        found |= {case_of(op, graph): None for op in graph.ops if is_update(op)}
+    return [*found]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "settings"),
+    [
+        ("adam", {}),
+        ("sgd", {"momentum": 0.9}),
+        ("sgd", {"clip_value": 1.0}),
+        ("sgd", {"schedule": "cosine:9"}),
+    ],
+)
+def test_an_update_is_fitted_to_none_of_another_step(
+    optimizer: str, settings: dict[str, object]
+) -> None:
+    """They run one C function, which calls the step that it is given."""
+    plain, others = updates("sgd", momentum=0.0), updates(optimizer, **settings)
+    known = usable([measured(case, by_macs(case)) for case in plain], BOARD, case_version)
+    costs = [known.time.predict(case) for case in plain]
+    assert costs == [None if cost is None else pytest.approx(cost) for cost in costs]
+    assert any(cost is not None for cost in costs)
+    assert [known.time.predict(case) for case in others] == [None] * len(others)

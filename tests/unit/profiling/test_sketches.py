@@ -107,6 +107,30 @@ def test_what_may_not_be_negative_is_not() -> None:
     ] == ["SIGNED", "ZERO"]
 
 
+def test_what_an_update_divides_by_is_above_zero_and_what_counts_begins_at_zero() -> None:
+    """With a pace below 0, Adam takes the root of a negative number: that is timed as a NaN."""
+    settings = BuildSettings("nrf52840", model="mlp", batch=1, optimizer="adam")
+    program = derive_program(settings, load_model(settings))
+    cases = {
+        case_of(op, program.training).kind: case_of(op, program.training)
+        for op in program.training.ops
+    }
+    x, step = ((2, 8), Dtype.F32), ((1,), Dtype.F32)
+    cases["dropout_training"] = Case(
+        "dropout_training", (x, step), attributes={"share": 0.5, "seed": 1, "run": 1}
+    )
+    cases["count_step"] = Case("count_step", (), (step,))
+    for kind, kinds in (
+        ("adam", ["SIGNED", *["POSITIVE"] * 4]),
+        ("linear_backward_weight_adam", ["SIGNED", "SIGNED", *["POSITIVE"] * 4]),
+        ("pace", ["ZERO"]),
+        ("dropout_training", ["SIGNED", "POSITIVE"]),
+        ("count_step", ["ZERO"]),
+    ):
+        sketch = rendered(render_sketch([cases[kind]], program, BOARD, ROOM))
+        assert re.findall(r"POET_FILL_(\w+)\}", sketch) == [*kinds, "ZERO"], kind
+
+
 def test_a_version_is_that_of_the_sources() -> None:
     relu = Case("relu", (((8,), Dtype.F32),))
     assert case_version(relu) == case_version(Case("relu", (((9,), Dtype.F32),)))

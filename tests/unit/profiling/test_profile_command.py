@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a build would train can be measured: the same options make the same ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from poetfw.boards import load_board
+from poetfw.cli.main import cli
+from poetfw.errors import DeviceError
+from poetfw.planning import BuildSettings, derive_program, load_model
+from poetfw.profiling import ProfileSettings, cases_of
+
+
+def test_a_profile_is_of_what_a_build_with_the_same_options_trains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[ProfileSettings] = []
+
+    def measured(settings: ProfileSettings, *others: Any) -> None:
+        seen.append(settings)
+        raise DeviceError("enough")
+
+    monkeypatch.setattr("poetfw.profiling.profile", measured)
+    command = "profile --board nrf52840 --model mlp --emulator qemu --batch 4 --micro-batch 2"
+    command += (
+        " --optimizer adam --betas 0.8,0.99 --schedule cosine:9 --clip-value 1 --train last:2"
+    )
+    with pytest.raises(DeviceError, match="enough"):
+        cli(command.split(), standalone_mode=False)
+    wanted = BuildSettings(
+        "nrf52840",
+        model="mlp",
+        batch=4,
+        micro_batch=2,
+        optimizer="adam",
+        optimizer_settings=(("betas", (0.8, 0.99)),),
+        schedule="cosine:9",
+        clip_value=1.0,
+        train=("last:2",),
+    )
+    (settings,) = seen
+    programs = [derive_program(some, load_model(some)) for some in (settings.build, wanted)]
+    cases = [cases_of(program.training, load_board("nrf52840")) for program in programs]
+    assert cases[0] == cases[1]
+    assert "linear_backward_weight_adam" in {case.kind for case in cases[0]}
