@@ -21,6 +21,7 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
+from poetfw.planning.watchdog import require_fed, watchdog_time_ms
 
 __all__ = [
     "COSTS",
@@ -43,8 +44,10 @@ __all__ = [
     "plan_unscheduled",
     "plan_within",
     "report_build",
+    "require_fed",
     "schedule_bytes",
     "schedule_problem",
     "unscheduled_peak_bytes",
+    "watchdog_time_ms",
     "with_lower_peak",
 ]

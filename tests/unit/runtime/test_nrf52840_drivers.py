@@ -46,6 +46,9 @@ class Board(chips.Board[Chip]):
     steps = 2
 
 
+FEED = 0x6E524635
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_drivers(tmp_path_factory.mktemp("chip"), "nrf52840")
@@ -198,6 +201,53 @@ def test_flash_that_stays_busy_is_given_up(impatient: Path) -> None:
     assert Board(impatient, chip).start() == RESET_PIN_STATUS
     assert not chip.reset
     assert chip.values("UICR.PSELRESET[0]") == []
+
+
+# The watchdog ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ms", "count"), [(1, 32), (2, 65), (1000, 32_767), (131_072_000, 0xFFFFFFFF)]
+)
+def test_the_watchdog_counts_what_it_is_told(library: Path, ms: int, count: int) -> None:
+    """Not less: (count + 1) / 32,768 seconds (section 6.36)."""
+    board = Board(library, Chip())
+    assert board.start() == 0
+    board.library.poet_hal_watchdog_start(ctypes.c_uint32(ms))
+    assert board.chip.misuse == []
+    names = ("CRV", "CONFIG", "TASKS_START", "RR[0]")
+    assert [board.chip.values(f"WDT.{name}") for name in names] == [[count], [0], [1], [FEED]]
+    cycles = (board.chip.bites_at or 0) - board.chip.cycles
+    assert 0 <= cycles - 64_000 * ms <= 64_000_000 / 32_768
+
+
+def test_the_watchdog_that_runs_is_fed_and_not_set_again(library: Path) -> None:
+    board = Board(library, Chip())
+    assert board.start() == 0
+    for _ in range(2):
+        board.library.poet_hal_watchdog_start(ctypes.c_uint32(10))
+    before = board.chip.bites_at
+    assert before is not None
+    assert board.library.poet_hal_ticks() > 0
+    board.library.poet_hal_watchdog_feed()
+    assert board.chip.bites_at == before + 100  # a look at the counter
+    assert board.chip.values("WDT.TASKS_START") == [1]
+    assert board.chip.values("WDT.RR[0]") == [FEED] * 3
+    assert board.chip.misuse == []
+
+
+def test_the_application_starts_the_watchdog_where_the_build_asks_for_it(
+    tmp_path_factory: pytest.TempPathFactory, library: Path, here: Trained
+) -> None:
+    flags = "-DPOETFW_WATCHDOG_MS=500u"
+    watched = compile_drivers(tmp_path_factory.mktemp("watched"), "nrf52840", flags)
+    for built, starts in ((watched, [1]), (library, [])):
+        board = Board(built, Chip())
+        lines = board.run()
+        assert [*map(without_ticks, lines)] == [*map(without_ticks, here.lines)]
+        assert board.weight == here.weight
+        assert board.chip.values("WDT.TASKS_START") == starts
+        assert (len(board.chip.values("WDT.RR[0]")) > 4) == bool(starts)
 
 
 # Waits -----------------------------------------------------------------------------------------
