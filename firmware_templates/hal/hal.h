@@ -66,6 +66,13 @@ void poet_hal_idle(void);
 /* Why the board started: one word such as "power-on", "pin", "watchdog", "software". */
 const char *poet_hal_reset_cause(void);
 
+/* A watchdog, for the application: nothing else touches it. A family without one does not define these, and they are
+ * NULL; hal.toml says which times one can count, and only those may be asked for. From its start on it resets the board
+ * once `ms` milliseconds have passed without it being fed. It does not count while the core sleeps, and can only be
+ * stopped by a reset: started again, it is fed, and keeps its time. Only one that runs is fed. */
+__attribute__((weak)) void poet_hal_watchdog_start(uint32_t ms);
+__attribute__((weak)) void poet_hal_watchdog_feed(void);
+
 /* The stack, as [lower, upper). Both are null where it is not the firmware's own. */
 struct poet_stack {
     uint8_t *lower;

@@ -12,6 +12,7 @@
 #include "poet_math.h"
 #include "poet_memory.h"
 #include "stages.h"
+#include "watchdog.h"
 
 #define PROTOCOL 2u
 #define MOST_SUMS 64u
@@ -318,6 +319,7 @@ static __attribute__((noinline)) void hear(struct session *session, uint64_t tic
     session->due = NULL;
     while (session->due == NULL) {
         char character;
+        poet_feed();
         if (poet_hal_console_read(&character, 1u) == 0u) {
             if (ticks == POET_LISTEN_FOR_EVER) {
                 poet_hal_idle();

@@ -7,6 +7,7 @@
 #include "high_water.h"
 #include "poet_math.h"
 #include "poetfw.h"
+#include "watchdog.h"
 
 static void print_value(const char *name, float value)
 {
@@ -20,9 +21,31 @@ static void print_count(const char *name, uint64_t value)
     poet_print_decimal(value);
 }
 
+#ifdef POETFW_WATCHDOG_MS
+static void feed(void *argument)
+{
+    (void)argument;
+    poet_feed();
+}
+
+/* From now on nothing may take longer than this: neither an op, nor a call of the library that has no ops. */
+static void start_watchdog(void)
+{
+    if (poet_hal_watchdog_start != NULL) {
+        poet_hal_watchdog_start(POETFW_WATCHDOG_MS);
+        poetfw_between_ops(feed, NULL);
+    }
+}
+#else
+static void start_watchdog(void)
+{
+}
+#endif
+
 static int save(struct poetfw *net)
 {
     struct poetfw_metrics metrics;
+    poet_feed();
     const int status = poetfw_save(net);
     if (status < POETFW_OK) {
         return status;
@@ -88,14 +111,17 @@ static int run(struct poetfw *net, const char **at, uint64_t *ticks)
     struct poetfw_task task;
     struct poetfw_metrics metrics;
     *at = "image";
+    poet_feed();
     int status = poetfw_open(net);
     if (status >= POETFW_OK) {
         *at = "load";
+        poet_feed();
         status = poetfw_load(net);
     }
 #ifdef POETFW_RING
     if (status >= POETFW_OK) {
         *at = "save";
+        poet_feed();
         status = poetfw_save(net); /* so that what came into the ring since is learnt from */
     }
 #endif
@@ -148,6 +174,7 @@ _Noreturn void poet_run(void)
     poet_print("\n");
 
     if (started == POETFW_OK) {
+        start_watchdog();
         poet_listen(poet_hal_listen_ticks());
         status = run(&net, &at, &ticks);
     }

@@ -48,7 +48,9 @@ from poetfw.planning import (
     plan_unscheduled,
     plan_within,
     report_build,
+    require_fed,
     schedule_bytes,
+    watchdog_time_ms,
 )
 from poetfw.report import BuildReport, draw_pictures, json_bytes, stage_files
 from poetfw.schedule import Tell, tell_nobody
@@ -92,6 +94,7 @@ def plan_build(
     board = load_board(settings.board)
     board.require_firmware()
     settings = settings.on(board)
+    watchdog_ms = watchdog_time_ms(settings, board)
     for twin in board.twins:
         emulator_of(twin.machine)
         emulator_of(twin.reference)
@@ -113,10 +116,12 @@ def plan_build(
     plan, minimum = plan_within(
         program, board, costs, budget, settings, unlimited.evaluation, work, tell
     )
+    if watchdog_ms is not None:
+        require_fed(watchdog_ms, program, board, costs, plan)
 
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan, board.erase_bytes)
-    lowering = lower_plan(program, board, plan, slots, ring, settings.slices)
+    lowering = lower_plan(program, board, plan, slots, ring, settings.slices, watchdog_ms)
     image = write_image(
         program,
         lowering.view.plan_id,

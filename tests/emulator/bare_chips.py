@@ -72,9 +72,9 @@ class BareChip:
         elf = folder / "program.elf"
         return compile_c(elf, [source], [], *machine, *flags, "-lgcc", compiler=compiler)
 
-    def compile_sample(self, out: Path) -> Path:
+    def compile_sample(self, out: Path, *flags: str) -> Path:
         machine = self.board.toolchain.machine_flags
-        return compile_sample(out, self.board.hal, machine=machine, **self.sizes)
+        return compile_sample(out, self.board.hal, *flags, machine=machine, **self.sizes)
 
     def says(self, folder: Path, program: str) -> list[int]:
         """What a program on the processor alone writes to the port until it sleeps."""

@@ -71,6 +71,7 @@ UARTE = """
     REGISTER(0x40002548u) = 4u;
 """
 SEND = "REGISTER(0x40002008u) = 1u;"
+WATCHDOG = "REGISTER(0x4001050cu) = 0u; REGISTER(0x40010504u) = 32u; REGISTER(0x40010000u) = 1u;"
 FLASH, RAM, LAST, BEYOND = "0x100u", "0x20000000u", "0x2003fffcu", "0x2003fffdu"
 
 REFUSED = {
@@ -88,6 +89,18 @@ REFUSED = {
     "undefined": ('__asm__ volatile(".short 0xde00");', "an instruction that cannot be executed"),
     "ARMv8-M": ('__asm__ volatile(".inst.w 0xe8d10faf");', "an instruction that cannot be execut"),
     "UICR": ("REGISTER(0x10001200u) = 0u;", "PSELRESET.0. is written while NVMC does not allow it"),
+    "fed too early": ("REGISTER(0x40010600u) = 0x6e524635u;", "watchdog is fed that does not run"),
+    "another feed": (
+        WATCHDOG + "REGISTER(0x40010600u) = 1u;",
+        "not modelled in the register WDT.RR",
+    ),
+    "another time": (WATCHDOG + "REGISTER(0x40010504u) = 99u;", "WDT.CRV is written while the wat"),
+    "started twice": (WATCHDOG + "REGISTER(0x40010000u) = 1u;", "WDT.TASKS_START is written while"),
+    "short time": (
+        "REGISTER(0x40010504u) = 14u;",
+        "0x0000000e is not modelled in the register WDT",
+    ),
+    "sleepless": ("REGISTER(0x40010000u) = 1u;", "a watchdog that counts in sleep is not modelled"),
     "silent console": (SEND, "the UARTE sends before it is enabled"),
     "DMA from flash": (
         UARTE + f"REGISTER(0x40002544u) = {FLASH};" + SEND,
@@ -116,6 +129,46 @@ def test_an_error_ends_the_process(tmp_path: Path) -> None:
         r"nrf52840: a read of 4 bytes from 0x40001504, which is not modelled; pc 0x[0-9a-f]{8}\n",
         said,
     )
+
+
+COUNT = """
+    uint32_t cause = REGISTER(0x40000400u);
+    REGISTER(0x20000000u) = '0' + (cause >> 1 & 1u);
+    REGISTER(0x40002544u) = 0x20000000u;
+    REGISTER(0x40002548u) = 1u;
+    REGISTER(0x40002008u) = 1u;
+    if (cause & 2u) { end(); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        ("for (;;) { }", b"01"),
+        ("for (int i = 0; i < 9; i++) { FEED; LOOP(25000u); } FEED; LOOP(40000u);", b"01"),
+        ("for (int i = 0; i < 9; i++) { FEED; LOOP(25000u); } end();", b"0"),
+        ("LOOP(32000u); FEED; LOOP(32000u); end();", b"0"),
+    ],
+    ids=["hangs", "is fed for a while", "is fed", "sleeps"],
+)
+def test_the_watchdog_counts_what_the_core_does(tmp_path: Path, then: str, said: bytes) -> None:
+    """33 of 32,768 in a second: 64,453 cycles. It resets the chip; sleep is left out."""
+    loop = '__asm__ volatile("1: subs %0, #1\\n bne 1b" : "+r"(n));'
+    macros = (
+        f"#define LOOP(rounds) do {{ uint32_t n = (rounds); {loop} }} while (0)\n"
+        "#define FEED (REGISTER(0x40010600u) = 0x6e524635u)\n"
+    )
+    elf = NRF52840.compile(
+        tmp_path, macros + f"void reset(void) {{ {UARTE + COUNT + WATCHDOG + then} end(); }}"
+    )
+    assert NRF52840.boot(tmp_path, elf) == said
+
+
+def test_the_watchdog_and_a_reset_by_software(tmp_path: Path) -> None:
+    text = f"void reset(void) {{ {WATCHDOG} REGISTER(0xe000ed0cu) = 0x05fa0004u; end(); }}"
+    elf = NRF52840.compile(tmp_path, text)
+    with pytest.raises(MachineError, match="runs on over a reset by software is not modelled"):
+        NRF52840.boot(tmp_path, elf)
 
 
 @pytest.mark.parametrize("address", [RAM, LAST])

@@ -11,7 +11,7 @@ from poetfw.boards.board import (
     TrainingDefaults,
     Twin,
 )
-from poetfw.boards.hal import with_used
+from poetfw.boards.hal import family_watchdog, with_used
 from poetfw.boards.loader import list_boards, load_board
 from poetfw.boards.toolchain import Toolchain
 
@@ -25,6 +25,7 @@ __all__ = [
     "Toolchain",
     "TrainingDefaults",
     "Twin",
+    "family_watchdog",
     "list_boards",
     "load_board",
     "with_used",

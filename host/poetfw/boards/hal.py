@@ -21,6 +21,19 @@ def family_transfers(family: str) -> int:
     return transfers
 
 
+def family_watchdog(family: str) -> tuple[int, int] | None:
+    """The shortest and the longest time that its watchdog counts, in ms; None where it has none.
+
+    Args:
+        family: an identifier; a family has the watchdog of one that it uses.
+    """
+    for used in sorted(with_used([family])):
+        if "watchdog_ms" in _said(used):
+            shortest, longest = _said(used)["watchdog_ms"]
+            return shortest, longest
+    return None
+
+
 def with_used(families: Collection[str]) -> frozenset[str]:
     """Families, and those that they take files of.
 

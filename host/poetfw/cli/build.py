@@ -116,6 +116,14 @@ from poetfw.report import BuildReport
     help="Let the application have a training step done in parts: poetfw_train_some.",
 )
 @option(
+    "--watchdog",
+    "watchdog_s",
+    type=Positive(),
+    metavar="SECONDS",
+    help="Have the board's watchdog reset it where the training hangs for so long.  "
+    "[default: no watchdog]",
+)
+@option(
     "--ring",
     type=click.IntRange(0, 1 << 16),
     default=BuildSettings.ring,

@@ -75,6 +75,7 @@ def lower(
     prediction: Prediction | None = None,
     ring: Ring | None = None,
     slices: bool = False,
+    watchdog_ms: int | None = None,
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
     plan_id = _plan_id(program, board, ring, training, evaluation, memory)
@@ -122,7 +123,11 @@ def lower(
             *_ring_facts(ring, "POET_"),
             *([Define("POET_SLICES", "1", "a training step can be cut")] if slices else []),
         ),
-        facts=(*facts.public(program, board, memory, plan_id), *_ring_facts(ring, "")),
+        facts=(
+            *facts.public(program, board, memory, plan_id),
+            *_ring_facts(ring, ""),
+            *_watchdog_facts(watchdog_ms),
+        ),
         slices=slices,
         ring=ring is not None,
         image_words=_IMAGE_WORDS + (ring is not None),
@@ -289,6 +294,12 @@ def _ring_facts(ring: Ring | None, prefix: str) -> tuple[Define, ...]:
         Define(f"{prefix}RING", _size(ring.samples), "samples that the ring holds"),
         Define(f"{prefix}RING_SHARE", _size(ring.share), "of each batch come from it"),
     )
+
+
+def _watchdog_facts(watchdog_ms: int | None) -> tuple[Define, ...]:
+    if watchdog_ms is None:
+        return ()
+    return (Define("WATCHDOG_MS", _size(watchdog_ms), "that the application may take unfed"),)
 
 
 class _Names:

@@ -65,7 +65,7 @@ _OF_THE_APPLICATION = {
     **dict.fromkeys(
         (
             *("console.c", "console.h", "desk.c", "desk.h", "high_water.c", "high_water.h"),
-            *("link.c", "link.h", "poet_memory.c"),
+            *("link.c", "link.h", "poet_memory.c", "watchdog.h"),
         ),
         f"{_SOURCES}/runtime",
     ),

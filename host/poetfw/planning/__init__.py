@@ -23,6 +23,7 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
+from poetfw.planning.watchdog import require_fed, watchdog_time_ms
 
 __all__ = [
     "COSTS",
@@ -48,7 +49,9 @@ __all__ = [
     "plan_within",
     "ram_needs",
     "report_build",
+    "require_fed",
     "schedule_bytes",
     "schedule_problem",
+    "watchdog_time_ms",
     "with_lower_peak",
 ]

@@ -69,11 +69,12 @@ def lower_plan(
     slots: Sequence[Slot],
     ring: Ring | None = None,
     slices: bool = False,
+    watchdog_ms: int | None = None,
 ) -> Lowering:
     """The views of the project that follows a plan."""
     steps = plan.training.plan, plan.evaluation.plan
     prediction = plan_prediction(program, board, plan.memory)
-    return lower(program, board, *steps, plan.memory, slots, prediction, ring, slices)
+    return lower(program, board, *steps, plan.memory, slots, prediction, ring, slices, watchdog_ms)
 
 
 def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Prediction:

@@ -44,6 +44,8 @@ class BuildSettings:
         checkpoint_every: steps between two checkpoints; 0 for one at the training's end.
         checkpoint_sets: places in storage that checkpoints take in turn, 2 or more.
         slices: whether the application can have a training step done in parts.
+        watchdog_s: seconds after which the board's watchdog resets it unless the application feeds
+            it; None for no watchdog.
         ring: samples of its own that the device keeps in storage, 0 or from 2 on.
         ring_share: how many samples of each training step come from them; None for half of it.
         work_limit: units of work that the search for a schedule may take; see `poetfw.limits`.
@@ -78,6 +80,7 @@ class BuildSettings:
     checkpoint_every: int = 0
     checkpoint_sets: int = 2
     slices: bool = False
+    watchdog_s: float | None = None
     ring: int = 0
     ring_share: int | None = None
     work_limit: float = WORK_LIMIT

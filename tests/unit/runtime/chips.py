@@ -66,6 +66,7 @@ class Processor:
         handled: how many of SysTick's interrupts were taken.
         reads_in_thread: how often a register was read outside of an interrupt.
         reset: whether the chip was told to reset itself.
+        bites_at: in which cycle its watchdog resets it; None where it does not run.
     """
 
     handler: ClassVar[str] = "poet_spi_interrupt"
@@ -110,6 +111,7 @@ class Processor:
         self.cycles = self.handled = 0
         self.reads_in_thread = 0
         self.reset = False
+        self.bites_at: int | None = None
         self._names = {**names, **self.names}
         self._library: ctypes.CDLL | None = None
         self._interrupt: tuple[int, Callable[[], bool]] = 0, lambda: False
@@ -261,6 +263,10 @@ class Processor:
         )
         self._polls_left = max(1, polls) if polls < OUT_OF_REACH else 0
         self._happen = happen
+
+    def watch(self, cycles: int) -> None:
+        """Let a watchdog reset the chip after so many cycles."""
+        self.bites_at = self.cycles + cycles
 
     def dma_read(self, address: int, size_bytes: int) -> bytes:
         """Read RAM."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,6 +47,9 @@ class Board(chips.Board[Chip]):
     steps = 2
 
 
+FEED = 0x6E524635
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_drivers(tmp_path_factory.mktemp("chip"), "nrf52840")
@@ -63,6 +67,13 @@ def queueing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With four transfers under way at a time."""
     folder = tmp_path_factory.mktemp("queueing")
     return compile_drivers(folder, "nrf52840", "-DPOET_TRANSFERS=4u")
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with somebody who may say something, and a watchdog."""
+    flags = "-DPOET_LISTEN_TICKS=2000u", "-DPOETFW_WATCHDOG_MS=500u"
+    return compile_drivers(tmp_path_factory.mktemp("listening"), "nrf52840", *flags)
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +211,67 @@ def test_flash_that_stays_busy_is_given_up(impatient: Path) -> None:
     assert chip.values("UICR.PSELRESET[0]") == []
 
 
+# The watchdog ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ms", "count"), [(1, 32), (2, 65), (1000, 32_767), (131_072_000, 0xFFFFFFFF)]
+)
+def test_the_watchdog_counts_what_it_is_told(library: Path, ms: int, count: int) -> None:
+    """Not less: (count + 1) / 32,768 seconds (section 6.36)."""
+    board = Board(library, Chip())
+    assert board.start() == 0
+    board.library.poet_hal_watchdog_start(ctypes.c_uint32(ms))
+    assert board.chip.misuse == []
+    names = ("CRV", "CONFIG", "TASKS_START", "RR[0]")
+    assert [board.chip.values(f"WDT.{name}") for name in names] == [[count], [0], [1], [FEED]]
+    cycles = (board.chip.bites_at or 0) - board.chip.cycles
+    assert 0 <= cycles - 64_000 * ms <= 64_000_000 / 32_768
+
+
+def test_the_watchdog_that_runs_is_fed_and_not_set_again(library: Path) -> None:
+    board = Board(library, Chip())
+    assert board.start() == 0
+    for _ in range(2):
+        board.library.poet_hal_watchdog_start(ctypes.c_uint32(10))
+    before = board.chip.bites_at
+    assert before is not None
+    assert board.library.poet_hal_ticks() > 0
+    board.library.poet_hal_watchdog_feed()
+    assert board.chip.bites_at == before + 100  # a look at the counter
+    assert board.chip.values("WDT.TASKS_START") == [1]
+    assert board.chip.values("WDT.RR[0]") == [FEED] * 3
+    assert board.chip.misuse == []
+
+
+def test_the_application_feeds_the_watchdog(listening: Path, here: Trained) -> None:
+    """By what was printed last: many times while it listens, and between ops."""
+    board = Board(listening, Chip())
+    fed: Counter[str] = Counter()
+    watch = board.chip.watch
+
+    def note(cycles: int) -> None:
+        fed[board.chip.console.decode().splitlines()[-1].split()[0]] += 1
+        watch(cycles)
+
+    board.chip.watch = note  # type: ignore[method-assign]
+    board.run()
+    assert board.weight == here.weight
+    assert board.chip.values("WDT.TASKS_START") == [1]
+    assert fed["@boot"] > 10
+    assert fed["@train"] == 1  # the sample project calls its hook once
+    assert fed["@step"] == 1 + 1 + 1  # it listens, its hook, and saves
+    assert fed["@commit"] >= 1
+    assert fed["@eval"] == 0  # of which the sample project has no ops
+    assert fed["@done"] > 0
+
+
+def test_without_a_watchdog_there_is_none(library: Path, here: Trained) -> None:
+    board = Board(library, Chip())
+    board.run()
+    assert not any(name.startswith("WDT") for name, _ in board.chip.writes)
+
+
 # Waits -----------------------------------------------------------------------------------------
 
 
@@ -321,13 +393,6 @@ def test_waits_are_long_enough(library: Path, name: str) -> None:
 
 
 # Input -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_drivers(
-        tmp_path_factory.mktemp("listening"), "nrf52840", "-DPOET_LISTEN_TICKS=2000u"
-    )
 
 
 def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:

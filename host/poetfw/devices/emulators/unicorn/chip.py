@@ -39,6 +39,9 @@ class Processor(Protocol):
     def after(self, cycles: int, happen: Callable[[], None]) -> None:
         """Let something happen after so many cycles."""
 
+    def watch(self, cycles: int) -> None:
+        """Let a watchdog reset it once it has been awake for so many cycles, from now on."""
+
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
         """Connect an interrupt, which is requested as long as its line says so."""
 

@@ -72,6 +72,7 @@ class Ending(Enum):
 
     ASLEEP = auto()
     RESET = auto()
+    WATCHDOG = auto()
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ class Core:
         self._systick_pending = False
         self._counts_from = 0
         self._event = False
+        self._watched = _NEVER_CYCLES
         self._cpacr = Register((0, _CPACR_FPU))
         self._ending: Ending | None = None
         self._error: MachineError | None = None
@@ -188,6 +190,10 @@ class Core:
         """Let its reset come from outside."""
         self._ending = Ending.RESET
 
+    def watch(self, cycles: int) -> None:
+        """Let a watchdog reset it once it has been awake for so many cycles, from now on."""
+        self._watched = cycles
+
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
         """Connect an interrupt, which is requested as long as its line says so."""
         self._lines[interrupt] = line
@@ -219,7 +225,8 @@ class Core:
     # Instructions ------------------------------------------------------------------------------
 
     def _run_slice(self) -> None:
-        instructions = max(1, min(self._slice, self._next_cycles() - self._cycles))
+        soonest = min(self._next_cycles() - self._cycles, self._watched)
+        instructions = max(1, min(self._slice, soonest))
         self._slice = min(SLICE, 2 * self._slice)
         try:
             self._uc.emu_start(self._pc | 1, _NEVER, count=instructions)
@@ -228,6 +235,9 @@ class Core:
         else:
             self._pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
             self._pass(instructions)
+            self._watched -= instructions
+            if self._watched <= 0 and self._ending is None:
+                self._ending = Ending.WATCHDOG
         if self._error is not None:
             raise self._error
         fpu_used = self._uc.reg_read(arm.UC_ARM_REG_CONTROL) & _CONTROL_FPCA

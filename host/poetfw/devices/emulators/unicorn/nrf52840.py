@@ -11,6 +11,7 @@ import random
 from collections.abc import Container, Iterable, Mapping
 from typing import ClassVar
 
+from poetfw.devices.emulators.unicorn.bus import MachineError
 from poetfw.devices.emulators.unicorn.chip import (
     Chip,
     Console,
@@ -23,6 +24,7 @@ from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
 
 RAM_BYTES = 256 * 1024
 CORE_HZ = 64_000_000
+WATCHDOG_HZ = 32_768
 _RAM = 0x20000000
 _AREAS = (
     (0x10000000, 0x2000),  # FICR and UICR
@@ -48,6 +50,7 @@ CRYSTAL_STARTED, FLASH_READY = "CLOCK.EVENTS_HFCLKSTARTED", "NVMC.READY"
 TEXT_SENT, TEXT_STOPPED = "UARTE.EVENTS_ENDTX", "UARTE.EVENTS_TXSTOPPED"
 _RECEIVED, _EXCHANGED = "UARTE.EVENTS_RXDRDY", "SPIM.EVENTS_END"
 _AWAITED = (CRYSTAL_STARTED, TEXT_SENT, TEXT_STOPPED)
+_FEED = "WDT.RR[0]"
 RESET_PINS = ("UICR.PSELRESET[0]", "UICR.PSELRESET[1]")
 _KEPT = (*RESET_PINS, "POWER.RESETREAS")
 
@@ -79,6 +82,11 @@ ADDRESSES = {
     "UARTE.TXD.PTR": 0x40002544,
     "UARTE.TXD.MAXCNT": 0x40002548,
     "UARTE.CONFIG": 0x4000256C,
+    "WDT.TASKS_START": 0x40010000,
+    "WDT.RUNSTATUS": 0x40010400,
+    "WDT.CRV": 0x40010504,
+    "WDT.CONFIG": 0x4001050C,
+    _FEED: 0x40010600,
     FLASH_READY: 0x4001E400,
     "NVMC.CONFIG": 0x4001E504,
     "NVMC.ICACHECNF": 0x4001E540,
@@ -102,8 +110,10 @@ ADDRESSES = {
     **{f"PIN_CNF[{pin}]": 0x50000000 + 0x300 * (pin // 32) + 0x700 + 4 * (pin % 32)
        for pin in _PINS},
 }  # fmt: skip
-_READ_ONLY = ("FICR.BUILD_CODE", FLASH_READY)
-_WRITE_ONLY = [name for name in ADDRESSES if "TASKS" in name or name.endswith(("OUTSET", "OUTCLR"))]
+_READ_ONLY = ("FICR.BUILD_CODE", FLASH_READY, "WDT.RUNSTATUS")
+_WRITE_ONLY = [
+    name for name in ADDRESSES if "TASKS" in name or name.endswith(("OUTSET", "OUTCLR", "RR[0]"))
+]
 _ALLOWED: Mapping[str, Container[int]] = {
     **{name: (1,) for name in ADDRESSES if "TASKS" in name},
     **{name: (0,) for name in ADDRESSES if "EVENTS" in name},
@@ -119,6 +129,9 @@ _ALLOWED: Mapping[str, Container[int]] = {
     "UARTE.RXD.MAXCNT": range(1, 1 << 16),
     "UARTE.TXD.MAXCNT": range(1 << 16),
     "UARTE.CONFIG": (0,),  # 8N1
+    "WDT.CRV": range(0xF, 1 << 32),
+    "WDT.CONFIG": (0,),  # it pauses while the core sleeps
+    _FEED: (0x6E524635,),
     "NVMC.CONFIG": (0, 1),  # it erases nothing
     "NVMC.ICACHECNF": (1,),
     "SPIM.INTENSET": (_SPIM_INTERRUPT_ON_END,),
@@ -138,6 +151,8 @@ _ALLOWED: Mapping[str, Container[int]] = {
 }  # fmt: skip
 _AFTER_RESET = {
     **{name: DISCONNECTED for name in ADDRESSES if ".PSEL." in name},
+    "WDT.CRV": 0xFFFFFFFF,
+    "WDT.CONFIG": 1,
     "UARTE.BAUDRATE": 0x04000000,
     "SPIM.FREQUENCY": 0x04000000,
 }
@@ -211,6 +226,8 @@ class Nrf52840(Chip):
             self._require(self.inductor, "the converter starts without an inductor")
         elif name == "APPROTECT.DISABLE":
             self._require(self.build_code >= _BUILD_CODE_F, f"{name} is not there yet")
+        elif block == "WDT":
+            self._watch(name)
         elif name == "NVMC.CONFIG":
             self._begin(FLASH_READY)
         elif name in RESET_PINS:
@@ -235,6 +252,20 @@ class Nrf52840(Chip):
         self._require(not self._values[event], f"{event} was not cleared")
         self._values[event] = 1
         self._begin(event)
+
+    def _watch(self, name: str) -> None:
+        """The watchdog (section 6.36), which takes no settings once it runs."""
+        get = self._values
+        if name == _FEED:
+            self._require(bool(get["WDT.RUNSTATUS"]), "a watchdog is fed that does not run")
+        else:
+            self._require(not get["WDT.RUNSTATUS"], f"{name} is written while the watchdog runs")
+        if name == "WDT.TASKS_START":
+            paused = get["WDT.CONFIG"] == 0
+            self._require(paused, "a watchdog that counts in sleep is not modelled")
+            get["WDT.RUNSTATUS"] = 1
+        if get["WDT.RUNSTATUS"]:
+            self._processor.watch((get["WDT.CRV"] + 1) * CORE_HZ // WATCHDOG_HZ)
 
     def _program(self, name: str, before: int, value: int) -> None:
         """NVMC writes UICR (sections 4.3 and 4.5), where it is erased."""
@@ -360,9 +391,12 @@ class Nrf52840Dk:
         press = next(times, None)
         while True:
             ending, pressed, cycles = self._boot(press)
-            if ending is not Ending.RESET:
+            if ending is Ending.ASLEEP:
                 return cycles
-            if pressed:
+            if ending is Ending.WATCHDOG:
+                self._kept["POWER.RESETREAS"] |= 1 << 1  # DOG
+                self._card.leave()
+            elif pressed:
                 self._kept["POWER.RESETREAS"] |= 1 << 0  # RESETPIN
                 self._card.leave()
                 press = next(times, None)
@@ -386,4 +420,6 @@ class Nrf52840Dk:
             core.after(press_after, press)
         ending = run_and_listen(core, chip, self._keyboard)
         self._ram, self._kept = core.ram(), chip.kept()
+        if ending is Ending.RESET and not pressed and chip.value("WDT.RUNSTATUS"):
+            raise MachineError("a watchdog that runs on over a reset by software is not modelled")
         return ending, bool(pressed), core.cycles
