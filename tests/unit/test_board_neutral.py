@@ -19,6 +19,7 @@ EXCEPTIONS = {
     ("boards/loader.py", "nrf52840"): "an example of a board file",
     ("boards/toolchain.py", "gcc"): "how the compilers' names end",
     ("devices/inventory.py", "Linux"): "an operating system",
+    ("devices/process.py", "linux"): "an operating system",
     ("limits.py", "linux"): "an operating system",
 }
 """Names in code that are there for another reason."""

@@ -11,7 +11,7 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from poetfw.boards import load_board
+from poetfw.boards import list_boards
 from poetfw.costs import CostTable, OpCost
 from poetfw.errors import BoardError, ConfigError
 from poetfw.limits import Deadline
@@ -23,9 +23,6 @@ from poetfw.reading import read_bytes
 from poetfw.schedule import checkpoint_all_schedule
 from poetfw.schedule.devices import Device, DevicesProblem, Link
 from poetfw.transfer import Transfer
-
-_ANY_BOARD = "linux"
-"""A graph is the same on every board; only what its ops take is not."""
 
 _Value = TypeVar("_Value")
 _Line = Annotated[str, Field(min_length=1, max_length=400, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -111,7 +108,8 @@ def load_devices_problem(
             f"--ram-fraction has {len(ram_fractions)} values for {len(files)} devices",
             "give one for each device, with commas between them",
         )
-    settings = BuildSettings(board=_ANY_BOARD, model=model, batch=batch)
+    any_board = list_boards()[0]  # a graph is the same on all; only what its ops take is not
+    settings = BuildSettings(board=any_board.name, model=model, batch=batch)
     loaded = load_model(settings)
     for warning in loaded.warnings:
         warn(warning)
@@ -123,7 +121,7 @@ def load_devices_problem(
         output = None if op.output is None else graph.by_name[op.output]
         macs[op.name] = kind_of(op).work(op, inputs, output).macs
     nothing = CostTable("", {name: OpCost(0.0, 0.0) for name in macs})
-    bare = replace(schedule_problem(graph, load_board(settings.board), nothing, None), storage=None)
+    bare = replace(schedule_problem(graph, any_board, nothing, None), storage=None)
     peak_bytes = checkpoint_all_schedule(bare).peak_bytes
     devices = []
     for number, file in enumerate(files):
