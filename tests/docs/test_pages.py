@@ -61,6 +61,7 @@ NOT_RUN = {
         ),
         "it writes to the user's database; tests/system/test_profile.py names another",
     ),
+    "poetfw run --board nrf52840 --steps 1 --trace": "tests/system/test_profile.py does it",
     "poetfw profile --board nrf52840 --model digits-cnn --port /dev/ttyACM0": (
         "it needs a board; tests/system/test_profile.py has an emulator at another port"
     ),

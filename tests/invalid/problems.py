@@ -52,7 +52,7 @@ def results(change: Callable[[dict[str, Any]], Any]) -> Make:
     def make(folder: Path) -> None:
         grid = Grid(
             *(("linux",), ("mlp",), (None,), (0.9,), ("checkpoint-all",)),
-            *(1, "device", "HIGHS", 10.0, 1.0),
+            *(1, "device", "HIGHS", 10.0, 1.0, (None,)),
         )
         (point,) = grid.points()
         cell = Cell(
