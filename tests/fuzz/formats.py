@@ -787,6 +787,7 @@ def make_sweep(random: Random, place: Place) -> Case:
         solver="HIGHS",
         work_limit=1.0,
         time_limit_s=60.0,
+        databases=(None,),
     )
     found = answer(
         scheduler="poet",
