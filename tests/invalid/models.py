@@ -194,7 +194,7 @@ def many_unknown(model: onnx.ModelProto) -> None:
     last = model.graph.node[1].output[0]
     for number in range(20_000):
         model.graph.node.append(
-            helper.make_node("Hardmax", [last], [f"m{number}"], f"hardmax number {number}")
+            helper.make_node("Hardmax", [last], [f"m{number}"], f"m number {number}")
         )
         last = f"m{number}"
     model.graph.node[-1].output[0] = "y"
@@ -268,7 +268,11 @@ CASES = (
         "20,000 unknown operators",
         BUILD,
         1,
-        ("cannot train 20,000 nodes of the model", "'hardmax number 19' (Hardmax)", "… and 19,980 more"),
+        (
+            "cannot train 20,000 nodes of the model",
+            "'hardmax number 19' (Hardmax)",
+            "… and 19,980 more",
+        ),
         onnx_file(many_unknown),
     ),
     Case(
@@ -304,7 +308,12 @@ CASES = (
         "unknown operators",
         BUILD,
         1,
-        ("cannot train 2 nodes of the model", "'relu' (Shrink)", "'sharpen' (Hardmax)", "networks of"),
+        (
+            "cannot train 2 nodes of the model",
+            "'relu' (Shrink)",
+            "'sharpen' (Hardmax)",
+            "networks of",
+        ),
         onnx_file(unsupported),
     ),
     Case("cyclic model", BUILD, 1, ("net.onnx: not a valid ONNX model",), onnx_file(cyclic)),

@@ -17,7 +17,7 @@ from poetfw.running import RunSettings, run_project
 from system.commands import Result, needs_twin, poetfw, succeed
 
 Edit = tuple[str, str, str]
-SGD: Edit = ("sgd.c", "-= poet_learning_rate", "-= 0.9f * poet_learning_rate")
+SGD: Edit = ("sgd.c", "-= rate * step", "-= 0.9f * rate * step")
 ENVIRONMENTS = {"linux": "linux", "nrf52840": "nrf52840-twin"}
 TWIN = pytest.param("nrf52840", marks=[pytest.mark.emulator, needs_twin])
 
@@ -74,8 +74,8 @@ BROKEN: dict[str, tuple[Edit, str]] = {
     "a convolution without a tap": (
         (
             "conv2d.c",
-            "walk.rows = rows.count;",
-            "walk.rows = i == 3 ? rows.count - 1 : rows.count;",
+            "walk->middle.count = rows;",
+            "walk->middle.count = rows == 3 ? 2 : rows;",
         ),
         "conv2d",
     ),
