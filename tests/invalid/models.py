@@ -270,7 +270,7 @@ CASES = (
         1,
         (
             "cannot train 20,000 nodes of the model",
-            "'hardmax number 19' (Hardmax)",
+            "'m number 19' (Hardmax)",
             "… and 19,980 more",
         ),
         onnx_file(many_unknown),
