@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -45,22 +45,6 @@ def parse_numbers(
     return tuple(Positive().convert(part, parameter, context) for part in parts)
 
 
-class PictureFile(OutputFile):
-    """The path of an SVG or PNG file to write."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path.
-
-        Raises:
-            BadParameter: its name ends in neither `.svg` nor `.png`.
-            OutputError: it cannot be written.
-        """
-        path = super().convert(value, param, ctx)
-        if path.suffix not in (".svg", ".png"):
-            self.fail(f"{path} ends in neither .svg nor .png.", param, ctx)
-        return path
-
-
 @click.command(epilog=_EPILOG)
 @board_option
 @option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|FILE.onnx")
@@ -89,7 +73,10 @@ class PictureFile(OutputFile):
     help="Write every figure of every cell to this file.",
 )
 @option(
-    "--plot", type=PictureFile(), metavar="FILE.svg|FILE.png", help="Draw energy over RAM here."
+    "--plot",
+    type=OutputFile(".svg", ".png"),
+    metavar="FILE.svg|FILE.png",
+    help="Draw energy over RAM here.",
 )
 @model_as_option
 @json_option

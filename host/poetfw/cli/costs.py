@@ -5,35 +5,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from poetfw.cli import output
-from poetfw.cli.compare import PictureFile
 from poetfw.cli.options import OutputFile, db_option, json_option, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from poetfw.costs import ComparedOp, Fit, Measured, Measurement
-
-
-class RowsFile(OutputFile):
-    """The path of a CSV or JSON file to write."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path.
-
-        Raises:
-            BadParameter: its name ends in neither `.csv` nor `.json`.
-            OutputError: it cannot be written.
-        """
-        path = super().convert(value, param, ctx)
-        if path.suffix not in (".csv", ".json"):
-            self.fail(f"{path} ends in neither .csv nor .json.", param, ctx)
-        return path
 
 
 @click.command(epilog="Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
@@ -51,12 +34,15 @@ class RowsFile(OutputFile):
 @option(
     "--export",
     command="costs",
-    type=RowsFile(),
+    type=OutputFile(".csv", ".json"),
     metavar="FILE.csv|FILE.json",
     help="Write the rows to this file.",
 )
 @option(
-    "--plot", type=PictureFile(), metavar="FILE.svg|FILE.png", help="Draw the model's ops here."
+    "--plot",
+    type=OutputFile(".svg", ".png"),
+    metavar="FILE.svg|FILE.png",
+    help="Draw the model's ops here.",
 )
 @db_option
 @json_option

@@ -65,18 +65,22 @@ class Positive(click.FloatRange):
 class OutputFile(click.Path):
     """The path of a file that is written at the end: that it can be is found at the beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, *endings: str) -> None:
+        """A file whose name has one of two endings, or any where none are given."""
         super().__init__(path_type=Path, dir_okay=False)
+        self._endings = endings
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path.
 
         Raises:
-            BadParameter: it is a folder.
+            BadParameter: it is a folder, or its name has none of the endings.
             OutputError: it cannot be written.
         """
         path = Path(str(super().convert(value, param, ctx)))
         check_output_file(path)
+        if self._endings and path.suffix not in self._endings:
+            self.fail(f"{path} ends in neither {' nor '.join(self._endings)}.", param, ctx)
         return path
 
 

@@ -1061,25 +1061,9 @@ def _lstm(
     return layers.run(call, lstm(), input, batch_first, share)
 
 
-@_aten("gru.input")
-def _gru(
-    call: Call,
-    input: Value,
-    hx: Value,
-    params: tuple[Value, ...],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Result, ...]:
-    share = dropout if train else 0.0
-    layers = _Layers(params, has_biases, num_layers, bidirectional, (hx,))
-    return layers.run(call, gru(), input, batch_first, share)[:2]
+def _with_one_state(target: str, cell: Cell) -> None:
+    """The rule of a recurrent network whose cells pass on one state."""
 
-
-def _rnn(target: str, kind: str) -> None:
     @_aten(target)
     def rule(
         call: Call,
@@ -1095,11 +1079,12 @@ def _rnn(target: str, kind: str) -> None:
     ) -> tuple[Result, ...]:
         share = dropout if train else 0.0
         layers = _Layers(params, has_biases, num_layers, bidirectional, (hx,))
-        return layers.run(call, plain(kind), input, batch_first, share)[:2]
+        return layers.run(call, cell, input, batch_first, share)[:2]
 
 
-_rnn("rnn_tanh.input", "tanh")
-_rnn("rnn_relu.input", "relu")
+_with_one_state("gru.input", gru())
+_with_one_state("rnn_tanh.input", plain("tanh"))
+_with_one_state("rnn_relu.input", plain("relu"))
 
 
 @dataclass(frozen=True)
