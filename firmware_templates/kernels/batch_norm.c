@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "batch_norm.h"
 
+#include "lanes.h"
 #include "poet_math.h"
 
 /* Sums run over a row first and then over the rows, which keeps rounding errors small. */
@@ -8,37 +9,54 @@
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE float squared(float value)
+/* An element, or its squared distance to the mean. */
+INLINE float term(float value, int distances, float mean)
 {
-    return value * value;
+    const float distance = value - mean;
+    return distances ? distance * distance : value;
 }
 
-/* The sum of a channel's elements, or of their squared distances to the mean. */
+/* The sum of a channel's elements, or of their squared distances to the mean: two rows at a time, so that an addition
+ * need not wait for the one before. */
 INLINE float sum_of(const struct poet_batch_norm_statistics *op, const float *x, int distances,
                     float mean)
 {
-    const int32_t others = (op->channels - 1) * op->height * op->width;
+    const int32_t width = op->width;
+    const int32_t others = (op->channels - 1) * op->height * width;
     const float *row = x;
     float total = 0.0f;
     int32_t samples = op->batch;
     do {
         int32_t rows = op->height;
-        do {
-            int32_t left = op->width;
-            float sum = 0.0f;
-            for (; left >= 4; left -= 4) {
-                sum += distances ? squared(row[0] - mean) : row[0];
-                sum += distances ? squared(row[1] - mean) : row[1];
-                sum += distances ? squared(row[2] - mean) : row[2];
-                sum += distances ? squared(row[3] - mean) : row[3];
-                row += 4;
+        for (; POET_HAS_FPU && rows >= 2; rows -= 2) {
+            const float *second = row + width;
+            float a = 0.0f;
+            float b = 0.0f;
+            int32_t left = width;
+            for (; left >= POET_LANES; left -= POET_LANES) {
+                const struct poet_lanes p = poet_load_lanes(&row);
+                const struct poet_lanes q = poet_load_lanes_too(&second);
+                POET_EACH_LANE
+                for (int i = 0; i < POET_LANES; i++) {
+                    a += term(p.of[i], distances, mean);
+                    b += term(q.of[i], distances, mean);
+                }
             }
             for (; left > 0; left--) {
-                sum += distances ? squared(*row - mean) : *row;
-                row++;
+                a += term(*row++, distances, mean);
+                b += term(*second++, distances, mean);
             }
-            total += sum;
-        } while (--rows > 0);
+            row = second;
+            total += a;
+            total += b;
+        }
+        for (; rows > 0; rows--) {
+            float a = 0.0f;
+            for (int32_t left = width; left > 0; left--) {
+                a += term(*row++, distances, mean);
+            }
+            total += a;
+        }
         row += others; /* to the channel in the next sample */
     } while (--samples > 0);
     return total;
@@ -83,20 +101,16 @@ void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float
         int32_t samples = op->batch;
         do {
             int32_t left = plane;
-            for (; left % 4 != 0; left--) {
+            for (; left % POET_LANES != 0; left--) {
                 *to++ = (*from++ - mean) * scale + shift;
             }
-            for (; left > 0; left -= 4) {
-                const float a = (from[0] - mean) * scale + shift;
-                const float b = (from[1] - mean) * scale + shift;
-                const float d = (from[2] - mean) * scale + shift;
-                const float e = (from[3] - mean) * scale + shift;
-                from += 4;
-                to[0] = a;
-                to[1] = b;
-                to[2] = d;
-                to[3] = e;
-                to += 4;
+            for (; left > 0; left -= POET_LANES) {
+                struct poet_lanes at = poet_load_lanes(&from);
+                POET_EACH_LANE
+                for (int i = 0; i < POET_LANES; i++) {
+                    at.of[i] = (at.of[i] - mean) * scale + shift;
+                }
+                poet_store_lanes(&to, &at);
             }
             from += others;
             to += others;
@@ -108,6 +122,16 @@ void poet_batch_norm_inference_f32(const struct poet_batch_norm *op, const float
                                    const float *affine, const float *running, float *y)
 {
     poet_batch_norm_normalize_f32(op, x, running, affine, y);
+}
+
+INLINE struct poet_lanes distances(const float **next, float mean)
+{
+    struct poet_lanes at = poet_load_lanes(next);
+    POET_EACH_LANE
+    for (int i = 0; i < POET_LANES; i++) {
+        at.of[i] -= mean;
+    }
+    return at;
 }
 
 struct sums {
@@ -138,16 +162,16 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
             do {
                 struct sums row = {0.0f, 0.0f};
                 int32_t left = op->width;
-                for (; left % 4 != 0; left--) {
+                for (; left % POET_LANES != 0; left--) {
                     add_gradient(&row, *s++ - mean, *g++);
                 }
-                for (; left > 0; left -= 4) {
-                    add_gradient(&row, s[0] - mean, g[0]);
-                    add_gradient(&row, s[1] - mean, g[1]);
-                    add_gradient(&row, s[2] - mean, g[2]);
-                    add_gradient(&row, s[3] - mean, g[3]);
-                    s += 4;
-                    g += 4;
+                for (; left > 0; left -= POET_LANES) {
+                    const struct poet_lanes x_at = distances(&s, mean);
+                    const struct poet_lanes g_at = poet_load_lanes(&g);
+                    POET_EACH_LANE
+                    for (int i = 0; i < POET_LANES; i++) {
+                        add_gradient(&row, x_at.of[i], g_at.of[i]);
+                    }
                 }
                 dgamma += row.dgamma;
                 dbeta += row.dbeta;
@@ -179,21 +203,17 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
         int32_t samples = op->batch;
         do {
             int32_t left = plane;
-            for (; left % 4 != 0; left--) {
+            for (; left % POET_LANES != 0; left--) {
                 *to++ = scale * ((*g++ - offset) - (*s++ - mean) * slope);
             }
-            for (; left > 0; left -= 4) {
-                const float a = scale * ((g[0] - offset) - (s[0] - mean) * slope);
-                const float b = scale * ((g[1] - offset) - (s[1] - mean) * slope);
-                const float d = scale * ((g[2] - offset) - (s[2] - mean) * slope);
-                const float e = scale * ((g[3] - offset) - (s[3] - mean) * slope);
-                s += 4;
-                g += 4;
-                to[0] = a;
-                to[1] = b;
-                to[2] = d;
-                to[3] = e;
-                to += 4;
+            for (; left > 0; left -= POET_LANES) {
+                struct poet_lanes x_at = distances(&s, mean);
+                struct poet_lanes g_at = poet_load_lanes(&g);
+                POET_EACH_LANE
+                for (int i = 0; i < POET_LANES; i++) {
+                    g_at.of[i] = scale * ((g_at.of[i] - offset) - x_at.of[i] * slope);
+                }
+                poet_store_lanes(&to, &g_at);
             }
             s += others;
             g += others;
