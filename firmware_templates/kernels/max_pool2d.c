@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "max_pool2d.h"
 
+/* Compiled into its callers, where some of its arguments are constants. */
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 2")
+
 /* The part of a window along one axis that is not padding: [first, end). */
 struct span {
     int32_t first;
@@ -16,22 +20,34 @@ static struct span span_of(int32_t position, int32_t kernel, int32_t stride, int
     return span;
 }
 
-/* Where in the plane the first maximum of a window is. */
-static int32_t first_maximum(const float *plane, int32_t width, struct span rows,
-                             struct span columns)
+/* The first maximum of so many rows and columns. */
+INLINE const float *first_of(const float *row, int32_t width, int32_t rows, int32_t columns)
 {
-    int32_t best = rows.first * width + columns.first;
-    float largest = plane[best];
-    for (int32_t i = rows.first; i < rows.end; i++) {
-        const int32_t row = i * width;
-        for (int32_t k = row + columns.first; k < row + columns.end; k++) {
-            if (plane[k] > largest) {
-                largest = plane[k];
-                best = k;
+    const float *best = row;
+    float largest = *best;
+    UNROLLED
+    for (int32_t i = 0; i < rows; i++) {
+        UNROLLED
+        for (int32_t k = 0; k < columns; k++) {
+            if (row[k] > largest) {
+                largest = row[k];
+                best = row + k;
             }
         }
+        row += width;
     }
     return best;
+}
+
+/* Where in the plane the first maximum of a window is. */
+INLINE const float *first_maximum(const float *plane, int32_t width, struct span rows,
+                                  struct span columns)
+{
+    const float *first = plane + rows.first * width + columns.first;
+    const int32_t height = rows.end - rows.first;
+    const int32_t length = columns.end - columns.first;
+    return height == 2 && length == 2 ? first_of(first, width, 2, 2)
+                                      : first_of(first, width, height, length);
 }
 
 void poet_max_pool2d_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y)
@@ -43,7 +59,7 @@ void poet_max_pool2d_forward_f32(const struct poet_max_pool2d *op, const float *
             for (int32_t j = 0; j < op->out_width; j++) {
                 const struct span columns = span_of(j, op->kernel_width, op->stride_width,
                                                     op->padding_left, op->in_width);
-                *y++ = x[first_maximum(x, op->in_width, rows, columns)];
+                *y++ = *first_maximum(x, op->in_width, rows, columns);
             }
         }
         x += op->in_height * op->in_width;
@@ -64,7 +80,7 @@ void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float 
             for (int32_t j = 0; j < op->out_width; j++) {
                 const struct span columns = span_of(j, op->kernel_width, op->stride_width,
                                                     op->padding_left, op->in_width);
-                dx[first_maximum(x, op->in_width, rows, columns)] += *dy++;
+                dx[first_maximum(x, op->in_width, rows, columns) - x] += *dy++;
             }
         }
         x += in_plane;
