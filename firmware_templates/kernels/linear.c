@@ -4,46 +4,48 @@
 #include <stddef.h>
 
 #include "dot.h"
+#include "lanes.h"
 
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
 
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 4")
 
 /* The dot products of a with 4, 2 or 1 consecutive rows of b: each element of a is loaded once for all. */
 INLINE void dots(const float *a, const float *b, int32_t count, int32_t rows, float *totals)
 {
-    const float *b1 = b + count;
-    const float *b2 = b1 + count;
-    const float *b3 = b2 + count;
-    float total0 = 0.0f, total1 = 0.0f, total2 = 0.0f, total3 = 0.0f;
+    const float *row[4] = {b, b + count, b + 2 * count, b + 3 * count};
+    float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     for (int32_t left = count; left > 0; left -= RUN) {
         const float *end = a + (left < RUN ? left : RUN);
-        float sum0 = 0.0f, sum1 = 0.0f, sum2 = 0.0f, sum3 = 0.0f;
-        do {
-            const float value = *a++;
-            sum0 += value * *b++;
-            if (rows > 1) {
-                sum1 += value * *b1++;
+        float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (; end - a >= POET_LANES;) {
+            const struct poet_lanes at = poet_load_lanes(&a);
+            UNROLLED
+            for (int32_t r = 0; r < rows; r++) {
+                const struct poet_lanes of = poet_load_lanes_too(&row[r]);
+                POET_EACH_LANE
+                for (int i = 0; i < POET_LANES; i++) {
+                    sum[r] += at.of[i] * of.of[i];
+                }
             }
-            if (rows > 2) {
-                sum2 += value * *b2++;
-                sum3 += value * *b3++;
+        }
+        for (; a != end; a++) {
+            UNROLLED
+            for (int32_t r = 0; r < rows; r++) {
+                sum[r] += *a * *row[r]++;
             }
-        } while (a != end);
-        total0 += sum0;
-        total1 += sum1;
-        total2 += sum2;
-        total3 += sum3;
+        }
+        UNROLLED
+        for (int32_t r = 0; r < rows; r++) {
+            total[r] += sum[r];
+        }
     }
-    totals[0] = total0;
-    if (rows > 1) {
-        totals[1] = total1;
-    }
-    if (rows > 2) {
-        totals[2] = total2;
-        totals[3] = total3;
+    UNROLLED
+    for (int32_t r = 0; r < rows; r++) {
+        totals[r] = total[r];
     }
 }
 
@@ -87,58 +89,63 @@ void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const
     }
 }
 
-/* Sums of 16, 4 or 1 columns. */
-struct columns {
-    float of[16];
-};
-
-static const struct columns no_sums = {{0.0f}};
-
-INLINE void add_4(float sums[4], float factor, const float *row)
-{
-    sums[0] += factor * row[0];
-    sums[1] += factor * row[1];
-    sums[2] += factor * row[2];
-    sums[3] += factor * row[3];
-}
-
-INLINE void put_4(float *result, const float sums[4])
-{
-    result[0] = sums[0];
-    result[1] = sums[1];
-    result[2] = sums[2];
-    result[3] = sums[3];
-}
-
-/* result[i] = sum over k of factors[k * step] * rows[k * width + i], for 16, 4 or 1 columns i */
+/* result[i] = sum over k of factors[k * step] * rows[k * width + i], for 16, 8, 4 or 1 columns i */
 INLINE void combine(const float *factors, int32_t step, const float *rows, int32_t count,
                     int32_t width, int32_t columns, float *result)
 {
-    struct columns sum = no_sums;
+    struct poet_lanes sum = {{0.0f}};
+    struct poet_lanes further = {{0.0f}};
     for (; count > 0; count--) {
         const float factor = *factors;
-        if (columns == 1) {
-            sum.of[0] += factor * *rows;
+        const float *row = rows;
+        if (columns >= 8) {
+            const struct poet_lanes at = poet_load_lanes(&row);
+            POET_EACH_LANE
+            for (int i = 0; i < 8; i++) {
+                sum.of[i] += factor * at.of[i];
+            }
         } else {
-            add_4(sum.of, factor, rows);
+            UNROLLED
+            for (int32_t i = 0; i < columns; i++) {
+                sum.of[i] += factor * row[i];
+            }
         }
         if (columns == 16) {
-            add_4(sum.of + 4, factor, rows + 4);
-            add_4(sum.of + 8, factor, rows + 8);
-            add_4(sum.of + 12, factor, rows + 12);
+            const struct poet_lanes at = poet_load_lanes_too(&row);
+            POET_EACH_LANE
+            for (int i = 0; i < 8; i++) {
+                further.of[i] += factor * at.of[i];
+            }
         }
         factors += step;
         rows += width;
     }
-    if (columns == 1) {
-        result[0] = sum.of[0];
+    if (columns >= 8) {
+        poet_store_lanes(&result, &sum);
     } else {
-        put_4(result, sum.of);
+        UNROLLED
+        for (int32_t i = 0; i < columns; i++) {
+            result[i] = sum.of[i];
+        }
     }
     if (columns == 16) {
-        put_4(result + 4, sum.of + 4);
-        put_4(result + 8, sum.of + 8);
-        put_4(result + 12, sum.of + 12);
+        poet_store_lanes(&result, &further);
+    }
+}
+
+/* The same for a single row, all its columns: 0 is what a sum begins with, and makes 0 of -0. */
+INLINE void scale_row(float factor, const float *row, int32_t width, float *result)
+{
+    for (; width % POET_LANES != 0; width--) {
+        *result++ = 0.0f + factor * *row++;
+    }
+    for (; width > 0; width -= POET_LANES) {
+        struct poet_lanes at = poet_load_lanes(&row);
+        POET_EACH_LANE
+        for (int i = 0; i < POET_LANES; i++) {
+            at.of[i] = 0.0f + factor * at.of[i];
+        }
+        poet_store_lanes(&result, &at);
     }
 }
 
@@ -148,6 +155,10 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
 {
     float sums[16];
     int32_t columns = 0;
+    if (count == 1 && result->gradient != NULL) {
+        scale_row(*factors, rows, width, result->gradient + first);
+        return;
+    }
     if (!POET_HAS_FPU) {
         const struct poet_dot dot = {
             .outer = {1, 0, 0}, .middle = {1, 0, 0}, .inner = {count, step, width}};
@@ -163,6 +174,9 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
         if (left >= 16) {
             columns = 16;
             combine(factors, step, rows, count, width, 16, to);
+        } else if (left >= 8) {
+            columns = 8;
+            combine(factors, step, rows, count, width, 8, to);
         } else if (left >= 4) {
             columns = 4;
             combine(factors, step, rows, count, width, 4, to);
