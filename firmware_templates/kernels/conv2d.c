@@ -212,8 +212,7 @@ struct job {
     int32_t channels;
     int32_t weight_next; /* elements to the next channel */
     int32_t result_channel;
-    plane_kernel *put_plane; /* the first channel of a 3x3 kernel that moves by 1; NULL to add it to 0 */
-    plane_kernel *add_plane; /* and a further one */
+    plane_kernel *add_plane; /* for a 3x3 kernel that moves by 1 */
     const float *weight;
     const float *bias; /* NULL for none */
 };
@@ -393,19 +392,19 @@ INLINE float sum_9(const float w[9], float l0, float m0, float r0, float l1, flo
     return sum;
 }
 
-INLINE void put_2(const float w[9], const struct column *l, const struct column *m,
-                  const struct column *r, float *above, float *below, bool first)
+INLINE void add_2(const float w[9], const struct column *l, const struct column *m,
+                  const struct column *r, float *above, float *below)
 {
     const float upper = sum_9(w, l->a, m->a, r->a, l->b, m->b, r->b, l->c, m->c, r->c);
     const float lower = sum_9(w, l->b, m->b, r->b, l->c, m->c, r->c, l->d, m->d, r->d);
-    *above = (first ? 0.0f : *above) + upper;
-    *below = (first ? 0.0f : *below) + lower;
+    *above += upper;
+    *below += lower;
 }
 
-/* One channel's products of a 3x3 kernel in a plane, added to the results; to 0 if it is the first channel. A
+/* One channel's products of a 3x3 kernel in a plane, added to the results. A
  * column of the source is loaded once for two rows of results, and stays in registers for three. */
 INLINE void sum_plane(const struct plane *plane, const float *source, const float *weight,
-                      float *result, int32_t step, bool first)
+                      float *result, int32_t step)
 {
     const int32_t source_row = plane->source_row;
     const int32_t result_row = plane->result_row;
@@ -423,11 +422,11 @@ INLINE void sum_plane(const struct plane *plane, const float *source, const floa
         struct column m = {s0[step], s1[step], s2[step], s3[step]};
         do {
             const struct column r = {s0[2 * step], s1[2 * step], s2[2 * step], s3[2 * step]};
-            put_2(w, &l, &m, &r, above, below, first);
+            add_2(w, &l, &m, &r, above, below);
             l = (struct column){s0[3 * step], s1[3 * step], s2[3 * step], s3[3 * step]};
-            put_2(w, &m, &r, &l, above + step, below + step, first);
+            add_2(w, &m, &r, &l, above + step, below + step);
             m = (struct column){s0[4 * step], s1[4 * step], s2[4 * step], s3[4 * step]};
-            put_2(w, &r, &l, &m, above + 2 * step, below + 2 * step, first);
+            add_2(w, &r, &l, &m, above + 2 * step, below + 2 * step);
             s0 += 3 * step;
             s1 += 3 * step;
             s2 += 3 * step;
@@ -440,26 +439,15 @@ INLINE void sum_plane(const struct plane *plane, const float *source, const floa
     }
 }
 
-APART void put_plane(const struct plane *plane, const float *source, const float *weight, float *result)
-{
-    sum_plane(plane, source, weight, result, 1, true);
-}
-
 APART void add_plane(const struct plane *plane, const float *source, const float *weight, float *result)
 {
-    sum_plane(plane, source, weight, result, 1, false);
-}
-
-APART void put_plane_backwards(const struct plane *plane, const float *source, const float *weight,
-                               float *result)
-{
-    sum_plane(plane, source, weight, result, -1, true);
+    sum_plane(plane, source, weight, result, 1);
 }
 
 APART void add_plane_backwards(const struct plane *plane, const float *source, const float *weight,
                                float *result)
 {
-    sum_plane(plane, source, weight, result, -1, false);
+    sum_plane(plane, source, weight, result, -1);
 }
 
 static void clear_plane(const struct plane *plane, float *result, int32_t step)
@@ -492,16 +480,11 @@ APART void sum_planes(const struct job *job, const struct box *box, const float 
         const float *weight = job->weight;
         float *to = result;
         for (int32_t channel = 0; channel < job->channels; channel++) {
-            plane_kernel *sum = job->put_plane;
-            if (sum == NULL) {
-                clear_plane(&plane, to, step);
-                sum = job->add_plane;
-            }
+            clear_plane(&plane, to, step);
             const float *s = source;
             const float *w = weight;
             for (int32_t c = 0; c < job->walk.outer.count; c++) {
-                sum(&plane, s, w, to);
-                sum = job->add_plane;
+                job->add_plane(&plane, s, w, to);
                 s += job->walk.outer.a_next;
                 w += job->walk.outer.b_next;
             }
@@ -790,22 +773,6 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
                                     float *dx)
 {
     const struct pass pass = backward_input_pass(op);
-    sum_pass(&pass, dy, w, NULL, dx);
-}
-
-void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
-                                       const float *b, float *y)
-{
-    struct pass pass = forward_pass(op);
-    pass.job.put_plane = POET_HAS_FPU ? put_plane : NULL;
-    sum_pass(&pass, x, w, b, y);
-}
-
-void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
-                                              const float *dy, float *dx)
-{
-    struct pass pass = backward_input_pass(op);
-    pass.job.put_plane = POET_HAS_FPU ? put_plane_backwards : NULL;
     sum_pass(&pass, dy, w, NULL, dx);
 }
 
@@ -1156,138 +1123,6 @@ void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const 
         .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
         .sum = sum};
     sum_taps(op, x, dy, &sink);
-}
-
-/* The three taps of one row of a kernel of width 3 that moves by 1 along rows. The positions that all of them
- * have are [first, end); each has more on one side or both. */
-struct row_of_taps {
-    struct positions rows;
-    struct positions columns[3];
-    int32_t first;
-    int32_t end;
-    int32_t shift; /* elements from dy[j] to the x that the first tap meets there */
-};
-
-/* `sum` and the products from position `from` to `to`; x is `shift` elements ahead. */
-static float sum_some(const float *x, int32_t shift, const float *dy, int32_t from, int32_t to,
-                      float sum)
-{
-    for (int32_t j = from; j < to; j++) {
-        sum += x[j + shift] * dy[j];
-    }
-    return sum;
-}
-
-/* Adds the products of one row of dy to the totals of three taps. Each x is loaded once, and stays in a register
- * for as long as a tap meets it. */
-static void add_row(const struct row_of_taps *taps, const float *x, const float *dy,
-                    float totals[3])
-{
-    const struct positions *at = taps->columns;
-    const int32_t shift = taps->shift;
-    const float *s = x + (taps->first + shift);
-    const float *g = dy + taps->first;
-    float sum0 = 0.0f;
-    float sum1 = sum_some(x, shift + 1, dy, at[1].output, taps->first, 0.0f);
-    float sum2 = sum_some(x, shift + 2, dy, at[2].output, taps->first, 0.0f);
-    float a = s[0];
-    float b = s[1];
-    int32_t left = taps->end - taps->first;
-    for (; left >= 3; left -= 3) {
-        const float c = s[2];
-        sum0 += a * g[0];
-        sum1 += b * g[0];
-        sum2 += c * g[0];
-        a = s[3];
-        sum0 += b * g[1];
-        sum1 += c * g[1];
-        sum2 += a * g[1];
-        b = s[4];
-        sum0 += c * g[2];
-        sum1 += a * g[2];
-        sum2 += b * g[2];
-        s += 3;
-        g += 3;
-    }
-    for (; left > 0; left--) {
-        sum0 += s[0] * *g;
-        sum1 += s[1] * *g;
-        sum2 += s[2] * *g;
-        s++;
-        g++;
-    }
-    totals[0] += sum_some(x, shift, dy, taps->end, at[0].output + at[0].count, sum0);
-    totals[1] += sum_some(x, shift + 1, dy, taps->end, at[1].output + at[1].count, sum1);
-    totals[2] += sum2;
-}
-
-static void sum_row_of_taps(const struct poet_conv2d *op, const struct row_of_taps *taps,
-                            const float *x, const float *dy, const struct poet_gradient_sink *dw,
-                            int32_t weight)
-{
-    const int32_t in_plane = op->in_height * op->in_width;
-    const int32_t out_plane = op->out_height * op->out_width;
-    x += taps->rows.source * op->in_width;
-    dy += taps->rows.output * op->out_width;
-    for (int32_t channel = 0; channel < op->groups; channel++) {
-        float totals[3] = {0.0f, 0.0f, 0.0f};
-        for (int32_t n = 0; n < op->batch; n++) {
-            const float *s = x + n * op->in_channels * in_plane;
-            const float *g = dy + n * op->out_channels * out_plane;
-            for (int32_t i = 0; i < taps->rows.count; i++) {
-                add_row(taps, s, g, totals);
-                s += op->stride_height * op->in_width;
-                g += op->out_width;
-            }
-        }
-        for (int32_t v = 0; v < 3; v++) {
-            put(dw, weight + v, totals[v]);
-        }
-        x += in_plane;
-        dy += out_plane;
-        weight += 3 * op->kernel_height;
-    }
-}
-
-/* dw where each channel is a group: one kernel for each, row by row where it is 3 wide and moves by 1. */
-static void sum_depthwise_taps(const struct poet_conv2d *op, const float *x, const float *dy,
-                               const struct poet_gradient_sink *dw)
-{
-    struct row_of_taps taps = {.shift = -op->padding_left};
-    bool by_rows = op->kernel_width == 3 && op->stride_width == 1;
-    for (int32_t v = 0; by_rows && v < 3; v++) {
-        taps.columns[v] = positions_of_tap(v, 1, op->padding_left, op->in_width, op->out_width);
-        by_rows = taps.columns[v].count > 0;
-    }
-    taps.first = taps.columns[0].output;
-    taps.end = taps.columns[2].output + taps.columns[2].count;
-    if (!POET_HAS_FPU || !by_rows || taps.first >= taps.end) {
-        sum_taps(op, x, dy, dw);
-        return;
-    }
-    for (int32_t u = 0; u < op->kernel_height; u++) {
-        taps.rows = positions_of_tap(u, op->stride_height, op->padding_top, op->in_height,
-                                     op->out_height);
-        sum_row_of_taps(op, &taps, x, dy, dw, 3 * u);
-    }
-}
-
-void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, const float *x,
-                                               const float *dy, float *dw)
-{
-    const struct poet_gradient_sink sink = {.gradient = dw};
-    sum_depthwise_taps(op, x, dy, &sink);
-}
-
-void poet_conv2d_depthwise_backward_weight_update_f32(
-    const struct poet_conv2d *op, const float *x, const float *dy,
-    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
-    float *sum)
-{
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
-    sum_depthwise_taps(op, x, dy, &sink);
 }
 
 void poet_conv2d_backward_bias_f32(const struct poet_conv2d_bias *op, const float *dy, float *db)

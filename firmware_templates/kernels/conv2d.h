@@ -50,15 +50,10 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx);
 
-/* The same to the same bits where the kernel is 1x1, moves by 1 and there is no padding, and where each group
- * has one input and one output channel. */
+/* The same to the same bits where the kernel is 1x1, moves by 1 and there is no padding. */
 void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                                        const float *b, float *y);
 void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
-                                              const float *dy, float *dx);
-void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
-                                       const float *b, float *y);
-void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
                                               const float *dy, float *dx);
 
 /* dw[o][c][u][v] = sum over samples and positions of dy * the x that w was multiplied with */
@@ -70,14 +65,6 @@ void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const 
                                             const float *dy, const struct poet_update *update,
                                             const float *pace, float *w, float *first,
                                             float *second, float *sum);
-
-/* The same to the same bits where each group has one input and one output channel. */
-void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, const float *x,
-                                               const float *dy, float *dw);
-void poet_conv2d_depthwise_backward_weight_update_f32(
-    const struct poet_conv2d *op, const float *x, const float *dy,
-    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
-    float *sum);
 
 /* db[o] = sum of dy over samples and positions */
 void poet_conv2d_backward_bias_f32(const struct poet_conv2d_bias *op, const float *dy, float *db);

@@ -152,9 +152,10 @@ class _Conv2d(OpKind):
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         geometry = self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
+        shape_class = self.shape_class(geometry)
         return Kernel(
-            source="conv2d",
-            function=f"poet_conv2d_{self.shape_class(geometry)}{self.function}_f32",
+            source="conv2d_depthwise" if shape_class == "depthwise_" else "conv2d",
+            function=f"poet_conv2d_{shape_class}{self.function}_f32",
             arguments=(*self.inputs_of(op), op.output),
             struct="poet_conv2d",
             fields=geometry.fields(),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poetfw.firmware.project import kernel_files
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, Array, Constants, Kernel, infer_output
 
@@ -180,11 +181,17 @@ def _check_against_header(kernel: Kernel) -> None:
         (a.sources[0], a.struct, a.fields) for a in kernel.arguments if isinstance(a, Constants)
     ]
     for source, struct, fields in structs:
-        assert f"struct {struct} {{" in (KERNELS / f"{source}.h").read_text()
+        assert f"struct {struct} {{" in _headers(source), struct
         assert _members(struct) == [(_C_TYPES[type(v)], name) for name, v in fields], struct
     prototype = re.search(rf"void {kernel.function}\((.*?)\);", header, re.DOTALL)
     assert prototype is not None, kernel.function
     assert len(prototype[1].split(",")) == (kernel.struct is not None) + len(kernel.arguments)
+
+
+def _headers(source: str) -> str:
+    """A kernel's header and those that come with it."""
+    files = kernel_files([source], exact=True)
+    return "".join(path.read_text() for path in files if path.suffix == ".h")
 
 
 def _members(struct: str) -> list[tuple[str, str]]:

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv2d.h's functions, to the same bits, where each group has one input and one output channel. */
+#ifndef POET_CONV2D_DEPTHWISE_H
+#define POET_CONV2D_DEPTHWISE_H
+
+#include "conv2d.h"
+
+void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                                       const float *b, float *y);
+void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
+                                              const float *dy, float *dx);
+
+void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                               const float *dy, float *dw);
+void poet_conv2d_depthwise_backward_weight_update_f32(
+    const struct poet_conv2d *op, const float *x, const float *dy,
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum);
+
+#endif
