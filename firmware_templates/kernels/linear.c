@@ -56,35 +56,43 @@ static float dot(const float *a, const float *b, int32_t count)
     return poet_dot_f32(&dot, RUN, a, b);
 }
 
+/* The dot products of x with all rows of w. */
+INLINE void all_dots(const struct poet_linear *op, const float *x, const float *w, float *y)
+{
+    const int32_t features = op->in_features;
+    int32_t left = op->out_features;
+    if (!POET_HAS_FPU) {
+        for (; left > 0; left--) {
+            *y++ = dot(x, w, features);
+            w += features;
+        }
+        return;
+    }
+    for (; left >= 4; left -= 4) {
+        dots(x, w, features, 4, y);
+        w += 4 * features;
+        y += 4;
+    }
+    if (left >= 2) {
+        dots(x, w, features, 2, y);
+        w += 2 * features;
+        y += 2;
+        left -= 2;
+    }
+    if (left > 0) {
+        dots(x, w, features, 1, y);
+    }
+}
+
 void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const float *w,
                              const float *b, float *y)
 {
-    const int32_t features = op->in_features;
     for (int32_t n = 0; n < op->batch; n++) {
-        const float *row = w;
-        int32_t o = 0;
-        for (; !POET_HAS_FPU && o < op->out_features; o++) {
-            y[o] = dot(x, row, features);
-            row += features;
+        all_dots(op, x, w, y);
+        for (int32_t o = 0; b != NULL && o < op->out_features; o++) {
+            y[o] += b[o];
         }
-        for (; o + 4 <= op->out_features; o += 4) {
-            dots(x, row, features, 4, y + o);
-            row += 4 * features;
-        }
-        if (o + 2 <= op->out_features) {
-            dots(x, row, features, 2, y + o);
-            row += 2 * features;
-            o += 2;
-        }
-        if (o < op->out_features) {
-            dots(x, row, features, 1, y + o);
-        }
-        if (b != NULL) {
-            for (o = 0; o < op->out_features; o++) {
-                y[o] += b[o];
-            }
-        }
-        x += features;
+        x += op->in_features;
         y += op->out_features;
     }
 }
