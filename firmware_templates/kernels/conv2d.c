@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "dot.h"
+#include "lanes.h"
 
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
  * over channels and the kernel's taps that meet the source. They differ in how the two are walked.
@@ -261,6 +262,16 @@ INLINE void put_block(float *result, int32_t next, int32_t channel, const float 
     put_4(result, next, bias_of(bias, 2), sum->of[0][2], sum->of[1][2], sum->of[2][2], sum->of[3][2]);
     result += channel;
     put_4(result, next, bias_of(bias, 3), sum->of[0][3], sum->of[1][3], sum->of[2][3], sum->of[3][3]);
+}
+
+INLINE void put_lanes(float *result, const struct poet_lanes *sums, float shift)
+{
+    struct poet_lanes shifted;
+    POET_EACH_LANE
+    for (int i = 0; i < POET_LANES; i++) {
+        shifted.of[i] = sums->of[i] + shift;
+    }
+    poet_store_lanes(&result, &shifted);
 }
 
 /* All channels at four positions. */
@@ -776,28 +787,32 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
     sum_pass(&pass, dy, w, NULL, dx);
 }
 
-/* A 1x1 kernel that moves by 1: the product of two matrices for each group of each sample. Four results of
- * four channels each are summed at once. Either a weight's channels are `adjacent`, or what is summed. */
-INLINE void sum_pointwise_16(const struct job *job, const float *source, const float *weight,
-                             bool adjacent, const float *bias, float *result)
+/* A 1x1 kernel that moves by 1: the product of two matrices for each group of each sample. Two channels of
+ * eight neighbouring results are summed at once: `weight_next` apart are the channels' weights. */
+INLINE void sum_pointwise_lanes(const struct job *job, int32_t weight_next, const float *source,
+                                const float *weight, const float *bias, float *result)
 {
-    const int32_t source_column = job->walk.inner.a_next;
-    const int32_t weight_column = adjacent ? job->walk.inner.b_next : 1;
-    const float *w0 = weight;
-    const float *w1 = w0 + job->weight_next;
-    const float *w2 = w1 + job->weight_next;
-    const float *w3 = w2 + job->weight_next;
-    struct block sum = no_sums;
+    const int32_t source_left = job->walk.inner.a_next - POET_LANES; /* to the next channel */
+    const int32_t weight_column = weight_next == 1 ? job->walk.inner.b_next : 1;
+    const float *other = weight + weight_next;
+    struct poet_lanes sum = {{0.0f}};
+    struct poet_lanes second = {{0.0f}};
+    _Pragma("GCC unroll 2")
     for (int32_t channel = job->walk.inner.count; channel > 0; channel--) {
-        add_products(&sum, source[0], source[1], source[2], source[3], w0[0],
-                     adjacent ? w0[1] : *w1, adjacent ? w0[2] : *w2, adjacent ? w0[3] : *w3);
-        source += source_column;
-        w0 += weight_column;
-        w1 += weight_column;
-        w2 += weight_column;
-        w3 += weight_column;
+        const struct poet_lanes at = poet_load_lanes(&source);
+        const float w0 = *weight;
+        const float w1 = weight_next == 1 ? weight[1] : *other;
+        POET_EACH_LANE
+        for (int i = 0; i < POET_LANES; i++) {
+            sum.of[i] += at.of[i] * w0;
+            second.of[i] += at.of[i] * w1;
+        }
+        source += source_left;
+        weight += weight_column;
+        other += weight_column;
     }
-    put_block(result, 1, job->result_channel, bias, &sum);
+    put_lanes(result, &sum, bias_of(bias, 0));
+    put_lanes(result + job->result_channel, &second, bias_of(bias, 1));
 }
 
 typedef void pointwise_kernel(const struct job *job, const float *source, const float *weight,
@@ -806,13 +821,14 @@ typedef void pointwise_kernel(const struct job *job, const float *source, const 
 APART void sum_pointwise(const struct job *job, const float *source, const float *weight,
                          const float *bias, float *result)
 {
-    sum_pointwise_16(job, source, weight, false, bias, result);
+    sum_pointwise_lanes(job, job->weight_next, source, weight, bias, result);
 }
 
+/* What is summed lies apart, and the channels are adjacent. */
 APART void sum_pointwise_backwards(const struct job *job, const float *source, const float *weight,
                                    const float *bias, float *result)
 {
-    sum_pointwise_16(job, source, weight, true, bias, result);
+    sum_pointwise_lanes(job, 1, source, weight, bias, result);
 }
 
 /* One group of one sample. */
@@ -820,20 +836,25 @@ static void sum_matrix(const struct job *job, int32_t positions, pointwise_kerne
                        const float *source, float *result)
 {
     static const struct axis line = {4, 1, 1};
-    const int32_t channels = job->channels & ~3;
+    const int32_t channels = job->channels & ~1;
     struct job last = *job;
     last.channels -= channels;
     last.weight += channels * job->weight_next;
     last.bias = job->bias != NULL ? job->bias + channels : NULL;
-    for (; POET_HAS_FPU && positions >= 4; positions -= 4) {
-        for (int32_t channel = 0; channel < channels; channel += 4) {
+    for (; POET_HAS_FPU && positions >= POET_LANES; positions -= POET_LANES) {
+        for (int32_t channel = 0; channel < channels; channel += 2) {
             kernel(job, source, job->weight + channel * job->weight_next,
                    job->bias != NULL ? job->bias + channel : NULL,
                    result + channel * job->result_channel);
         }
-        if (last.channels > 0) {
-            sum_four(&last, &line, source, result + channels * job->result_channel);
+        for (int32_t four = 0; last.channels > 0 && four < POET_LANES; four += 4) {
+            sum_four(&last, &line, source + four, result + channels * job->result_channel + four);
         }
+        source += POET_LANES;
+        result += POET_LANES;
+    }
+    for (; POET_HAS_FPU && positions >= 4; positions -= 4) {
+        sum_four(job, &line, source, result);
         source += 4;
         result += 4;
     }

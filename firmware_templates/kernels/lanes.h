@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- * Neighbouring floats that are loaded, computed and stored together. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Neighbouring floats that are loaded, computed and stored together. */
 #ifndef POET_LANES_H
 #define POET_LANES_H
 
