@@ -114,6 +114,11 @@ GEOMETRIES = [
     Geometry((1, 3, 5, 9), 3, (3, 3), stride=(1, 2), groups=3),
     Geometry((3, 2, 4, 1), 2, (3, 3), padding=(1, 2, 1, 0), groups=2),
     Geometry((1, 3, 8, 9), 3, (2, 3), stride=(3, 1), padding=(0, 2, 1, 1), groups=3),
+    Geometry((1, 2, 6, 9), 2, (3, 3), padding=(0, 1, 1, 0), groups=2),
+    Geometry((1, 2, 5, 6), 2, (3, 3), padding=(3, 0, 0, 3), groups=2),
+    Geometry((2, 2, 1, 1), 2, (3, 3), groups=2),
+    Geometry((1, 2, 7, 6), 2, (2, 3), padding=(0, 1, 1, 1), groups=2),
+    Geometry((1, 2, 4, 2), 2, (3, 3), stride=(1, 2), groups=2),
 ]
 
 
