@@ -26,8 +26,9 @@ from poetfw.costs import Counter, Database, Measurement
 from poetfw.devices import emulator_of
 from poetfw.devices.link import choose_port
 from poetfw.errors import DeviceError, listed
+from poetfw.meters import FORMS
 from poetfw.planning import BuildSettings
-from poetfw.profiling import ProfileReport, ProfileSettings, Refused
+from poetfw.profiling import Metering, ProfileReport, ProfileSettings, Refused
 
 
 @click.command(
@@ -51,6 +52,13 @@ from poetfw.profiling import ProfileReport, ProfileSettings, Refused
     metavar="FILE",
     help="The database of costs.  [default: costs.sqlite in the user's data folder]",
 )
+@option(
+    "--meter",
+    default="none",
+    show_default=True,
+    metavar="METER",
+    help=f"What measures energy: {FORMS}.",
+)
 @out_option
 @json_option
 def profile(
@@ -59,6 +67,7 @@ def profile(
     emulator: str | None,
     port: str | None,
     db: Path | None,
+    meter: str,
     out: Path | None,
     as_json: bool,
     **options: Any,  # the fields of BuildSettings that decide what is trained
@@ -84,7 +93,12 @@ def profile(
         emulator,
         port,
         folder,
+        meter=meter,
     )
+    if meter != "none" and emulator is not None and _emulates(known, emulator):
+        output.warn(
+            f"what a meter sees beside the emulator {emulator} is not the board: no plan takes it"
+        )
     store = Database(db if db is not None else Database.default_path())
     with output.progress_bar() as update:
         report = profiling.profile(settings, store, update)
@@ -92,6 +106,8 @@ def profile(
         output.print_json(report.to_json())
     else:
         _print(report)
+    if report.metering is not None:
+        _print_metered(report.metering, as_json)
     too_large = [one for one in report.left_out if not one.failed]
     if too_large:
         output.warn(f"{len(too_large)} cases do not fit the board: {_named(too_large)}")
@@ -115,6 +131,10 @@ def _this_computer(board: Board) -> str | None:
     return None
 
 
+def _emulates(board: Board, emulator: str) -> bool:
+    return emulator_of(board.twin(emulator).machine).emulates
+
+
 def _default_folder(board: Board) -> Path:
     built = out_folder(None, board)
     return built.with_name(f"{built.name}-profile")
@@ -136,6 +156,22 @@ def _print(report: ProfileReport) -> None:
             rows,
         )
     )
+
+
+def _print_metered(metering: Metering, as_json: bool) -> None:
+    if metering.metered and not as_json:
+        idle = ", ".join(f"{watts * 1e3:.4g} mW" for watts in metering.idle_w)
+        output.messages.print(
+            f"energy by {output.escaped(metering.meter.name)}, above the idle board's {idle}; "
+            f"aligned by {metering.aligned_by}"
+        )
+        if not metering.replays:
+            output.messages.print(f"traces are in {output.escaped(str(metering.folder))}")
+    spikes = [one for one in metering.metered if one.energy.rejected]
+    if spikes:
+        rejected = sum(one.energy.rejected for one in spikes)
+        kinds = listed([one.case.kind for one in spikes], ", ", 3)
+        output.warn(f"{rejected} intervals were too far from the others to count: {kinds}")
 
 
 def _row(one: Measurement) -> tuple[str, ...]:

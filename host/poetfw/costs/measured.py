@@ -99,7 +99,8 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
 
 
 def _metered(row: Measurement) -> bool:
-    return row.setup.meter != NO_METER
+    """Whether a meter measured the board: beside an emulator it saw something else."""
+    return row.setup.meter != NO_METER and not row.setup.machine
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,10 @@ from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.sketch import Sketch, arena_bytes_of, render_sketch
+from poetfw.meters import Meter, opened_meter
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling.cases import cases_of
+from poetfw.profiling.metering import Metering
 from poetfw.profiling.session import Refused, check_sketch, measure_sketch
 from poetfw.profiling.store import Store
 from poetfw.training import Program
@@ -36,6 +38,8 @@ Update = Callable[[int, int, str], None]
 """Is told how many cases of how many are done, and what is being done."""
 
 _SOCKET = "socket://"
+TRACES = "traces"
+"""The folder, in the sketch's, that meters' traces are kept in."""
 _OVERFLOWED = "overflowed by"  # what the linker says of memory that is too small
 _FIRST_SCRATCH_BLOCK = 8
 
@@ -50,6 +54,7 @@ class ProfileSettings:
         port: where the board, or a twin that somebody started, is.
         out: the folder of the sketch.
         toolchain: as `choose_environment` takes it.
+        meter: what measures energy, as `poetfw.meters.open_meter` takes it.
     """
 
     build: BuildSettings
@@ -57,6 +62,7 @@ class ProfileSettings:
     port: str | None
     out: Path
     toolchain: str = "auto"
+    meter: str = "none"
 
 
 @dataclass(frozen=True)
@@ -68,12 +74,14 @@ class ProfileReport:
         measured: every case that there is a measurement of, in the network's order.
         fresh: how many of them were measured just now.
         left_out: the cases that could not be, and why.
+        metering: what a meter measured now; None without one.
     """
 
     setup: Setup
     measured: tuple[Measurement, ...]
     fresh: int
     left_out: tuple[Refused, ...]
+    metering: Metering | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
@@ -83,6 +91,7 @@ class ProfileReport:
             "machine": self.setup.machine or None,
             "compiler": self.setup.compiler,
             "meter": self.setup.meter,
+            "metered": None if self.metering is None else _metered(self.metering),
             "measured_now": self.fresh,
             "cases": [_row(one) for one in self.measured],
             "left_out": [
@@ -90,6 +99,25 @@ class ProfileReport:
                 for one in self.left_out
             ],
         }
+
+
+def _metered(metering: Metering) -> dict[str, Any]:
+    return {
+        "aligned_by": metering.aligned_by,
+        "traces": None if metering.replays else str(metering.folder),
+        "idle_w": metering.idle_w,
+        "cases": [
+            {
+                "case": one.case.key,
+                "operator": one.case.kind,
+                "energy_j": one.energy.energy_j,
+                "spread_j": one.energy.spread_j,
+                "n": one.energy.intervals,
+                "rejected": one.energy.rejected,
+            }
+            for one in metering.metered
+        ],
+    }
 
 
 def _row(one: Measurement) -> dict[str, Any]:
@@ -101,6 +129,7 @@ def _row(one: Measurement) -> dict[str, Any]:
         str(one.counter): one.ticks,
         "time_s": one.time_s,
         "energy_j": one.energy_j,
+        "energy_spread_j": one.energy_spread_j,
         "spread": one.spread_ticks,
         "source": "measured" if one.setup.meter != "none" else "measured time, datasheet power",
     }
@@ -130,25 +159,40 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
     board.require_firmware()
     build = settings.build.on(board)
     program = derive_program(build, load_model(build))
-    setup = _setup(board, settings)
     cases = cases_of(program.training, board)
     versions = {case: case_version(case) for case in cases}
-    known = dict(store.known(setup, versions))
-    missing = [case for case in cases if case not in known]
-    fresh, left_out = 0, []
-    for one in _measure(missing, program, board, setup, settings, versions, update):
-        if isinstance(one, Refused):
-            left_out.append(one)
-        else:
-            store.add([one])
-            known[one.case] = one
-            fresh += 1
-        update(fresh + len(left_out), len(missing), "measuring")
+    with opened_meter(settings.meter) as meter:
+        setup = _setup(board, settings, meter)
+        metering = None
+        if meter is not None:
+            metering = Metering(meter, settings.out / TRACES, real_time=not setup.machine)
+        known = dict(store.known(setup, versions))
+        missing = [case for case in cases if case not in known]
+        fresh, left_out = 0, []
+        session = _Session(program, board, setup, settings, versions, metering)
+        for one in _measure(missing, session, update):
+            if isinstance(one, Refused):
+                left_out.append(one)
+            else:
+                store.add([one])
+                known[one.case] = one
+                fresh += 1
+            update(fresh + len(left_out), len(missing), "measuring")
     measured = tuple(known[case] for case in cases if case in known)
-    return ProfileReport(setup, measured, fresh, tuple(left_out))
+    return ProfileReport(setup, measured, fresh, tuple(left_out), metering)
 
 
-def _setup(board: Board, settings: ProfileSettings) -> Setup:
+@dataclass(frozen=True)
+class _Session:
+    program: Program
+    board: Board
+    setup: Setup
+    settings: ProfileSettings
+    versions: Mapping[Case, str]
+    metering: Metering | None
+
+
+def _setup(board: Board, settings: ProfileSettings, meter: Meter | None) -> Setup:
     machine = ""
     if settings.emulator is not None:
         twin = board.twin(settings.emulator)
@@ -159,20 +203,17 @@ def _setup(board: Board, settings: ProfileSettings) -> Setup:
         clock_hz=board.clock_hz,
         machine=machine,
         compiler=compiler_name(board.toolchain),
+        meter="none" if meter is None else meter.name,
     )
 
 
 def _measure(
-    missing: Sequence[Case],
-    program: Program,
-    board: Board,
-    setup: Setup,
-    settings: ProfileSettings,
-    versions: Mapping[Case, str],
-    update: Update,
+    missing: Sequence[Case], session: _Session, update: Update
 ) -> Iterator[Measurement | Refused]:
     if not missing:
         return
+    program, board, setup = session.program, session.board, session.setup
+    settings = session.settings
     update(0, len(missing), "building the sketch")
     room = _arena_room(missing, program, board)
     fitting = []
@@ -190,7 +231,15 @@ def _measure(
             yield Refused(case, "its code does not fit the flash", failed=False)
             continue
         with _device(sketch, elf, board, setup, settings, environment) as profiler:
-            yield from measure_sketch(profiler, sketch, setup, board, versions.__getitem__, _now)
+            yield from measure_sketch(
+                profiler,
+                sketch,
+                setup,
+                board,
+                session.versions.__getitem__,
+                _now,
+                session.metering,
+            )
 
 
 def _now() -> str:

@@ -15,6 +15,10 @@ uint32_t test_refuses; /* the number of a case that fails; none where it is ther
 
 const char poet_hal_tick_unit[] = "instructions";
 
+#define MARKS 4096u
+uint64_t test_marks[MARKS]; /* ticks at which a case began and ended, in turn */
+uint32_t test_mark_count;
+
 static uint64_t ticks;
 static struct poet_link heard;
 static struct run last;
