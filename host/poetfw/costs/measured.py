@@ -2,10 +2,10 @@
 """Costs that believe the measurement: measured, else fitted to what is, else analytic.
 
 Rows of one set-up are used, apart from the meter: those of the board itself if there are any, and
-not of an emulator in its place; then those that were measured last. Transfers are never those of
-an emulator. Of a case that was measured
-with and without a meter, the row of the meter counts. Where no meter measured, energy is time at
-the power that the analytic model has for the op or the transfer.
+not of an emulator in its place; then those that were measured last. Transfers and loads are never
+those of an emulator, whose storage is no board's. Of a case that was measured with and without a
+meter, the row of the meter counts, unless it saw an emulator's computer. Where no meter measured,
+energy is time at the power that the analytic model has for the op or the transfer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from poetfw.boards import Board
+from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
 from poetfw.costs.fitted import FittedModel, fit_transfer
@@ -26,8 +27,8 @@ from poetfw.transfer import Transfer
 
 NO_METER = "none"
 
-Versions = Callable[[Case], str]
-"""Says which version of its kernel a case has today."""
+Versions = Callable[[Case, bool], str]
+"""Says which version of its kernel a case has today, and whether with exact sums."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
     for row in rows:
         if (row.setup.core, row.setup.clock_hz) != (board.core, board.clock_hz):
             continue
-        if row.kernel_version != version_of(row.case):
+        if row.kernel_version != version_of(row.case, board.compute.exact):
             stale += 1
             continue
         groups.setdefault(replace(row.setup, meter=NO_METER), []).append(row)
@@ -155,6 +156,8 @@ class Measured:
         """What a case costs; `analytic` where neither it nor anything like it was measured."""
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
         row = self.rows.get(case)
+        if row is not None and row.setup.machine and reads_storage(case):
+            return analytic
         if row is not None:
             energy_j = row.energy_j if _metered(row) else row.time_s * power_w
             return OpCost(row.time_s, energy_j, Source.MEASURED)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from poetfw.boards import Board, load_board
-from poetfw.costs import Case, Measurement, Setup
+from poetfw.costs import Case, Measurement, Setup, reads_storage
 from poetfw.devices import (
     build_environments,
     choose_environment,
@@ -131,8 +131,14 @@ def _row(one: Measurement) -> dict[str, Any]:
         "energy_j": one.energy_j,
         "energy_spread_j": one.energy_spread_j,
         "spread": one.spread_ticks,
-        "source": "measured" if one.setup.meter != "none" else "measured time, datasheet power",
+        "source": _source(one),
     }
+
+
+def _source(one: Measurement) -> str:
+    if one.setup.machine and reads_storage(one.case):
+        return "counted without the storage, which is no board's"
+    return "measured" if one.setup.meter != "none" else "measured time, datasheet power"
 
 
 def shape_of(case: Case) -> list[list[int]] | int:
@@ -160,7 +166,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
     build = settings.build.on(board)
     program = derive_program(build, load_model(build))
     cases = cases_of(program.training, board)
-    versions = {case: case_version(case) for case in cases}
+    versions = {case: case_version(case, board.compute.exact) for case in cases}
     with opened_meter(settings.meter) as meter:
         setup = _setup(board, settings, meter)
         metering = None
