@@ -25,13 +25,14 @@ from poetfw.errors import NoAnswerError, OutputError, ToolError, WrongBoardError
 from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import RUN_DIR
-from poetfw.firmware.sketch import Sketch, arena_bytes_of, render_sketch
+from poetfw.firmware.sketch import Sketch, Zeros, arena_bytes_of, render_sketch
 from poetfw.meters import Meter, opened_meter
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling.cases import cases_of
 from poetfw.profiling.metering import Metering
 from poetfw.profiling.session import Refused, check_sketch, measure_sketch
 from poetfw.profiling.store import Store
+from poetfw.profiling.zeros import zeros_of
 from poetfw.training import Program
 
 Update = Callable[[int, int, str], None]
@@ -164,7 +165,8 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
     board = load_board(settings.build.board)
     board.require_firmware()
     build = settings.build.on(board)
-    program = derive_program(build, load_model(build))
+    model = load_model(build)
+    program = derive_program(build, model)
     cases = cases_of(program.training, board)
     versions = {case: case_version(case, board.compute.exact) for case in cases}
     with opened_meter(settings.meter) as meter:
@@ -175,7 +177,8 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
         known = dict(store.known(setup, versions))
         missing = [case for case in cases if case not in known]
         fresh, left_out = 0, []
-        session = _Session(program, board, setup, settings, versions, metering)
+        zeros = zeros_of(program, model, build) if missing and board.toolchain.soft_float else {}
+        session = _Session(program, board, setup, settings, versions, zeros, metering)
         for one in _measure(missing, session, update):
             if isinstance(one, Refused):
                 left_out.append(one)
@@ -195,6 +198,7 @@ class _Session:
     setup: Setup
     settings: ProfileSettings
     versions: Mapping[Case, str]
+    zeros: Zeros
     metering: Metering | None
 
 
@@ -231,7 +235,9 @@ def _measure(
             reason = f"its operands take {needed:,} bytes, of {room:,} that there are"
             yield Refused(case, reason, failed=False)
     environment = _environment(board, settings)
-    for sketch, elf in _built(fitting, program, board, room, settings.out, environment):
+    for sketch, elf in _built(
+        fitting, program, board, room, settings.out, environment, session.zeros
+    ):
         if elf is None:
             (case,) = sketch.cases
             yield Refused(case, "its code does not fit the flash", failed=False)
@@ -272,12 +278,13 @@ def _built(
     room_bytes: int,
     folder: Path,
     environment: str,
+    zeros: Zeros | None = None,
 ) -> Iterator[tuple[Sketch, Path | None]]:
     """Sketches of all cases, as few as fit; None with one whose single case does not."""
     waiting = [tuple(cases)] if cases else []
     while waiting:
         part = waiting.pop(0)
-        sketch = render_sketch(part, program, board, room_bytes)
+        sketch = render_sketch(part, program, board, room_bytes, zeros)
         write_project(sketch.project, folder)
         try:
             elf = build_environments(folder, [environment])[environment]
