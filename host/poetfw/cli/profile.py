@@ -22,13 +22,18 @@ from poetfw.cli.options import (
     settings_of_optimizer,
     training_options,
 )
-from poetfw.costs import Counter, Database, Measurement
+from poetfw.costs import Counter, Database, Measurement, compare_costs, fits_of, usable
 from poetfw.devices import emulator_of
 from poetfw.devices.link import choose_port
-from poetfw.errors import DeviceError, listed
+from poetfw.errors import DeviceError, OutputError, listed
+from poetfw.firmware.case_version import case_version
 from poetfw.meters import FORMS
+from poetfw.output_file import replace_file
 from poetfw.planning import BuildSettings
 from poetfw.profiling import Metering, ProfileReport, ProfileSettings, Refused
+from poetfw.report import cost_report
+
+_BESIDE = "\0"  # no folder is called so
 
 
 @click.command(
@@ -59,6 +64,14 @@ from poetfw.profiling import Metering, ProfileReport, ProfileSettings, Refused
     metavar="METER",
     help=f"What measures energy: {FORMS}.",
 )
+@option(
+    "--report",
+    is_flag=False,
+    flag_value=_BESIDE,
+    metavar="[FOLDER]",
+    help="Write tables and plots of what was measured, fitted and calculated.  [default: the "
+    "folder report in that of the sketch]",
+)
 @out_option
 @json_option
 def profile(
@@ -68,6 +81,7 @@ def profile(
     port: str | None,
     db: Path | None,
     meter: str,
+    report: str | None,
     out: Path | None,
     as_json: bool,
     **options: Any,  # the fields of BuildSettings that decide what is trained
@@ -101,17 +115,20 @@ def profile(
         )
     store = Database(db if db is not None else Database.default_path())
     with output.progress_bar() as update:
-        report = profiling.profile(settings, store, update)
+        found = profiling.profile(settings, store, update)
     if as_json:
-        output.print_json(report.to_json())
+        output.print_json(found.to_json())
     else:
-        _print(report)
-    if report.metering is not None:
-        _print_metered(report.metering, as_json)
-    too_large = [one for one in report.left_out if not one.failed]
+        _print(found)
+    if found.metering is not None:
+        _print_metered(found.metering, as_json)
+    if report is not None:
+        place = folder / "report" if report == _BESIDE else Path(report)
+        _write_report(found, known, store, model, place)
+    too_large = [one for one in found.left_out if not one.failed]
     if too_large:
         output.warn(f"{len(too_large)} cases do not fit the board: {_named(too_large)}")
-    failed = [one for one in report.left_out if one.failed]
+    failed = [one for one in found.left_out if one.failed]
     if not failed:
         return 0
     error = DeviceError(f"{len(failed)} cases could not be measured: {_named(failed)}")
@@ -156,6 +173,28 @@ def _print(report: ProfileReport) -> None:
             rows,
         )
     )
+
+
+def _write_report(
+    found: ProfileReport, board: Board, store: Database, model: str, folder: Path
+) -> None:
+    """Write what this set-up has measured, and what its fits say, into a folder."""
+    rows = [row for row in store.of_board(board.label) if row.setup == found.setup]
+    measured = usable(rows, board, case_version)
+    files = cost_report(
+        compare_costs(found.graph, board, measured),
+        found.measured,
+        fits_of(measured),
+        f"{model} on {board.label}",
+        f"{measured.basis or 'nothing'}, with {found.setup.compiler}",
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be made: {error.strerror}") from error
+    for name, content in files.items():
+        replace_file(folder / name, content)
+    output.messages.print(f"the report is {output.escaped(str(folder / 'report.md'))}")
 
 
 def _print_metered(metering: Metering, as_json: bool) -> None:

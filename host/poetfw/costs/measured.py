@@ -99,6 +99,11 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
     return Measured(setup, chosen, stale)
 
 
+def is_of_board(row: Measurement) -> bool:
+    """Whether a measurement says something of the board: an emulator's storage is none of its."""
+    return not (row.setup.machine and reads_storage(row.case))
+
+
 def _metered(row: Measurement) -> bool:
     """Whether a meter measured the board: beside an emulator it saw something else."""
     return row.setup.meter != NO_METER and not row.setup.machine
@@ -156,7 +161,7 @@ class Measured:
         """What a case costs; `analytic` where neither it nor anything like it was measured."""
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
         row = self.rows.get(case)
-        if row is not None and row.setup.machine and reads_storage(case):
+        if row is not None and not is_of_board(row):
             return analytic
         if row is not None:
             energy_j = row.energy_j if _metered(row) else row.time_s * power_w
@@ -179,7 +184,7 @@ class Measured:
         rows = [
             row
             for case, row in self.rows.items()
-            if case.kind == kind and row.time_s > 0 and not row.setup.machine
+            if case.kind == kind and row.time_s > 0 and is_of_board(row)
         ]
         if not rows:
             return None

@@ -26,6 +26,7 @@ from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.sketch import Sketch, Zeros, arena_bytes_of, render_sketch
+from poetfw.ir import Graph
 from poetfw.meters import Meter, opened_meter
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling.cases import cases_of
@@ -76,13 +77,15 @@ class ProfileReport:
         fresh: how many of them were measured just now.
         left_out: the cases that could not be, and why.
         metering: what a meter measured now; None without one.
+        graph: the training step that the cases are of.
     """
 
     setup: Setup
     measured: tuple[Measurement, ...]
     fresh: int
     left_out: tuple[Refused, ...]
-    metering: Metering | None = None
+    metering: Metering | None
+    graph: Graph
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
@@ -188,7 +191,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
                 fresh += 1
             update(fresh + len(left_out), len(missing), "measuring")
     measured = tuple(known[case] for case in cases if case in known)
-    return ProfileReport(setup, measured, fresh, tuple(left_out), metering)
+    return ProfileReport(setup, measured, fresh, tuple(left_out), metering, program.training)
 
 
 @dataclass(frozen=True)
