@@ -15,7 +15,7 @@ from poetfw.devices.link import Profiler, StatusError
 from poetfw.errors import DeviceError, WrongBoardError
 from poetfw.firmware.case_version import TRANSFERS
 from poetfw.firmware.sketch import NOTHING, Sketch
-from poetfw.profiling.metering import Metering
+from poetfw.profiling.metering import BusyError, Metering
 
 LEAST_S = 0.01
 """A case is repeated until a sample takes so long, as MLPerf Tiny's harness does for longer."""
@@ -132,7 +132,7 @@ def measure_sketch(
                     partial(profiler.run, index, case.key),
                 )
                 energy_j, energy_spread_j = energy.energy_j, energy.spread_j
-        except StatusError as error:
+        except (StatusError, BusyError) as error:
             yield Refused(case, error.message, failed=True)
             continue
         if energy_j < 0:

@@ -179,7 +179,7 @@ def test_what_a_call_takes_is_not_the_cases(tmp_path: Path) -> None:
 
 
 def test_a_meter_that_sees_something_else_is_found_out(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match=r"run for 0.001 s, and the board counted 0.002 s"):
+    with pytest.raises(DeviceError, match=r"relu for 0.001 s, and the board counted 0.002"):
         metered(Made(1e-3), tmp_path, once_s=2e-3)
     metered(Made(1e-3), tmp_path, real_time=False, once_s=2e-3)  # an emulator's time is its own
     with pytest.raises(DeviceError, match="saw 4 runs of a relu of 5"):
@@ -188,6 +188,15 @@ def test_a_meter_that_sees_something_else_is_found_out(tmp_path: Path) -> None:
     unmarked.trace = replace(unmarked.trace, marked=np.zeros_like(unmarked.trace.marked))
     with pytest.raises(DeviceError, match=r"did not see a relu: .* no interval"):
         metered(unmarked, tmp_path)
+
+
+def test_a_busy_computer_is_no_reason_to_end(firmware: Path, tmp_path: Path) -> None:
+    """Its clock says when cases ran, and it had something else to do: they are left out."""
+    meter = Made(1.0)
+    meter.sees_marker = False
+    rows, _ = session(Simulated(SketchDevice(firmware)), meter, tmp_path)
+    assert all(isinstance(row, Refused) and "something else" in row.reason for row in rows)
+    assert len(rows) == len(CASES)
 
 
 def test_less_than_idling_is_no_measurement(firmware: Path, tmp_path: Path) -> None:
