@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -227,16 +227,12 @@ def _measure(
         return
     program, board, setup = session.program, session.board, session.setup
     settings = session.settings
+    waiting = yield from _fitting(missing, _most_room(board), "at most")
+    if not waiting:
+        return
     update(0, len(missing), "building the sketch")
-    room = _arena_room(missing, program, board)
-    fitting = []
-    for case in missing:
-        needed = arena_bytes_of(case, room)
-        if needed <= room:
-            fitting.append(case)
-        else:
-            reason = f"its operands take {needed:,} bytes, of {room:,} that there are"
-            yield Refused(case, reason, failed=False)
+    room = _arena_room(waiting, program, board)
+    fitting = yield from _fitting(waiting, room, "beside the program's own")
     environment = _environment(board, settings)
     for sketch, elf in _built(
         fitting, program, board, room, settings.out, environment, session.zeros
@@ -261,10 +257,30 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _fitting(
+    cases: Sequence[Case], room_bytes: int, said: str
+) -> Generator[Refused, None, list[Case]]:
+    """The cases whose operands have room; the others are refused."""
+    fitting = []
+    for case in cases:
+        needed = arena_bytes_of(case, room_bytes)
+        if needed <= room_bytes:
+            fitting.append(case)
+        else:
+            reason = f"its operands take {needed:,} bytes, and there are {room_bytes:,} {said}"
+            yield Refused(case, reason, failed=False)
+    return fitting
+
+
+def _most_room(board: Board) -> int:
+    """Bytes that no arena exceeds, whatever else is there: known without a compiler."""
+    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes
+
+
 def _arena_room(cases: Sequence[Case], program: Program, board: Board) -> int:
     """Bytes that an arena may have beside a sketch's static data and stack."""
     static = static_ram_bytes(render_sketch(cases[:1], program, board, 0).project, board)
-    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
+    return _most_room(board) - static
 
 
 def _environment(board: Board, settings: ProfileSettings) -> str:
