@@ -20,9 +20,9 @@ COUNT = 17_000
 
 
 def timeline() -> tuple[Any, Any, Any]:
-    """Amperes, volts and marker of three cases of 20 ms, 30 ms apart, at 100,000 a second."""
+    """Amperes, volts and marker of three cases of 20.01 ms, 50 ms apart, at 100,000 a second."""
     at = np.arange(COUNT)
-    marked = (at >= 2000) & ((at - 2000) % 5000 < 2000)
+    marked = (at >= 2003) & ((at - 2003) % 5000 < 2001)  # in the middle of bytes
     return np.where(marked, ACTIVE_A, IDLE_A), np.full(COUNT, VOLTS), marked
 
 
@@ -104,8 +104,8 @@ def test_current_and_markers_are_those_that_were_sent(driver: FakeDriver) -> Non
         np.testing.assert_allclose(trace.amperes, amperes[16:], rtol=1e-6)
         energy = measured_energy(trace)
         assert energy.intervals == 3
-        assert energy.time_s == pytest.approx(20e-3)
-        assert energy.energy_j == pytest.approx((ACTIVE_A - IDLE_A) * VOLTS * 20e-3, rel=1e-3)
+        assert energy.time_s == pytest.approx(20.01e-3)
+        assert energy.energy_j == pytest.approx((ACTIVE_A - IDLE_A) * VOLTS * 20.01e-3, rel=1e-3)
     meter.close()
     path = driver.paths[0]
     assert ("publish", f"{path}/h/fs", 100_000) in driver.calls
