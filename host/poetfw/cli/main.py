@@ -31,6 +31,7 @@ from poetfw.cli import (
     sweep,
     weights,
 )
+from poetfw.cli.entry import EXIT_INTERRUPTED
 from poetfw.cli.options import variable
 from poetfw.config import FILE, read_config
 from poetfw.errors import ConfigError, PoetfwError
@@ -38,7 +39,6 @@ from poetfw.limits import process_start_s
 
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70
-EXIT_INTERRUPTED = 130
 
 
 @click.group(

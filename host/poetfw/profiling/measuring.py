@@ -40,8 +40,7 @@ Update = Callable[[int, int, str], None]
 """Is told how many cases of how many are done, and what is being done."""
 
 _SOCKET = "socket://"
-TRACES = "traces"
-"""The folder, in the sketch's, that meters' traces are kept in."""
+_TRACES = "traces"
 _OVERFLOWED = "overflowed by"  # what the linker says of memory that is too small
 _FIRST_SCRATCH_BLOCK = 8
 
@@ -176,7 +175,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
         setup = _setup(board, settings, meter)
         metering = None
         if meter is not None:
-            metering = Metering(meter, settings.out / TRACES, real_time=not setup.machine)
+            metering = Metering(meter, settings.out / _TRACES, real_time=not setup.machine)
         known = dict(store.known(setup, versions))
         missing = [case for case in cases if case not in known]
         fresh, left_out = 0, []

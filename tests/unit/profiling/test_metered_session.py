@@ -16,7 +16,7 @@ from poetfw.devices.link import Line
 from poetfw.errors import DataError, DeviceError
 from poetfw.meters import Meter, Trace, open_meter
 from poetfw.meters.ppk2 import SAMPLES_PER_S, Ppk2Meter
-from poetfw.profiling import Metering, Refused
+from poetfw.profiling import Metering, Refused, metering
 from unit.link.link_device import Simulated
 from unit.meters.ppk2_device import VOLTS_PER_COUNT, Device, word
 from unit.profiling.sketch_device import (
@@ -38,6 +38,12 @@ DRAWS_A = dict(zip(CASES, (5e-3, 8e-3, 12e-3, 10e-3, 3e-3), strict=True))
 @pytest.fixture(scope="module")
 def firmware(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_sketch_device(tmp_path_factory.mktemp("sketch") / "sketch.so")
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here takes time, so nothing is waited for around it."""
+    monkeypatch.setattr(metering, "_AROUND_S", 0.0)
 
 
 class Wired(Simulated):
@@ -95,9 +101,9 @@ def session(
     line: Line, meter: Meter | None, folder: Path, real_time: bool = True, **changed: Any
 ) -> tuple[list[Measurement | Refused], Metering]:
     assert meter is not None
-    metering = Metering(meter, folder, real_time, idle_s=0.0)
-    rows = list(measure(line, metering=metering, setup=replace(SETUP, meter=meter.name), **changed))
-    return rows, metering
+    used = Metering(meter, folder, real_time, idle_s=0.0)
+    rows = list(measure(line, metering=used, setup=replace(SETUP, meter=meter.name), **changed))
+    return rows, used
 
 
 def expected_j(case: Case) -> float:
@@ -110,7 +116,7 @@ def test_joules_are_those_that_the_board_drew(firmware: Path, tmp_path: Path) ->
     with device as port:
         wired = Wired(board, device, spiked)
         with closing(InTime(port, wired, device)) as meter:
-            rows, metering = session(wired, meter, tmp_path / "traces")
+            rows, found = session(wired, meter, tmp_path / "traces")
     resolution = 2 * VOLTS_PER_COUNT / 10 / min(DRAWS_A.values())
     assert all(map(is_right, rows))  # times are as without a meter
     for row in rows:
@@ -118,8 +124,8 @@ def test_joules_are_those_that_the_board_drew(firmware: Path, tmp_path: Path) ->
         # A marked interval is known to a sample of a thousand at each end.
         assert row.energy_j == pytest.approx(expected_j(row.case), rel=resolution + 3e-3)
         assert row.setup.meter == "ppk2"
-    assert metering.idle_w == [pytest.approx(IDLE_A * VOLTS, rel=0.02)]
-    rejected = {one.case: (one.energy.intervals, one.energy.rejected) for one in metering.metered}
+    assert found.idle_w == [pytest.approx(IDLE_A * VOLTS, rel=0.02)]
+    rejected = {one.case: (one.energy.intervals, one.energy.rejected) for one in found.metered}
     assert rejected == {case: (4, 1) if case == spiked else (5, 0) for case in CASES}
     # What was recorded is kept, and says the same once more, on another board of the kind.
     names = {path.name for path in (tmp_path / "traces").iterdir()}
@@ -131,7 +137,7 @@ def test_joules_are_those_that_the_board_drew(firmware: Path, tmp_path: Path) ->
         replace(row, setup=SETUP)  # type: ignore[type-var]
         for row in rows
     ]
-    assert replayed.idle_w == metering.idle_w
+    assert replayed.idle_w == found.idle_w
     assert {path.name for path in tmp_path.iterdir()} == {"traces"}
 
 
@@ -167,9 +173,9 @@ RELU = next(iter(CASES))
 
 
 def metered(meter: Made, folder: Path, real_time: bool = True, once_s: float = 1e-3) -> Any:
-    metering = Metering(meter, folder, real_time, idle_s=0.0)
-    metering.begin("5a3b1e00")
-    return metering.energy_of(RELU, once_s, 0.5, lambda times: None)
+    used = Metering(meter, folder, real_time, idle_s=0.0)
+    used.begin("5a3b1e00")
+    return used.energy_of(RELU, once_s, 0.5, lambda times: None)
 
 
 def test_what_a_call_takes_is_not_the_cases(tmp_path: Path) -> None:
@@ -207,8 +213,8 @@ def test_less_than_idling_is_no_measurement(firmware: Path, tmp_path: Path) -> N
 def test_a_session_that_ends_leaves_no_meter_recording(firmware: Path, tmp_path: Path) -> None:
     line, meter = Simulated(SketchDevice(firmware)), Made(1.0)
     rows: list[Any] = []
-    metering = Metering(meter, tmp_path, False, idle_s=0.0)
-    measuring = measure(line, metering=metering)
+    used = Metering(meter, tmp_path, False, idle_s=0.0)
+    measuring = measure(line, metering=used)
     rows.append(next(measuring))
     line.dead_after = line.writes + 4  # the next case's key, warm-up, look and first sample
     stopped = meter.stopped
@@ -216,7 +222,7 @@ def test_a_session_that_ends_leaves_no_meter_recording(firmware: Path, tmp_path:
         rows.append(next(measuring))
     assert meter.stopped == stopped
     line = Simulated(SketchDevice(firmware))
-    measuring = measure(line, metering=metering)
+    measuring = measure(line, metering=used)
     next(measuring)
     stopped, line.dead_after = meter.stopped, line.writes + 6
     with pytest.raises(DeviceError):
