@@ -57,9 +57,12 @@ def test_a_second_profile_costs_nothing_and_another_is_identical(
     assert again == {**profiled, "measured_now": 0}
     other = succeed("profile", *ON_TWIN, "--db", "other.sqlite", cwd=folder)
     assert other == profiled
-    table = poetfw("profile", *ON_TWIN, "--db", "one.sqlite", cwd=folder)
+    table = poetfw("profile", *ON_TWIN, "--db", "one.sqlite", "--report", "told", cwd=folder)
     assert table.code == 0
     assert "0 to measure" in table.stdout
+    page = (folder / "told/report.md").read_text()
+    assert "48 of 50 ops are measured" in page  # loads are not, on an emulator
+    assert all((folder / "told" / name).exists() for name in ("ops.csv", "cases.csv", "ops.svg"))
 
 
 @needs_twin
