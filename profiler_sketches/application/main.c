@@ -44,23 +44,23 @@ static uint32_t draw(void)
     return state >> 8;
 }
 
+static float value(uint32_t kind)
+{
+    return kind == POET_FILL_SIGNED ? (float)((int32_t)draw() - 0x800000) * 0x1p-23f : 0.5f + (float)draw() * 0x1p-24f;
+}
+
 static void fill(const struct poet_fill *operand)
 {
     float *const x = (float *)(void *)(poet_arena + operand->offset);
-    switch (operand->kind) {
-    case POET_FILL_SIGNED:
-        for (uint32_t i = 0u; i < operand->words; i++) {
-            x[i] = (float)((int32_t)draw() - 0x800000) * 0x1p-23f;
-        }
-        break;
-    case POET_FILL_POSITIVE:
-        for (uint32_t i = 0u; i < operand->words; i++) {
-            x[i] = 0.5f + (float)draw() * 0x1p-24f;
-        }
-        break;
-    default:
+    if (operand->kind == POET_FILL_ZERO) {
         memset(x, 0, operand->words * sizeof *x);
-        break;
+        return;
+    }
+    for (uint32_t i = 0u; i < operand->words; i++) {
+        x[i] = value(operand->kind);
+        if (operand->zeros > 0u && draw() >> 16 < operand->zeros) {
+            x[i] = 0.0f;
+        }
     }
 }
 

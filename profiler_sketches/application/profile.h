@@ -24,6 +24,7 @@ struct poet_fill {
     uint32_t offset; /* in the arena */
     uint32_t words;
     uint32_t kind;
+    uint32_t zeros; /* so many of 256 are 0, wherever they fall */
 };
 
 /* One op, or one transfer. */

@@ -50,6 +50,12 @@ NOT_RUN = {
     "make bench-schedule": "it sets up the machine, then runs benchmarks/schedule.py",
     "python benchmarks/memory.py --json FILE": "it is --quick, at length",
     "pip install .": "it changes what the tests run; tests/system/test_linux.py installs a wheel",
+    "pip install 'poetfw[joulescope]'": "it needs a package registry",
+    "poetfw profile --board nrf52840 --model digits-cnn --emulator qemu --report": (
+        "it writes to the user's database; test_profile.py names another"
+    ),
+    "poetfw profile --board nrf52840 --model digits-cnn --port /dev/ttyACM0 --meter "
+    "ppk2:/dev/ttyACM1@3000": "it needs a board and a meter; test_metered_session.py has both",
     "pip install 'poetfw[sweep]'": "it needs a package registry",
     "pip install 'poetfw[unicorn]'": "it needs a package registry",
     "pip install 'poetfw[images]'": "it needs a package registry",

@@ -23,7 +23,17 @@ from system.commands import needs_aarch64, needs_twin, poetfw, succeed
 pytestmark = pytest.mark.slow
 
 ON_TWIN = ("--board", "nrf52840", "--emulator", "qemu")
-FIGURES = {"case", "operator", "shape", "n", "time_s", "energy_j", "spread", "source"}
+FIGURES = {
+    "case",
+    "operator",
+    "shape",
+    "n",
+    "time_s",
+    "energy_j",
+    "energy_spread_j",
+    "spread",
+    "source",
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +57,12 @@ def test_a_second_profile_costs_nothing_and_another_is_identical(
     assert again == {**profiled, "measured_now": 0}
     other = succeed("profile", *ON_TWIN, "--db", "other.sqlite", cwd=folder)
     assert other == profiled
-    table = poetfw("profile", *ON_TWIN, "--db", "one.sqlite", cwd=folder)
+    table = poetfw("profile", *ON_TWIN, "--db", "one.sqlite", "--report", "told", cwd=folder)
     assert table.code == 0
     assert "0 to measure" in table.stdout
+    page = (folder / "told/report.md").read_text()
+    assert "48 of 50 ops are measured" in page  # loads are not, on an emulator
+    assert all((folder / "told" / name).exists() for name in ("ops.csv", "cases.csv", "ops.svg"))
 
 
 @needs_twin
@@ -79,6 +92,31 @@ def test_a_step_is_the_sum_of_what_was_profiled(
     assert profiled_sum == pytest.approx(report["trace"]["whole_ticks"], rel=0.03)
     paged = {step["operator"] for step in report["trace"]["steps"]} >= {"page_in", "page_out"}
     assert paged == bool(ram)
+
+
+@needs_twin
+@pytest.mark.emulator
+def test_a_step_without_an_fpu_is_the_sum_of_what_was_profiled(folder: Path) -> None:
+    """Zeros take less time there: cases have as many as the network's own tensors."""
+    board, db = ("--board", "mkr1000"), ("--db", "soft.sqlite")
+    profiled = succeed("profile", *board, "--emulator", "qemu", *db, cwd=folder)
+    out = folder / "soft"
+    succeed("build", *board, *db, "--out", out, cwd=folder)
+    report = succeed("run", "--out", out, "--steps", "1", "--trace", cwd=folder)
+    ticks = {case["case"]: case["instructions"] for case in profiled["cases"]}
+    graph = read_stages(out, None).program.training
+    ops = {op.name: op for op in graph.ops}
+    profiled_sum = 0.0
+    for step in report["trace"]["steps"]:
+        op = ops[step["op"]]
+        case = case_of(op, graph)
+        if step["operator"] != op.kind:
+            assert op.output is not None
+            case = Case(step["operator"], size_bytes=graph.by_name[op.output].size_bytes)
+        elif op.kind.startswith(("conv2d", "linear")):
+            assert ticks[case.key] == pytest.approx(step["ticks"], rel=0.05, abs=50), step
+        profiled_sum += ticks[case.key]
+    assert profiled_sum == pytest.approx(report["trace"]["whole_ticks"], rel=0.03)
 
 
 @needs_twin

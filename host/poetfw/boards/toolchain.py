@@ -32,6 +32,11 @@ class Toolchain:
     shared_hal: str | None
 
     @property
+    def soft_float(self) -> bool:
+        """Whether floating-point numbers are calculated by functions: how fast, depends on them."""
+        return "-mfloat-abi=soft" in self.machine_flags
+
+    @property
     def prefix(self) -> str:
         """What its other tools begin with, such as `arm-none-eabi-`."""
         return self.compiler.removesuffix("gcc")

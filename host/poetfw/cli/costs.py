@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.command(epilog="Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
 @option("--board", metavar="NAME|FILE.toml[:STORAGE]", help="Only this board, and its fits.")
 @option("--model", metavar="NAME|FILE.onnx", help="Every op of this model's training, too.")
-@option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
+@option(
+    "--batch", type=click.IntRange(1), help="Samples in a batch.  [default: the board's, or 32]"
+)
 @option(
     "--import",
     "imported",
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 def costs(
     board: str | None,
     model: str | None,
-    batch: int,
+    batch: int | None,
     imported: tuple[Path, ...],
     export: Path | None,
     plot: Path | None,
@@ -85,6 +87,8 @@ def costs(
     if plot is not None and model is None:
         raise click.UsageError("--plot says nothing without --model: give both")
     database = Database(db or Database.default_path())
+    if db is not None and not imported:
+        database.require()
     read = [row for path in imported for row in read_measurements(path)]
     if read:
         database.add(read)
@@ -96,11 +100,11 @@ def costs(
     fits = () if measured is None else fits_of(measured)
     compared: tuple[ComparedOp, ...] = ()
     if known is not None and model is not None and measured is not None:
-        settings = BuildSettings(board=known.label, model=model, batch=batch)
+        settings = BuildSettings(board=known.label, model=model, batch=batch).on(known)
         program = derive_program(settings, load_model(settings))
         compared = compare_costs(program.training, known, measured)
         if plot is not None:
-            title = f"{model} on {known.label}, batch {batch}: {measured.basis}"
+            title = f"{model} on {known.label}, batch {settings.samples}: {measured.basis}"
             replace_file(plot, draw_costs(compared, title, plot.suffix[1:]))
     if as_json:
         output.print_json(

@@ -31,6 +31,7 @@ from poetfw.cli import (
     sweep,
     weights,
 )
+from poetfw.cli.entry import EXIT_INTERRUPTED
 from poetfw.cli.options import variable
 from poetfw.config import FILE, read_config
 from poetfw.errors import ConfigError, PoetfwError
@@ -38,7 +39,6 @@ from poetfw.limits import process_start_s
 
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70
-EXIT_INTERRUPTED = 130
 
 
 @click.group(
@@ -100,7 +100,6 @@ cli.add_command(doctor.doctor)
 
 def main() -> None:
     """Run the command line and end the process with the documented exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # not every terminal knows every letter
@@ -116,6 +115,9 @@ def main() -> None:
 def _run() -> int:
     as_json = "--json" in sys.argv[1:]
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         result = cli.main(standalone_mode=False, prog_name="poetfw", obj=process_start_s())
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:

@@ -22,12 +22,18 @@ from poetfw.cli.options import (
     settings_of_optimizer,
     training_options,
 )
-from poetfw.costs import Counter, Database, Measurement
+from poetfw.costs import Counter, Database, Measurement, compare_costs, fits_of, usable
 from poetfw.devices import emulator_of
 from poetfw.devices.link import choose_port
-from poetfw.errors import DeviceError, listed
+from poetfw.errors import DeviceError, OutputError, listed
+from poetfw.firmware.case_version import case_version
+from poetfw.meters import FORMS
+from poetfw.output_file import replace_file
 from poetfw.planning import BuildSettings
-from poetfw.profiling import ProfileReport, ProfileSettings, Refused
+from poetfw.profiling import Metering, ProfileReport, ProfileSettings, Refused
+from poetfw.report import cost_report
+
+_BESIDE = "\0"  # no folder is called so
 
 
 @click.command(
@@ -51,6 +57,21 @@ from poetfw.profiling import ProfileReport, ProfileSettings, Refused
     metavar="FILE",
     help="The database of costs.  [default: costs.sqlite in the user's data folder]",
 )
+@option(
+    "--meter",
+    default="none",
+    show_default=True,
+    metavar="METER",
+    help=f"What measures energy: {FORMS}.",
+)
+@option(
+    "--report",
+    is_flag=False,
+    flag_value=_BESIDE,
+    metavar="[FOLDER]",
+    help="Write tables and plots of what was measured, fitted and calculated.  [default: the "
+    "folder report in that of the sketch]",
+)
 @out_option
 @json_option
 def profile(
@@ -59,6 +80,8 @@ def profile(
     emulator: str | None,
     port: str | None,
     db: Path | None,
+    meter: str,
+    report: str | None,
     out: Path | None,
     as_json: bool,
     **options: Any,  # the fields of BuildSettings that decide what is trained
@@ -84,18 +107,28 @@ def profile(
         emulator,
         port,
         folder,
+        meter=meter,
     )
+    if meter != "none" and emulator is not None and _emulates(known, emulator):
+        output.warn(
+            f"what a meter sees beside the emulator {emulator} is not the board: no plan takes it"
+        )
     store = Database(db if db is not None else Database.default_path())
     with output.progress_bar() as update:
-        report = profiling.profile(settings, store, update)
+        found = profiling.profile(settings, store, update)
     if as_json:
-        output.print_json(report.to_json())
+        output.print_json(found.to_json())
     else:
-        _print(report)
-    too_large = [one for one in report.left_out if not one.failed]
+        _print(found)
+    if found.metering is not None:
+        _print_metered(found.metering, as_json)
+    if report is not None:
+        place = folder / "report" if report == _BESIDE else Path(report)
+        _write_report(found, known, store, model, place)
+    too_large = [one for one in found.left_out if not one.failed]
     if too_large:
         output.warn(f"{len(too_large)} cases do not fit the board: {_named(too_large)}")
-    failed = [one for one in report.left_out if one.failed]
+    failed = [one for one in found.left_out if one.failed]
     if not failed:
         return 0
     error = DeviceError(f"{len(failed)} cases could not be measured: {_named(failed)}")
@@ -113,6 +146,10 @@ def _this_computer(board: Board) -> str | None:
         if not emulator_of(twin.machine).emulates:
             return twin.name
     return None
+
+
+def _emulates(board: Board, emulator: str) -> bool:
+    return emulator_of(board.twin(emulator).machine).emulates
 
 
 def _default_folder(board: Board) -> Path:
@@ -136,6 +173,44 @@ def _print(report: ProfileReport) -> None:
             rows,
         )
     )
+
+
+def _write_report(
+    found: ProfileReport, board: Board, store: Database, model: str, folder: Path
+) -> None:
+    """Write what this set-up has measured, and what its fits say, into a folder."""
+    rows = [row for row in store.of_board(board.label) if row.setup == found.setup]
+    measured = usable(rows, board, case_version)
+    files = cost_report(
+        compare_costs(found.graph, board, measured),
+        found.measured,
+        fits_of(measured),
+        f"{model} on {board.label}",
+        f"{measured.basis or 'nothing'}, with {found.setup.compiler}",
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be made: {error.strerror}") from error
+    for name, content in files.items():
+        replace_file(folder / name, content)
+    output.messages.print(f"the report is {output.escaped(str(folder / 'report.md'))}")
+
+
+def _print_metered(metering: Metering, as_json: bool) -> None:
+    if metering.metered and not as_json:
+        idle = ", ".join(f"{watts * 1e3:.4g} mW" for watts in metering.idle_w)
+        output.messages.print(
+            f"energy by {output.escaped(metering.meter.name)}, above the idle board's {idle}; "
+            f"aligned by {metering.aligned_by}"
+        )
+        if not metering.replays:
+            output.messages.print(f"traces are in {output.escaped(str(metering.folder))}")
+    spikes = [one for one in metering.metered if one.energy.rejected]
+    if spikes:
+        rejected = sum(one.energy.rejected for one in spikes)
+        kinds = listed([one.case.kind for one in spikes], ", ", 3)
+        output.warn(f"{rejected} intervals were too far from the others to count: {kinds}")
 
 
 def _row(one: Measurement) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ops cost on a board: measured, from a model fitted to that, or calculated."""
 
-from poetfw.costs.alone import alone
+from poetfw.costs.alone import alone, reads_storage
 from poetfw.costs.analytic import analytic_costs, cost_of
 from poetfw.costs.comparing import ComparedOp, compare_costs, fits_of
 from poetfw.costs.database import Database
@@ -32,6 +32,7 @@ __all__ = [
     "cost_of",
     "fits_of",
     "read_measurements",
+    "reads_storage",
     "to_csv",
     "to_json",
     "usable",

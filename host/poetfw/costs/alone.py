@@ -6,7 +6,7 @@ from __future__ import annotations
 from poetfw.costs.measurement import Case
 from poetfw.errors import ModelError
 from poetfw.ir import Graph, Op, Role, Tensor
-from poetfw.ops import infer_output
+from poetfw.ops import infer_output, kind_of
 
 
 def alone(case: Case) -> tuple[Op, Graph]:
@@ -33,3 +33,13 @@ def alone(case: Case) -> tuple[Op, Graph]:
         raise ModelError(f"a {case.kind!r} with neither output nor update is no op")
     last = output.name if output is not None else updated[0]
     return op, Graph(case.kind, (*inputs, *updates, *produced), (op,), last)
+
+
+def reads_storage(case: Case) -> bool:
+    """Whether running it waits for the storage: a transfer, or a load of a batch."""
+    if case.size_bytes:
+        return True
+    op, graph = alone(case)
+    inputs = [graph.by_name[name] for name in op.inputs]
+    output = None if op.output is None else graph.by_name[op.output]
+    return kind_of(op).work(op, inputs, output).storage_bytes > 0

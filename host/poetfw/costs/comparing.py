@@ -9,7 +9,7 @@ from poetfw.boards import Board
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.features import featured
 from poetfw.costs.fitted import Fit
-from poetfw.costs.measured import Measured
+from poetfw.costs.measured import Measured, is_of_board
 from poetfw.costs.measurement import case_of
 from poetfw.ir import Graph
 
@@ -21,7 +21,8 @@ class ComparedOp:
     Attributes:
         name: its name.
         kind: its operator.
-        measured_s: seconds; None where its case was not measured.
+        measured_s: seconds; None where its case was not measured, or by an emulator that has not
+            the board's storage.
         fitted_s: what the fitted model says, which may have seen the case; None where it says
             nothing.
         analytic_s: what the analytic model says.
@@ -45,7 +46,7 @@ def compare_costs(graph: Graph, board: Board, measured: Measured) -> tuple[Compa
             ComparedOp(
                 op.name,
                 op.kind,
-                None if row is None else row.time_s,
+                None if row is None or not is_of_board(row) else row.time_s,
                 measured.time.predict(case),
                 analytic.ops[op.name].time_s,
             )

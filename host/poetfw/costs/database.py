@@ -68,6 +68,19 @@ class Database:
         """Where a user's measurements are kept unless a command is told otherwise."""
         return user_data_dir() / "costs.sqlite"
 
+    def require(self) -> None:
+        """Check that there is such a file: one that a user named to read is not meant to be empty.
+
+        Raises:
+            CostsError: there is none.
+        """
+        if not self.path.exists():
+            raise CostsError(
+                f"there is no database of costs {self.path}",
+                "check --db, or POETFW_DB",
+                "make one: `poetfw profile --db`, or `poetfw costs --import FILE --db`",
+            )
+
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:

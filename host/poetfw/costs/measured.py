@@ -2,10 +2,10 @@
 """Costs that believe the measurement: measured, else fitted to what is, else analytic.
 
 Rows of one set-up are used, apart from the meter: those of the board itself if there are any, and
-not of an emulator in its place; then those that were measured last. Transfers are never those of
-an emulator. Of a case that was measured
-with and without a meter, the row of the meter counts. Where no meter measured, energy is time at
-the power that the analytic model has for the op or the transfer.
+not of an emulator in its place; then those that were measured last. Transfers and loads are never
+those of an emulator, whose storage is no board's. Of a case that was measured with and without a
+meter, the row of the meter counts, unless it saw an emulator's computer. Where no meter measured,
+energy is time at the power that the analytic model has for the op or the transfer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from poetfw.boards import Board
+from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
 from poetfw.costs.fitted import FittedModel, fit_transfer
@@ -26,8 +27,8 @@ from poetfw.transfer import Transfer
 
 NO_METER = "none"
 
-Versions = Callable[[Case], str]
-"""Says which version of its kernel a case has today."""
+Versions = Callable[[Case, bool], str]
+"""Says which version of its kernel a case has today, and whether with exact sums."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
     for row in rows:
         if (row.setup.core, row.setup.clock_hz) != (board.core, board.clock_hz):
             continue
-        if row.kernel_version != version_of(row.case):
+        if row.kernel_version != version_of(row.case, board.compute.exact):
             stale += 1
             continue
         groups.setdefault(replace(row.setup, meter=NO_METER), []).append(row)
@@ -98,8 +99,14 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
     return Measured(setup, chosen, stale)
 
 
+def is_of_board(row: Measurement) -> bool:
+    """Whether a measurement says something of the board: an emulator's storage is none of its."""
+    return not (row.setup.machine and reads_storage(row.case))
+
+
 def _metered(row: Measurement) -> bool:
-    return row.setup.meter != NO_METER
+    """Whether a meter measured the board: beside an emulator it saw something else."""
+    return row.setup.meter != NO_METER and not row.setup.machine
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,8 @@ class Measured:
         """What a case costs; `analytic` where neither it nor anything like it was measured."""
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
         row = self.rows.get(case)
+        if row is not None and not is_of_board(row):
+            return analytic
         if row is not None:
             energy_j = row.energy_j if _metered(row) else row.time_s * power_w
             return OpCost(row.time_s, energy_j, Source.MEASURED)
@@ -175,7 +184,7 @@ class Measured:
         rows = [
             row
             for case, row in self.rows.items()
-            if case.kind == kind and row.time_s > 0 and not row.setup.machine
+            if case.kind == kind and row.time_s > 0 and is_of_board(row)
         ]
         if not rows:
             return None

@@ -17,20 +17,24 @@ _LOADED_BY = ("data",)
 _MOVED_BY = ("slots", "pages")
 
 
-def case_version(case: Case) -> str:
+def case_version(case: Case, exact: bool = True) -> str:
     """16 hexadecimal digits: a digest of the sources of its kernel, or of what moves tensors.
+
+    Args:
+        case: an op, or a transfer.
+        exact: as `Compute.exact` has it: other sums are compiled from other files.
 
     Raises:
         ModelError: there is no such op.
     """
     if case.kind in TRANSFERS:
-        return _version(_MOVED_BY)
+        return _version(_MOVED_BY, exact)
     op, graph = alone(case)
-    return _version(kind_of(op).kernel(op, graph).sources or _LOADED_BY)
+    return _version(kind_of(op).kernel(op, graph).sources or _LOADED_BY, exact)
 
 
-def _version(sources: Sequence[str]) -> str:
-    versions = [kernel_version(source) for source in sources]
+def _version(sources: Sequence[str], exact: bool) -> str:
+    versions = [kernel_version(source, exact) for source in sources]
     if len(versions) == 1:
         return versions[0]
     return hashlib.sha256("".join(versions).encode()).hexdigest()[:16]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -15,15 +16,15 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 
 @cache
-def kernel_version(source: str) -> str:
+def kernel_version(source: str, exact: bool = True) -> str:
     """16 hexadecimal digits: a digest of a C file, every header it includes, and their C files.
 
-    Where there are two for a header, as `dot.c` and `dot_fused.c`, both are.
     Headers of the board (its HAL) and of the generated project are not among them.
 
     Args:
         source: the file without its ending: `Kernel.source`, or a file of the runtime's or the
             storage's.
+        exact: as `Compute.exact` has it.
 
     Raises:
         FileNotFoundError: the templates have no such file.
@@ -31,22 +32,28 @@ def kernel_version(source: str) -> str:
     if _template(f"{source}.c") is None:
         raise FileNotFoundError(f"there is no {source}.c in {', '.join(_FOLDERS)}")
     digest = hashlib.sha256()
-    for path in sorted(_included(f"{source}.c")):
+    for path in compiled_from([source], exact):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
-def _included(name: str) -> set[Path]:
-    """The file, what it includes of the templates, what that includes, and so on."""
+def compiled_from(sources: Iterable[str], exact: bool) -> list[Path]:
+    """C files with what they include of the templates, its C files, and so on, once each.
+
+    Args:
+        sources: the files without their endings.
+        exact: whether sums of products shall have the bits that they have on other boards.
+    """
     found: set[Path] = set()
-    waiting = [name]
+    waiting = [f"{source}{ending}" for source in sources for ending in (".c", ".h")]
     while waiting:
-        path = _template(waiting.pop())
+        name = waiting.pop()
+        path = _template("dot_fused.c" if name == "dot.c" and not exact else name)
         if path is not None and path not in found:
             found.add(path)
             waiting += _INCLUDE.findall(path.read_text(encoding="utf-8"))
-            waiting += [f"{path.stem}.c", f"{path.stem}_fused.c"]
-    return found
+            waiting.append(f"{path.stem}.c")
+    return sorted(found)
 
 
 def _template(name: str) -> Path | None:

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shlex
 import shutil
 import tempfile
@@ -20,6 +19,7 @@ import jinja2
 from poetfw import __version__
 from poetfw.boards import Board, Machine, with_used
 from poetfw.errors import BoardError, OutputError, listed
+from poetfw.firmware.kernel_version import compiled_from
 from poetfw.firmware.library import GENERATED, HEADER, LIBRARY, InitialWeights, statuses
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
@@ -213,17 +213,7 @@ def kernel_files(kernels: Sequence[str], *, exact: bool) -> tuple[Path, ...]:
         kernels: the sources' names without their endings.
         exact: whether their sums of products shall have the bits that they have on other boards.
     """
-    folder = firmware_templates_dir() / "kernels"
-    files: list[Path] = []
-    waiting = [f"{kernel}{ending}" for kernel in kernels for ending in (".c", ".h")]
-    while waiting:
-        name = waiting.pop(0)
-        file = folder / ("dot_fused.c" if name == "dot.c" and not exact else name)
-        if file.is_file() and file not in files:
-            files.append(file)
-            included = re.findall(r'^#include "([^"/]+)\.h"$', file.read_text(), re.MULTILINE)
-            waiting += [f"{name}{ending}" for name in included for ending in (".c", ".h")]
-    return tuple(sorted(files))
+    return tuple(path for path in compiled_from(kernels, exact) if path.parent.name == "kernels")
 
 
 def hal_families(board: Board) -> frozenset[str]:

@@ -44,6 +44,7 @@ NOTHING = "0" * 16
 _PAGE_BUFFER = 0
 _SECTOR_BLOCKS = 8  # scratch space begins where flash can be erased
 _WORD_BYTES = 4
+_ALL_ZERO = 256
 _GENERATED = (
     ("generated/plan.h.j2", f"{GENERATED}/plan.h"),
     ("generated/plan.c.j2", f"{GENERATED}/plan.c"),
@@ -69,6 +70,7 @@ class _Fill:
     offset: int
     words: int
     kind: str
+    zeros: int = 0
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,17 @@ def arena_bytes_of(case: Case, room_bytes: int) -> int:
     return _Layout.of(case, room_bytes).end
 
 
-def render_sketch(cases: Sequence[Case], program: Program, board: Board, room_bytes: int) -> Sketch:
+Zeros = Mapping[Case, Sequence[float]]
+"""The share of each input of a case that is 0; cases without one have none."""
+
+
+def render_sketch(
+    cases: Sequence[Case],
+    program: Program,
+    board: Board,
+    room_bytes: int,
+    zeros: Zeros | None = None,
+) -> Sketch:
     """Render the firmware that measures some cases of a program on a board.
 
     Args:
@@ -183,12 +195,13 @@ def render_sketch(cases: Sequence[Case], program: Program, board: Board, room_by
         program: what they are of.
         board: what it is for.
         room_bytes: what the arena may have; operands lie apart from each other where they can.
+        zeros: how much of their inputs is 0, as far as that matters; None where it does not.
 
     Raises:
         BoardError: the board has no firmware support.
         ModelError: a case is no op.
     """
-    lowering = _Lowering(board, room_bytes)
+    lowering = _Lowering(board, room_bytes, zeros or {})
     views = tuple(lowering.case(index, case) for index, case in enumerate(cases))
     arena_bytes = max([2 * BLOCK_BYTES, *(arena_bytes_of(case, room_bytes) for case in cases)])
     record_blocks = _blocks(
@@ -274,8 +287,9 @@ def _values(op: Op, tensor: Tensor) -> str:
 class _Lowering:
     """Lowers cases to the functions that run them, and collects what they share."""
 
-    def __init__(self, board: Board, room_bytes: int) -> None:
+    def __init__(self, board: Board, room_bytes: int, zeros: Zeros) -> None:
         self._overlap = board.overlaps
+        self._zeros = zeros
         self._room_bytes = room_bytes
         self.constants = ConstantTable()
         self.kernels: set[str] = set()
@@ -296,14 +310,16 @@ class _Lowering:
         self.kernels.update(kernel.sources)
         first_fill = len(self.fills)
         layout = _Layout.of(case, self._room_bytes)
+        shares = dict(zip(op.inputs, self._zeros.get(case, ()), strict=False))
         addresses: dict[str, str] = {}
         for tensor in graph.tensors:
             at = layout.offsets[tensor.name]
             addresses[tensor.name] = f"({C_TYPES[tensor.dtype]} *)(void *)(poet_arena + {at}u)"
             if tensor.name != op.output:
-                values = _values(op, tensor)
-                fill = _Fill(at, tensor.size_bytes // _WORD_BYTES, f"POET_FILL_{values}")
-                self.fills.append(fill)
+                words = tensor.size_bytes // _WORD_BYTES
+                share = shares.get(tensor.name, 0.0)
+                values = f"POET_FILL_{_values(op, tensor)}"
+                self.fills.append(_Fill(at, words, values, round(share * _ALL_ZERO)))
         named = replace(op, name=case.kind)
         arguments = self.constants.arguments(named, kernel, addresses.__getitem__)
         if kernel.workspace_bytes:

@@ -2,13 +2,16 @@
 """Power meters: what a board draws while it runs, as volts and amperes over time."""
 
 from poetfw.meters.energy import MeasuredEnergy, idle_power, measured_energy
-from poetfw.meters.meter import Meter, ReplayedMeter, open_meter
+from poetfw.meters.joulescope import JoulescopeMeter
+from poetfw.meters.meter import FORMS, Meter, ReplayedMeter, open_meter, opened_meter
 from poetfw.meters.polled import HwmonMeter, RaplMeter
 from poetfw.meters.ppk2 import Ppk2Meter
 from poetfw.meters.trace import Trace
 
 __all__ = [
+    "FORMS",
     "HwmonMeter",
+    "JoulescopeMeter",
     "MeasuredEnergy",
     "Meter",
     "Ppk2Meter",
@@ -18,4 +21,5 @@ __all__ = [
     "idle_power",
     "measured_energy",
     "open_meter",
+    "opened_meter",
 ]

@@ -51,7 +51,7 @@ def idle_power(trace: Trace) -> float:
     return float(np.median(unmarked))
 
 
-def measured_energy(trace: Trace, runs: int = 1, idle_w: float | None = None) -> MeasuredEnergy:
+def measured_energy(trace: Trace, idle_w: float | None = None) -> MeasuredEnergy:
     """What the marked intervals of a trace took above idling, for one run of a case.
 
     The energy of an interval is the integral of volts times amperes by the trapezoidal rule. A
@@ -59,7 +59,6 @@ def measured_energy(trace: Trace, runs: int = 1, idle_w: float | None = None) ->
 
     Args:
         trace: of one case that was run several times.
-        runs: of the case in each interval.
         idle_w: power of the board while it does nothing; None for what the trace has between.
 
     Raises:
@@ -73,6 +72,7 @@ def measured_energy(trace: Trace, runs: int = 1, idle_w: float | None = None) ->
     above = _integral(trace.times_s, trace.watts - baseline_w)
     energies = np.array([above(end) - above(begin) for begin, end in intervals])
     kept = _near(energies)
+    runs = max(trace.runs, 1)
     energy_j = float(np.median(energies[kept]))
     return MeasuredEnergy(
         energy_j=energy_j / runs,

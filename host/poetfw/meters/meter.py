@@ -3,15 +3,23 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from poetfw.errors import ConfigError
-from poetfw.meters.polled import HwmonMeter, RaplMeter
+from poetfw.errors import ConfigError, DataError
+from poetfw.meters.joulescope import JoulescopeMeter
+from poetfw.meters.polled import PACKAGE, HwmonMeter, RaplMeter
 from poetfw.meters.ppk2 import Ppk2Meter
 from poetfw.meters.trace import Trace
 
-_FORMS = "none, ppk2:PORT@MILLIVOLTS, hwmon:CHIP[:CHANNEL], rapl[:ZONE] or replay:FILE.npz"
+FORMS = (
+    "none, ppk2:PORT@MILLIVOLTS, joulescope[:SERIAL], hwmon:CHIP[:CHANNEL], rapl[:ZONE] or "
+    "replay:FOLDER"
+)
+"""What a user may name."""
 
 
 class Meter(Protocol):
@@ -19,12 +27,21 @@ class Meter(Protocol):
 
     Attributes:
         name: what measurements say they were measured by.
+        sees_marker: whether it has the board's own marker at an input, sample by sample; else
+            whoever runs the cases marks them by this computer's clock.
+        least_s: how long a case must be marked at least, for its energy to be told from its
+            surroundings.
     """
 
     name: str
+    sees_marker: bool
+    least_s: float
 
-    def start(self) -> None:
+    def start(self, label: str) -> None:
         """Begin to record.
+
+        Args:
+            label: names what is recorded.
 
         Raises:
             DeviceError: the meter does not answer.
@@ -40,51 +57,92 @@ class Meter(Protocol):
             DeviceError: the meter ceased to answer.
         """
 
+    def close(self) -> None:
+        """Give it back to whoever wants it."""
+
 
 class ReplayedMeter:
-    """A trace that was recorded before."""
+    """Traces that were recorded before: the folder that a profile kept them in."""
 
-    def __init__(self, path: Path) -> None:
-        """Read it.
+    sees_marker = True
+    least_s = 0.0
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is read yet.
 
         Raises:
-            DataError: the file holds no trace.
+            DataError: there is no such folder.
         """
-        self.name = f"replay:{path.name}"
-        self._trace = Trace.load(path)
+        if not folder.is_dir():
+            raise DataError(
+                f"{folder} is no folder of traces", "name the one that `poetfw profile` printed"
+            )
+        self.name = f"replay:{folder.resolve().name}"
+        self._folder = folder
+        self._label = ""
 
-    def start(self) -> None:
-        """Nothing: it is recorded already."""
+    def start(self, label: str) -> None:
+        """Choose the trace."""
+        self._label = label
 
     def mark(self, on: bool) -> None:
         """Nothing: markers are recorded already."""
 
     def stop(self) -> Trace:
-        """The trace."""
-        return self._trace
+        """The trace.
+
+        Raises:
+            DataError: there is none of that name, or the file holds no trace.
+        """
+        return Trace.load(self._folder / f"{self._label}.npz")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@contextmanager
+def opened_meter(text: str) -> Iterator[Meter | None]:
+    """The meter that a user names, for as long as the `with` block; None for `none`.
+
+    Raises:
+        ConfigError: no meter is called so.
+        DeviceError: it is not there, or does not answer.
+        DataError: a folder to replay is not there.
+    """
+    meter = open_meter(text)
+    try:
+        yield meter
+    finally:
+        if meter is not None:
+            meter.close()
 
 
 def open_meter(text: str) -> Meter | None:
     """The meter that a user names; None for `none`: power is then the board file's.
 
+    POETFW_SYSFS names another folder than /sys.
+
     Raises:
         ConfigError: no meter is called so.
         DeviceError: it is not there, or does not answer.
-        DataError: a file to replay holds no trace.
+        DataError: a folder to replay is not there.
     """
     kind, _, rest = text.partition(":")
+    sysfs = Path(os.environ.get("POETFW_SYSFS", "/sys"))
     if text == "none":
         return None
     if kind == "rapl":
-        return RaplMeter(rest) if rest else RaplMeter()
+        return RaplMeter(rest or PACKAGE, sysfs / "class/powercap")
     if kind == "replay" and rest:
         return ReplayedMeter(Path(rest))
+    if kind == "joulescope":
+        return JoulescopeMeter(rest)
     if kind == "hwmon" and rest:
         chip, _, channel = rest.partition(":")
         if channel.isdecimal() or not channel:
-            return HwmonMeter(chip, int(channel or 1))
+            return HwmonMeter(chip, int(channel or 1), root=sysfs / "class/hwmon")
     if kind == "ppk2":
         port, _, millivolts = rest.rpartition("@")
         if port and millivolts.isdecimal():
             return Ppk2Meter(port, int(millivolts))
-    raise ConfigError(f"no meter is called {text!r:.80}: use {_FORMS}")
+    raise ConfigError(f"no meter is called {text!r:.80}: use {FORMS}")

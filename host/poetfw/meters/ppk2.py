@@ -30,6 +30,8 @@ class Ppk2Meter:
     """A PPK2 that measures what flows through it, or that supplies the board."""
 
     name = "ppk2"
+    sees_marker = True
+    least_s = 0.01  # a thousand samples
 
     def __init__(self, port: str, millivolts: int, supply: bool = False) -> None:
         """Open it and read its calibration.
@@ -71,7 +73,7 @@ class Ppk2Meter:
         self._never = threading.Event()  # to wait by
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
+    def start(self, label: str) -> None:
         """Begin to record."""
         self._chunks, self._failed = [], None
         self._end.clear()

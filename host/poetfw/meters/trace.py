@@ -26,6 +26,7 @@ class Trace:
         volts: at each sample.
         amperes: at each sample; below 0 where current flows back, or by noise.
         marked: whether the marker was set: while a case runs.
+        runs: of the case, each time that the marker is set; 0 where nobody said.
 
     Raises:
         DataError: the arrays differ in length, or hold what is no sample.
@@ -35,6 +36,7 @@ class Trace:
     volts: Floats
     amperes: Floats
     marked: Flags
+    runs: int = 0
 
     def __post_init__(self) -> None:
         arrays = (self.times_s, self.volts, self.amperes)
@@ -44,6 +46,8 @@ class Trace:
             raise DataError("a trace holds what is no finite number")
         if not (np.diff(self.times_s) > 0).all():
             raise DataError("the times of a trace do not grow")
+        if self.runs < 0:
+            raise DataError(f"a trace has {self.runs} runs in an interval")
 
     @property
     def watts(self) -> Floats:
@@ -65,6 +69,7 @@ class Trace:
             volts=self.volts,
             amperes=self.amperes,
             marked=self.marked,
+            runs=self.runs,
         )
         replace_file(path, buffer.getvalue())
 
@@ -78,12 +83,13 @@ class Trace:
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in ("times_s", "volts", "amperes", "marked")}
-        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+                runs = int(file["runs"]) if "runs" in file else 0
+        except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} holds no trace of a meter: {error}") from error
         marked = arrays.pop("marked")
         if marked.dtype != np.bool_ or any(a.dtype != np.float64 for a in arrays.values()):
             raise DataError(f"{path} holds no trace of a meter: float64 and bool were expected")
         try:
-            return Trace(**arrays, marked=marked)
+            return Trace(**arrays, marked=marked, runs=runs)
         except DataError as error:
             raise DataError(f"{path}: {error.message}") from error

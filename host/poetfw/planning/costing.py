@@ -33,11 +33,13 @@ def database_for(board: str, costs: str | None, db: Path | None) -> str | None:
         db: the database's file; None for the user's.
 
     Raises:
-        CostsError: the database cannot be read.
+        CostsError: the database cannot be read, or was named and is not there.
     """
     if costs == ANALYTIC:
         return None
     database = Database(db or Database.default_path())
+    if db is not None:
+        database.require()
     if costs == MEASURED:
         return str(database.path)
     known = load_board(board)

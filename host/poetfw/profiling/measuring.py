@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from poetfw.boards import Board, load_board
-from poetfw.costs import Case, Measurement, Setup
+from poetfw.costs import Case, Measurement, Setup, reads_storage
 from poetfw.devices import (
     build_environments,
     choose_environment,
@@ -25,17 +25,22 @@ from poetfw.errors import NoAnswerError, OutputError, ToolError, WrongBoardError
 from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import RUN_DIR
-from poetfw.firmware.sketch import Sketch, arena_bytes_of, render_sketch
+from poetfw.firmware.sketch import Sketch, Zeros, arena_bytes_of, render_sketch
+from poetfw.ir import Graph
+from poetfw.meters import Meter, opened_meter
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling.cases import cases_of
+from poetfw.profiling.metering import Metering
 from poetfw.profiling.session import Refused, check_sketch, measure_sketch
 from poetfw.profiling.store import Store
+from poetfw.profiling.zeros import zeros_of
 from poetfw.training import Program
 
 Update = Callable[[int, int, str], None]
 """Is told how many cases of how many are done, and what is being done."""
 
 _SOCKET = "socket://"
+_TRACES = "traces"
 _OVERFLOWED = "overflowed by"  # what the linker says of memory that is too small
 _FIRST_SCRATCH_BLOCK = 8
 
@@ -50,6 +55,7 @@ class ProfileSettings:
         port: where the board, or a twin that somebody started, is.
         out: the folder of the sketch.
         toolchain: as `choose_environment` takes it.
+        meter: what measures energy, as `poetfw.meters.open_meter` takes it.
     """
 
     build: BuildSettings
@@ -57,6 +63,7 @@ class ProfileSettings:
     port: str | None
     out: Path
     toolchain: str = "auto"
+    meter: str = "none"
 
 
 @dataclass(frozen=True)
@@ -68,12 +75,16 @@ class ProfileReport:
         measured: every case that there is a measurement of, in the network's order.
         fresh: how many of them were measured just now.
         left_out: the cases that could not be, and why.
+        metering: what a meter measured now; None without one.
+        graph: the training step that the cases are of.
     """
 
     setup: Setup
     measured: tuple[Measurement, ...]
     fresh: int
     left_out: tuple[Refused, ...]
+    metering: Metering | None
+    graph: Graph
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
@@ -83,6 +94,7 @@ class ProfileReport:
             "machine": self.setup.machine or None,
             "compiler": self.setup.compiler,
             "meter": self.setup.meter,
+            "metered": None if self.metering is None else _metered(self.metering),
             "measured_now": self.fresh,
             "cases": [_row(one) for one in self.measured],
             "left_out": [
@@ -90,6 +102,25 @@ class ProfileReport:
                 for one in self.left_out
             ],
         }
+
+
+def _metered(metering: Metering) -> dict[str, Any]:
+    return {
+        "aligned_by": metering.aligned_by,
+        "traces": None if metering.replays else str(metering.folder),
+        "idle_w": metering.idle_w,
+        "cases": [
+            {
+                "case": one.case.key,
+                "operator": one.case.kind,
+                "energy_j": one.energy.energy_j,
+                "spread_j": one.energy.spread_j,
+                "n": one.energy.intervals,
+                "rejected": one.energy.rejected,
+            }
+            for one in metering.metered
+        ],
+    }
 
 
 def _row(one: Measurement) -> dict[str, Any]:
@@ -101,9 +132,16 @@ def _row(one: Measurement) -> dict[str, Any]:
         str(one.counter): one.ticks,
         "time_s": one.time_s,
         "energy_j": one.energy_j,
+        "energy_spread_j": one.energy_spread_j,
         "spread": one.spread_ticks,
-        "source": "measured" if one.setup.meter != "none" else "measured time, datasheet power",
+        "source": _source(one),
     }
+
+
+def _source(one: Measurement) -> str:
+    if one.setup.machine and reads_storage(one.case):
+        return "counted without the storage, which is no board's"
+    return "measured" if one.setup.meter != "none" else "measured time, datasheet power"
 
 
 def shape_of(case: Case) -> list[list[int]] | int:
@@ -129,26 +167,44 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
     board = load_board(settings.build.board)
     board.require_firmware()
     build = settings.build.on(board)
-    program = derive_program(build, load_model(build))
-    setup = _setup(board, settings)
+    model = load_model(build)
+    program = derive_program(build, model)
     cases = cases_of(program.training, board)
-    versions = {case: case_version(case) for case in cases}
-    known = dict(store.known(setup, versions))
-    missing = [case for case in cases if case not in known]
-    fresh, left_out = 0, []
-    for one in _measure(missing, program, board, setup, settings, versions, update):
-        if isinstance(one, Refused):
-            left_out.append(one)
-        else:
-            store.add([one])
-            known[one.case] = one
-            fresh += 1
-        update(fresh + len(left_out), len(missing), "measuring")
+    versions = {case: case_version(case, board.compute.exact) for case in cases}
+    with opened_meter(settings.meter) as meter:
+        setup = _setup(board, settings, meter)
+        metering = None
+        if meter is not None:
+            metering = Metering(meter, settings.out / _TRACES, real_time=not setup.machine)
+        known = dict(store.known(setup, versions))
+        missing = [case for case in cases if case not in known]
+        fresh, left_out = 0, []
+        zeros = zeros_of(program, model, build) if missing and board.toolchain.soft_float else {}
+        session = _Session(program, board, setup, settings, versions, zeros, metering)
+        for one in _measure(missing, session, update):
+            if isinstance(one, Refused):
+                left_out.append(one)
+            else:
+                store.add([one])
+                known[one.case] = one
+                fresh += 1
+            update(fresh + len(left_out), len(missing), "measuring")
     measured = tuple(known[case] for case in cases if case in known)
-    return ProfileReport(setup, measured, fresh, tuple(left_out))
+    return ProfileReport(setup, measured, fresh, tuple(left_out), metering, program.training)
 
 
-def _setup(board: Board, settings: ProfileSettings) -> Setup:
+@dataclass(frozen=True)
+class _Session:
+    program: Program
+    board: Board
+    setup: Setup
+    settings: ProfileSettings
+    versions: Mapping[Case, str]
+    zeros: Zeros
+    metering: Metering | None
+
+
+def _setup(board: Board, settings: ProfileSettings, meter: Meter | None) -> Setup:
     machine = ""
     if settings.emulator is not None:
         twin = board.twin(settings.emulator)
@@ -159,48 +215,71 @@ def _setup(board: Board, settings: ProfileSettings) -> Setup:
         clock_hz=board.clock_hz,
         machine=machine,
         compiler=compiler_name(board.toolchain),
+        meter="none" if meter is None else meter.name,
     )
 
 
 def _measure(
-    missing: Sequence[Case],
-    program: Program,
-    board: Board,
-    setup: Setup,
-    settings: ProfileSettings,
-    versions: Mapping[Case, str],
-    update: Update,
+    missing: Sequence[Case], session: _Session, update: Update
 ) -> Iterator[Measurement | Refused]:
     if not missing:
         return
+    program, board, setup = session.program, session.board, session.setup
+    settings = session.settings
+    waiting = yield from _fitting(missing, _most_room(board), "at most")
+    if not waiting:
+        return
     update(0, len(missing), "building the sketch")
-    room = _arena_room(missing, program, board)
-    fitting = []
-    for case in missing:
-        needed = arena_bytes_of(case, room)
-        if needed <= room:
-            fitting.append(case)
-        else:
-            reason = f"its operands take {needed:,} bytes, of {room:,} that there are"
-            yield Refused(case, reason, failed=False)
+    room = _arena_room(waiting, program, board)
+    fitting = yield from _fitting(waiting, room, "beside the program's own")
     environment = _environment(board, settings)
-    for sketch, elf in _built(fitting, program, board, room, settings.out, environment):
+    for sketch, elf in _built(
+        fitting, program, board, room, settings.out, environment, session.zeros
+    ):
         if elf is None:
             (case,) = sketch.cases
             yield Refused(case, "its code does not fit the flash", failed=False)
             continue
         with _device(sketch, elf, board, setup, settings, environment) as profiler:
-            yield from measure_sketch(profiler, sketch, setup, board, versions.__getitem__, _now)
+            yield from measure_sketch(
+                profiler,
+                sketch,
+                setup,
+                board,
+                session.versions.__getitem__,
+                _now,
+                session.metering,
+            )
 
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _fitting(
+    cases: Sequence[Case], room_bytes: int, said: str
+) -> Generator[Refused, None, list[Case]]:
+    """The cases whose operands have room; the others are refused."""
+    fitting = []
+    for case in cases:
+        needed = arena_bytes_of(case, room_bytes)
+        if needed <= room_bytes:
+            fitting.append(case)
+        else:
+            reason = f"its operands take {needed:,} bytes, and there are {room_bytes:,} {said}"
+            yield Refused(case, reason, failed=False)
+    return fitting
+
+
+def _most_room(board: Board) -> int:
+    """Bytes that no arena exceeds, whatever else is there: known without a compiler."""
+    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes
+
+
 def _arena_room(cases: Sequence[Case], program: Program, board: Board) -> int:
     """Bytes that an arena may have beside a sketch's static data and stack."""
     static = static_ram_bytes(render_sketch(cases[:1], program, board, 0).project, board)
-    return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
+    return _most_room(board) - static
 
 
 def _environment(board: Board, settings: ProfileSettings) -> str:
@@ -217,12 +296,13 @@ def _built(
     room_bytes: int,
     folder: Path,
     environment: str,
+    zeros: Zeros | None = None,
 ) -> Iterator[tuple[Sketch, Path | None]]:
     """Sketches of all cases, as few as fit; None with one whose single case does not."""
     waiting = [tuple(cases)] if cases else []
     while waiting:
         part = waiting.pop(0)
-        sketch = render_sketch(part, program, board, room_bytes)
+        sketch = render_sketch(part, program, board, room_bytes, zeros)
         write_project(sketch.project, folder)
         try:
             elf = build_environments(folder, [environment])[environment]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 from poetfw.boards import Board
@@ -14,6 +15,7 @@ from poetfw.devices.link import Profiler, StatusError
 from poetfw.errors import DeviceError, WrongBoardError
 from poetfw.firmware.case_version import TRANSFERS
 from poetfw.firmware.sketch import NOTHING, Sketch
+from poetfw.profiling.metering import BusyError, Metering
 
 LEAST_S = 0.01
 """A case is repeated until a sample takes so long, as MLPerf Tiny's harness does for longer."""
@@ -89,6 +91,7 @@ def measure_sketch(
     board: Board,
     version_of: Callable[[Case], str],
     now: Callable[[], str],
+    metering: Metering | None = None,
 ) -> Iterator[Measurement | Refused]:
     """Measure the cases of a sketch, one after the other.
 
@@ -96,17 +99,20 @@ def measure_sketch(
         profiler: the device.
         sketch: what it runs.
         setup: under which conditions.
-        board: whose power figures energy is calculated from.
+        board: whose power figures energy is calculated from, where nothing meters.
         version_of: the version of a case's kernel.
         now: the time of day, as ISO 8601.
+        metering: measures energy.
 
     Raises:
-        DeviceError: the device or the line fails, or what it says makes no sense.
+        DeviceError: the device, the line or the meter fails, or what it says makes no sense.
     """
     counter = check_sketch(profiler, sketch, setup)
     hz = _NANOSECONDS_PER_S if counter is Counter.NANOSECONDS else setup.clock_hz
     last = len(sketch.cases)
     nothing_ticks = profiler.run(last, NOTHING, _NOTHING_TIMES) / _NOTHING_TIMES
+    if metering is not None:
+        metering.begin(sketch.sketch_id)
     for index, case in enumerate(sketch.cases):
         if profiler.key(index) != case.key:
             raise DeviceError(
@@ -115,10 +121,24 @@ def measure_sketch(
             )
         try:
             timed = time_case(profiler, index, case.key, counter, hz, nothing_ticks)
-        except StatusError as error:
+            time_s = timed.ticks / hz
+            energy_j, energy_spread_j = time_s * power_w(case, board), 0.0
+            if metering is not None:
+                with_call = timed.ticks + nothing_ticks
+                energy = metering.energy_of(
+                    case,
+                    with_call / hz,
+                    timed.ticks / with_call if with_call else 1.0,
+                    partial(profiler.run, index, case.key),
+                )
+                energy_j, energy_spread_j = energy.energy_j, energy.spread_j
+        except (StatusError, BusyError) as error:
             yield Refused(case, error.message, failed=True)
             continue
-        time_s = timed.ticks / hz
+        if energy_j < 0:
+            reason = f"the meter saw it take {-energy_j:.3g} J less than doing nothing"
+            yield Refused(case, reason, failed=True)
+            continue
         yield Measurement(
             case=case,
             setup=setup,
@@ -128,8 +148,8 @@ def measure_sketch(
             ticks=timed.ticks,
             spread_ticks=timed.spread_ticks,
             time_s=time_s,
-            energy_j=time_s * power_w(case, board),
-            energy_spread_j=0.0,
+            energy_j=energy_j,
+            energy_spread_j=energy_spread_j,
             measured_at=now(),
         )
 

@@ -2,6 +2,7 @@
 """Tables and pictures of what was planned."""
 
 from poetfw.report.cost_plots import draw_costs
+from poetfw.report.cost_report import cost_report
 from poetfw.report.pictures import draw_pictures
 from poetfw.report.plots import Line, Panel, draw_panels
 from poetfw.report.stage_files import Stages, json_bytes, read_stages, stage_files
@@ -30,6 +31,7 @@ __all__ = [
     "StepTrace",
     "TimedStep",
     "Verification",
+    "cost_report",
     "draw_costs",
     "draw_panels",
     "draw_pictures",

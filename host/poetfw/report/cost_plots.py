@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from poetfw.costs import ComparedOp
-from poetfw.report.drawing import BLUE, GREY, VERMILLION, literal, new_figure, render, short
+from poetfw.report.drawing import BLACK, BLUE, GREY, VERMILLION, literal, new_figure, render, short
 
 
 def draw_costs(ops: Sequence[ComparedOp], title: str, kind: str) -> bytes:
@@ -45,3 +45,34 @@ def draw_costs(ops: Sequence[ComparedOp], title: str, kind: str) -> bytes:
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8, frameon=False)
     return render(figure, kind, f"{title}: what models say of ops, over what was measured")
+
+
+def draw_ops(ops: Sequence[ComparedOp], title: str, kind: str) -> bytes:
+    """What each op takes, as measured, fitted and analytic: an `svg` or `png` file."""
+    series = (
+        ("measured", BLACK, "|", [op.measured_s for op in ops]),
+        ("fitted", BLUE, "o", [op.fitted_s for op in ops]),
+        ("analytic", VERMILLION, "^", [op.analytic_s for op in ops]),
+    )
+    with new_figure(7.0, 1.2 + 0.2 * len(ops)) as figure:
+        axes = figure.subplots()
+        for label, colour, marker, times_s in series:
+            points = [(time_s * 1e3, place) for place, time_s in enumerate(times_s) if time_s]
+            axes.plot(
+                [x for x, _ in points],
+                [y for _, y in points],
+                marker,
+                color=colour,
+                ms=9 if marker == "|" else 4,
+                alpha=0.8,
+                label=label,
+            )
+        axes.set_yticks(range(len(ops)), [literal(short(op.name, 40)) for op in ops], fontsize=7)
+        axes.invert_yaxis()
+        if any(time_s for *_, times_s in series for time_s in times_s):
+            axes.set_xscale("log")
+        axes.set_xlabel("time (ms)")
+        axes.set_title(literal(short(title, 70)), fontsize=9)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8, frameon=False)
+    return render(figure, kind, f"{title}: the ops that take longest")

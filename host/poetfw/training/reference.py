@@ -42,12 +42,16 @@ class Reference:
 
     def step(self, x: Array, y: Array) -> float:
         """Run one training step on a batch; returns its mean loss."""
-        values = self._run(self._program.training, x, y)
+        values = self.values(x, y)
         self.gradients = {
             parameter: values[gradient]
             for parameter, gradient in self._program.parameter_gradients.items()
         }
         return float(self.persistent[self._program.loss.name][0])
+
+    def values(self, x: Array, y: Array) -> dict[str, Array]:
+        """Run one training step on a batch; returns what its ops produce, by tensor."""
+        return self._run(self._program.training, x, y)
 
     def evaluate(self, x: Array, y: Array) -> float:
         """Run one evaluation step on a batch; returns its metric."""

@@ -76,6 +76,7 @@ def test_the_fits_say_how_well_they_do(folder: Path) -> None:
         (("--import", "rows.csv"), 1, "rows.csv cannot be read"),
         (("--import", "bad.csv"), 1, "bad.csv:1: the columns"),
         (("--db", "bad.csv"), 1, "not a database"),
+        (("--db", "none.sqlite"), 1, "there is no database of costs none.sqlite"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -107,6 +108,26 @@ def test_plans_take_measured_costs_where_there_are_any(folder: Path) -> None:
         "20 measured, 2 analytic; paging measured (the board, counted in cycles)"
     )
     assert compared["checkpoint_all"]["time_s"] == found["time_s"]
+
+
+@pytest.mark.parametrize("command", ["schedule", "build", "compare"])
+def test_a_database_that_is_named_and_not_there_is_not_empty(command: str, folder: Path) -> None:
+    result = CliRunner().invoke(
+        cli, [command, "--board", "nrf52840", "--model", "mlp", "--db", "typo.sqlite"]
+    )
+    assert "there is no database of costs typo.sqlite" in getattr(result.exception, "message", "")
+    assert not (folder / "typo.sqlite").exists()
+
+
+def test_the_batch_is_the_boards(folder: Path) -> None:
+    """As build and profile have it; the MKR1000's file says 4."""
+    (folder / "rows.csv").write_bytes(to_csv(mlp_rows()))
+    ops = {}
+    for batch in ("4", "1"):
+        chosen = ("costs", "--board", "mkr1000", "--model", "mlp", "--batch", batch, "--json")
+        ops[batch] = run(*chosen)["ops"]
+    assert run("costs", "--board", "mkr1000", "--model", "mlp", "--json")["ops"] == ops["4"]
+    assert ops["4"] != ops["1"]
 
 
 @pytest.mark.slow

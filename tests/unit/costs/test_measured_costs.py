@@ -20,6 +20,7 @@ from poetfw.costs import (
     Database,
     MeasuredCosts,
     Measurement,
+    OpCost,
     Setup,
     Source,
     alone,
@@ -162,6 +163,11 @@ def test_without_rows_costs_are_analytic_or_refused(graph: Graph, tmp_path: Path
     assert MeasuredCosts(Database(path), case_version)(graph, BOARD) == analytic_costs(graph, BOARD)
     with pytest.raises(CostsError, match="no measurement of nrf52840"):
         costs_from(path)(graph, BOARD)
+    with pytest.raises(CostsError, match="there is no database of costs"):
+        database_for("nrf52840", None, path)
+    assert database_for("nrf52840", "analytic", path) is None
+    assert not path.exists()
+    Database(path).add([])
     assert database_for("nrf52840", None, path) is None
     assert database_for("nrf52840", "measured", path) == str(path)
     Database(path).add(rows_of(graph, by_macs))
@@ -315,6 +321,41 @@ def test_a_changed_step_makes_its_optimizers_rows_stale(
     kernel_version.cache_clear()
     assert after["sgd"] == before["sgd"]
     assert not set(after["adam"]) & set(before["adam"])
+
+
+def test_other_sums_are_other_kernels(graph: Graph) -> None:
+    """Two boards of the same compiler share no row of what is compiled from other files."""
+    cases = {op.kind: case_of(op, graph) for op in graph.ops}
+    convolution, relu = cases["conv2d"], cases["relu"]
+    assert case_version(convolution) != case_version(convolution, False)
+    assert case_version(relu) == case_version(relu, False)
+    inexact = replace(BOARD, compute=replace(BOARD.compute, exact=False))
+    rows = [measured(convolution, 1e-3), measured(relu, 1e-3)]
+    assert usable(rows, BOARD, case_version).stale == 0
+    assert set(usable(rows, inexact, case_version).rows) == {relu}
+
+
+def test_an_emulators_loads_are_no_measurement(graph: Graph) -> None:
+    """The card's time is not in them."""
+    loads = [case_of(op, graph) for op in graph.ops if op.kind.startswith("load_")]
+    rows = [measured(case, 1e-3) for case in loads]
+    emulated = [replace(one, setup=replace(SETUP, machine="qemu")) for one in rows]
+    assert usable(rows, BOARD, case_version).table(graph, BOARD).sources["measured"] == 2
+    table = usable(emulated, BOARD, case_version).table(graph, BOARD)
+    assert table.sources["measured"] == 0
+    assert table.ops == analytic_costs(graph, BOARD).ops
+
+
+def test_what_a_meter_sees_beside_an_emulator_is_no_boards(graph: Graph) -> None:
+    relu = next(case_of(op, graph) for op in graph.ops if op.kind == "relu")
+    for machine, energy_j in (("", 7.0), ("qemu", 1e-3 * BOARD.power.active_w)):
+        metered = replace(SETUP, machine=machine, meter="ppk2")
+        rows = [measured(relu, 1e-3, setup=metered, energy_j=7.0)]
+        found = usable(rows, BOARD, case_version)
+        assert found.cost(relu, OpCost(1.0, BOARD.power.active_w)).energy_j == pytest.approx(
+            energy_j
+        )
+        assert ("energy by" in found.basis) == (not machine)
 
 
 def test_every_op_has_a_version_and_features(graph: Graph) -> None:

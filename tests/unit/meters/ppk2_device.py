@@ -41,7 +41,7 @@ class Device:
         commands: what it was told, but for questions.
     """
 
-    samples: Iterable[bytes]
+    samples: Iterable[bytes] = ()
     meta_data: str = META_DATA
     commands: list[bytes] = field(default_factory=list)
 
@@ -57,6 +57,10 @@ class Device:
         os.close(self._other)
         self._thread.join()
         os.close(self._own)
+
+    def send(self, samples: bytes) -> None:
+        """Send more samples, while somebody reads them."""
+        os.write(self._own, samples)
 
     def _serve(self) -> None:
         try:

@@ -39,7 +39,7 @@ def trace_of(*bursts_w: float, length: int = 100) -> Trace:
 
 
 def test_energy_is_the_integral_above_idling() -> None:
-    found = measured_energy(trace_of(ACTIVE_W, ACTIVE_W, ACTIVE_W), runs=10)
+    found = measured_energy(replace(trace_of(ACTIVE_W, ACTIVE_W, ACTIVE_W), runs=10))
     # A step of power is seen as a ramp from one sample to the next.
     assert found.energy_j == pytest.approx((ACTIVE_W - IDLE_W) * 100 / RATE / 10, rel=0.005)
     assert found.time_s == pytest.approx(100 / RATE / 10)
@@ -79,15 +79,21 @@ def test_intervals_that_are_cut_off_do_not_count() -> None:
 
 
 def test_a_trace_is_kept_and_replayed(tmp_path: Path) -> None:
-    trace = trace_of(ACTIVE_W)
-    trace.save(tmp_path / "trace.npz")
-    meter = open_meter(f"replay:{tmp_path / 'trace.npz'}")
+    trace = replace(trace_of(ACTIVE_W), runs=7)
+    trace.save(tmp_path / "conv.npz")
+    meter = open_meter(f"replay:{tmp_path}")
     assert isinstance(meter, ReplayedMeter)
-    meter.start()
+    meter.start("conv")
     meter.mark(True)
     back = meter.stop()
+    assert back.runs == 7
     for name in ("times_s", "volts", "amperes", "marked"):
         np.testing.assert_array_equal(getattr(back, name), getattr(trace, name))
+    meter.start("another")
+    with pytest.raises(DataError, match=r"another\.npz holds no trace"):
+        meter.stop()
+    with pytest.raises(DataError, match="no folder of traces"):
+        open_meter(f"replay:{tmp_path / 'conv.npz'}")
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,8 @@ def test_a_trace_is_kept_and_replayed(tmp_path: Path) -> None:
         ({"times_s": np.array([0, 1])}, "float64 and bool"),
         ({"marked": np.array([0.0, 1.0])}, "float64 and bool"),
         ({"marked": np.array([object(), object()])}, "holds no trace"),
+        ({"runs": np.array(-1)}, "runs in an interval"),
+        ({"runs": np.array([1, 2])}, "holds no trace"),
         ({}, ""),
     ],
 )
@@ -163,12 +171,56 @@ def test_hwmon_refuses_what_is_not_there(tmp_path: Path) -> None:
         HwmonMeter("ina3221", 1, root)
 
 
+def test_the_bus_and_not_the_shunt_is_read(tmp_path: Path) -> None:
+    """What the drivers have in sysfs for each chip: ina2xx counts from in0, ina3221 not."""
+    for number, chip in enumerate(("ina219", "ina226")):
+        put(tmp_path / f"hwmon{number}/name", chip)
+        for name, value in {
+            "in0_input": 7,
+            "in1_input": 3300,
+            "curr1_input": 12,
+            "power1_input": 40_000,
+            "shunt_resistor": 100_000,
+        }.items():
+            put(tmp_path / f"hwmon{number}/{name}", value)
+        assert HwmonMeter(chip, 1, tmp_path).read() == pytest.approx((3.3, 0.012))
+    put(tmp_path / "hwmon5/name", "ina3221")
+    for channel in (1, 2, 3):
+        put(tmp_path / f"hwmon5/in{channel}_input", 1000 * channel)
+        put(tmp_path / f"hwmon5/in{channel + 3}_input", 5)  # shunts
+        put(tmp_path / f"hwmon5/curr{channel}_input", 10 * channel)
+        put(tmp_path / f"hwmon5/in{channel}_label", "VDD_IN")
+        read = HwmonMeter("ina3221", channel, tmp_path).read()
+        assert read == pytest.approx((channel, 0.01 * channel))
+
+
+def test_power_alone_will_do(tmp_path: Path) -> None:
+    put(tmp_path / "hwmon0/name", "ina226")
+    put(tmp_path / "hwmon0/power1_input", 40_000)
+    assert HwmonMeter("ina226", 1, tmp_path).read() == pytest.approx((1.0, 0.04))
+
+
+def test_one_of_two_chips_is_named_by_its_folder(tmp_path: Path) -> None:
+    """A Jetson TX2 has an INA3221 on the module, and one on the board below."""
+    root = jetson(tmp_path)
+    put(root / "hwmon4/name", "ina3221")
+    put(root / "hwmon4/in1_input", 19_000)
+    put(root / "hwmon4/curr1_input", 250)
+    with pytest.raises(DeviceError, match="there is 2: hwmon3, hwmon4"):
+        HwmonMeter("ina3221", 1, root)
+    meter = HwmonMeter("hwmon4", 1, root)
+    assert meter.read() == pytest.approx((19.0, 0.25))
+    assert meter.name == "ina3221:1"
+    with pytest.raises(DeviceError, match="'pwmfan' is no chip"):
+        HwmonMeter("hwmon0", 1, root)
+
+
 @pytest.mark.parametrize("text", ["", "many", "1.5"])
 def test_hwmon_refuses_what_is_no_number(text: str, tmp_path: Path) -> None:
     root = jetson(tmp_path)
     put(root / "hwmon3/in1_input", text)
     with pytest.raises(DeviceError, match="not a whole number"):
-        HwmonMeter("ina3221", 1, root).start()
+        HwmonMeter("ina3221", 1, root).start("conv")
 
 
 def wait_for(meter: HwmonMeter, samples: int) -> None:
@@ -181,7 +233,7 @@ def wait_for(meter: HwmonMeter, samples: int) -> None:
 def test_a_polled_meter_records_with_the_markers_it_is_told(tmp_path: Path) -> None:
     meter = HwmonMeter("ina3221", 1, jetson(tmp_path))
     for _ in range(2):
-        meter.start()
+        meter.start("conv")
         wait_for(meter, 5)
         meter.mark(True)
         wait_for(meter, 15)
@@ -199,7 +251,7 @@ def test_a_polled_meter_records_with_the_markers_it_is_told(tmp_path: Path) -> N
 
 def test_a_polled_meter_that_goes_away_says_so(tmp_path: Path) -> None:
     meter = HwmonMeter("ina3221", 1, jetson(tmp_path))
-    meter.start()
+    meter.start("conv")
     wait_for(meter, 2)
     (tmp_path / "hwmon3/in1_input").unlink()
     assert meter._thread is not None
@@ -214,11 +266,31 @@ def test_rapl_counts_on_past_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     put(zone / "energy_uj", 500_000)
     now_s = 100.0
     monkeypatch.setattr("poetfw.meters.polled.time.monotonic", lambda: now_s)
-    meter = RaplMeter(root=tmp_path)
-    for energy_uj, seconds, watts in ((700_000, 0.1, 2.0), (100_000, 0.2, 2.0), (100_000, 0.1, 0)):
+    meter = RaplMeter(root=tmp_path, poll_s=1000.0)
+    meter.start("busy")
+    for energy_uj, seconds in ((700_000, 0.1), (100_000, 0.2), (300_000, 0.1), (300_000, 0.1)):
+        meter.mark(energy_uj == 700_000)
         now_s += seconds
         put(zone / "energy_uj", energy_uj)
-        assert meter.read() == (1.0, pytest.approx(watts))
+    meter.mark(False)
+    trace = meter.stop()
+    # 0.2 J, 0.4 J past the counter's end, 0.2 J and nothing, each between two samples.
+    np.testing.assert_allclose(np.diff(trace.times_s), [0.1, 0.2, 0.1, 0.1])
+    np.testing.assert_allclose(trace.watts, [2.0, 2.0, 2.0, 1.0, 0.0])
+    assert list(trace.marked) == [False, True, False, False, False]
+
+
+def test_rapl_in_short_intervals_loses_no_joule(tmp_path: Path) -> None:
+    """The counter stands still between two updates: a sample right behind another is no 0 W."""
+    zone = tmp_path / "intel-rapl:0"
+    put(zone / "max_energy_range_uj", 10**9)
+    put(zone / "energy_uj", 0)
+    times_s = np.sort(np.r_[np.arange(0, 1.0, 0.01), 0.2001, 0.8001])
+    counted = np.floor(times_s * 1000) / 1000 * 3.0  # J of 3 W, as of the last millisecond
+    watts = RaplMeter(root=tmp_path).amperes(times_s, counted)
+    marked = (times_s > 0.2) & (times_s <= 0.8001)
+    trace = Trace(times_s, np.ones_like(watts), watts, marked)
+    assert measured_energy(trace, 0.0).energy_j == pytest.approx(3.0 * 0.6, rel=0.02)
 
 
 def test_rapl_refuses_what_it_cannot_read(tmp_path: Path) -> None:
@@ -232,7 +304,17 @@ def test_rapl_refuses_what_it_cannot_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "ppk2", "ppk2:/dev/x", "ppk2:/dev/x@", "hwmon", "hwmon:ina226:x", "replay:", "ppk3"],
+    [
+        "",
+        "none:",
+        "ppk2",
+        "ppk2:/dev/x",
+        "ppk2:/dev/x@",
+        "hwmon",
+        "hwmon:ina226:x",
+        "replay:",
+        "ppk3",
+    ],
 )
 def test_a_meter_that_nobody_knows_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="no meter is called"):

@@ -27,7 +27,7 @@ def samples(lost: int = 0) -> Iterator[bytes]:
 
 def record(device: Device, port: str) -> Trace:
     meter = Ppk2Meter(port, 3300)
-    meter.start()
+    meter.start("conv")
     assert device.sent.wait(10)
     trace = meter.stop()
     meter.close()
@@ -68,7 +68,7 @@ def test_it_may_be_recorded_again() -> None:
         traces = []
         for _ in range(2):
             device.sent.clear()
-            meter.start()
+            meter.start("conv")
             assert device.sent.wait(10)
             traces.append(meter.stop())
         meter.close()

@@ -15,6 +15,10 @@ uint32_t test_refuses; /* the number of a case that fails; none where it is ther
 
 const char poet_hal_tick_unit[] = "instructions";
 
+#define MARKS 4096u
+uint64_t test_marks[MARKS]; /* ticks at which a case began and ended, in turn */
+uint32_t test_mark_count;
+
 static uint64_t ticks;
 static struct poet_link heard;
 static struct run last;
@@ -83,7 +87,7 @@ static int run_nothing(void)
     return take(5u, 7u);
 }
 
-const struct poet_fill poet_fills[] = {{512u, 4u, POET_FILL_SIGNED}, {528u, 4u, POET_FILL_POSITIVE}};
+const struct poet_fill poet_fills[] = {{512u, 4u, POET_FILL_SIGNED, 0u}, {528u, 4u, POET_FILL_POSITIVE, 0u}};
 const uint32_t poet_case_count = 6u;
 const struct poet_case poet_cases[] = {
     {KEY_SMALL, run_small, NULL, 0u, 2u, POET_NO_TRANSFER, 0u},

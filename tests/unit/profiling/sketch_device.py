@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,12 @@ def compile_sketch_device(out: Path) -> Path:
     application = sketches / "application"  # first: the runtime has a main.c, too
     folders = [TEMPLATES / "runtime", TEMPLATES / "storage"]
     needed = ("console", "link", "data", "crc32", "slots", "pages", "storage", "commits")
-    sources = [HERE / "sketch_device.c", GENERATED / "plan.c", application / "scratch.c"]
+    sources = [
+        HERE / "sketch_device.c",
+        HERE / "sketch_marks.c",
+        GENERATED / "plan.c",
+        application / "scratch.c",
+    ]
     for name in needed:
         sources += [path for folder in folders if (path := folder / f"{name}.c").exists()]
     includes = [application, sketches / "hal", GENERATED, *folders, TEMPLATES / "hal"]
@@ -55,6 +61,13 @@ class SketchDevice(Device):
     """The firmware, with variables of its own."""
 
     BLOCKS = 64
+
+    def marks(self) -> list[tuple[int, int]]:
+        """When each case began and ended since the last time that this was asked, in ticks."""
+        count = self.get("test_mark_count")
+        self.set("test_mark_count", 0)
+        at = list((ctypes.c_uint64 * 4096).in_dll(self._library, "test_marks"))[:count]
+        return list(zip(at[::2], at[1::2], strict=True))
 
 
 def measure(line: Line, **changed: Any) -> Iterator[Measurement | Refused]:

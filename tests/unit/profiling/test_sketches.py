@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from poetfw.boards import load_board
@@ -19,10 +20,12 @@ from poetfw.errors import DeviceError, PortLostError, ToolError
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.sketch import Sketch, arena_bytes_of, render_sketch
 from poetfw.firmware.step_ticks import _with_hooks
+from poetfw.importers import load_data
 from poetfw.ir import Dtype
 from poetfw.ops import kind_of
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling import cases_of, measuring
+from poetfw.profiling.zeros import zeros_of
 from poetfw.training import Program
 
 BOARD = load_board("nrf52840")
@@ -97,14 +100,14 @@ def test_what_may_not_be_negative_is_not() -> None:
     program = derive_program(settings, load_model(settings))
     normalize = Case("batch_norm_normalize", (image, pair, pair), attributes={"eps": 1e-5})
     sketch = render_sketch([normalize], program, BOARD, ROOM)
-    kinds = re.findall(r"POET_FILL_(\w+)\}", rendered(sketch))
+    kinds = re.findall(r"POET_FILL_(\w+), 0u\}", rendered(sketch))
     assert kinds == ["SIGNED", "POSITIVE", "SIGNED", "ZERO"]
     loss = Case(
         "softmax_cross_entropy", (((2, 3), Dtype.F32), ((2,), Dtype.I32)), (((1,), Dtype.F32),)
     )
-    assert re.findall(r"POET_FILL_(\w+)\}", rendered(render_sketch([loss], program, BOARD, ROOM)))[
-        :2
-    ] == ["SIGNED", "ZERO"]
+    assert re.findall(
+        r"POET_FILL_(\w+), 0u\}", rendered(render_sketch([loss], program, BOARD, ROOM))
+    )[:2] == ["SIGNED", "ZERO"]
 
 
 def test_what_an_update_divides_by_is_above_zero_and_what_counts_begins_at_zero() -> None:
@@ -128,7 +131,32 @@ def test_what_an_update_divides_by_is_above_zero_and_what_counts_begins_at_zero(
         ("count_step", ["ZERO"]),
     ):
         sketch = rendered(render_sketch([cases[kind]], program, BOARD, ROOM))
-        assert re.findall(r"POET_FILL_(\w+)\}", sketch) == [*kinds, "ZERO"], kind
+        assert re.findall(r"POET_FILL_(\w+), 0u\}", sketch) == [*kinds, "ZERO"], kind
+
+
+def test_inputs_are_as_sparse_as_the_networks_own(program: Program) -> None:
+    """Counted apart from the executor: what ReLU leaves, and what its mask leaves of a gradient."""
+    settings = BuildSettings("mkr1000", batch=32)
+    model = load_model(settings)
+    zeros = zeros_of(program, model, settings)
+    pixels = load_data("digits", model).x_train[:32]
+    by_name = {op.name: case_of(op, program.training) for op in program.training.ops}
+    assert zeros[by_name["conv1"]] == (np.mean(pixels == 0), 0.0)
+    of_relu = [case for case in zeros if case.kind == "relu_backward"]
+    assert all(0.2 < share < 0.8 for case in of_relu for share in zeros[case][1:])
+    sketch = render_sketch([by_name["conv1"]], program, BOARD, ROOM, zeros)
+    share = round(256 * float(np.mean(pixels == 0)))
+    assert share > 50
+    assert f"POET_FILL_SIGNED, {share}u}}" in rendered(sketch)
+    assert f"{share}u}}" not in rendered(render_sketch([by_name["conv1"]], program, BOARD, ROOM))
+
+
+def test_a_network_of_other_data_has_random_inputs(program: Program, tmp_path: Path) -> None:
+    settings = BuildSettings("mkr1000", batch=32, data=str(tmp_path / "none.npz"))
+    zeros = zeros_of(program, load_model(settings), settings)
+    by_name = {op.name: case_of(op, program.training) for op in program.training.ops}
+    assert zeros[by_name["conv1"]] == (0.0, 0.0)
+    assert zeros[by_name["conv2"]][0] > 0.2
 
 
 def test_a_version_is_that_of_the_sources() -> None:

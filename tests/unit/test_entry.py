@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C while the command is still loading."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+INTERRUPTED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Finder:
+    def find_spec(name, *others):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.{number})
+sys.meta_path.insert(0, Finder)
+sys.argv = ["poetfw", "profile", {option!r}]
+from poetfw.cli.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "numpy", "poetfw.cli.main"])
+@pytest.mark.parametrize(("number", "option"), [("SIGINT", "--json"), ("SIGTERM", "--help")])
+def test_whoever_stops_it_while_it_loads_ends_it(module: str, number: str, option: str) -> None:
+    assert hasattr(signal, number)
+    source = INTERRUPTED.format(module=module, number=number, option=option)
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"interrupted\n")
+    if option == "--json":
+        assert json.loads(done.stdout)["error"]["exit_code"] == 130
+    else:
+        assert not done.stdout
