@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from poetfw.errors import InfeasibleError, PlanError
 from poetfw.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.devices.baselines import Ceiling, ceiling, greedy, on_device, single_plan
+from poetfw.schedule.devices.fitting import Kitchen, improve
 from poetfw.schedule.devices.plan import Made, complete, in_order, in_stages, named
 from poetfw.schedule.devices.problem import (
     Device,
@@ -41,6 +42,7 @@ _WINDOW = 12  # how far from what a stage differentiates it computes again, see 
 _NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at together
 _PART_WORK = 3.0  # units for each such part
 _CEILING_SHARE = 0.1  # of the work that is left
+_FITTING_SHARE = 0.5  # of what is left, to make placements fit
 _SINGLE_SHARE = 0.15  # for each device alone
 _PARTS_SHARE = 0.7
 _ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
@@ -156,19 +158,21 @@ class _Search:
         if self.graph.n <= WHOLE_NODES:
             self.solve_whole(work, starts)
             return
+        self.fit(work.part(work.left * _FITTING_SHARE), starts)
         in_turn = replace(self.options, other_orders=False)
-        self.solve_single(work, in_turn)
+        if not self.is_proven():
+            self.solve_single(work, in_turn)
         if not self.is_proven():
             self.solve_parts(work.part(work.left * _PARTS_SHARE), starts)
         if not self.is_proven():
             self.solve_single(work, self.options)
 
-    def take(self, phase: str, plan: DevicesPlan) -> None:
-        """Know a plan, if the simulator accepts it and it is better."""
-        figures = accepts(self.problem, plan)
+    def take(self, phase: str, plan: DevicesPlan, figures: DevicesFigures | None = None) -> None:
+        """Know a plan, if the simulator accepts it (or did, with these figures) and it is better."""
+        figures = figures or accepts(self.problem, plan)
         if figures is None:
             return
-        cost = figures.time_s if self.minimise is Minimise.TIME else figures.energy_j
+        cost = self.cost_of(figures)
         if cost < self.cost * (1 - 1e-12):
             self.plan, self.figures, self.cost, self.scheduler = plan, figures, cost, phase
             self.tell(phase, cost, self.bound)
@@ -176,6 +180,47 @@ class _Search:
     def is_proven(self) -> bool:
         """Whether no plan is better."""
         return self.cost <= self.bound * (1 + self.options.gap + _ROUNDING)
+
+    def fit(self, work: Work, starts: Iterable[list[Made]]) -> None:
+        """Placements made to fit, and the best of them in small changes."""
+        kitchen = Kitchen(self.problem, self.minimise)
+        least = (self.cost, None)
+        for place in self.places(starts):
+            recipe = kitchen.recipe(place)
+            made = kitchen.follow(recipe, work)
+            if made is not None:
+                cost = self.fitted(made)
+                if cost < least[0]:
+                    least = (cost, recipe)
+        if least[1] is not None:
+            proven = self.bound * (1 + self.options.gap + _ROUNDING)
+            improve(kitchen, least[1], self.fitted, work, proven)
+
+    def places(self, starts: Iterable[list[Made]]) -> Iterator[list[int]]:
+        """Where each node is computed first: all on one device, and as placements have it."""
+        for d in range(len(self.names)):
+            yield [d] * self.graph.n
+        for steps in starts:
+            first = {
+                step.node: step.device
+                for step in reversed(steps)
+                if step.kind is DeviceStepKind.COMPUTE
+            }
+            if first:
+                yield [first[i] for i in range(self.graph.n)]
+
+    def fitted(self, made: list[Made]) -> float:
+        """What steps come to once what nobody reads is freed and left out; known if the best."""
+        plan = named(self.graph, self.names, complete(self.graph, made))
+        figures = accepts(self.problem, plan)
+        if figures is None:
+            return math.inf
+        self.take("fitting", plan, figures)
+        return self.cost_of(figures)
+
+    def cost_of(self, figures: DevicesFigures) -> float:
+        """What is minimised."""
+        return figures.time_s if self.minimise is Minimise.TIME else figures.energy_j
 
     def solve_single(self, work: Work, options: SolveOptions) -> None:
         """Each device alone that may be better than what is known, the fastest first."""
