@@ -61,20 +61,22 @@ class Minimise(StrEnum):
 class DevicesProblem:
     """A graph, the devices that may compute it, and the links between them.
 
-    One step of a plan happens after the other, on whatever device. A copy is a tensor on the
-    target as any other, from the step that makes it until it is freed there.
+    A copy is a tensor on the target as any other, from the step that makes it until it is freed.
 
     Attributes:
         name: what is scheduled.
         devices: all of the same graph.
         links: at most one from one device to another.
         deadline_s: upper bound on the time of one training step, or None.
+        parallel: whether devices and links work at once, each in the plan's order; if not, one
+            step of a plan happens after the other, on whatever device.
     """
 
     name: str
     devices: tuple[Device, ...]
     links: tuple[Link, ...] = ()
     deadline_s: float | None = None
+    parallel: bool = False
 
     @property
     def idle_w(self) -> float:
