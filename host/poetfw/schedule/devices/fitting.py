@@ -25,6 +25,8 @@ from poetfw.schedule.indexed import Indexed
 _LOOKS_PER_UNIT = 500_000  # nodes looked at, in a unit of work
 _STEP_WORK = 20  # such looks that each step takes, with its replay
 _THRESHOLD = 0.01
+_ORDERS_SHARE = 0.4  # of the changes, where the order may change
+_FARTHEST = 60  # positions that a node moves
 _STALE = 200  # changes without a better recipe, after which the best is the beginning again
 _NEVER = math.inf
 _FAR = 1e6  # times what a tensor that shall stay would take to come back
@@ -73,10 +75,7 @@ class Kitchen:
         self.devices = range(len(self.graphs))
         self.ram = [device.problem.ram_bytes for device in problem.devices]
         self.cost = [
-            [
-                _NEVER if node.name in device.lacks else node.energy_j
-                for node in of.problem.nodes
-            ]
+            [_NEVER if node.name in device.lacks else node.energy_j for node in of.problem.nodes]
             for of, device in zip(self.graphs, problem.devices, strict=True)
         ]
         number = {device.name: d for d, device in enumerate(problem.devices)}
@@ -97,15 +96,17 @@ class Kitchen:
             graph.n if node.recompute_before is None else position[node.recompute_before]
             for node in nodes
         ]
+        self.after = [{position[name] for name in node.inputs} for node in nodes]
+        for i, end in enumerate(self.ends):
+            if end < graph.n:
+                self.after[end].add(i)
         self.least = min((c for of in self.cost for c in of if c), default=1.0)
         self.again = [node.recompute and node.output_bytes > 0 for node in nodes]
 
     def recipe(self, place: Sequence[int], order: Sequence[int] | None = None) -> Recipe:
         """What leaves every tensor's fate open; a node that does not fit is computed elsewhere."""
         fits = [
-            d
-            if self.fits(d, i)
-            else next((e for e in self.devices if self.fits(e, i)), d)
+            d if self.fits(d, i) else next((e for e in self.devices if self.fits(e, i)), d)
             for i, d in enumerate(place)
         ]
         steps = tuple(range(self.n) if order is None else order)
@@ -221,9 +222,7 @@ class _Meal:
         needs = self.kitchen.graph.size[i] + beside
         if self.free[d] >= needs:
             return True
-        dead = [
-            u for u in self.held[d] if u not in self.pinned[d] and self.next_use(u) == _NEVER
-        ]
+        dead = [u for u in self.held[d] if u not in self.pinned[d] and self.next_use(u) == _NEVER]
         return self.free[d] + sum(self.kitchen.graph.size[u] for u in dead) >= needs
 
     # What is done ------------------------------------------------------------------------------
@@ -295,9 +294,7 @@ class _Meal:
         if buffer:
             self.make_room(source, buffer)
         self.unpin(source, u)
-        self.made.append(
-            Made(self.recipe.order[self.now], u, DeviceStepKind.COPY, source, target)
-        )
+        self.made.append(Made(self.recipe.order[self.now], u, DeviceStepKind.COPY, source, target))
         self.held[target][u] = None
         self.free[target] -= self.kitchen.graph.size[u]
 
@@ -331,9 +328,14 @@ Judge = Callable[[list[Made]], float]
 
 
 def improve(
-    kitchen: Kitchen, recipe: Recipe, judge: Judge, work: Work, least: float = 0.0
+    kitchen: Kitchen,
+    recipe: Recipe,
+    judge: Judge,
+    work: Work,
+    least: float = 0.0,
+    orders: bool = False,
 ) -> Recipe:
-    """A better recipe, by small changes: a tensor's fate, or where some nodes in a row run.
+    """A better recipe, by small changes: a tensor's fate, where some nodes in a row run, or when.
 
     A change that makes it worse is taken too, at first up to 1% and in the end none (threshold
     accepting: Dueck, Scheuer, 1990). Numbers are drawn from a seed, so the same work gets the same
@@ -345,6 +347,7 @@ def improve(
         judge: says what is better.
         work: what to do; all of it is done unless `least` is reached.
         least: nothing is better than this.
+        orders: whether the order may change.
     """
     draw = random.Random(0)
     large = max(kitchen.graph.size) // 64
@@ -359,7 +362,10 @@ def improve(
     now, now_cost = best, best_cost
     stale = 0
     while work.is_left() and best_cost > least:
-        changed = changed_at_random(kitchen, now, tensors, draw)
+        if orders and draw.random() < _ORDERS_SHARE:
+            changed = moved_at_random(kitchen, now, draw)
+        else:
+            changed = changed_at_random(kitchen, now, tensors, draw)
         cost = judged(changed)
         if cost <= now_cost * (1 + _THRESHOLD * work.left / total):
             now, now_cost = changed, cost
@@ -387,3 +393,20 @@ def changed_at_random(
         if kitchen.fits(d, i):
             place[i] = d
     return replace(recipe, place=tuple(place))
+
+
+def moved_at_random(kitchen: Kitchen, recipe: Recipe, draw: random.Random) -> Recipe:
+    """A recipe in which one node comes earlier or later, as far as others allow."""
+    order = list(recipe.order)
+    at = draw.randrange(kitchen.n)
+    i, to, step = order[at], at, draw.choice((-1, 1))
+    for _ in range(draw.randint(1, _FARTHEST)):
+        beside = to + step
+        if not 0 <= beside < kitchen.n:
+            break
+        other = order[beside]
+        if other in kitchen.after[i] if step < 0 else i in kitchen.after[other]:
+            break
+        to = beside
+    order.insert(to, order.pop(at))
+    return replace(recipe, order=tuple(order))

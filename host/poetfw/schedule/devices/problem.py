@@ -163,6 +163,23 @@ class DevicesFigures:
     page_outs: int
 
 
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """What a plan for devices that work at once is measured by, in seconds.
+
+    Attributes:
+        path_s: the longest chain of nodes of which each waits for the one before, each where it
+            takes least: no plan takes less.
+        balanced_s: all nodes shared out among the devices so that each has as long to do, where
+            nodes may be cut into parts and nothing is copied: no plan takes less.
+        sequential_s: the best plan known where one step follows the other; None without one.
+    """
+
+    path_s: float
+    balanced_s: float
+    sequential_s: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesSchedule(DevicesFigures):
     """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
@@ -176,6 +193,7 @@ class DevicesSchedule(DevicesFigures):
         ceiling: what the best placement takes where memory has no limits: no plan takes less.
         gap: (what the plan takes - bound) / what it takes.
         plan: the plan.
+        at_once: where devices work at once, what else is known.
     """
 
     scheduler: str
@@ -186,6 +204,7 @@ class DevicesSchedule(DevicesFigures):
     ceiling: float
     gap: float
     plan: DevicesPlan
+    at_once: AtOnce | None = None
 
     @property
     def cost(self) -> float:

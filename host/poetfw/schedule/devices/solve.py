@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from poetfw.errors import InfeasibleError, PlanError
 from poetfw.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.devices.baselines import Ceiling, ceiling, greedy, on_device, single_plan
-from poetfw.schedule.devices.fitting import Kitchen, improve
+from poetfw.schedule.devices.fitting import Kitchen, Recipe, improve
+from poetfw.schedule.devices.parallel import at_once, earliest
 from poetfw.schedule.devices.plan import Made, complete, in_order, in_stages, named
 from poetfw.schedule.devices.problem import (
+    AtOnce,
     Device,
     DevicesFigures,
     DevicesPlan,
@@ -42,6 +44,7 @@ _WINDOW = 12  # how far from what a stage differentiates it computes again, see 
 _NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at together
 _PART_WORK = 3.0  # units for each such part
 _CEILING_SHARE = 0.1  # of the work that is left
+_IN_TURN_SHARE = 0.5  # of what is left, for plans whose steps follow each other
 _FITTING_SHARE = 0.5  # of what is left, to make placements fit
 _SINGLE_SHARE = 0.15  # for each device alone
 _PARTS_SHARE = 0.7
@@ -135,6 +138,9 @@ class _Search:
         self, problem: DevicesProblem, minimise: Minimise, options: SolveOptions, tell: Tell
     ) -> None:
         self.problem, self.minimise, self.options, self.tell = problem, minimise, options, tell
+        self.kitchen = Kitchen(problem, minimise)
+        self.recipe: Recipe | None = None
+        self.at_once: AtOnce | None = None
         self.graph = Indexed.of(problem.devices[0].problem)
         self.names = tuple(device.name for device in problem.devices)
         self.plan: DevicesPlan | None = None
@@ -147,6 +153,32 @@ class _Search:
 
     def run(self, work: Work) -> None:
         """Look for plans until one is proven the best, or the work is over."""
+        if self.problem.parallel:
+            self.run_at_once(work)
+        else:
+            self.run_in_turn(work)
+
+    def run_at_once(self, work: Work) -> None:
+        """From the best plan whose steps follow each other, and from what ends earliest.
+
+        A plan takes no longer where devices work at once than step by step.
+        """
+        alone = replace(self.problem, parallel=False, deadline_s=None)
+        in_turn = _Search(alone, self.minimise, self.options, lambda phase, cost, bound: None)
+        self.at_once = at_once(self.problem, work)
+        self.bound = max(self.at_once.path_s, self.at_once.balanced_s)
+        self.ceiling = Ceiling(self.bound, ())
+        try:
+            in_turn.run(work.part(work.left * _IN_TURN_SHARE))
+        finally:
+            if in_turn.plan is not None:
+                self.at_once = replace(self.at_once, sequential_s=in_turn.cost)
+                self.take(in_turn.scheduler, in_turn.plan)
+        starts = [earliest(self.kitchen), *([in_turn.recipe] if in_turn.recipe else [])]
+        self.fit(work, starts)
+
+    def run_in_turn(self, work: Work) -> None:
+        """Look for plans whose steps follow each other."""
         part = work.part(work.left * _CEILING_SHARE)
         self.ceiling = ceiling(self.problem, self.minimise, part)
         self.bound = self.ceiling.cost
@@ -158,17 +190,19 @@ class _Search:
         if self.graph.n <= WHOLE_NODES:
             self.solve_whole(work, starts)
             return
-        self.fit(work.part(work.left * _FITTING_SHARE), starts)
+        self.fit(work.part(work.left * _FITTING_SHARE), self.recipes(starts))
         in_turn = replace(self.options, other_orders=False)
         if not self.is_proven():
             self.solve_single(work, in_turn)
         if not self.is_proven():
             self.solve_parts(work.part(work.left * _PARTS_SHARE), starts)
+        if not self.is_proven() and self.recipe is not None:
+            self.fit(work, [self.recipe])
         if not self.is_proven():
             self.solve_single(work, self.options)
 
     def take(self, phase: str, plan: DevicesPlan, figures: DevicesFigures | None = None) -> None:
-        """Know a plan, if the simulator accepts it (or did, with these figures) and it is better."""
+        """Know a plan if it is better and the simulator accepts it, or did with these figures."""
         figures = figures or accepts(self.problem, plan)
         if figures is None:
             return
@@ -181,25 +215,24 @@ class _Search:
         """Whether no plan is better."""
         return self.cost <= self.bound * (1 + self.options.gap + _ROUNDING)
 
-    def fit(self, work: Work, starts: Iterable[list[Made]]) -> None:
-        """Placements made to fit, and the best of them in small changes."""
-        kitchen = Kitchen(self.problem, self.minimise)
-        least = (self.cost, None)
-        for place in self.places(starts):
-            recipe = kitchen.recipe(place)
-            made = kitchen.follow(recipe, work)
-            if made is not None:
-                cost = self.fitted(made)
-                if cost < least[0]:
-                    least = (cost, recipe)
-        if least[1] is not None:
+    def fit(self, work: Work, recipes: Iterable[Recipe]) -> None:
+        """Recipes followed, and the best of them in small changes."""
+        costs = [
+            (math.inf if made is None else self.fitted(made), recipe)
+            for recipe in recipes
+            for made in (self.kitchen.follow(recipe, work),)
+        ]
+        cost, recipe = min(costs, key=lambda pair: pair[0])
+        if cost < math.inf:
             proven = self.bound * (1 + self.options.gap + _ROUNDING)
-            improve(kitchen, least[1], self.fitted, work, proven)
+            self.recipe = improve(
+                self.kitchen, recipe, self.fitted, work, proven, orders=self.problem.parallel
+            )
 
-    def places(self, starts: Iterable[list[Made]]) -> Iterator[list[int]]:
-        """Where each node is computed first: all on one device, and as placements have it."""
+    def recipes(self, starts: Iterable[list[Made]]) -> Iterator[Recipe]:
+        """All on one device, and what placements have where."""
         for d in range(len(self.names)):
-            yield [d] * self.graph.n
+            yield self.kitchen.recipe([d] * self.graph.n)
         for steps in starts:
             first = {
                 step.node: step.device
@@ -207,7 +240,7 @@ class _Search:
                 if step.kind is DeviceStepKind.COMPUTE
             }
             if first:
-                yield [first[i] for i in range(self.graph.n)]
+                yield self.kitchen.recipe([first[i] for i in range(self.graph.n)])
 
     def fitted(self, made: list[Made]) -> float:
         """What steps come to once what nobody reads is freed and left out; known if the best."""
@@ -272,11 +305,13 @@ class _Search:
     def solve_parts(self, work: Work, starts: Iterable[list[Made]]) -> None:
         """Some nodes at a time: where they are computed, again or for the first time, and copied.
 
-        It starts from the best plan known, put into stages, or from a placement. Where that needs
-        more RAM than there is, what is beyond a budget has a price.
+        It starts from the best plan known, if that is legal in stages. Where none is known, it
+        starts from a placement, and what is beyond a budget has a price.
         """
         best = None if self.plan is None else in_stages(self.graph, self.names, self.plan)
         legal = best is not None and self.known(best)
+        if not legal and self.plan is not None:
+            return
         if best is None:
             best = next(iter(starts), None)
         whole = formulate_devices(
@@ -361,6 +396,7 @@ class _Search:
             ceiling=self.ceiling.cost,
             gap=gap,
             plan=self.plan,
+            at_once=self.at_once,
         )
 
 
