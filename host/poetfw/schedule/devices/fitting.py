@@ -27,6 +27,7 @@ _STEP_WORK = 20  # such looks that each step takes, with its replay
 _THRESHOLD = 0.01
 _ORDERS_SHARE = 0.4  # of the changes, where the order may change
 _FARTHEST = 60  # positions that a node moves
+_TRIES_PER_NODE = 40  # changes without a better recipe, after which there is none
 _STALE = 200  # changes without a better recipe, after which the best is the beginning again
 _NEVER = math.inf
 _FAR = 1e6  # times what a tensor that shall stay would take to come back
@@ -57,7 +58,7 @@ class Recipe:
 
 
 class _NoRoom(Exception):
-    """An op and what it reads need more RAM than there is."""
+    """An op and what it reads need more RAM than there is, or the device cannot compute it."""
 
 
 class Kitchen:
@@ -228,6 +229,8 @@ class _Meal:
     # What is done ------------------------------------------------------------------------------
 
     def compute(self, d: int, i: int, stage: int) -> None:
+        if self.kitchen.cost[d][i] == _NEVER:
+            raise _NoRoom
         graph = self.kitchen.graph
         pinned = self.pinned[d]
         for u in graph.inputs[i]:
@@ -345,7 +348,8 @@ def improve(
         kitchen: of the problem.
         recipe: where to begin.
         judge: says what is better.
-        work: what to do; all of it is done unless `least` is reached.
+        work: what to do; all of it is done unless `least` is reached, or nothing better is found
+            for long.
         least: nothing is better than this.
         orders: whether the order may change.
     """
@@ -361,7 +365,7 @@ def improve(
     best, best_cost = recipe, judged(recipe)
     now, now_cost = best, best_cost
     stale = 0
-    while work.is_left() and best_cost > least:
+    while work.is_left() and best_cost > least and stale < _TRIES_PER_NODE * kitchen.n:
         if orders and draw.random() < _ORDERS_SHARE:
             changed = moved_at_random(kitchen, now, draw)
         else:
@@ -372,8 +376,8 @@ def improve(
         stale += 1
         if cost < best_cost:
             best, best_cost, stale = changed, cost, 0
-        elif stale >= _STALE:
-            now, now_cost, stale = best, best_cost, 0
+        elif stale % _STALE == 0:
+            now, now_cost = best, best_cost
     return best
 
 

@@ -48,10 +48,11 @@ _IN_TURN_SHARE = 0.5  # of what is left, for plans whose steps follow each other
 _FITTING_SHARE = 0.5  # of what is left, to make placements fit
 _SINGLE_SHARE = 0.15  # for each device alone
 _PARTS_SHARE = 0.7
+_TELLING = 1e-3  # relative: smaller steps are not told of
 _ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
 
 Tell = Callable[[str, float, float], None]
-"""Told of each better plan: the phase, what it takes, the bound."""
+"""Told of each plan that is clearly better: the phase, what it takes, the bound."""
 
 
 def solve_devices(
@@ -71,7 +72,7 @@ def solve_devices(
         options: how to search.
         work: what the search may do; None for as much as usual. The same arguments give the same
             answer, unless the work's deadline passes.
-        tell: is told of each better plan.
+        tell: is told of each plan that is clearly better.
 
     Raises:
         ProblemError: the problem is malformed.
@@ -146,7 +147,7 @@ class _Search:
         self.plan: DevicesPlan | None = None
         self.figures: DevicesFigures | None = None
         self.scheduler = ""
-        self.cost = math.inf
+        self.cost = self.told = math.inf
         self.ceiling = Ceiling(0.0, ())
         self.bound = 0.0
         self.covers = BoundCovers.ALL
@@ -209,7 +210,9 @@ class _Search:
         cost = self.cost_of(figures)
         if cost < self.cost * (1 - 1e-12):
             self.plan, self.figures, self.cost, self.scheduler = plan, figures, cost, phase
-            self.tell(phase, cost, self.bound)
+            if cost < self.told * (1 - _TELLING):
+                self.told = cost
+                self.tell(phase, cost, self.bound)
 
     def is_proven(self) -> bool:
         """Whether no plan is better."""
