@@ -94,9 +94,12 @@ def compare_devices(
     for device in problem.devices:
         for name, scheduler in SINGLE.items():
             if device.problem.storage is not None or scheduler in _WITHOUT_STORAGE:
-                label, own = name.replace("single", device.name), device.problem.ram_bytes
+                label, own = (
+                    name.replace("single", f"{device.name} alone"),
+                    device.problem.ram_bytes,
+                )
                 yield row(label, partial(single, device, scheduler, own), alone=True)
-        label = f"{device.name} + recompute, all limits"
+        label = f"{device.name} alone + recompute, all limits"
         yield row(label, partial(single, device, "poet-paging-off", total))
     yield row("greedy (HEFT)", lambda: cost(greedy_plan(in_turn, minimise)))
     if len(problem.devices[0].problem.nodes) <= WHOLE_NODES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that work at once: their memory swept again, their times against bounds and step by step."""
+"""Devices that work at once: their memory swept again, their times against bounds and in turn."""
 
 from __future__ import annotations
 
