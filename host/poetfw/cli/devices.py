@@ -194,7 +194,7 @@ def compare_on_devices(
         rows = []
         for row in compare_devices(problem, Minimise.TIME, work_limit, deadline):
             rows.append(row)
-            progress(f"{problem.name}: {row.name}")
+            progress(f"{problem.name}: {row.name}: done")
     alone = best_alone(rows)
     if as_json:
         output.print_json(
