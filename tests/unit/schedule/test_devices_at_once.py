@@ -24,7 +24,7 @@ from poetfw.schedule.devices import (
 )
 from poetfw.schedule.devices.fitting import Fate, Kitchen, improve
 from poetfw.schedule.devices.parallel import at_once, earliest
-from poetfw.schedule.devices.plan import complete, named
+from poetfw.schedule.devices.plan import Made, complete, named
 
 FILES = Path(__file__).parents[3] / "examples" / "devices"
 
@@ -158,7 +158,7 @@ def test_resnet18_fits_into_less_with_a_second_memory(
     kitchen = Kitchen(problem, Minimise.TIME)
 
     def replayed(of: DevicesProblem, work: Work, orders: bool) -> float:
-        def judge(made: list) -> float:  # type: ignore[type-arg]
+        def judge(made: list[Made]) -> float:
             steps = complete(kitchen.graph, made)
             return simulate_devices(of, named(kitchen.graph, ("tx2-gpu", "tx2-a57"), steps)).time_s
 
@@ -179,3 +179,37 @@ def test_what_ends_earliest_uses_both_devices() -> None:
     recipe = earliest(Kitchen(two(nodes), Minimise.TIME))
     assert recipe.order == (0, 1, 2)
     assert recipe.place == (0, 0, 1)
+
+
+def test_what_was_updated_is_not_computed_again() -> None:
+    nodes = (
+        replace(A, recompute_before="update"),
+        Node("b", (), 1.0, 0.0, 10),
+        Node("c", ("b",), 1.0, 0.0, 10),
+        Node("update", ("c",), 1.0, 0.0, 0, recompute=False),
+        Node("d", ("a", "c"), 1.0, 0.0, 0),
+    )
+    problem = two(nodes, 20, parallel=False)
+    kitchen = Kitchen(problem, Minimise.TIME)
+    made = kitchen.follow(kitchen.recipe([0] * 5), Work())
+    assert made is not None
+    steps = named(kitchen.graph, ("left", "right"), complete(kitchen.graph, made))
+    assert simulate_devices(problem, steps).copies == 2
+
+
+def test_the_same_work_tries_the_same_recipes() -> None:
+    nodes = (A, Node("b", ("a",), 4.0, 0.0, 10), Node("c", ("a", "b"), 2.0, 0.0, 0))
+    kitchen = Kitchen(two(nodes), Minimise.TIME)
+
+    def tried() -> list[list[Made]]:
+        seen: list[list[Made]] = []
+
+        def judge(made: list[Made]) -> float:
+            seen.append(made)
+            return 1.0
+
+        improve(kitchen, kitchen.recipe([0, 0, 0]), judge, Work(), orders=True)
+        return seen
+
+    assert len(tried()) > 100
+    assert tried() == tried()
