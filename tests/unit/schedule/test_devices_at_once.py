@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from poetfw.errors import ProblemError
 from poetfw.limits import Work
 from poetfw.schedule import Node, ScheduleProblem, Transfer
 from poetfw.schedule.devices import (
@@ -120,6 +121,11 @@ def test_no_plan_beats_the_longest_chain_or_equal_shares() -> None:
     assert (answer.time_s, answer.gap) == (5.0, 0.0)
     assert answer.at_once is not None
     assert answer.at_once.sequential_s == 7.0
+
+
+def test_energy_is_minimised_in_turn_only() -> None:
+    with pytest.raises(ProblemError, match="for the least time only"):
+        solve_devices(two((A,)), Minimise.ENERGY)
 
 
 def test_what_has_no_room_is_copied_away_or_computed_again() -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import InfeasibleError, PlanError
+from poetfw.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.devices.baselines import Ceiling, ceiling, greedy, on_device, single_plan
 from poetfw.schedule.devices.fitting import Kitchen, Recipe, improve
@@ -75,11 +75,13 @@ def solve_devices(
         tell: is told of each plan that is clearly better.
 
     Raises:
-        ProblemError: the problem is malformed.
+        ProblemError: the problem is malformed, or energy is minimised at once.
         InfeasibleError: there is no schedule, or none was found within the limits.
         ToolError: the solver is missing or failed.
     """
     validate_devices(problem)
+    if problem.parallel and minimise is not Minimise.TIME:
+        raise ProblemError("devices that work at once are scheduled for the least time only")
     options, work = options or SolveOptions(), work or Work()
     if len(problem.devices) == 1:
         return _on_one(problem, minimise, options, work)
