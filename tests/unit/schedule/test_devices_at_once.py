@@ -10,7 +10,7 @@ import pytest
 
 from poetfw.errors import ProblemError
 from poetfw.limits import Work
-from poetfw.schedule import Node, ScheduleProblem, Transfer
+from poetfw.schedule import Node, ScheduleProblem, Storage, Transfer
 from poetfw.schedule.devices import (
     Device,
     DevicesPlan,
@@ -85,6 +85,19 @@ def test_a_step_waits_for_room_that_is_given_back_elsewhere() -> None:
     assert begins(tight, text) == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert simulate_devices(tight, plan(text)).peak_bytes == {"left": 10, "right": 20}
     assert simulate_devices(two(nodes, 30), plan(text)).peak_bytes["left"] == 20
+
+
+def test_room_of_what_is_paged_out_and_copied_waits_for_both() -> None:
+    nodes = (A, Node("b", (), 1.0, 0.0, 10), Node("c", ("a", "b"), 1.0, 0.0, 0))
+    problem = two(nodes, 20)
+    fast = Transfer(100.0, 0.0, 0.0)
+    own = replace(problem.devices[0].problem, ram_bytes=10, storage=Storage(1, fast, fast))
+    problem = replace(problem, devices=(Device("left", own), problem.devices[1]))
+    text = (
+        "compute:a@left copy:a@left>right page_out:a@left free:a@left compute:b@left "
+        "copy:b@left>right free:b@left compute:c@right free:a@right free:b@right"
+    )
+    assert begins(problem, text) == [0.0, 1.0, 1.0, 2.0, 3.0, 4.0]
 
 
 def test_what_takes_over_room_waits_until_it_is_read_no_more() -> None:

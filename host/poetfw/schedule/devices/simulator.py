@@ -200,11 +200,12 @@ class _Replay:
                     self.refuse("its tensor may not be paged")
                 self.require(memory, node.name)
                 here = (memory.device.name, node.name)
-                self.clock.read[here] = self.spend(
+                end_s = self.spend(
                     [self.clock.there[here]],
                     storage.page_out_time_s(node.output_bytes),
                     storage.page_out_energy_j(node.output_bytes),
                 )
+                self.clock.read[here] = max(self.clock.read[here], end_s)
                 memory.aux.add(node.name)
                 self.counts["page_outs"] += 1
             case DeviceStepKind.FREE:
