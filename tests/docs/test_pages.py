@@ -157,6 +157,14 @@ SHORTENED = {
         "poetfw schedule --devices examples/devices/igpu-gpu.toml,examples/devices/igpu-cpu.toml "
         "--model vgg16 --ram-fraction 0.62,0.62"
     ): "--work-limit 2",
+    (
+        "poetfw schedule --devices examples/devices/igpu-gpu.toml,examples/devices/igpu-cpu.toml "
+        "--model vgg16 --ram-fraction 0.62,0.62 --parallel --plot devices.png"
+    ): "--work-limit 1",
+    (
+        "poetfw compare --devices examples/devices/igpu-gpu.toml,examples/devices/igpu-cpu.toml "
+        "--model mlp"
+    ): "--work-limit 0.5",
     "python benchmarks/schedule.py --quick": "--help",
     "python benchmarks/placement.py --count 20 --seed 1000": "--count 1 --buffers 150",
 }

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 from invalid.case import Case, Make
 from invalid.makers import both, text
 
@@ -20,6 +22,28 @@ to = "b"
 bandwidth_bytes_per_s = { value = 1e9, source = "chosen" }
 latency_s = { value = 1e-6, source = "chosen" }
 """
+NODE = {"name": "n", "inputs": [], "time_s": 1.0, "energy_j": 1.0, "output_bytes": 4}
+LACKS_ALL = json.dumps(
+    {
+        "schema_version": 1,
+        "name": "p",
+        "devices": [
+            {
+                "name": "a",
+                "lacks": ["n"],
+                "problem": {
+                    "schema_version": 1,
+                    "name": "p",
+                    "ram_bytes": 100,
+                    "deadline_s": None,
+                    "storage": None,
+                    "nodes": [NODE],
+                },
+            }
+        ],
+        "links": [],
+    }
+)
 ON_TWO = "schedule --devices a.toml,b.toml --model mlp"
 
 
@@ -60,6 +84,40 @@ CASES: tuple[Case, ...] = (
         5,
         ("fits on no device", "bytes on 'a', which has 64", "on 'b', which has 32"),
         both(device("a", 64), device("b", 32, link="")),
+    ),
+    Case(
+        "device_that_can_compute_nothing",
+        "schedule --devices a.json",
+        1,
+        ("device 'a' can compute no node",),
+        text("a.json", LACKS_ALL),
+    ),
+    Case(
+        "parallel_for_one_board",
+        "schedule --board linux --model mlp --parallel",
+        2,
+        ("--parallel and --plot need --devices",),
+    ),
+    Case(
+        "least_energy_at_once",
+        f"{ON_TWO} --parallel --minimise energy",
+        2,
+        ("--parallel takes --minimise time only",),
+        both(device("a"), SOUND),
+    ),
+    Case(
+        "devices_and_a_board_to_compare",
+        "compare --board linux --devices a.toml,b.toml --model mlp",
+        2,
+        ("--devices takes --model",),
+    ),
+    Case("nothing_to_compare_on", "compare --model mlp", 2, ("either --board or --devices",)),
+    Case(
+        "devices_to_compare_without_link",
+        "compare --devices a.toml,b.toml --model mlp",
+        1,
+        ("no link joins device 'a' to another",),
+        both(device("a", link=""), SOUND),
     ),
     Case(
         "fractions_for_other_devices",

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
+from poetfw.cli.devices import compare_on_devices
 from poetfw.cli.options import (
     OutputFile,
     Positive,
-    board_option,
+    command_deadline,
     cost_options,
     json_option,
     limit_options,
@@ -46,14 +47,25 @@ def parse_numbers(
 
 
 @click.command(epilog=_EPILOG)
-@board_option
+@option(
+    "--board",
+    metavar="NAME|FILE.toml[:STORAGE]",
+    help="The board, and which of its storages; `poetfw boards` lists what is known.",
+)
+@option(
+    "--devices",
+    callback=parse_names,
+    metavar="FILE.toml,...|FILE.json",
+    help="Instead of a board: several devices, together and each alone, in turn and at once.",
+)
 @option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|FILE.onnx")
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @option(
     "--fractions",
     callback=parse_numbers,
     metavar="F,...",
-    help="Budgets as fractions of the checkpoint-all peak.  [default: 0.2 to 0.9]",
+    help="Budgets as fractions of the checkpoint-all peak; with --devices one for each.  "
+    "[default: 0.2 to 0.9; with --devices what they have]",
 )
 @schedulers_option
 @option(
@@ -81,7 +93,8 @@ def parse_numbers(
 @model_as_option
 @json_option
 def compare(
-    board: str,
+    board: str | None,
+    devices: tuple[str, ...] | None,
     model: str,
     batch: int,
     fractions: tuple[float, ...] | None,
@@ -117,6 +130,14 @@ def compare(
     from poetfw.report import Panel, draw_panels
     from poetfw.schedule import SolveOptions
 
+    if devices is not None:
+        if board is not None or schedulers or deadline_factor or csv_file or plot:
+            raise click.UsageError("--devices takes --model, --batch, --fractions and limits only")
+        return compare_on_devices(
+            devices, model, batch, fractions, work_limit, command_deadline(time_limit), as_json
+        )
+    if board is None:
+        raise click.UsageError("give either --board or --devices")
     names = tuple(dict.fromkeys(schedulers or COMPARED))
     budgets = tuple(dict.fromkeys(fractions or FRACTIONS))
     task = Task(board, model, batch, model_as, database_for(board, costs, db))

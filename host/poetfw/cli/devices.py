@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw schedule --devices`: solve, or replay, a schedule for several devices."""
+"""`--devices` of `poetfw schedule` and `poetfw compare`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ import click
 
 from poetfw.cli import output
 from poetfw.errors import ProblemError
-from poetfw.limits import Work
+from poetfw.limits import Deadline, Work
 from poetfw.reading import read_bytes
 
 if TYPE_CHECKING:
-    from poetfw.schedule.devices import DevicesFigures, DevicesProblem, DevicesSchedule
+    from poetfw.schedule.devices import (
+        DevicesFigures,
+        DevicesPlan,
+        DevicesProblem,
+        DevicesSchedule,
+    )
     from poetfw.schedule.devices.solve import Tell
 
 
@@ -31,11 +36,13 @@ def schedule_devices(
     work: Work,
     replay: Path | None,
     export: Path | None,
+    parallel: bool,
+    plot: Path | None,
     as_json: bool,
 ) -> int:
     """Do what `poetfw schedule` does, for several devices; the exit code."""
     from poetfw.output_file import replace_file
-    from poetfw.report import json_bytes
+    from poetfw.report import draw_timeline, json_bytes
     from poetfw.schedule import SolveOptions
     from poetfw.schedule.devices import (
         Minimise,
@@ -48,15 +55,27 @@ def schedule_devices(
 
     if export is not None and (replay is not None or as_json):
         raise click.UsageError("--export only writes the problem: leave --replay and --json out")
+    if parallel and minimise != "time" and replay is None and export is None:
+        raise click.UsageError("--parallel takes --minimise time only")
+    if export is not None and plot is not None:
+        raise click.UsageError("--export only writes the problem: leave --plot out")
     problem = _load(names, model, batch, ram_fractions, work)
+    problem = replace(problem, parallel=parallel or problem.parallel)
     if deadline_s is not None:
         problem = replace(problem, deadline_s=deadline_s)
+
+    def draw(plan: DevicesPlan) -> None:
+        if plot is not None:
+            replace_file(plot, draw_timeline(problem, plan, plot.suffix[1:]))
+
     if export is not None:
         replace_file(export, json_bytes(devices_to_json(problem)))
         output.messages.print(f"wrote {output.escaped(str(export))}")
         return 0
     if replay is not None:
-        figures = simulate_devices(problem, devices_plan_from_json(_read(replay), str(replay)))
+        plan = devices_plan_from_json(_read(replay), str(replay))
+        figures = simulate_devices(problem, plan)
+        draw(plan)
         if as_json:
             output.print_json({"schema_version": 1, "legal": True, **asdict(figures)})
         else:
@@ -69,6 +88,7 @@ def schedule_devices(
         answer = solve_devices(
             problem, Minimise(minimise), SolveOptions(solver=solver), work, _log(minimise)
         )
+    draw(answer.plan)
     if as_json:
         output.print_json(devices_schedule_to_json(answer) | output.spent_json(work.deadline))
     else:
@@ -115,12 +135,23 @@ def _log(minimise: str) -> Tell:
 
 def _proven(answer: DevicesSchedule) -> list[tuple[str, str]]:
     unit = {"time": "s", "energy": "J"}[answer.minimised.value]
+    once, in_turn = answer.at_once, None
+    if once is not None:
+        in_turn = "no plan" if once.sequential_s is None else f"{once.sequential_s:.6g} s"
     return [
         ("status", answer.status.value),
         (f"{answer.minimised.value} (analytic)", f"{answer.cost:.6g} {unit}"),
         ("bound", f"{answer.bound:.6g} {unit}, of {answer.bound_covers.value}"),
         ("gap", f"{answer.gap:.3%}"),
-        ("without memory limits", f"{answer.ceiling:.6g} {unit}"),
+        *(
+            [("without memory limits", f"{answer.ceiling:.6g} {unit}")]
+            if once is None
+            else [
+                ("critical path", f"{once.path_s:.6g} s"),
+                ("balanced work", f"{once.balanced_s:.6g} s"),
+                ("one step after the other", f"{in_turn}"),
+            ]
+        ),
         ("found by", answer.scheduler),
     ]
 
@@ -143,3 +174,58 @@ def _rows(problem: DevicesProblem, figures: DevicesFigures) -> list[tuple[str, s
         ("recomputes", f"{figures.recomputes}"),
         ("page-outs, page-ins", f"{figures.page_outs}, {figures.page_ins}"),
     ]
+
+
+def compare_on_devices(
+    names: Sequence[str],
+    model: str | None,
+    batch: int,
+    ram_fractions: Sequence[float] | None,
+    work_limit: float,
+    deadline: Deadline,
+    as_json: bool,
+) -> int:
+    """Do what `poetfw compare` does, for several devices; the exit code."""
+    from poetfw.schedule.devices import Minimise, best_alone, compare_devices, validate_devices
+
+    problem = _load(names, model, batch, ram_fractions, Work(work_limit, deadline))
+    validate_devices(problem)
+    with output.spinner() as progress:
+        rows = []
+        for row in compare_devices(problem, Minimise.TIME, work_limit, deadline):
+            rows.append(row)
+            progress(f"{problem.name}: {row.name}: done")
+    alone = best_alone(rows)
+    if as_json:
+        output.print_json(
+            {
+                "schema_version": 1,
+                "name": problem.name,
+                "devices": [device.name for device in problem.devices],
+                "ram_bytes": [device.problem.ram_bytes for device in problem.devices],
+                "best_alone_s": alone,
+                "rows": [
+                    {
+                        "name": row.name,
+                        "time_s": row.cost,
+                        "reason": row.reason,
+                        "bound": row.bound,
+                        "alone": row.alone,
+                    }
+                    for row in rows
+                ],
+            }
+        )
+        return 0
+    cells = [
+        [
+            row.name,
+            "-" if row.cost is None else f"{row.cost * 1e3:.3f} ms",
+            "" if row.cost is None or alone is None else f"{row.cost / alone - 1:+.1%}",
+            "no plan beats it" if row.bound else row.reason,
+        ]
+        for row in rows
+    ]
+    columns = ["", "time (analytic)", "over the best alone", ""]
+    output.results.print(output.table(f"{problem.name} on several devices", columns, cells))
+    return 0

@@ -74,6 +74,13 @@ def _read(path: Path) -> bytes:
     show_default=True,
     help="With --devices: what a step shall take little of.",
 )
+@option("--parallel", is_flag=True, help="With --devices: let them work at once.")
+@option(
+    "--plot",
+    type=OutputFile(".svg", ".png"),
+    metavar="FILE.svg|FILE.png",
+    help="With --devices: draw who computes what when.",
+)
 @option("--deadline", type=Positive(), metavar="SECONDS", help="Upper bound on one training step.")
 @cost_options
 @limit_options()
@@ -102,6 +109,8 @@ def schedule(
     ram_fraction: tuple[float, ...] | None,
     devices: tuple[str, ...] | None,
     minimise: str,
+    parallel: bool,
+    plot: Path | None,
     deadline: float | None,
     costs: str | None,
     db: Path | None,
@@ -149,8 +158,12 @@ def schedule(
             work,
             replay,
             export,
+            parallel,
+            plot,
             as_json,
         )
+    if parallel or plot is not None:
+        raise click.UsageError("--parallel and --plot need --devices")
     if ram_fraction is not None and len(ram_fraction) != 1:
         raise click.UsageError("--ram-fraction takes several values with --devices only")
     if problem is None and (board is None or model is None):

@@ -17,6 +17,7 @@ from poetfw.report.summary import (
     TimedStep,
     Verification,
 )
+from poetfw.report.timeline import draw_timeline
 
 __all__ = [
     "AlteredTensor",
@@ -35,6 +36,7 @@ __all__ = [
     "draw_costs",
     "draw_panels",
     "draw_pictures",
+    "draw_timeline",
     "json_bytes",
     "read_stages",
     "stage_files",

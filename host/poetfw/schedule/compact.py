@@ -287,7 +287,7 @@ class _Builder:
             else None
         )
         self.closed = _closed_stages(graph) if close_stages else frozenset[int]()
-        self.windows = _windows(graph, window)
+        self.windows = recomputed_near(graph, window)
         self.backward_too = backward_too
         for t in sorted(self.closed, reverse=True):  # the stage before produces for this one
             own, before = self.windows[t], self.windows[t - 1]
@@ -513,7 +513,7 @@ def limit_time(
         program.at_most(computing + moving, spare)
 
 
-def _windows(graph: Indexed, window: int | None) -> list[range]:
+def recomputed_near(graph: Indexed, window: int | None) -> list[range]:
     """Per stage, the nodes that may be computed again in it."""
     nodes = graph.problem.nodes
     if window is None:

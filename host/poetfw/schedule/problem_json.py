@@ -27,11 +27,15 @@ from poetfw.transfer import Transfer
 SCHEMA_VERSION = 1
 
 
-class _Strict(BaseModel):
+class StrictTable(BaseModel):
+    """Part of a document, of which no key is ignored and no value converted."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class _Transfer(_Strict):
+class TransferTable(StrictTable):
+    """What a transfer costs, as in `poetfw.transfer.Transfer`."""
+
     bandwidth_bytes_per_s: float | None
     """None where bytes take no time: JSON has no infinity."""
     latency_s: float
@@ -39,14 +43,14 @@ class _Transfer(_Strict):
     energy_j: float = 0.0
 
 
-class _Storage(_Strict):
+class _Storage(StrictTable):
     block_bytes: int
-    page_in: _Transfer
-    page_out: _Transfer
+    page_in: TransferTable
+    page_out: TransferTable
     overlap: bool = False
 
 
-class _Node(_Strict):
+class _Node(StrictTable):
     name: str
     inputs: Annotated[list[str], FailFast()]
     time_s: float
@@ -60,7 +64,7 @@ class _Node(_Strict):
     in_place: str | None = None
 
 
-class _Problem(_Strict):
+class _Problem(StrictTable):
     schema_version: Literal[1]
     name: str
     ram_bytes: int
@@ -69,7 +73,7 @@ class _Problem(_Strict):
     nodes: Annotated[list[_Node], FailFast()]
 
 
-class _Step(_Strict):
+class _Step(StrictTable):
     step: Literal["compute", "page_in", "page_out", "free"]
     node: str
 
@@ -94,7 +98,7 @@ def problem_from_json(text: str | bytes, source: str = "the problem") -> Schedul
     Raises:
         ProblemError: it is not such a document, or `validate` refuses the problem.
     """
-    document = _read(_Problem, text, source)
+    document = read_table(_Problem, text, source)
     problem = ScheduleProblem(
         name=document.name,
         ram_bytes=document.ram_bytes,
@@ -120,8 +124,8 @@ def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
         if storage is None
         else {
             "block_bytes": storage.block_bytes,
-            "page_in": _transfer_to_json(storage.page_in),
-            "page_out": _transfer_to_json(storage.page_out),
+            "page_in": transfer_to_json(storage.page_in),
+            "page_out": transfer_to_json(storage.page_out),
             "overlap": storage.overlap,
         },
         "nodes": [
@@ -163,20 +167,21 @@ def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPl
     Raises:
         ProblemError: the document holds no plan.
     """
-    answer = _read(_Answer, text, source)
+    answer = read_table(_Answer, text, source)
     return tuple(Step(StepKind(step.step), step.node) for step in answer.plan)
 
 
 def _storage(document: _Storage) -> Storage:
     return Storage(
         document.block_bytes,
-        _transfer(document.page_in),
-        _transfer(document.page_out),
+        transfer_of(document.page_in),
+        transfer_of(document.page_out),
         document.overlap,
     )
 
 
-def _transfer(document: _Transfer) -> Transfer:
+def transfer_of(document: TransferTable) -> Transfer:
+    """What a document says that a transfer costs."""
     bandwidth = document.bandwidth_bytes_per_s
     return Transfer(
         math.inf if bandwidth is None else bandwidth,
@@ -186,7 +191,8 @@ def _transfer(document: _Transfer) -> Transfer:
     )
 
 
-def _transfer_to_json(transfer: Transfer) -> dict[str, float | None]:
+def transfer_to_json(transfer: Transfer) -> dict[str, float | None]:
+    """The document that `transfer_of` reads."""
     bandwidth = transfer.bandwidth_bytes_per_s
     return {
         "bandwidth_bytes_per_s": None if math.isinf(bandwidth) else bandwidth,
@@ -196,7 +202,17 @@ def _transfer_to_json(transfer: Transfer) -> dict[str, float | None]:
     }
 
 
-def _read(kind: type[_Document], text: str | bytes, source: str) -> _Document:
+def read_table(kind: type[_Document], text: str | bytes, source: str) -> _Document:
+    """A whole document.
+
+    Args:
+        kind: what it must be.
+        text: the document.
+        source: what to call it in messages.
+
+    Raises:
+        ProblemError: it is not such a document.
+    """
     try:
         return kind.model_validate(parse_json(text))
     except ValidationError as error:  # a ValueError as well

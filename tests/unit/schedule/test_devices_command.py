@@ -46,3 +46,39 @@ def test_the_examples_are_pairs(pair: tuple[str, str]) -> None:
     problem = load_devices_problem([FILES / f"{name}.toml" for name in pair], "mlp")
     validate_devices(problem)
     assert {(link.source, link.target) for link in problem.links} == {pair, pair[::-1]}
+
+
+def test_devices_at_once_are_drawn_and_replayed(tmp_path: Path) -> None:
+    picture = tmp_path / "plan.svg"
+    answer = schedule(*SMALL, "--parallel", "--plot", str(picture))
+    assert answer["bound"] <= answer["time_s"] <= answer["at_once"]["sequential_s"] * (1 + 1e-12)
+    assert "who computes what when" in picture.read_text().lower()
+    (tmp_path / "answer.json").write_text(json.dumps(answer))
+    again = tmp_path / "again.svg"
+    replay = ("--replay", str(tmp_path / "answer.json"))
+    replayed = schedule(*SMALL, "--parallel", *replay, "--plot", str(again))
+    assert replayed["time_s"] == answer["time_s"]
+    assert again.read_bytes() == picture.read_bytes()
+    exported = str(tmp_path / "problem.json")
+    with_parallel = ("schedule", *SMALL, "--parallel", "--export", exported)
+    CliRunner().invoke(cli, with_parallel, catch_exceptions=False)
+    assert schedule("--devices", exported, *replay)["time_s"] == answer["time_s"]
+
+
+def test_devices_are_compared_with_each_alone() -> None:
+    arguments = ("--devices", PAIR, "--model", "mlp", "--fractions", "0.9,1.0", "--work-limit", "2")
+    result = CliRunner().invoke(cli, ("compare", *arguments, "--json"), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    rows = {row["name"]: row for row in answer["rows"]}
+    times = {name: row["time_s"] for name, row in rows.items()}
+    assert rows["igpu-gpu alone"]["time_s"] is None
+    assert rows["igpu-gpu alone"]["reason"]
+    assert answer["best_alone_s"] == min(
+        row["time_s"] for row in rows.values() if row["alone"] and row["time_s"]
+    )
+    assert times["no memory limits"] <= times["all, in turn"] <= answer["best_alone_s"]
+    assert times["critical path"] <= times["all at once"] <= times["all, in turn"]
+    printed = CliRunner().invoke(cli, ("compare", *arguments), catch_exceptions=False).output
+    assert "balanced work" in printed
+    assert "no plan beats it" in printed

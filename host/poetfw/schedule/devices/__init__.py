@@ -9,7 +9,9 @@ from poetfw.schedule.devices.baselines import (
     single_plan,
     xengine_plan,
 )
+from poetfw.schedule.devices.comparison import Row, best_alone, compare_devices
 from poetfw.schedule.devices.problem import (
+    AtOnce,
     Device,
     DevicesFigures,
     DevicesPlan,
@@ -28,11 +30,12 @@ from poetfw.schedule.devices.problem_json import (
     devices_schedule_to_json,
     devices_to_json,
 )
-from poetfw.schedule.devices.simulator import simulate_devices
+from poetfw.schedule.devices.simulator import Span, simulate_devices, timeline
 from poetfw.schedule.devices.solve import solve_devices
 
 __all__ = [
     "SINGLE",
+    "AtOnce",
     "Ceiling",
     "Device",
     "DeviceStep",
@@ -43,7 +46,11 @@ __all__ = [
     "DevicesSchedule",
     "Link",
     "Minimise",
+    "Row",
+    "Span",
+    "best_alone",
     "ceiling",
+    "compare_devices",
     "devices_from_json",
     "devices_plan_from_json",
     "devices_schedule_to_json",
@@ -52,6 +59,7 @@ __all__ = [
     "simulate_devices",
     "single_plan",
     "solve_devices",
+    "timeline",
     "validate_devices",
     "without_overlap",
     "xengine_plan",

@@ -61,20 +61,22 @@ class Minimise(StrEnum):
 class DevicesProblem:
     """A graph, the devices that may compute it, and the links between them.
 
-    One step of a plan happens after the other, on whatever device. A copy is a tensor on the
-    target as any other, from the step that makes it until it is freed there.
+    A copy is a tensor on the target as any other, from the step that makes it until it is freed.
 
     Attributes:
         name: what is scheduled.
         devices: all of the same graph.
         links: at most one from one device to another.
         deadline_s: upper bound on the time of one training step, or None.
+        parallel: whether devices and links work at once, each in the plan's order; if not, one
+            step of a plan happens after the other, on whatever device.
     """
 
     name: str
     devices: tuple[Device, ...]
     links: tuple[Link, ...] = ()
     deadline_s: float | None = None
+    parallel: bool = False
 
     @property
     def idle_w(self) -> float:
@@ -161,6 +163,23 @@ class DevicesFigures:
     page_outs: int
 
 
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """What a plan for devices that work at once is measured by, in seconds.
+
+    Attributes:
+        path_s: the longest chain of nodes of which each waits for the one before, each where it
+            takes least: no plan takes less.
+        balanced_s: all nodes shared out among the devices so that each has as long to do, where
+            nodes may be cut into parts and nothing is copied: no plan takes less.
+        sequential_s: the best plan known where one step follows the other; None without one.
+    """
+
+    path_s: float
+    balanced_s: float
+    sequential_s: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesSchedule(DevicesFigures):
     """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
@@ -174,6 +193,7 @@ class DevicesSchedule(DevicesFigures):
         ceiling: what the best placement takes where memory has no limits: no plan takes less.
         gap: (what the plan takes - bound) / what it takes.
         plan: the plan.
+        at_once: where devices work at once, what else is known.
     """
 
     scheduler: str
@@ -184,6 +204,7 @@ class DevicesSchedule(DevicesFigures):
     ceiling: float
     gap: float
     plan: DevicesPlan
+    at_once: AtOnce | None = None
 
     @property
     def cost(self) -> float:

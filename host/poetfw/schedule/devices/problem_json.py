@@ -20,19 +20,19 @@ from poetfw.schedule.devices.problem import (
     validate_devices,
 )
 from poetfw.schedule.problem_json import (
-    _read,
-    _Strict,
-    _Transfer,
-    _transfer,
-    _transfer_to_json,
+    StrictTable,
+    TransferTable,
     problem_from_json,
     problem_to_json,
+    read_table,
+    transfer_of,
+    transfer_to_json,
 )
 
 SCHEMA_VERSION = 1
 
 
-class _Device(_Strict):
+class _Device(StrictTable):
     name: str
     idle_w: float = 0.0
     lacks: Annotated[tuple[str, ...], FailFast(), Strict(False)] = ()
@@ -40,22 +40,23 @@ class _Device(_Strict):
     """As `poetfw.schedule.problem_from_json` reads it."""
 
 
-class _Link(_Strict):
+class _Link(StrictTable):
     source: str
     target: str
-    transfer: _Transfer
+    transfer: TransferTable
     buffer_bytes: int = 0
 
 
-class _Problem(_Strict):
+class _Problem(StrictTable):
     schema_version: Literal[1]
     name: str
     deadline_s: float | None = None
     devices: list[_Device]
     links: list[_Link]
+    parallel: bool = False
 
 
-class _Step(_Strict):
+class _Step(StrictTable):
     step: Literal["compute", "copy", "page_in", "page_out", "free"]
     node: str
     device: str
@@ -80,7 +81,7 @@ def devices_from_json(text: str | bytes, source: str = "the problem") -> Devices
         ProblemError: it is not such a document, or `validate_devices` refuses the problem.
         InfeasibleError: a node fits on no device that can compute it.
     """
-    document = _read(_Problem, text, source)
+    document = read_table(_Problem, text, source)
     problem = DevicesProblem(
         name=document.name,
         devices=tuple(
@@ -95,10 +96,11 @@ def devices_from_json(text: str | bytes, source: str = "the problem") -> Devices
             for device in document.devices
         ),
         links=tuple(
-            Link(link.source, link.target, _transfer(link.transfer), link.buffer_bytes)
+            Link(link.source, link.target, transfer_of(link.transfer), link.buffer_bytes)
             for link in document.links
         ),
         deadline_s=document.deadline_s,
+        parallel=document.parallel,
     )
     validate_devices(problem)
     return problem
@@ -110,6 +112,7 @@ def devices_to_json(problem: DevicesProblem) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "name": problem.name,
         "deadline_s": problem.deadline_s,
+        "parallel": problem.parallel,
         "devices": [
             {
                 "name": device.name,
@@ -123,7 +126,7 @@ def devices_to_json(problem: DevicesProblem) -> dict[str, Any]:
             {
                 "source": link.source,
                 "target": link.target,
-                "transfer": _transfer_to_json(link.transfer),
+                "transfer": transfer_to_json(link.transfer),
                 "buffer_bytes": link.buffer_bytes,
             }
             for link in problem.links
@@ -152,5 +155,5 @@ def devices_plan_from_json(text: str | bytes, source: str = "the answer") -> Dev
     """
     return tuple(
         DeviceStep(DeviceStepKind(step.step), step.node, step.device, step.target)
-        for step in _read(_Answer, text, source).plan
+        for step in read_table(_Answer, text, source).plan
     )

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.limits import Deadline
-from poetfw.schedule.compact import Memory, _windows
+from poetfw.schedule.compact import Memory, recomputed_near
 from poetfw.schedule.devices.plan import Made
 from poetfw.schedule.devices.problem import DevicesProblem, DeviceStepKind, Link, Minimise
 from poetfw.schedule.highs import Vector
@@ -151,7 +151,7 @@ class _Builder:
         self.devices = range(len(self.graphs))
         number = {device.name: d for d, device in enumerate(problem.devices)}
         self.links = {(number[x.source], number[x.target]): x for x in problem.links}
-        self.windows = [set(nodes) for nodes in _windows(self.graph, window)]
+        self.windows = [set(nodes) for nodes in recomputed_near(self.graph, window)]
         for made in also:
             self.windows[made.stage].add(made.node)
         self.out = DevicesProgram(self.graph.size)

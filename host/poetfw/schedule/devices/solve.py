@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import InfeasibleError, PlanError
+from poetfw.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.devices.baselines import Ceiling, ceiling, greedy, on_device, single_plan
+from poetfw.schedule.devices.fitting import Kitchen, Recipe, improve
+from poetfw.schedule.devices.parallel import at_once, earliest
 from poetfw.schedule.devices.plan import Made, complete, in_order, in_stages, named
 from poetfw.schedule.devices.problem import (
+    AtOnce,
     Device,
     DevicesFigures,
     DevicesPlan,
@@ -41,12 +44,15 @@ _WINDOW = 12  # how far from what a stage differentiates it computes again, see 
 _NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at together
 _PART_WORK = 3.0  # units for each such part
 _CEILING_SHARE = 0.1  # of the work that is left
+_IN_TURN_SHARE = 0.5  # of what is left, for plans whose steps follow each other
+_FITTING_SHARE = 0.5  # of what is left, to make placements fit
 _SINGLE_SHARE = 0.15  # for each device alone
 _PARTS_SHARE = 0.7
+_TELLING = 1e-3  # relative: smaller steps are not told of
 _ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
 
 Tell = Callable[[str, float, float], None]
-"""Told of each better plan: the phase, what it takes, the bound."""
+"""Told of each plan that is clearly better: the phase, what it takes, the bound."""
 
 
 def solve_devices(
@@ -66,14 +72,16 @@ def solve_devices(
         options: how to search.
         work: what the search may do; None for as much as usual. The same arguments give the same
             answer, unless the work's deadline passes.
-        tell: is told of each better plan.
+        tell: is told of each plan that is clearly better.
 
     Raises:
-        ProblemError: the problem is malformed.
+        ProblemError: the problem is malformed, or energy is minimised at once.
         InfeasibleError: there is no schedule, or none was found within the limits.
         ToolError: the solver is missing or failed.
     """
     validate_devices(problem)
+    if problem.parallel and minimise is not Minimise.TIME:
+        raise ProblemError("devices that work at once are scheduled for the least time only")
     options, work = options or SolveOptions(), work or Work()
     if len(problem.devices) == 1:
         return _on_one(problem, minimise, options, work)
@@ -133,18 +141,47 @@ class _Search:
         self, problem: DevicesProblem, minimise: Minimise, options: SolveOptions, tell: Tell
     ) -> None:
         self.problem, self.minimise, self.options, self.tell = problem, minimise, options, tell
+        self.kitchen = Kitchen(problem, minimise)
+        self.recipe: Recipe | None = None
+        self.at_once: AtOnce | None = None
         self.graph = Indexed.of(problem.devices[0].problem)
         self.names = tuple(device.name for device in problem.devices)
         self.plan: DevicesPlan | None = None
         self.figures: DevicesFigures | None = None
         self.scheduler = ""
-        self.cost = math.inf
+        self.cost = self.told = math.inf
         self.ceiling = Ceiling(0.0, ())
         self.bound = 0.0
         self.covers = BoundCovers.ALL
 
     def run(self, work: Work) -> None:
         """Look for plans until one is proven the best, or the work is over."""
+        if self.problem.parallel:
+            self.run_at_once(work)
+        else:
+            self.run_in_turn(work)
+
+    def run_at_once(self, work: Work) -> None:
+        """From the best plan whose steps follow each other, and from what ends earliest.
+
+        A plan takes no longer where devices work at once than step by step.
+        """
+        alone = replace(self.problem, parallel=False, deadline_s=None)
+        in_turn = _Search(alone, self.minimise, self.options, lambda phase, cost, bound: None)
+        self.at_once = at_once(self.problem, work)
+        self.bound = max(self.at_once.path_s, self.at_once.balanced_s)
+        self.ceiling = Ceiling(self.bound, ())
+        try:
+            in_turn.run(work.part(work.left * _IN_TURN_SHARE))
+        finally:
+            if in_turn.plan is not None:
+                self.at_once = replace(self.at_once, sequential_s=in_turn.cost)
+                self.take(in_turn.scheduler, in_turn.plan)
+        starts = [earliest(self.kitchen), *([in_turn.recipe] if in_turn.recipe else [])]
+        self.fit(work, starts)
+
+    def run_in_turn(self, work: Work) -> None:
+        """Look for plans whose steps follow each other."""
         part = work.part(work.left * _CEILING_SHARE)
         self.ceiling = ceiling(self.problem, self.minimise, part)
         self.bound = self.ceiling.cost
@@ -156,26 +193,72 @@ class _Search:
         if self.graph.n <= WHOLE_NODES:
             self.solve_whole(work, starts)
             return
+        self.fit(work.part(work.left * _FITTING_SHARE), self.recipes(starts))
         in_turn = replace(self.options, other_orders=False)
-        self.solve_single(work, in_turn)
+        if not self.is_proven():
+            self.solve_single(work, in_turn)
         if not self.is_proven():
             self.solve_parts(work.part(work.left * _PARTS_SHARE), starts)
+        if not self.is_proven() and self.recipe is not None:
+            self.fit(work, [self.recipe])
         if not self.is_proven():
             self.solve_single(work, self.options)
 
-    def take(self, phase: str, plan: DevicesPlan) -> None:
-        """Know a plan, if the simulator accepts it and it is better."""
-        figures = accepts(self.problem, plan)
+    def take(self, phase: str, plan: DevicesPlan, figures: DevicesFigures | None = None) -> None:
+        """Know a plan if it is better and the simulator accepts it, or did with these figures."""
+        figures = figures or accepts(self.problem, plan)
         if figures is None:
             return
-        cost = figures.time_s if self.minimise is Minimise.TIME else figures.energy_j
+        cost = self.cost_of(figures)
         if cost < self.cost * (1 - 1e-12):
             self.plan, self.figures, self.cost, self.scheduler = plan, figures, cost, phase
-            self.tell(phase, cost, self.bound)
+            if cost < self.told * (1 - _TELLING):
+                self.told = cost
+                self.tell(phase, cost, self.bound)
 
     def is_proven(self) -> bool:
         """Whether no plan is better."""
         return self.cost <= self.bound * (1 + self.options.gap + _ROUNDING)
+
+    def fit(self, work: Work, recipes: Iterable[Recipe]) -> None:
+        """Recipes followed, and the best of them in small changes."""
+        costs = [
+            (math.inf if made is None else self.fitted(made), recipe)
+            for recipe in recipes
+            for made in (self.kitchen.follow(recipe, work),)
+        ]
+        cost, recipe = min(costs, key=lambda pair: pair[0])
+        if cost < math.inf:
+            proven = self.bound * (1 + self.options.gap + _ROUNDING)
+            self.recipe = improve(
+                self.kitchen, recipe, self.fitted, work, proven, orders=self.problem.parallel
+            )
+
+    def recipes(self, starts: Iterable[list[Made]]) -> Iterator[Recipe]:
+        """All on one device, and what placements have where."""
+        for d in range(len(self.names)):
+            yield self.kitchen.recipe([d] * self.graph.n)
+        for steps in starts:
+            first = {
+                step.node: step.device
+                for step in reversed(steps)
+                if step.kind is DeviceStepKind.COMPUTE
+            }
+            if first:
+                yield self.kitchen.recipe([first[i] for i in range(self.graph.n)])
+
+    def fitted(self, made: list[Made]) -> float:
+        """What steps come to once what nobody reads is freed and left out; known if the best."""
+        plan = named(self.graph, self.names, complete(self.graph, made))
+        figures = accepts(self.problem, plan)
+        if figures is None:
+            return math.inf
+        self.take("fitting", plan, figures)
+        return self.cost_of(figures)
+
+    def cost_of(self, figures: DevicesFigures) -> float:
+        """What is minimised."""
+        return figures.time_s if self.minimise is Minimise.TIME else figures.energy_j
 
     def solve_single(self, work: Work, options: SolveOptions) -> None:
         """Each device alone that may be better than what is known, the fastest first."""
@@ -227,11 +310,13 @@ class _Search:
     def solve_parts(self, work: Work, starts: Iterable[list[Made]]) -> None:
         """Some nodes at a time: where they are computed, again or for the first time, and copied.
 
-        It starts from the best plan known, put into stages, or from a placement. Where that needs
-        more RAM than there is, what is beyond a budget has a price.
+        It starts from the best plan known, if that is legal in stages. Where none is known, it
+        starts from a placement, and what is beyond a budget has a price.
         """
         best = None if self.plan is None else in_stages(self.graph, self.names, self.plan)
         legal = best is not None and self.known(best)
+        if not legal and self.plan is not None:
+            return
         if best is None:
             best = next(iter(starts), None)
         whole = formulate_devices(
@@ -316,6 +401,7 @@ class _Search:
             ceiling=self.ceiling.cost,
             gap=gap,
             plan=self.plan,
+            at_once=self.at_once,
         )
 
 
