@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from poetfw.models import Model, StateEntry, build_model
 from poetfw.ops import OPTIMIZERS, Optimizer
 from poetfw.ops.pace import Schedule
 from poetfw.planning.settings import BuildSettings
-from poetfw.training import Program, make_program, matching_parameters, other_parameters
+from poetfw.training import Program, make_program, matching_parameters, select
 from poetfw.weight_files import read_weights
 
 DEFAULT_LOSS = "softmax_cross_entropy"
@@ -165,13 +166,17 @@ def derive_program(
         ModelError: nothing is left to train, or the model cannot be trained.
     """
     frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
+    channels: Mapping[str, int] = {}
     if settings.train:
-        frozen |= other_parameters(model.graph, settings.train)
+        selection = select(model.graph, settings.train)
+        parameters = {tensor.name for tensor in model.graph.with_role(Role.PARAMETER)}
+        frozen, channels = frozen | (parameters - selection.parameters), selection.channels
     program = make_program(
         model.graph,
         model.loss,
         choose_optimizer(settings, model),
         frozen,
+        channels=channels,
         undecayed=matching_parameters(model.graph, settings.no_decay),
     )
     return order_program(program, deadline)
