@@ -23,16 +23,21 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
+from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
 
 __all__ = [
     "COSTS",
     "DEFAULT_BATCH",
+    "Budget",
     "Build",
     "BuildSettings",
     "Plan",
     "RamNeeds",
+    "UpdatePlan",
+    "Updates",
     "arena_budget",
+    "calibration_batches",
     "costs_from",
     "database_for",
     "derive_program",
