@@ -196,6 +196,18 @@ class Updates:
         plan = plan_unscheduled(program, self._board, self._costs)
         return Needs(plan.memory.peak_bytes - self.kept_bytes, plan.training.energy_j)
 
+    def _alone(self, choice: Choice) -> Program:
+        """The program of one choice, where its gradient is stored as it is beside others.
+
+        Alone it need not be: nothing below is trained, and nothing waits for its update.
+        """
+        selection = selection_of([choice])
+        stored = self.program(selection, fuse=False)
+        graph = stored.training
+        gradient = graph.by_name[stored.parameter_gradients[choice.parameter]]
+        read = graph.by_name[graph.producer[gradient.base or gradient.name].inputs[0]]
+        return self.program(selection) if gradient.size_bytes > read.size_bytes else stored
+
     def gradient_energy(
         self, choices: Sequence[Choice], batches: Iterable[tuple[Array, Array]]
     ) -> tuple[float, ...]:
@@ -255,14 +267,19 @@ class Updates:
             whole,
             plan_evaluation(whole, self._board, self._costs).peak_bytes,
             choices,
-            lambda choice: self.program(selection_of([choice]), fuse=False),
+            self._alone,
             lambda graph: self._costs(graph, self._board),
-            lambda done: progress(f"deriving training graphs: {done} of {len(choices)}"),
+            lambda done: progress(f"deriving training graphs, {done} of {len(choices)}"),
         )
         alone = tuple(problem.needs([at]) for at in range(len(choices)))
         best: UpdatePlan | None = None
         tried: dict[tuple[Choice, ...], Needs] = {}
         inner = limits
+        if full.within(limits):
+            everything = tuple(choice for choice in choices if choice.channels is None)
+            places = [choices.index(choice) for choice in everything]
+            estimate = problem.needs(places)
+            return UpdatePlan(choices, scores, alone, everything, estimate, full, full, 1)
         while len(tried) < _ROUNDS:
             progress(f"choosing what to train: round {len(tried) + 1}")
             with work.phase("choices") as part:

@@ -11,11 +11,11 @@ is what is live: a tensor is live at an op if any op from there on reads it. Eac
 which one is enough gets a column, at least as large as each of theirs; bytes at every op, and
 joules of all ops, are sums over such columns.
 
-That is exact for a training step whose ops run in the order they were derived in and store each
-gradient, where no two gradients of one tensor are added up: the sum exists with pairs of choices
-only, and is left out, while both of its terms are counted as if they waited for it. A build's
-training step stores fewer gradients and has an order of lower peak. So whoever solves the program
-measures what came out.
+That is exact for a training step whose ops run in the order they were derived in, where gradients
+are stored as in the graphs of single choices, and no two gradients of one tensor are added up: the
+sum exists with pairs of choices only, and is left out, while both of its terms are counted as if
+they waited for it. A build's training step may store fewer gradients, and has an order of lower
+peak. So whoever solves the program measures what came out.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ class UpdateProgram:
             whole: the model's program with all parameters trained, gradients stored.
             inference_bytes: what the evaluation step takes at its peak.
             choices: what may be trained.
-            derive: the model's program with one choice trained, gradients stored.
+            derive: the model's program with one choice trained.
             costs: what each op of a graph costs.
-            told: is called with how many choices are done.
+            told: is called now and then with how many choices are done.
         """
         self.choices = tuple(choices)
         self._all = (1 << len(choices)) - 1
@@ -130,7 +130,8 @@ class UpdateProgram:
         self._beside = 0
         positions = {op.name: float(at) for at, op in enumerate(whole.training.ops)}
         for bit, choice in enumerate(choices):
-            told(bit)
+            if bit % 10 == 0:
+                told(bit)
             program = derive(choice)
             graph = program.training
             self._add(1 << bit, graph, costs(graph), positions)
