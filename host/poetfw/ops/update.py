@@ -115,8 +115,27 @@ class Optimizer(ABC):
             if known.name not in shared and (value := getattr(self, known.name)) is not None
         }
 
+    @property
+    def summary(self) -> str:
+        """Its name and what it is set to, for people."""
+        said = {"learning rate": self.learning_rate} | self.attributes()
+        if self.weight_decay:
+            said["weight decay"] = self.weight_decay
+        if self.clip_norm is not None:
+            said["norm clipped at"] = self.clip_norm
+        if self.clip_value is not None:
+            said["values clipped at"] = self.clip_value
+        if self.micro_batches > 1:
+            said["micro-batches"] = self.micro_batches
+        words = [f"{name.replace('_', ' ')} {_text(value)}" for name, value in said.items()]
+        return f"{self.kind}: {', '.join((*words, *self.schedule.words))}"
+
 
 _F32 = ", and finite, when rounded to float32"
+
+
+def _text(value: Attribute) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else " ".join(map(str, value))
 
 
 def check_setting(

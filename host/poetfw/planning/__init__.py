@@ -4,6 +4,7 @@
 from poetfw.planning.budget import arena_budget, plan_within, with_lower_peak
 from poetfw.planning.build import Build, report_build, schedule_bytes
 from poetfw.planning.choices import (
+    choose_optimizer,
     derive_program,
     load_model,
     make_ring,
@@ -38,6 +39,7 @@ __all__ = [
     "Updates",
     "arena_budget",
     "calibration_batches",
+    "choose_optimizer",
     "costs_from",
     "database_for",
     "derive_program",

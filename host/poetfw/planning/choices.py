@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -187,6 +188,16 @@ def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:
     trained = {name for op in program.training.ops for name in op.updates}
     names = (tensor.name for tensor in model.graph.with_role(Role.PARAMETER))
     return tuple(name for name in names if name not in trained)
+
+
+def trained_weights(program: Program) -> int:
+    """How many numbers the training step trains."""
+    total = 0
+    for name in program.parameter_states:
+        shape = program.training.by_name[name].shape
+        part = program.trained_channels.get(name)
+        total += math.prod(shape if part is None else (shape[0], part, *shape[2:]))
+    return total
 
 
 def order_program(program: Program, deadline: Deadline | None = None) -> Program:

@@ -91,6 +91,13 @@ class Program:
         return {op.updates[0]: op.updates[1:] for op in self.training.ops if is_update(op)}
 
     @cached_property
+    def trained_channels(self) -> Mapping[str, int]:
+        """How many input channels are trained of the weights of which not all are, by name."""
+        tensors = self.training.by_name
+        shapes = {name: tensors[g].shape for name, g in self.parameter_gradients.items()}
+        return {n: shape[1] for n, shape in shapes.items() if shape != tensors[n].shape}
+
+    @cached_property
     def optimizer_states(self) -> tuple[str, ...]:
         """All that the optimizer keeps: of parameters, and of the steps done."""
         counts = (name for op in self.training.ops if op.kind == "pace" for name in op.updates)
