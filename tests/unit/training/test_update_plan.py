@@ -132,6 +132,20 @@ def test_so_it_does_with_convolutions(batch: int, optimizer: str) -> None:
     assert_best(updates, choices, (0.3, 0.5, 0.7, 0.9))
 
 
+def test_estimates_are_exact_where_channels_stay_for_other_gradients() -> None:
+    updates = updates_of("digits-cnn", batch=8)
+    choices = updates.choices()
+    program, random = program_of(updates, choices), np.random.default_rng(0)
+    groups = {
+        c.parameter: [at for at, o in enumerate(choices) if o.parameter == c.parameter]
+        for c in choices
+    }
+    for _ in range(10):
+        taken = [int(random.choice(group)) for group in groups.values() if random.random() < 0.6]
+        needs = actual(updates, [choices[at] for at in taken])
+        assert program.needs(taken).size_bytes == needs.size_bytes
+
+
 def test_estimates_err_on_the_side_of_the_budget() -> None:
     """Also where paths join, and their gradients add up."""
     updates = updates_of("resnet8", batch=2)
