@@ -6,6 +6,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import statistics
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,9 @@ from poetfw.planning import (
 from poetfw.planning.update_plan import selection_of
 from poetfw.planning.update_program import Choice, Needs, UpdateProgram
 from poetfw.schedule import solve
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+from sparse_updates import outcomes
 
 BOARD = load_board("linux")
 
@@ -209,6 +214,17 @@ def test_gradient_energy_is_that_of_the_reference() -> None:
         bias = error.mean(axis=0)
         expected += [(gradient[:, :8] ** 2).sum(), (gradient**2).sum(), (bias**2).sum()]
     assert np.allclose(updates.gradient_energy(choices, batches), expected / 3, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_half_the_bytes_keep_what_is_gained_on_turned_digits() -> None:
+    """At least 95% of what training everything gains, as a mean over seeds."""
+    found = [row for seed in range(3) for row in outcomes("digits-cnn", 32, 90, 0.5, seed)]
+    everything = [row for row in found if row.way == "everything"]
+    plans = [row for row in found if row.way == "plan"]
+    assert all(row.accuracy > 0.9 > 0.3 > row.before for row in everything)
+    assert all(row.bytes_share <= 0.5 for row in plans)
+    assert statistics.mean(row.gain_share for row in plans) >= 0.95
 
 
 def test_calibration_batches_are_whole_and_differ() -> None:
