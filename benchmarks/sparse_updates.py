@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -142,8 +143,10 @@ def accuracy(program: Program, weights: Mapping[str, Array], data: DataSet, mode
 
 
 def turn(x: Array, degrees: float) -> Array:
-    """Images [n, channels, rows, columns], turned, with what comes in from outside 0."""
-    return np.float32(rotate(x, degrees, axes=(3, 2), reshape=False, order=1))
+    """Square images [n, channels, rows, columns] or [n, pixels], turned; what comes in is 0."""
+    side = x.shape[3] if x.ndim == 4 else math.isqrt(x.shape[1])
+    images = x.reshape(len(x), -1, side, side)
+    return np.float32(rotate(images, degrees, (3, 2), reshape=False, order=1)).reshape(x.shape)
 
 
 def text_of(selection: Selection) -> str:

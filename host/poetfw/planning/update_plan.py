@@ -45,6 +45,9 @@ SHARES = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(1))
 _ROUNDS = 12
 """How often a plan is measured, and the program's limits are corrected by what it was off."""
 
+_TRIALS = 40
+"""How many plans are measured besides that have one choice more, or a larger one."""
+
 
 @dataclass(frozen=True)
 class UpdatePlan:
@@ -246,6 +249,7 @@ class Updates:
 
         The program's estimate decides, and what it chose is measured. Where that breaks the budget
         or leaves some of it, the program's limits are corrected by as much, and it decides again.
+        At last, choices that the estimate thinks too large are added where measuring allows it.
 
         Args:
             budget: what training may take.
@@ -296,7 +300,36 @@ class Updates:
             inner = _corrected(inner, limits, estimate, needs)
         if best is None:
             raise _infeasible(limits, tried)
-        return replace(best, rounds=len(tried))
+        progress("trying what the estimate may think too large")
+        return self._widened(replace(best, rounds=len(tried)), limits, problem)
+
+    def _widened(self, plan: UpdatePlan, limits: Needs, problem: UpdateProgram) -> UpdatePlan:
+        """The plan with one choice more, or a larger one, for as long as any fits when measured.
+
+        Those that add most gradient energy are tried first, and each only once.
+        """
+        worth = dict(zip(plan.choices, plan.scores, strict=True))
+        refused: set[Choice] = set()
+        while True:
+            now = {choice.parameter: choice for choice in plan.chosen}
+            gains = {
+                choice: score - (worth[now[choice.parameter]] if choice.parameter in now else 0.0)
+                for choice, score in worth.items()
+                if choice not in refused
+            }
+            choice = max(gains, key=gains.__getitem__, default=None)
+            if choice is None or gains[choice] <= 0 or len(refused) == _TRIALS:
+                return plan
+            refused.add(choice)
+            wanted = {**now, choice.parameter: choice}.values()
+            needs = self.measure(selection_of(wanted))
+            rounds = plan.rounds + 1
+            if needs.within(limits):
+                places = [at for at, known in enumerate(plan.choices) if known in wanted]
+                chosen = tuple(plan.choices[at] for at in places)
+                estimate = problem.needs(places)
+                plan = replace(plan, chosen=chosen, estimate=estimate, needs=needs)
+            plan = replace(plan, rounds=rounds)
 
 
 def selection_of(choices: Iterable[Choice]) -> Selection:

@@ -37,6 +37,7 @@ from poetfw.planning import (
 from poetfw.planning.update_plan import selection_of
 from poetfw.planning.update_program import Choice, Needs, UpdateProgram
 from poetfw.schedule import solve
+from poetfw.training import select
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 from sparse_updates import outcomes
@@ -183,6 +184,41 @@ def test_what_was_planned_is_what_a_build_takes(share: float, tmp_path: Path) ->
     assert built.training.energy_j == pytest.approx(plan.needs.energy_j)
     assert plan.needs.size_bytes <= share * plan.full.size_bytes
     assert program.parameter_states.keys() == plan.selection.parameters
+
+
+def test_what_only_the_estimate_thinks_too_large_is_trained() -> None:
+    """The lowest gradient need not be stored, which the estimate does not know."""
+    _, plan = planned("mlp", Budget(bytes_share=0.5), batch=32)
+    assert plan.selection == select(build_model("mlp", 32, 0).graph, ("last:2",))
+    assert plan.needs.size_bytes <= 0.5 * plan.full.size_bytes < plan.estimate.size_bytes
+
+
+def test_estimates_store_gradients_unless_they_outweigh_inputs() -> None:
+    updates, plan = planned("mlp", Budget(bytes_share=0.5), batch=32)
+    stored = program_of(updates, plan.choices)
+    alone = dict(zip(plan.choices, plan.alone, strict=True))
+    for parameter, fused in (("hidden1.weight", True), ("logits.weight", False)):
+        choice = Choice(parameter)
+        by_program = stored.needs([plan.choices.index(choice)])
+        assert (alone[choice].size_bytes < by_program.size_bytes) == fused
+
+
+def test_limits_are_kept_to_the_byte() -> None:
+    updates = updates_of("mlp", batch=8)
+    program = program_of(updates, [Choice("logits.weight", 8)])
+    needs = program.needs([0])
+    assert program.solve([1.0], needs, Work())[0] == program.choices
+    less = Needs(needs.size_bytes - 1, needs.energy_j)
+    assert program.solve([1.0], less, Work())[0] == ()
+
+
+def test_a_budget_may_be_of_the_arena_or_a_share() -> None:
+    full = Needs(1000, 2.0)
+    assert Budget(arena_bytes=700).of(full, 100) == Needs(600, math.inf)
+    assert Budget(arena_bytes=700, bytes_share=0.5, energy_share=0.25).of(full, 0) == Needs(
+        500, 0.5
+    )
+    assert Budget(size_bytes=1, energy_j=3.0).of(full, 0) == Needs(1, 3.0)
 
 
 def test_more_budget_is_never_worse() -> None:
