@@ -220,13 +220,13 @@ def _print(plan: UpdatePlan, model: Model, board: str, end: Deadline) -> None:
             f"{plan.needs.size_bytes:,.0f}, {_percent(plan.needs.size_bytes, plan.full.size_bytes)}"
             f" of full training's {plan.full.size_bytes:,.0f}",
         ),
-        ("… by the program's estimate", f"{plan.estimate.size_bytes:,.0f}"),
+        ("… as estimated", f"{plan.estimate.size_bytes:,.0f}"),
         (
             "joules per step",
             f"{plan.needs.energy_j:.6g}, {_percent(plan.needs.energy_j, plan.full.energy_j)} of "
             f"full training's {plan.full.energy_j:.6g}",
         ),
-        ("… by the program's estimate", f"{plan.estimate.energy_j:.6g}"),
+        ("… by the estimate", f"{plan.estimate.energy_j:.6g}"),
         ("plans measured", f"{plan.rounds}"),
         *output.spent_rows(end),
     ]
