@@ -130,7 +130,10 @@ class Budget:
     energy_share: float | None = None
 
     def of(self, full: Needs, kept_bytes: int) -> Needs:
-        """The limits, where training everything takes `full`, and the weights so many bytes."""
+        """The limits, where training everything takes `full`, and the weights so many bytes.
+
+        At least a byte is left, in which nothing can be trained.
+        """
         size, energy_j = math.inf, math.inf
         if self.size_bytes is not None:
             size = self.size_bytes
@@ -142,7 +145,7 @@ class Budget:
             energy_j = self.energy_j
         if self.energy_share is not None:
             energy_j = min(energy_j, self.energy_share * full.energy_j)
-        return Needs(size, energy_j)
+        return Needs(max(size, 1), energy_j)
 
 
 class Updates:

@@ -218,7 +218,8 @@ def test_a_budget_may_be_of_the_arena_or_a_share() -> None:
     assert Budget(arena_bytes=700, bytes_share=0.5, energy_share=0.25).of(full, 0) == Needs(
         500, 0.5
     )
-    assert Budget(size_bytes=1, energy_j=3.0).of(full, 0) == Needs(1, 3.0)
+    assert Budget(size_bytes=7, energy_j=3.0).of(full, 0) == Needs(7, 3.0)
+    assert Budget(arena_bytes=99).of(full, 100) == Needs(1, math.inf)
 
 
 def test_more_budget_is_never_worse() -> None:
