@@ -38,6 +38,10 @@ NOT_RUN = {
     "make test-all": "it is what runs this test as well",
     "make test-faults": "tests/unit/runtime/test_storage_faults.py has its table",
     "python benchmarks/overlap.py": "tests/system/test_overlap_on_the_chip.py runs it",
+    "python benchmarks/sparse_updates.py": "it takes minutes; test_update_plan.py runs its parts",
+    "poetfw build --board linux --model lenet5 --batch 8 --train plan.json": (
+        "test_update_plan.py derives what it builds, tests/system/test_linux.py builds such"
+    ),
     "pip install 'poetfw[meters]'": "it needs a package registry",
     "python benchmarks/op_costs.py": "it takes minutes; tests/unit/costs has what it recorded",
     "make test-power": "it sets up the machine, then runs tests/power",

@@ -123,6 +123,8 @@ def test_a_part_trains_with_clipped_gradients(tmp_path: Path) -> None:
         "adamw --betas 0.8,0.99 --no-decay bias,norm --batch 8",
         "rmsprop --momentum 0.9 --weight-decay 0.01 --batch 8",
         "adagrad --train norm,last:1 --batch 8",
+        "adamw --train conv[23].weight@1/2,logits.weight@1/4,norm --clip-value 0.1 --batch 8",
+        "sgd --train conv?.weight@0.3,last:1 --micro-batch 4 --batch 8",
     ],
 )
 def test_optimizers_train_and_verify(tmp_path: Path, options: str) -> None:

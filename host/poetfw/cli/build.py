@@ -207,12 +207,21 @@ def _layers(report: BuildReport) -> str:
     return f"{text}; frozen: {', '.join(report.frozen[:4])}{more}"
 
 
+def _trained(report: BuildReport) -> str:
+    text = f"{report.trained_weights:,} of {report.weights:,} weights"
+    parts = [f"{part} of {name}" for name, part in report.trained_in_part.items()]
+    more = f" and {len(parts) - 4} more" if len(parts) > 4 else ""
+    return f"{text}; {', '.join(parts[:4])}{more}" if parts else text
+
+
 def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bool) -> None:
     schedule = report.schedule
     basis = ", ".join(source for source, count in report.cost_sources.items() if count)
     rows = [
         ("model", f"{report.model}, batch {report.batch}"),
         ("layers", _layers(report)),
+        ("optimizer", report.optimizer),
+        ("trained", _trained(report)),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
         ("smallest possible", output.size(report.minimum_budget_bytes)),
         ("budget", output.size(report.budget_bytes)),

@@ -25,6 +25,7 @@ from poetfw.cli import (
     listing,
     output,
     place,
+    plan_update,
     profile,
     run,
     schedule,
@@ -93,6 +94,7 @@ cli.add_command(compare.compare)
 cli.add_command(sweep.sweep)
 cli.add_command(costs.costs)
 cli.add_command(place.place)
+cli.add_command(plan_update.plan_update)
 cli.add_command(listing.boards)
 cli.add_command(listing.models)
 cli.add_command(doctor.doctor)

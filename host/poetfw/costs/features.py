@@ -79,6 +79,8 @@ def featured(case: Case) -> Featured:
         extents = _extents(kernel)
         results = extents["batch"] * extents["rows"] * extents["columns"]
         found["runs"] = results * -(-extents["inner"] // _RUN)
+    elif kernel.source == "update_rows":
+        found["rows"] = inputs[0].shape[0]
     elif kernel.source == "slice":
         found["outer"] = _extents(kernel)["outer"]
     elif kernel.source == "strided":
@@ -98,7 +100,7 @@ def _step(kernel: Kernel) -> str:
     for at, update in enumerate(kernel.arguments):
         if isinstance(update, Constants):
             given = dict(zip(_GIVEN, kernel.arguments[at + 1 :], strict=True))
-            if kernel.source == "update":
+            if kernel.source in ("update", "update_rows"):
                 given["factor"] = kernel.arguments[at - 1]
             parts = [name for name, argument in given.items() if argument is not None]
             parts += [

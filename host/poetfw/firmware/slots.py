@@ -62,16 +62,18 @@ def assign_slots(
     unit = 1 if erase_bytes is None else erase_bytes // BLOCK_BYTES
     ops = {op.name: op for op in program.training.ops}
     paged = [ops[step.node].output for step in training if step.kind is StepKind.PAGE_OUT]
+    gradients = program.parameter_gradients
     wanted = [
         *((tensor.name, SlotPurpose.PERSISTENT) for tensor in program.persistent),
         *((name, SlotPurpose.PAGE) for name in dict.fromkeys(paged) if name is not None),
-        *((name, SlotPurpose.CAPTURE) for name in program.parameter_gradients),
+        *((name, SlotPurpose.CAPTURE) for name in gradients),
     ]
     slots: list[Slot] = []
     next_block = {True: 0, False: 0}
     for name, purpose in wanted:
         in_set = purpose is SlotPurpose.PERSISTENT
-        slots.append(Slot(name, purpose, next_block[in_set], _tensor_bytes(program, name)))
+        stored = gradients[name] if purpose is SlotPurpose.CAPTURE else name
+        slots.append(Slot(name, purpose, next_block[in_set], _tensor_bytes(program, stored)))
         next_block[in_set] += -(-slots[-1].blocks // unit) * unit
     return tuple(slots)
 

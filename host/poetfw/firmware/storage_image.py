@@ -451,7 +451,10 @@ def read_committed(
 
 
 def _values(payload: bytes, tensor: Tensor) -> Array:
-    return np.frombuffer(payload, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
+    values, shape = np.frombuffer(payload, NUMPY_TYPES[tensor.dtype]), tensor.shape
+    if values.size < tensor.elements:  # the gradient of a weight's first input channels
+        shape = (shape[0], -1, *shape[2:])
+    return values.reshape(shape)
 
 
 def is_whole(content: bytes, slots: Sequence[Slot], commit: Commit) -> bool:

@@ -116,6 +116,12 @@ class Tape(Protocol):
     def needs_gradient(self, tensor: str) -> bool:
         """Whether anything upstream of the tensor is trained."""
 
+    def trained_channels(self, x: str, w: str) -> str:
+        """The channels of an input x that the trained part of a weight w is applied to.
+
+        That is x itself where all of w is trained or nothing; else an op takes them from x.
+        """
+
     def add_gradient(self, tensor: str, gradient: str) -> None:
         """Record that `gradient` is (a part of) the gradient with respect to `tensor`."""
 

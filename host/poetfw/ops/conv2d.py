@@ -204,6 +204,10 @@ class Conv2d(_Conv2d):
     def inputs_of(self, op: Op) -> tuple[str | None, ...]:
         return op.inputs if len(op.inputs) == 3 else (*op.inputs, None)
 
+    def training_form(self, op: Op, tape: Tape) -> None:
+        super().training_form(op, tape)
+        tape.trained_channels(op.inputs[0], op.inputs[1])
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         x, w, *biases = op.inputs
         shared: Mapping[str, Attribute] = {
@@ -216,11 +220,15 @@ class Conv2d(_Conv2d):
                 )
                 tape.add_gradient(bias, db)
         if tape.needs_gradient(w):
+            seen = tape.trained_channels(x, w)
+            outputs, channels, *kernel = tape.shape(w)
+            if seen != x:  # there are no groups
+                channels = tape.shape(seen)[1]
             dw = tape.emit(
                 "conv2d_backward_weight",
                 f"{op.name}.backward_weight",
-                (x, output_gradient),
-                {"weight_shape": tape.shape(w), **shared},
+                (seen, output_gradient),
+                {"weight_shape": (outputs, channels, *kernel), **shared},
             )
             tape.add_gradient(w, dw)
         if tape.needs_gradient(x):

@@ -83,6 +83,10 @@ class Linear(_Linear):
     def inputs_of(self, op: Op) -> tuple[str | None, ...]:
         return op.inputs if len(op.inputs) == 3 else (*op.inputs, None)
 
+    def training_form(self, op: Op, tape: Tape) -> None:
+        super().training_form(op, tape)
+        tape.trained_channels(op.inputs[0], op.inputs[1])
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         x, w, *biases = op.inputs
         for bias in biases:
@@ -92,8 +96,9 @@ class Linear(_Linear):
                 )
                 tape.add_gradient(bias, db)
         if tape.needs_gradient(w):
+            seen = tape.trained_channels(x, w)
             dw = tape.emit(
-                "linear_backward_weight", f"{op.name}.backward_weight", (x, output_gradient)
+                "linear_backward_weight", f"{op.name}.backward_weight", (seen, output_gradient)
             )
             tape.add_gradient(w, dw)
         if tape.needs_gradient(x):

@@ -71,6 +71,15 @@ class Schedule:
     factor: float = 0.1
     warm_up: int = 0
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is not constant, for people."""
+        shape = f"{self.shape} over {self.period:,} updates"
+        if self.shape == "step":
+            shape = f"times {self.factor:g} every {self.period:,} updates"
+        warm_up = (f"warm-up of {self.warm_up:,} updates",) if self.warm_up else ()
+        return warm_up if self.shape == "constant" else (*warm_up, shape)
+
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
             raise ConfigError(

@@ -115,8 +115,27 @@ class Optimizer(ABC):
             if known.name not in shared and (value := getattr(self, known.name)) is not None
         }
 
+    @property
+    def summary(self) -> str:
+        """Its name and what it is set to, for people."""
+        said = {"learning rate": self.learning_rate} | self.attributes()
+        if self.weight_decay:
+            said["weight decay"] = self.weight_decay
+        if self.clip_norm is not None:
+            said["norm clipped at"] = self.clip_norm
+        if self.clip_value is not None:
+            said["values clipped at"] = self.clip_value
+        if self.micro_batches > 1:
+            said["micro-batches"] = self.micro_batches
+        words = [f"{name.replace('_', ' ')} {_text(value)}" for name, value in said.items()]
+        return f"{self.kind}: {', '.join((*words, *self.schedule.words))}"
+
 
 _F32 = ", and finite, when rounded to float32"
+
+
+def _text(value: Attribute) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else " ".join(map(str, value))
 
 
 def check_setting(
@@ -165,6 +184,9 @@ class UpdateKind(OpKind):
     optimizer keeps of it, which begins as zeros. Attributes `weight_decay`, `clip_value` if there
     is one, `learning_rate` if there is no pace, and the optimizer's own.
 
+    A gradient [O, k, ...] that is smaller than the parameter [O, C, ...] is that of its first k
+    input channels: they are updated, and the rest stays. What is kept has the gradient's shape.
+
     With an attribute `micro_batches`, the last tensor that it updates is the sum of gradients since
     the last update; unless the pace says that the batch is complete, it changes nothing else.
     """
@@ -178,7 +200,7 @@ class UpdateKind(OpKind):
 
     @abstractmethod
     def states(self, op: Op) -> tuple[str, ...]:
-        """Names of what it keeps of a parameter, in its shape: none, one or two.
+        """Names of what it keeps of a parameter, in the gradient's shape: none, one or two.
 
         Raises:
             ModelError: an attribute that it depends on is missing or out of range.
@@ -254,6 +276,7 @@ class UpdateKind(OpKind):
 
     def apply(self, op: Op, gradient: Array, pace: Array | None, updates: Sequence[Array]) -> None:
         """Apply a gradient to the parameter and what is kept of it, in place."""
+        updates = (updates[0][_part(gradient)], *updates[1:])
         if "micro_batches" in op.attributes:
             assert pace is not None
             *updates, total = updates
@@ -273,6 +296,8 @@ class UpdateKind(OpKind):
         updates: Sequence[Array],
     ) -> tuple[Array, ...]:
         """How far a device's updates may lie from what `apply` makes of them in float64."""
+        whole, part = np.zeros_like(updates[0]), _part(gradient)
+        updates = (updates[0][part], *updates[1:])
         in_total: list[Array] = []
         if "micro_batches" in op.attributes:
             assert pace is not None
@@ -280,15 +305,21 @@ class UpdateKind(OpKind):
             gradient = total + gradient
             error = error + gamma(1) * (np.abs(gradient) + error)
             if not pace[1]:
-                return (*(np.zeros_like(value) for value in updates), error + SMALLEST_NORMAL)
+                return (
+                    whole,
+                    *(np.zeros_like(value) for value in updates[1:]),
+                    error + SMALLEST_NORMAL,
+                )
             in_total = [np.zeros_like(total)]
             gradient, error = (value / op.integer("micro_batches") for value in (gradient, error))
             error = error + gamma(2) * (np.abs(gradient) + error)
         limit = op.attributes.get("clip_value")
         error = error if limit is None else error + gamma(1) * op.number("clip_value")
         gradient, pace = _clipped(op, gradient), _pace(op, pace, gradient.dtype)
-        bounds = self.bounds(op, gradient, error, pace, updates)
-        return (*(bound + SMALLEST_NORMAL for bound in bounds), *in_total)
+        whole[part], *bounds = (
+            bound + SMALLEST_NORMAL for bound in self.bounds(op, gradient, error, pace, updates)
+        )
+        return (whole, *bounds, *in_total)
 
     def never_negative(self, op: Op) -> tuple[str, ...]:
         _, pace = _apart(op, op.inputs)
@@ -318,16 +349,18 @@ class UpdateKind(OpKind):
         return self.macs + len(op.updates)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        (gradient, *factor), _ = _apart(op, op.inputs)
+        (name, *factor), _ = _apart(op, op.inputs)
+        gradient, parameter = graph.by_name[name], graph.by_name[op.updates[0]]
+        source = "update"
+        extents: tuple[int, ...] = (gradient.elements,)
+        if gradient.shape != parameter.shape:
+            rows = gradient.shape[0]
+            source = "update_rows"
+            extents = (rows, gradient.elements // rows, parameter.elements // rows)
         return Kernel(
-            source="update",
-            function="poet_update_f32",
-            arguments=(
-                graph.by_name[gradient].elements,
-                gradient,
-                *(factor or [None]),
-                *self.target(op),
-            ),
+            source=source,
+            function=f"poet_{source}_f32",
+            arguments=(*extents, name, *(factor or [None]), *self.target(op)),
         )
 
     def target(self, op: Op) -> tuple[Constants | str | None, ...]:
@@ -446,6 +479,11 @@ def is_update(op: Op) -> bool:
 def stores_gradient(op: Op) -> bool:
     """Whether an op applies a gradient that is stored: its first input."""
     return isinstance(kind_of(op), UpdateKind)
+
+
+def _part(gradient: Array) -> tuple[slice, ...]:
+    """Which elements of a parameter a gradient is applied to: the first along each axis."""
+    return tuple(slice(extent) for extent in gradient.shape)
 
 
 def _paced(op: Op) -> int:

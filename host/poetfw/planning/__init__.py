@@ -4,6 +4,7 @@
 from poetfw.planning.budget import arena_budget, plan_within, with_lower_peak
 from poetfw.planning.build import Build, report_build, schedule_bytes
 from poetfw.planning.choices import (
+    choose_optimizer,
     derive_program,
     load_model,
     make_ring,
@@ -23,16 +24,22 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
+from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
 
 __all__ = [
     "COSTS",
     "DEFAULT_BATCH",
+    "Budget",
     "Build",
     "BuildSettings",
     "Plan",
     "RamNeeds",
+    "UpdatePlan",
+    "Updates",
     "arena_budget",
+    "calibration_batches",
+    "choose_optimizer",
     "costs_from",
     "database_for",
     "derive_program",

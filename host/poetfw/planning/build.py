@@ -13,7 +13,8 @@ from poetfw.firmware import Project, assign_slots, render_project
 from poetfw.importers import DataSet
 from poetfw.limits import Timing
 from poetfw.models import Model
-from poetfw.planning.choices import frozen_parameters
+from poetfw.ops import Optimizer
+from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.plans import Plan, lower_plan
 from poetfw.report import BuildReport
 from poetfw.schedule import ScheduleSummary
@@ -28,6 +29,7 @@ class Build:
         board: the board.
         model: the model with its initial weights.
         data: what it is trained on.
+        optimizer: what updates its parameters.
         program: its training and evaluation step.
         costs: what the training step's ops cost.
         budget_bytes: what the arena may occupy.
@@ -43,6 +45,7 @@ class Build:
     board: Board
     model: Model
     data: DataSet
+    optimizer: Optimizer
     program: Program
     costs: CostTable
     budget_bytes: int
@@ -57,6 +60,7 @@ class Build:
 
 def report_build(build: Build, folder: Path) -> BuildReport:
     """The report of a build in this folder, before it is compiled."""
+    parts = build.program.trained_channels
     return BuildReport(
         board=build.board.label,
         model=build.model.name,
@@ -80,6 +84,13 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         costs=build.costs.summary,
         layers=build.model.layers,
         frozen=frozen_parameters(build.program, build.model),
+        optimizer=build.optimizer.summary,
+        weights=build.model.parameter_count,
+        trained_weights=trained_weights(build.program),
+        trained_in_part={
+            name: f"{count} of {build.model.graph.by_name[name].shape[1]} input channels"
+            for name, count in parts.items()
+        },
         warnings=build.model.warnings,
         schedule=ScheduleSummary.of(build.plan.training),
         time_limited=build.time_limited,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from poetfw.models import Model, StateEntry, build_model
 from poetfw.ops import OPTIMIZERS, Optimizer
 from poetfw.ops.pace import Schedule
 from poetfw.planning.settings import BuildSettings
-from poetfw.training import Program, make_program, matching_parameters, other_parameters
+from poetfw.training import Program, make_program, matching_parameters, select
 from poetfw.weight_files import read_weights
 
 DEFAULT_LOSS = "softmax_cross_entropy"
@@ -165,13 +167,17 @@ def derive_program(
         ModelError: nothing is left to train, or the model cannot be trained.
     """
     frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
+    channels: Mapping[str, int] = {}
     if settings.train:
-        frozen |= other_parameters(model.graph, settings.train)
+        selection = select(model.graph, settings.train)
+        parameters = {tensor.name for tensor in model.graph.with_role(Role.PARAMETER)}
+        frozen, channels = frozen | (parameters - selection.parameters), selection.channels
     program = make_program(
         model.graph,
         model.loss,
         choose_optimizer(settings, model),
         frozen,
+        channels=channels,
         undecayed=matching_parameters(model.graph, settings.no_decay),
     )
     return order_program(program, deadline)
@@ -182,6 +188,16 @@ def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:
     trained = {name for op in program.training.ops for name in op.updates}
     names = (tensor.name for tensor in model.graph.with_role(Role.PARAMETER))
     return tuple(name for name in names if name not in trained)
+
+
+def trained_weights(program: Program) -> int:
+    """How many numbers the training step trains."""
+    total = 0
+    for name in program.parameter_states:
+        shape = program.training.by_name[name].shape
+        part = program.trained_channels.get(name)
+        total += math.prod(shape if part is None else (shape[0], part, *shape[2:]))
+    return total
 
 
 def order_program(program: Program, deadline: Deadline | None = None) -> Program:

@@ -28,6 +28,10 @@ class BuildReport:
         batch: samples in a batch.
         layers: how many layers with parameters the model has, by kind of op.
         frozen: names of the parameters that are not trained.
+        optimizer: what updates the others, and its settings, in words.
+        weights: numbers that the model's parameters have together.
+        trained_weights: how many of them are trained.
+        trained_in_part: of which parameters only some input channels are, and how many, in words.
         warnings: what may make the model another network than its author means.
         budget_bytes: what the arena may occupy.
         minimum_budget_bytes: the smallest budget for which a schedule is known.
@@ -57,6 +61,10 @@ class BuildReport:
     batch: PositiveInt
     layers: dict[str, int]
     frozen: tuple[str, ...]
+    optimizer: str
+    weights: PositiveInt
+    trained_weights: PositiveInt
+    trained_in_part: dict[str, str]
     warnings: tuple[str, ...]
     budget_bytes: int
     minimum_budget_bytes: int

@@ -2,10 +2,11 @@
 """From a model to its training step, and the reference that runs it on this computer."""
 
 from poetfw.ops.sgd import Sgd
-from poetfw.training.freezing import matching_parameters, other_parameters
+from poetfw.training.freezing import input_channels, matching_parameters
 from poetfw.training.prediction import make_prediction
 from poetfw.training.program import LOSSES, Program, make_program
 from poetfw.training.reference import Reference, value_of
+from poetfw.training.selection import Selection, select
 from poetfw.training.sharing import in_place_input
 from poetfw.training.views import hoist_views, open_windows
 
@@ -13,13 +14,15 @@ __all__ = [
     "LOSSES",
     "Program",
     "Reference",
+    "Selection",
     "Sgd",
     "hoist_views",
     "in_place_input",
+    "input_channels",
     "make_prediction",
     "make_program",
     "matching_parameters",
     "open_windows",
-    "other_parameters",
+    "select",
     "value_of",
 ]

@@ -33,7 +33,8 @@ def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]
             instance norms), or `last:COUNT` (those of the last ops that have any).
 
     Raises:
-        ConfigError: a pattern matches none; the message names the parameters.
+        ConfigError: a pattern matches none, or more ops are asked for than have parameters; the
+            message names what there is.
     """
     names = [tensor.name for tensor in model.with_role(Role.PARAMETER)]
     matching: set[str] = set()
@@ -50,10 +51,17 @@ def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]
     return frozenset(matching)
 
 
-def other_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]:
-    """The parameters of a model that no pattern matches; see `matching_parameters`."""
-    names = frozenset(tensor.name for tensor in model.with_role(Role.PARAMETER))
-    return names - matching_parameters(model, patterns)
+def input_channels(model: Graph, parameter: str) -> int | None:
+    """How many input channels a weight has; None for what can only be trained as a whole.
+
+    That is all but the weights [O, C, ...] of convolutions without groups and of linear layers.
+    """
+    readers = [op for op in model.ops if parameter in op.inputs]
+    for op in readers:
+        weighs = op.kind in ("conv2d", "linear") and op.inputs.index(parameter) == 1
+        if not weighs or op.inputs.count(parameter) > 1 or op.attributes.get("groups", 1) != 1:
+            return None
+    return model.by_name[parameter].shape[1] if readers else None
 
 
 def _group(model: Graph, names: Iterable[str], pattern: str) -> set[str]:
@@ -70,5 +78,10 @@ def _group(model: Graph, names: Iterable[str], pattern: str) -> set[str]:
         return known & {name for op in model.ops if op.kind in _NORMS for name in op.inputs}
     if (last := re.fullmatch(r"last:([1-9]\d{0,8})", pattern)) is not None:
         layers = [op for op in model.ops if not known.isdisjoint(op.inputs)]
+        if int(last[1]) > len(layers):
+            raise ConfigError(
+                f"{pattern!r}: model {model.name!r} has {len(layers)} ops with parameters",
+                f"use last:1 to last:{len(layers)}",
+            )
         return known & {name for op in layers[-int(last[1]) :] for name in op.inputs}
     return set()

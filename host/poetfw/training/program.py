@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from poetfw.errors import ModelError
@@ -23,6 +24,7 @@ from poetfw.ops import (
     stores_gradient,
 )
 from poetfw.ops.mean_losses import MEAN_LOSSES
+from poetfw.training.freezing import input_channels
 from poetfw.training.views import hoist_views, open_windows
 
 LOSSES: Mapping[str, str] = {
@@ -89,6 +91,13 @@ class Program:
         return {op.updates[0]: op.updates[1:] for op in self.training.ops if is_update(op)}
 
     @cached_property
+    def trained_channels(self) -> Mapping[str, int]:
+        """How many input channels are trained of the weights of which not all are, by name."""
+        tensors = self.training.by_name
+        shapes = {name: tensors[g].shape for name, g in self.parameter_gradients.items()}
+        return {n: shape[1] for n, shape in shapes.items() if shape != tensors[n].shape}
+
+    @cached_property
     def optimizer_states(self) -> tuple[str, ...]:
         """All that the optimizer keeps: of parameters, and of the steps done."""
         counts = (name for op in self.training.ops if op.kind == "pace" for name in op.updates)
@@ -131,6 +140,7 @@ def make_program(
     optimizer: Optimizer,
     frozen: Collection[str] = (),
     *,
+    channels: Mapping[str, int] = MappingProxyType({}),
     undecayed: Collection[str] = (),
     fuse_updates: bool = True,
 ) -> Program:
@@ -154,6 +164,9 @@ def make_program(
         loss: a key of `LOSSES`.
         optimizer: what updates the parameters.
         frozen: names of the parameters that are not trained.
+        channels: how many input channels, the first ones, are trained of the weights of which not
+            all are. Of a layer's input no others are kept for that, and the rest of the weight has
+            neither gradient nor optimizer state. Such gradients are stored.
         undecayed: names of the parameters whose weights do not decay.
         fuse_updates: whether gradients may be applied without being stored.
 
@@ -171,13 +184,18 @@ def make_program(
             f"all parameters of model {model.name!r} are frozen: there is nothing to train",
             "freeze fewer of them",
         )
+    for name, count in channels.items():
+        there = input_channels(model, name)
+        if there is None or not 1 <= count <= there:
+            raise ModelError(f"{count} of the input channels of {name!r} cannot be trained")
     model = hoist_views(model)
-    training = _Builder(model, frozen)
+    training = _Builder(model, frozen, channels)
     loss_tensor = training.add_state("loss")
     for op in model.ops:
         kind_of(op).training_form(op, training)
     training.emit_loss(loss, model.output, loss_tensor)
     training.backward(optimizer, undecayed, fuse_updates)
+    training.delay_slices()
     training.count_step()
 
     evaluation = _Builder(model)
@@ -220,8 +238,19 @@ class _Updates:
 class _Builder:
     """The graph being built; implements `poetfw.ops.Tape`."""
 
-    def __init__(self, model: Graph, frozen: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        model: Graph,
+        frozen: Collection[str] = (),
+        channels: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._model = model
+        self._channels = {
+            name: count
+            for name, count in channels.items()
+            if name not in frozen and count < model.by_name[name].shape[1]
+        }
+        self._seen: dict[tuple[str, int], str] = {}  # what was taken of inputs, by channels
         self._tensors: dict[str, Tensor] = {}
         self._ops: list[Op] = []
         self._op_names: set[str] = set()
@@ -283,6 +312,15 @@ class _Builder:
     def needs_gradient(self, tensor: str) -> bool:
         return tensor in self._trained
 
+    def trained_channels(self, x: str, w: str) -> str:
+        count = self._channels.get(w)
+        if count is None:
+            return x
+        if (x, count) not in self._seen:
+            attributes = {"axis": 1, "start": 0, "length": count}
+            self._seen[x, count] = self.emit("slice", f"{x}.trained", (x,), attributes)
+        return self._seen[x, count]
+
     def add_gradient(self, tensor: str, gradient: str) -> None:
         before = self._gradients.get(tensor)
         if before is not None:
@@ -333,6 +371,16 @@ class _Builder:
             for parameter in complete:
                 self._update(parameter, updates, factor)
 
+    def delay_slices(self) -> None:
+        """Take channels of inputs that stay for another gradient as late as they are read."""
+        for (x, _), taken in self._seen.items():
+            if not any(op.backward and x in op.inputs for op in self._ops):
+                continue
+            (op,) = (op for op in self._ops if op.output == taken)
+            self._ops.remove(op)
+            first = next(i for i, reader in enumerate(self._ops) if taken in reader.inputs)
+            self._ops.insert(first, replace(op, backward=True))
+
     def count_step(self) -> None:
         """End the step with the next one's number, where ops draw by it."""
         counters = [op.inputs[1] for op in self._ops if op.kind == "dropout_training"]
@@ -378,10 +426,10 @@ class _Builder:
         update = KINDS[kind]
         assert isinstance(update, UpdateKind)
         states = update.kept(Op(parameter, kind, (), None, attributes))
-        shape = self._tensors[parameter].shape
+        shape = self._tensors[gradient].shape
         kept = [self.add_state(f"{parameter}.{state}", *shape).name for state in states]
         inputs: tuple[str, ...] = (gradient,) if factor is None else (gradient, factor)
-        if fuse:
+        if fuse and parameter not in self._channels:
             last = len(self._ops) - 1  # where it most often is
             position = next(i for i in range(last, -1, -1) if self._ops[i].output == gradient)
             if kind_of(self._ops[position]).streams and self._is_better_fused(position):

@@ -81,6 +81,32 @@ def test_a_step_has_the_bits_of_its_reference(
 
 
 @pytest.mark.parametrize("kind", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize(("micro_batches", "complete"), [(1, True), (3, False), (3, True)])
+@pytest.mark.parametrize("shape", [(4, 2, 3, 3), (5, 3)])
+def test_a_part_of_a_weight_is_updated_as_if_it_were_one(
+    run_kernel: Run, kind: str, clip: bool, micro_batches: int, complete: bool, shape: Any
+) -> None:
+    attributes = settings_of(kind, micro_batches, clip)
+    random = np.random.default_rng(1)
+    gradient = random.standard_normal(shape).astype(np.float32)
+    weight = random.standard_normal((shape[0], 7, *shape[2:])).astype(np.float32)
+    alone = drawn(kind, shape, attributes)
+    alone[0] = np.ascontiguousarray(weight[:, : shape[1]])
+    inputs = [gradient, *pace_of(attributes, complete)]
+    ran = run_kernel(kind, inputs, attributes, [weight, *alone[1:]])
+    expected = in_float32(kind, inputs, attributes, alone)
+    new, *states = ran.updates
+    assert new[:, : shape[1]].tobytes() == expected[0].astype(np.float32).tobytes()
+    assert (new[:, shape[1] :] == weight[:, shape[1] :]).all()
+    for ours, theirs in zip(states, expected[1:], strict=True):
+        assert ours.tobytes() == theirs.astype(np.float32).tobytes()
+    for ours, theirs, bound in zip(ran.updates, ran.expected_updates, ran.bounds, strict=True):
+        assert (np.abs(ours - theirs) <= bound).all()
+    assert not ran.bounds[0][:, shape[1] :].any()
+
+
+@pytest.mark.parametrize("kind", sorted(OPTIMIZERS))
 @pytest.mark.parametrize(("micro_batches", "complete"), [(1, True), (2, False), (2, True)])
 @pytest.mark.parametrize(
     ("gradient", "shapes", "more"),

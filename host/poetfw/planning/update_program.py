@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which parameters to train within a budget, as a mixed-integer program.
+
+A choice is a parameter, or so many input channels of one. Each has a column in {0, 1}, of those of
+a parameter at most one is taken, and the objective is the sum of their scores.
+
+What training takes follows from the training graphs of single choices: an op of the backward pass
+exists in the graph of several choices where it exists in that of one of them, since it is there to
+bring a gradient to a parameter below it, or to apply it. So what exists is an "or" of choices. So
+is what is live: a tensor is live at an op if any op from there on reads it. Each set of choices of
+which one is enough gets a column, at least as large as each of theirs; bytes at every op, and
+joules of all ops, are sums over such columns.
+
+That is exact for a training step whose ops run in the order they were derived in, where gradients
+are stored as in the graphs of single choices, and no two gradients of one tensor are added up: the
+sum exists with pairs of choices only, and is left out, while both of its terms are counted as if
+they waited for it. A build's training step may store fewer gradients, and has an order of lower
+peak. So whoever solves the program measures what came out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from poetfw.costs import CostTable
+from poetfw.ir import Graph, Op
+from poetfw.limits import Work
+from poetfw.memory import padded
+from poetfw.ops import is_update, kind_of
+from poetfw.schedule.milp import Program as Milp
+from poetfw.schedule.milp import SolverOptions, solve_program
+from poetfw.training import Program, in_place_input
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What may be trained of a parameter.
+
+    Attributes:
+        parameter: its name.
+        channels: how many of its input channels, the first ones; None for all of it.
+    """
+
+    parameter: str
+    channels: int | None = None
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What training takes.
+
+    Attributes:
+        size_bytes: at the peak, beside what inference keeps for the whole run: activations,
+            gradients, optimizer state.
+        energy_j: of one training step, by the costs of its ops.
+    """
+
+    size_bytes: float
+    energy_j: float
+
+    def within(self, limits: Needs) -> bool:
+        """Whether it is no more than these."""
+        return self.size_bytes <= limits.size_bytes and self.energy_j <= limits.energy_j
+
+
+_Key = tuple[str, str, int, int]
+"""An op's name, kind, bytes of its output, and of what it reads."""
+
+_Mask = tuple[int, int]
+"""Sets of choices, one bit each: what is there if any of the first is taken, and none of the
+second."""
+
+
+@dataclass
+class _Item:
+    """An op as it is in the graphs of some choices.
+
+    Attributes:
+        position: where it runs.
+        output_bytes: of its output, padded.
+        workspace_bytes: padded.
+        energy_j: what it takes.
+        backward: whether it belongs to the backward pass.
+        choices: those in whose graphs it is.
+        readers: what reads its output.
+        in_place: the op over whose output it may write its own.
+        taken_from: of what takes the trained channels of a tensor, the op that makes the tensor.
+    """
+
+    position: float
+    output_bytes: int
+    workspace_bytes: int
+    energy_j: float
+    backward: bool
+    choices: int = 0
+    readers: set[_Key] = field(default_factory=set)
+    in_place: _Key | None = None
+    taken_from: _Key | None = None
+
+
+class UpdateProgram:
+    """The program of a model's choices."""
+
+    def __init__(
+        self,
+        whole: Program,
+        inference_bytes: int,
+        choices: Sequence[Choice],
+        derive: Callable[[Choice], Program],
+        costs: Callable[[Graph], CostTable],
+        told: Callable[[int], None] = lambda done: None,
+    ) -> None:
+        """Collect what the choices take.
+
+        Args:
+            whole: the model's program with all parameters trained, gradients stored.
+            inference_bytes: what the evaluation step takes at its peak.
+            choices: what may be trained.
+            derive: the model's program with one choice trained.
+            costs: what each op of a graph costs.
+            told: is called now and then with how many choices are done.
+        """
+        self.choices = tuple(choices)
+        self._all = (1 << len(choices)) - 1
+        self._items: dict[_Key, _Item] = {}
+        self._states: list[int] = []
+        self._beside = 0
+        positions = {op.name: float(at) for at, op in enumerate(whole.training.ops)}
+        for bit, choice in enumerate(choices):
+            if bit % 10 == 0:
+                told(bit)
+            program = derive(choice)
+            graph = program.training
+            self._add(1 << bit, graph, costs(graph), positions)
+            updates = [op for op in graph.ops if is_update(op)]
+            states = [name for op in updates for name in op.updates[1:]]
+            self._states.append(sum(padded(graph.by_name[name].size_bytes) for name in states))
+            self._beside = added_bytes(program) - self._states[-1]
+        self._rows = [{(self._all, 0): float(inference_bytes)}, *self._live_bytes()]
+
+    def _add(
+        self, bit: int, graph: Graph, table: CostTable, positions: Mapping[str, float]
+    ) -> None:
+        keys = {op.name: _key(op, graph) for op in graph.ops}
+        position = -1.0
+        for op in graph.ops:
+            position = positions.get(op.name, position + 2**-10)
+            item = self._items.setdefault(
+                keys[op.name],
+                _Item(
+                    position,
+                    keys[op.name][2],
+                    padded(kind_of(op).workspace_bytes(op, graph)),
+                    table.ops[op.name].energy_j,
+                    op.backward,
+                ),
+            )
+            item.choices |= bit
+            taken = in_place_input(graph, op)
+            if taken is not None:
+                item.in_place = keys[graph.producer[taken].name]
+            for name in graph.reads(op):
+                if name in graph.producer:
+                    source = keys[graph.producer[name].name]
+                    self._items[source].readers.add(keys[op.name])
+                    if op.name not in positions and op.kind == "slice":
+                        item.taken_from = source
+
+    def solve(
+        self, scores: Sequence[float], limits: Needs, work: Work
+    ) -> tuple[tuple[Choice, ...], Needs]:
+        """The choices of the largest sum of scores within limits, and what they take.
+
+        There are none where nothing fits, or the work ends first.
+
+        Args:
+            scores: of each choice, 0 or more.
+            limits: what training may take; infinite for no limit.
+            work: what the search may do.
+        """
+        milp = Milp()
+        chosen = [milp.binary(-score) for score in scores]
+        groups: dict[str, list[int]] = defaultdict(list)
+        for bit, choice in enumerate(self.choices):
+            groups[choice.parameter].append(bit)
+        for bits in groups.values():
+            milp.at_most([(chosen[bit], 1.0) for bit in bits], 1.0)
+        columns: dict[_Mask, int] = {}
+
+        def column_of(mask: _Mask) -> int:
+            if mask not in columns:
+                columns[mask] = column = milp.continuous()
+                some, unless = mask
+                for bits in groups.values():
+                    terms = [(chosen[bit], 1.0) for bit in bits if some >> bit & 1]
+                    if terms and unless:
+                        terms.append((at_most_any_of(unless), -1.0))
+                    if terms:
+                        milp.at_most([*terms, (column, -1.0)], 0.0)
+            return columns[mask]
+
+        def at_most_any_of(mask: int) -> int:
+            if (0, mask) not in columns:
+                columns[0, mask] = column = milp.continuous()
+                taken = [(chosen[bit], -1.0) for bit in range(len(chosen)) if mask >> bit & 1]
+                milp.at_most([(column, 1.0), *taken], 0.0)
+            return columns[0, mask]
+
+        def require(
+            terms: Mapping[_Mask, float], more: list[tuple[int, float]], limit: float
+        ) -> None:
+            always = (self._all, 0)
+            some = [(column_of(mask), value) for mask, value in terms.items() if mask != always]
+            milp.at_most([*some, *more], limit - terms.get(always, 0.0))
+
+        if math.isfinite(limits.size_bytes):
+            states = [(chosen[bit], float(size)) for bit, size in enumerate(self._states)]
+            for row in self._rows:
+                require(row, states, limits.size_bytes - self._beside)
+        if math.isfinite(limits.energy_j):
+            energy: dict[_Mask, float] = defaultdict(float)
+            for item in self._items.values():
+                energy[item.choices, 0] += item.energy_j / limits.energy_j
+            require(energy, [], 1.0)
+        solution = solve_program(milp, SolverOptions(gap=1e-9), work)
+        if solution.values is None:
+            return (), self.needs(())
+        taken = [bit for bit, column in enumerate(chosen) if solution.values[column] > 0.5]
+        return tuple(self.choices[bit] for bit in taken), self.needs(taken)
+
+    def needs(self, taken: Sequence[int]) -> Needs:
+        """What choices take by the program; they are given by their places."""
+        mask = sum(1 << bit for bit in taken)
+
+        def total(terms: Mapping[_Mask, float]) -> float:
+            return sum(
+                value
+                for (some, unless), value in terms.items()
+                if (some & mask or some == self._all) and not unless & mask
+            )
+
+        peak = max(map(total, self._rows)) + sum(self._states[bit] for bit in taken) + self._beside
+        items = self._items.values()
+        energy_j = sum(
+            item.energy_j for item in items if item.choices & mask or item.choices == self._all
+        )
+        return Needs(peak, energy_j)
+
+    def _live_bytes(self) -> Iterator[dict[_Mask, float]]:
+        """What is live while each op runs: bytes, by the choices with which they are."""
+        live: list[_Stay] = []
+        for item in sorted(self._items.values(), key=lambda item: item.position):
+            at = item.position
+            row: dict[_Mask, float] = defaultdict(float)
+            row[item.choices, 0] += item.workspace_bytes
+            live = [stay for stay in live if stay.choices(at)[0]]
+            stay = _Stay(item, self._items)
+            for other in (*live, stay):
+                over = item.in_place is not None and other.item is self._items[item.in_place]
+                row[other.choices(at, beyond=over)] += other.item.output_bytes
+            row.pop((0, 0), None)
+            live.append(stay)
+            yield {mask: size for mask, size in row.items() if size}
+
+
+class _Stay:
+    """How long an op's output is live."""
+
+    def __init__(self, item: _Item, items: Mapping[_Key, _Item]) -> None:
+        self.item = item
+        self._ends: list[tuple[float, int]] = []
+        mask = 0
+        for reader in sorted((items[key] for key in item.readers), key=lambda r: -r.position):
+            mask |= reader.choices
+            self._ends.append((reader.position, mask))
+        # What takes channels of a tensor that stays for others runs as late as it is read.
+        self._late = 0
+        if item.taken_from is not None:
+            others = (items[key] for key in items[item.taken_from].readers)
+            for other in others:
+                if other.backward and other.taken_from is None:
+                    self._late |= other.choices
+
+    def choices(self, position: float, *, beyond: bool = False) -> _Mask:
+        """The choices with which something reads it at a position (or only beyond) or later."""
+        found = self.item.choices if position == self.item.position else 0
+        for at, mask in self._ends:
+            if at < position or (beyond and at == position):
+                break
+            found = mask
+        read = bool(self._ends) and position >= self._ends[-1][0]
+        return found, 0 if read else self._late
+
+
+def added_bytes(program: Program) -> int:
+    """Bytes of all that lives for the whole run and that inference would not keep."""
+    kept = {name for op in program.evaluation.ops for name in op.inputs}
+    tensors = (tensor for tensor in program.persistent if tensor.name not in kept)
+    return sum(padded(tensor.size_bytes) for tensor in tensors)
+
+
+def _key(op: Op, graph: Graph) -> _Key:
+    size = 0 if op.output is None else padded(graph.by_name[op.output].size_bytes)
+    read = sum(graph.by_name[name].size_bytes for name in op.inputs)
+    return op.name, op.kind, size, read

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a model is trained, as `--train` takes it: patterns, shares of channels, and files."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, PositiveInt, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from poetfw.errors import ConfigError
+from poetfw.ir import Graph, Role
+from poetfw.reading import read_bytes
+from poetfw.training.freezing import input_channels, matching_parameters
+
+_ENDING = ".json"
+_LARGEST_FILE_BYTES = 2**24
+_SHARE = re.compile(r"(?P<pattern>.+)@(?P<above>\d{1,9}(\.\d{1,9})?)(/(?P<below>[1-9]\d{0,8}))?")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of a model is trained.
+
+    Attributes:
+        parameters: names of the parameters that are.
+        channels: how many input channels, the first ones, of the weights of which not all are.
+    """
+
+    parameters: frozenset[str]
+    channels: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self, model: Graph) -> dict[str, Any]:
+        """The selection as the file that `--train` takes."""
+        train: list[dict[str, Any]] = []
+        for tensor in model.with_role(Role.PARAMETER):
+            if tensor.name in self.channels:
+                part = {"channels": self.channels[tensor.name], "of": tensor.shape[1]}
+                train.append({"parameter": tensor.name, **part})
+            elif tensor.name in self.parameters:
+                train.append({"parameter": tensor.name})
+        return {"schema_version": 1, "model": model.name, "train": train}
+
+
+def select(model: Graph, patterns: Iterable[str]) -> Selection:
+    """What of a model is trained.
+
+    Args:
+        model: whose parameters.
+        patterns: as `matching_parameters` takes them, each maybe with `@` and a share behind it,
+            such as `@1/4` or `@0.25`: so many of the input channels are trained, the first ones,
+            rounded up; or paths of files that end in .json, which name all that is trained. Of what
+            several say of a parameter, the most holds.
+
+    Raises:
+        ConfigError: a pattern matches nothing, a share is none or of something that has no input
+            channels, or a file is malformed or of another model.
+    """
+    counts: dict[str, int | None] = {}
+    for pattern in patterns:
+        for name, count in _read(model, pattern):
+            before = counts.get(name, 0)
+            counts[name] = None if count is None or before is None else max(count, before)
+    parts = {name: count for name, count in counts.items() if count is not None}
+    return Selection(frozenset(counts), parts)
+
+
+def _read(model: Graph, pattern: str) -> Iterable[tuple[str, int | None]]:
+    """The parameters that a pattern names, each with its channels; None for all of it."""
+    names = {tensor.name for tensor in model.with_role(Role.PARAMETER)}
+    if pattern.endswith(_ENDING) and pattern not in names:
+        return _read_file(model, Path(pattern))
+    share = _SHARE.fullmatch(pattern)
+    if share is None or pattern in names:
+        return [(name, None) for name in sorted(matching_parameters(model, (pattern,)))]
+    part = Fraction(share["above"]) / int(share["below"] or 1)
+    if not 0 < part <= 1:
+        raise ConfigError(
+            f"{pattern!r}: a share of the input channels is above 0, and 1 at most",
+            "write it as NAME@1/4 or NAME@0.25",
+        )
+    matching = sorted(matching_parameters(model, (share["pattern"],)))
+    return [(name, _checked(model, name, part)) for name in matching]
+
+
+def _checked(model: Graph, name: str, part: Fraction) -> int | None:
+    channels = input_channels(model, name)
+    if channels is None:
+        raise ConfigError(
+            f"parameter {name!r} can only be trained as a whole: weights of convolutions without "
+            "groups and of linear layers can be trained in part",
+            f"leave out the share: {name}",
+        )
+    count = math.ceil(part * channels)
+    return None if count == channels else count
+
+
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
+class _Entry:
+    parameter: str
+    channels: PositiveInt | None = None
+    of: PositiveInt | None = None
+
+
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
+class _File:
+    schema_version: Literal[1]
+    model: str
+    train: tuple[_Entry, ...]
+
+
+def _read_file(model: Graph, path: Path) -> Iterable[tuple[str, int | None]]:
+    try:
+        file = TypeAdapter(_File).validate_json(read_bytes(path, _LARGEST_FILE_BYTES))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ConfigError(
+            f"{path} says not what is trained: {place}: {first['msg']}",
+            "write it with `poetfw plan-update`",
+        ) from error
+    if not file.train:
+        raise ConfigError(f"{path} names no parameter to train")
+    names = {tensor.name for tensor in model.with_role(Role.PARAMETER)}
+    found: list[tuple[str, int | None]] = []
+    for entry in file.train:
+        known = input_channels(model, entry.parameter) if entry.parameter in names else None
+        fits = entry.channels is None or (entry.of == known and entry.channels <= (known or 0))
+        if entry.parameter not in names or not fits:
+            part = "" if entry.channels is None else f" with {entry.of} input channels"
+            raise ConfigError(
+                f"{path} was written for model {file.model!r:.80}: model {model.name!r} has no "
+                f"parameter {entry.parameter!r:.80}{part} of which {entry.channels or 'all'} could "
+                "be trained",
+                "write it anew with `poetfw plan-update`",
+            )
+        found.append((entry.parameter, None if entry.channels == entry.of else entry.channels))
+    return found
