@@ -363,6 +363,8 @@ def held_out_errors(board_name: str) -> Iterator[tuple[str, Errors, Errors]]:
     model = FittedModel(rows, lambda row: row.time_s)
     for name, cases in held_out.items():
         known = [case for case in cases if case.key in counts]
+        if len(known) < 0.9 * len(cases):
+            raise BenchError(f"{name}: record the cases again")
         counted = [counts[case.key] / setup.clock_hz for case in known]
         calculated = []
         for case in known:

@@ -420,7 +420,7 @@ def _board(file: _BoardFile, path: Path, kind: str | None) -> Board:
         reserved_ram_bytes=file.memory.reserved_ram_bytes.value,
         stack_bytes=file.memory.stack_bytes.value,
         firmware=_firmware(file, kind),
-        compute=_compute(file.compute),
+        compute=_compute(file.compute, path),
         power=_power(file),
         storage=None if storage is None else _storage(storage),
         twins=() if firmware is None else _twins(file.twins_with(kind), firmware.hal),
@@ -431,22 +431,22 @@ def _board(file: _BoardFile, path: Path, kind: str | None) -> Board:
     )
 
 
-def _compute(table: _Compute) -> Compute:
+def _compute(table: _Compute, path: Path) -> Compute:
     values = _values(table)
     name = values.pop("prices")
-    return Compute(**values, prices={} if name is None else _prices(name))
+    return Compute(**values, prices={} if name is None else _prices(name, path))
 
 
-def _prices(core: str) -> dict[str, Price]:
-    """What operators take on a core that poetfw has prices of."""
-    path = cores_dir() / f"{core}.toml"
-    if not path.is_file():
+def _prices(core: str, path: Path) -> dict[str, Price]:
+    """What operators take on a core that poetfw has prices of, and the board file at `path` names."""
+    known = {found.stem: found for found in sorted(cores_dir().glob("*.toml"))}
+    if core not in known:
         raise BoardError(
-            f"compute.prices: poetfw has no prices of a core {core!r}",
-            "use one of: " + ", ".join(sorted(path.stem for path in cores_dir().glob("*.toml"))),
+            f"{path}: compute.prices: poetfw has no prices of a core {core!r}",
+            "use one of: " + ", ".join(known),
             "or leave the key out",
         )
-    file = _CoreFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    file = _CoreFile.model_validate(tomllib.loads(known[core].read_text(encoding="utf-8")))
     return {kind: Price(**dict(price)) for kind, price in file.operators.items()}
 
 
