@@ -46,8 +46,8 @@ FIGURES = {
     "value = 0.758e6": "value = 0.84e6",  # out
     "value = 0.80e-3": "value = 0.5e-3",
 }
-"""What the board file says, of transfers that are waited for with their checksums, and what the card
-alone takes: the checksums are the core's work."""
+"""What the board file says, of transfers that are waited for with their checksums, and what the
+card alone takes: the checksums are the core's work."""
 READ_S, WRITE_S = 0.2e-3, 0.1e-3
 """What the card takes from a command to its first block, and to write a block."""
 

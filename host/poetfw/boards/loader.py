@@ -438,7 +438,7 @@ def _compute(table: _Compute, path: Path) -> Compute:
 
 
 def _prices(core: str, path: Path) -> dict[str, Price]:
-    """What operators take on a core that poetfw has prices of, and the board file at `path` names."""
+    """What operators take on the core that the board file at `path` names."""
     known = {found.stem: found for found in sorted(cores_dir().glob("*.toml"))}
     if core not in known:
         raise BoardError(
