@@ -6,6 +6,10 @@ and writes what `poetfw costs import` reads. The networks are drawn at random, s
 as networks' do, and beside them are five that the fitted model is tested on and never sees:
 
     python benchmarks/op_costs.py [--board nrf52840] [--out rows.json] [--record]
+
+--prices fits the prices of the analytic model to the recorded cycles and writes boards/cores.
+With --errors nothing is run: of each held-out network it says by how much the fitted and the
+analytic model miss what was recorded, as docs/costs.md has it.
 """
 
 from __future__ import annotations
@@ -13,24 +17,28 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
+import statistics
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_bench.cases import CASES, Shape
-from kernels import BenchError, compiler_version, measure
+from kernels import BenchError, Measured, compiler_version, measure
 
 from poetfw.boards import load_board
-from poetfw.costs import Case, Counter, Measurement, Setup, alone, case_of
+from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
 from poetfw.costs.exchange import to_json
+from poetfw.costs.fitted import FittedModel, fit
 from poetfw.firmware.case_version import case_version
 from poetfw.ir import Attribute, Graph, Op
 from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
 from poetfw.ops import kind_of
+from poetfw.resources import cores_dir
 from poetfw.training import make_program
 
 KEPT = Path(__file__).parent / "op_costs.json"
@@ -39,6 +47,9 @@ NETWORKS = 36
 
 AT_ONCE = 300
 """Cases in one firmware."""
+
+PRICED = {"nrf52840": "cortex-m4f", "mkr1000": "cortex-m0plus"}
+"""Files of prices, by the board whose core was counted."""
 
 MEASURED_AT = "2026-11-22T00:00:00Z"
 LARGEST_OPERANDS_BYTES = {"nrf52840": 3 << 20, "mkr1000": 24 << 10}
@@ -256,24 +267,125 @@ def setup_of(board_name: str, compiler: str) -> Setup:
     return Setup(board.name, board.core, board.clock_hz, "qemu", compiler)
 
 
-def recorded() -> tuple[str, dict[str, dict[str, int]]]:
-    """The compiler, and per board the instructions of each case by its key, as --record left it."""
+def recorded(what: str = "instructions") -> tuple[str, dict[str, dict[str, int]]]:
+    """The compiler, and per board a figure of each case by its key, as --record left it.
+
+    Args:
+        what: `instructions`, or the `cycles` that the emulator's plugin estimates.
+    """
     document = json.loads(KEPT.read_text())
-    return document["compiler"], document["boards"]
+    return document["compiler"], document[what]
 
 
-def count_instructions(board: str, cases: Iterable[Case]) -> dict[str, int]:
-    """Instructions of each case, by its key.
+def seen_cases(board: str) -> dict[str, Case]:
+    """Of the networks that models are fitted to, and of none that is held out, by key."""
+    fitted, held_out = all_cases(board)
+    unseen = {case.key for cases in held_out.values() for case in cases}
+    every = {case.key: case for cases in fitted.values() for case in cases}
+    return {key: case for key, case in every.items() if key not in unseen}
+
+
+def prices(board: str) -> str:
+    """The file of what operators take on a board's core: lines through the recorded cycles."""
+    compiler, counts = recorded("cycles")
+    rows: dict[str, list[tuple[dict[str, float], float]]] = {}
+    for key, case in seen_cases(board).items():
+        if key in counts[board]:
+            op, graph = alone(case)
+            inputs = [graph.by_name[name] for name in op.inputs]
+            output = None if op.output is None else graph.by_name[op.output]
+            work = kind_of(op).work(op, inputs, output)
+            features = {"fixed": 1.0, "mac": float(work.macs), "byte": float(work.bytes_moved)}
+            rows.setdefault(case.kind, []).append((features, float(counts[board][key])))
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        f"# {load_board(board).core}: cycles of a call, a product and a byte, by operator.",
+        "# Written by `python benchmarks/op_costs.py --prices`.",
+        "",
+        f'source = "benchmarks/op_costs.json: cycles by docs/kernels.md, {compiler}"',
+        "",
+        "[operators]",
+    ]
+    for kind, found in sorted(rows.items()):
+        fitted = fit(found).prices
+        price = ", ".join(
+            f"{name} = {fitted.get(name, 0.0):.4g}" for name in ("fixed", "mac", "byte")
+        )
+        lines.append(f"{kind} = {{ {with_points(price)} }}")
+    return "\n".join(lines) + "\n"
+
+
+def with_points(text: str) -> str:
+    """The same with every number a float of TOML's."""
+    return re.sub(r"= (\d+)(?=,|$)", r"= \1.0", text)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far a model is from what was counted of a network; each a share of what was counted.
+
+    Attributes:
+        ops: errors of its ops, without sign.
+        step: of all of them together.
+    """
+
+    ops: tuple[float, ...]
+    step: float
+
+    @staticmethod
+    def of(predicted: Sequence[float], counted: Sequence[float]) -> Errors:
+        """Of times of the same ops in the same order."""
+        pairs = zip(predicted, counted, strict=True)
+        return Errors(tuple(abs(a / b - 1) for a, b in pairs), sum(predicted) / sum(counted) - 1)
+
+    def __str__(self) -> str:
+        return f"{statistics.median(self.ops):.2%} | {max(self.ops):.1%} | {self.step:+.2%}"
+
+
+def held_out_errors(board_name: str) -> Iterator[tuple[str, Errors, Errors]]:
+    """Of each network that no fit sees: its name, errors of the fitted model and of the analytic.
+
+    The first are against instructions, the others against estimated cycles.
+    """
+    compiler, boards = recorded()
+    counts, setup, board = (
+        boards[board_name],
+        setup_of(board_name, compiler),
+        load_board(board_name),
+    )
+    cycles = recorded("cycles")[1][board_name]
+    _, held_out = all_cases(board_name)
+    rows = [
+        row_of(case, counts[key], setup)
+        for key, case in seen_cases(board_name).items()
+        if key in counts
+    ]
+    model = FittedModel(rows, lambda row: row.time_s)
+    for name, cases in held_out.items():
+        known = [case for case in cases if case.key in counts]
+        if len(known) < 0.9 * len(cases):
+            raise BenchError(f"{name}: record the cases again")
+        counted = [counts[case.key] / setup.clock_hz for case in known]
+        calculated = []
+        for case in known:
+            op, graph = alone(case)
+            calculated.append(analytic_costs(graph, board).ops[op.name].time_s)
+        predicted = [model.predict(case) or float("nan") for case in known]
+        estimated = [cycles[case.key] / setup.clock_hz for case in known]
+        yield name, Errors.of(predicted, counted), Errors.of(calculated, estimated)
+
+
+def count(board: str, cases: Iterable[Case]) -> dict[str, Measured]:
+    """Instructions and estimated cycles of each case, by its key.
 
     Raises:
         BenchError: a tool failed.
     """
     runs = [Run(case) for case in {case.key: case for case in cases}.values()]
-    found: dict[str, int] = {}
+    found: dict[str, Measured] = {}
     for start in range(0, len(runs), AT_ONCE):
         with tempfile.TemporaryDirectory(prefix="poetfw-op-costs-") as folder:
-            measured = measure(board, runs[start : start + AT_ONCE], Path(folder))
-        found |= {key: one.instructions for key, one in measured.items()}
+            found |= measure(board, runs[start : start + AT_ONCE], Path(folder))
         print(f"{board}: {len(found)} of {len(runs)} cases", file=sys.stderr)
     return found
 
@@ -283,19 +395,40 @@ def main() -> int:
     parser.add_argument("--board", choices=tuple(CASES), help="only this one")
     parser.add_argument("--record", action="store_true", help=f"keep the counts in {KEPT.name}")
     parser.add_argument("--out", type=Path, help="write rows for `poetfw costs import` here")
+    parser.add_argument("--prices", action="store_true", help="write boards/cores")
+    parser.add_argument("--errors", action="store_true", help="say how far the models are")
     arguments = parser.parse_args()
-    counts = {}
+    if arguments.prices:
+        for board, core in PRICED.items():
+            (cores_dir() / f"{core}.toml").write_text(prices(board))
+        return 0
+    if arguments.errors:
+        for board in [arguments.board] if arguments.board else CASES:
+            print(f"\n| {board} | ops | median, largest, step: fitted ||| analytic |||")
+            for name, fitted, analytic in held_out_errors(board):
+                print(f"| {name} | {len(fitted.ops)} | {fitted} | {analytic} |")
+        return 0
+    counts: dict[str, dict[str, Measured]] = {}
     rows = []
     for board in [arguments.board] if arguments.board else CASES:
         cases = [case for part in all_cases(board) for found in part.values() for case in found]
-        counts[board] = count_instructions(board, cases)
+        counts[board] = count(board, cases)
         setup = setup_of(board, compiler_version(board))
         by_key = {case.key: case for case in cases}
-        rows += [row_of(by_key[key], count, setup) for key, count in counts[board].items()]
+        rows += [row_of(by_key[key], one.instructions, setup) for key, one in counts[board].items()]
     if arguments.out:
         arguments.out.write_bytes(to_json(rows))
     if arguments.record:
-        document = {"compiler": compiler_version("nrf52840"), "boards": counts}
+        document = {
+            "compiler": compiler_version("nrf52840"),
+            **{
+                what: {
+                    board: {key: getattr(one, what) for key, one in found.items()}
+                    for board, found in counts.items()
+                }
+                for what in ("instructions", "cycles")
+            },
+        }
         KEPT.write_text(json.dumps(document, indent=0) + "\n")
     return 0
 

@@ -31,6 +31,9 @@ from poetfw.limits import WORK_LIMIT, Work
 from poetfw.schedule import Schedule, SolveOptions, solve
 
 PUBLISHED = Path(__file__).parent / "published"
+BOARDS = Path(__file__).parent / "boards"
+"""Devices with the figures that POET publishes of them, where poetfw's own boards have others."""
+
 CVXPY_LIMIT_S = 2.0
 MEMORY_LIMIT_BYTES = 2 * 2**30
 
@@ -57,7 +60,7 @@ class Case:
     cpu_s: float = 75.0
     before: tuple[float, float] | None = None
     batch: int = 1
-    board: str = "nrf52840"
+    board: str = str(BOARDS / "poet-m4f.toml")
     model_as: str = "device"
     deadline: float | None = None
     overlap: bool | None = None
@@ -119,7 +122,7 @@ def certified_cases(quick: bool) -> Iterator[Case]:
     yield Case("resnet18", 0.4, 101.47, 1.5e-3, before=(102.362, 1.66e-2))
     yield Case("resnet18", 0.3, 103.23, 3e-3, before=(103.875, 2.38e-2))
     yield Case("resnet18", 0.25, 105.3, 1e-2)
-    yield Case("resnet18", 0.4, None, 1e-3, board="mkr1000")
+    yield Case("resnet18", 0.4, None, 1e-3, board=str(BOARDS / "poet-mkr1000.toml"))
     yield Case("resnet18", 0.4, None, 1e-3, board="rpi4")
     yield Case("resnet18", 0.4, 104.34, 8e-3, board="tx2", before=(106.17, 4.3e-2))
     yield Case("vgg16", 0.3, 102.34, 1e-3, 60.0, before=(102.33, 2.01e-3))
@@ -215,7 +218,7 @@ def apart(function: Callable[..., Any], *arguments: Any) -> Any:
 def print_certified(quick: bool) -> list[Answer]:
     print("Certified schedules by POET, with the usual work; 100 is the energy of checkpoint-all.")
     print(
-        f"{'model':<11}{'board':<10}{'as':<7}{'nodes':>5}{'RAM':>5}{'deadline':>15}{'energy':>10}"
+        f"{'model':<11}{'board':<13}{'as':<7}{'nodes':>5}{'RAM':>5}{'deadline':>15}{'energy':>10}"
         f"{'gap':>8}{'of overhead':>13}{'CPU':>8}{'cvxpy':>7}{'memory':>9}   {'before':<18}target"
     )
     answers = []
@@ -224,7 +227,7 @@ def print_certified(quick: bool) -> list[Answer]:
         answers.append(answer)
         deadline = "" if case.deadline is None else f"{case.deadline:g}"
         deadline += {None: "", True: ", overlap", False: ", no overlap"}[case.overlap]
-        head = f"{case.model:<11}{case.board:<10}{case.model_as:<7}{answer.nodes:>5}"
+        head = f"{case.model:<11}{Path(case.board).stem:<13}{case.model_as:<7}{answer.nodes:>5}"
         head += f"{case.fraction:>5.0%}{deadline:>15}"
         if answer.reason:
             print(f"{head}  {answer.reason}", flush=True)

@@ -24,6 +24,11 @@ def boards_dir() -> Path:
     return _root() / "boards"
 
 
+def cores_dir() -> Path:
+    """The folder of `<core>.toml` files: what operators take on a core."""
+    return boards_dir() / "cores"
+
+
 def user_boards_dir() -> Path:
     """The folder of a user's own `<board>.toml` files, which need not be there."""
     return _of_user("XDG_CONFIG_HOME", "~/.config") / "boards"

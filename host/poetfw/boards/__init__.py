@@ -8,6 +8,7 @@ from poetfw.boards.board import (
     FirmwareSupport,
     Machine,
     Power,
+    Price,
     TrainingDefaults,
     Twin,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "FirmwareSupport",
     "Machine",
     "Power",
+    "Price",
     "Toolchain",
     "TrainingDefaults",
     "Twin",

@@ -17,6 +17,21 @@ from poetfw.transfer import Transfer
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """What an operator's kernel takes on a core, in cycles.
+
+    Attributes:
+        fixed: of a call.
+        mac: of a multiply-accumulate.
+        byte: of a byte that it reads or writes.
+    """
+
+    fixed: float
+    mac: float
+    byte: float
+
+
+@dataclass(frozen=True, slots=True)
 class Compute:
     """How fast the board's core works.
 
@@ -25,11 +40,13 @@ class Compute:
         ram_bandwidth_bytes_per_s: bytes per second between core and RAM.
         exact: whether sums of products have the bits that they have on other boards. A core without
             a floating-point unit is over twice as fast where they need not.
+        prices: what operators take, by kind; of those without one, the two figures above decide.
     """
 
     macs_per_s: float
     ram_bandwidth_bytes_per_s: float
     exact: bool = True
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

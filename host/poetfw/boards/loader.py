@@ -19,6 +19,7 @@ from poetfw.boards.board import (
     FirmwareSupport,
     Machine,
     Power,
+    Price,
     TrainingDefaults,
     Twin,
 )
@@ -26,7 +27,7 @@ from poetfw.boards.hal import family_transfers
 from poetfw.boards.toolchain import Toolchain, make_toolchain
 from poetfw.errors import BoardError, listed
 from poetfw.reading import read_bytes
-from poetfw.resources import boards_dir, user_boards_dir
+from poetfw.resources import boards_dir, cores_dir, user_boards_dir
 from poetfw.transfer import Transfer
 
 _LARGEST_FILE_BYTES = 256 * 1024
@@ -41,6 +42,7 @@ _Seconds = Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)]
 _Watts = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 _WattsOrZero = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
 _JoulesPerByte = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Cycles = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 _Joules = Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False)]
 
 # These end up in file names, linker arguments and C string literals.
@@ -95,10 +97,23 @@ class _Compute(_Table):
     macs_per_s: _Figure[_PerSecond]
     ram_bandwidth_bytes_per_s: _Figure[_PerSecond]
     exact: bool = True
+    prices: _Identifier | None = None
+
+
+class _Price(_Table):
+    fixed: _Cycles
+    mac: _Cycles
+    byte: _Cycles
+
+
+class _CoreFile(_Table):
+    source: _Line
+    operators: dict[str, _Price]
 
 
 class _Power(_Table):
     active_w: _Figure[_Watts]
+    dcdc_active_w: _Figure[_Watts] | None = None
     idle_w: _Figure[_WattsOrZero]
     standby_w: _Figure[_WattsOrZero]
 
@@ -405,8 +420,8 @@ def _board(file: _BoardFile, path: Path, kind: str | None) -> Board:
         reserved_ram_bytes=file.memory.reserved_ram_bytes.value,
         stack_bytes=file.memory.stack_bytes.value,
         firmware=_firmware(file, kind),
-        compute=Compute(**_values(file.compute)),
-        power=Power(**_values(file.power)),
+        compute=_compute(file.compute, path),
+        power=_power(file),
         storage=None if storage is None else _storage(storage),
         twins=() if firmware is None else _twins(file.twins_with(kind), firmware.hal),
         path=path,
@@ -414,6 +429,34 @@ def _board(file: _BoardFile, path: Path, kind: str | None) -> Board:
         training=TrainingDefaults(**dict(file.training)),
         sources=dict(_sources(file, "")),
     )
+
+
+def _compute(table: _Compute, path: Path) -> Compute:
+    values = _values(table)
+    name = values.pop("prices")
+    return Compute(**values, prices={} if name is None else _prices(name, path))
+
+
+def _prices(core: str, path: Path) -> dict[str, Price]:
+    """What operators take on the core that the board file at `path` names."""
+    known = {found.stem: found for found in sorted(cores_dir().glob("*.toml"))}
+    if core not in known:
+        raise BoardError(
+            f"{path}: compute.prices: poetfw has no prices of a core {core!r}",
+            "use one of: " + ", ".join(known),
+            "or leave the key out",
+        )
+    file = _CoreFile.model_validate(tomllib.loads(known[core].read_text(encoding="utf-8")))
+    return {kind: Price(**dict(price)) for kind, price in file.operators.items()}
+
+
+def _power(file: _BoardFile) -> Power:
+    """What the board draws with the converter that its firmware switches on."""
+    values = _values(file.power)
+    with_converter = values.pop("dcdc_active_w")
+    if with_converter is not None and file.firmware is not None and file.firmware.dcdc_inductor:
+        values["active_w"] = with_converter
+    return Power(**values)
 
 
 def _firmware(file: _BoardFile, kind: str | None) -> FirmwareSupport | None:

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The analytic cost model: from an op's work and a board's figures to seconds and joules.
 
-It is a roofline (Williams, Waterman, Patterson, CACM 2009): an op takes as long as its arithmetic
-or its RAM traffic, whichever is longer,
+On a core whose kernels were counted, an operator has prices:
+
+    compute_s = (fixed + mac * macs + byte * bytes_moved) / clock_hz
+
+Of any other, the model is a roofline (Williams, Waterman, Patterson, CACM 2009): an op takes as
+long as its arithmetic or its RAM traffic, whichever is longer,
 
     compute_s = max(macs / macs_per_s, bytes_moved / ram_bandwidth_bytes_per_s)
+
+In all,
+
     time_s    = compute_s + storage_s
     energy_j  = compute_s * active_w + storage_j
 
@@ -31,16 +38,27 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
     for op in graph.ops:
         inputs = [graph.by_name[name] for name in op.inputs]
         output = None if op.output is None else graph.by_name[op.output]
-        costs[op.name] = cost_of(kind_of(op).work(op, inputs, output), board)
+        costs[op.name] = cost_of(kind_of(op).work(op, inputs, output), board, op.kind)
     return CostTable(board=board.name, ops=costs)
 
 
-def cost_of(work: Work, board: Board) -> OpCost:
-    """What work costs on the board, in seconds and joules."""
-    compute_s = max(
-        work.macs / board.compute.macs_per_s,
-        work.bytes_moved / board.compute.ram_bandwidth_bytes_per_s,
-    )
+def cost_of(work: Work, board: Board, kind: str | None = None) -> OpCost:
+    """What work costs on the board, in seconds and joules.
+
+    Args:
+        work: how much there is to do.
+        board: where.
+        kind: the operator's; None for one that nobody has counted.
+    """
+    price = None if kind is None else board.compute.prices.get(kind)
+    if price is None:
+        compute_s = max(
+            work.macs / board.compute.macs_per_s,
+            work.bytes_moved / board.compute.ram_bandwidth_bytes_per_s,
+        )
+    else:
+        cycles = price.fixed + price.mac * work.macs + price.byte * work.bytes_moved
+        compute_s = cycles / board.clock_hz
     storage_s = storage_j = 0.0
     if work.storage_bytes and board.storage is not None:
         blocks = -(-work.storage_bytes // board.storage.block_bytes)

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from poetfw.boards import load_board
+from poetfw.boards import Price, load_board
 from poetfw.costs import CostTable, OpCost, Source, analytic_costs, cost_of
 from poetfw.errors import ProblemError
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import Work
 from poetfw.transfer import Transfer
 
-BOARD = load_board("nrf52840")
+BOARD = load_board(Path(__file__).parents[3] / "benchmarks/boards/poet-m4f.toml")
+"""A board without prices."""
 
 
 def test_arithmetic_bounds_the_time_of_work_with_many_macs():
@@ -51,6 +54,16 @@ def test_every_op_of_a_graph_has_a_cost_that_survives_json():
     assert set(table.ops) == {"a", "b"}
     assert table.ops["a"].time_s == pytest.approx(6 / 3.185e6)
     assert CostTable.from_json(json.loads(json.dumps(table.to_json()))) == table
+
+
+def test_an_operator_with_a_price_costs_its_cycles_and_any_other_what_the_roofline_says():
+    compute = replace(BOARD.compute, prices={"relu": Price(fixed=100.0, mac=0.5, byte=2.0)})
+    board = replace(BOARD, compute=compute)
+    work = Work(macs=1000, bytes_moved=3000)
+    cost = cost_of(work, board, "relu")
+    assert cost.time_s == pytest.approx((100 + 500 + 6000) / 64e6)
+    assert cost.energy_j == pytest.approx(cost.time_s * 10.98e-3)
+    assert cost_of(work, board, "relu6") == cost_of(work, BOARD, "relu") == cost_of(work, BOARD)
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])

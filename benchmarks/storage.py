@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the drivers of boards' storages reach, beside what the board files say.
+
+The profiler's sketch pages on the model of the chip, whose bus takes the time of its bits, with a
+card that takes its time, too. A line through the times of several sizes is a latency and a
+bandwidth, as the board files have them. Each transfer is waited for; its checksum is part of it.
+
+    python benchmarks/storage.py [--board nrf52840] [--json]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from poetfw.boards import load_board
+from poetfw.costs import Case
+from poetfw.costs.fitted import fit_transfer
+from poetfw.devices import build_environments, choose_environment
+from poetfw.devices.emulators.unicorn.__main__ import MACHINES, _hear, _print, read_flash
+from poetfw.devices.emulators.unicorn.sd_card import Card
+from poetfw.devices.link import Link, Profiler, piped
+from poetfw.firmware import IMAGE, write_project
+from poetfw.firmware.sketch import NOTHING, render_sketch
+from poetfw.planning import BuildSettings, derive_program, load_model
+from poetfw.transfer import Transfer
+
+BOARDS = ("nrf52840", "mkr1000")
+"""Those with a card and a model of their chip."""
+
+SIZES_BYTES = (512, 1024, 2048, 4096, 8192)
+"""Of tensors that small networks page."""
+
+READ_S, WRITE_S = 0.2e-3, 0.1e-3
+"""What the card takes from a command to its first block, and to write a block."""
+
+ROOM_BYTES = 16_384
+CARD_BYTES = 16 << 20
+SERVE = "serve"
+
+
+def measured(board_name: str, folder: Path) -> Mapping[str, Transfer]:
+    """What `page_in` and `page_out` take, by a line through those of all sizes.
+
+    Raises:
+        PoetfwError: the sketch cannot be built, or the driver fails.
+    """
+    board = load_board(board_name)
+    storage = board.storage
+    assert storage is not None
+    settings = BuildSettings(board=board_name, model="mlp").on(board)
+    program = derive_program(settings, load_model(settings))
+    cases = [
+        Case(kind, size_bytes=size) for kind in ("page_in", "page_out") for size in SIZES_BYTES
+    ]
+    sketch = render_sketch(cases, program, board, ROOM_BYTES)
+    write_project(sketch.project, folder)
+    environment = choose_environment(board, "auto")
+    elf = build_environments(folder, [environment])[environment]
+    machine = str(board.twin("unicorn").machine.machine)
+    (folder / IMAGE).write_bytes(bytes(CARD_BYTES))
+    rows: dict[str, list[tuple[int, float, float]]] = {"page_in": [], "page_out": []}
+    with piped([sys.executable, __file__, SERVE, machine, str(elf.resolve())], folder) as line:
+        profiler = Profiler(Link(line))
+        nothing = profiler.run(len(cases), NOTHING, 1)
+        for index, case in enumerate(cases):
+            profiler.run(index, case.key, 1)
+            time_s = (profiler.run(index, case.key, 2) - nothing) / 2 / board.clock_hz
+            blocks = -(-case.size_bytes // storage.block_bytes)
+            rows[case.kind].append((blocks * storage.block_bytes, time_s, time_s))
+    return {kind: fit_transfer(points, getattr(storage, kind)) for kind, points in rows.items()}
+
+
+def serve(name: str, elf: str) -> None:
+    """Be the chip with a card that takes its time, at standard input and output."""
+    machine = MACHINES[name]
+    with Path(IMAGE).open("r+b") as image:
+        card = Card(image, READ_S, WRITE_S)
+        machine(read_flash(Path(elf), machine), card, _print, _hear).run()
+
+
+@click.command()
+@click.option("--board", type=click.Choice(BOARDS), help="Only this one.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def main(board: str | None, as_json: bool) -> None:
+    """Measure and print."""
+    found = {}
+    for name in [board] if board else BOARDS:
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = measured(name, Path(folder))
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    name: {k: [t.bandwidth_bytes_per_s, t.latency_s] for k, t in one.items()}
+                    for name, one in found.items()
+                }
+            )
+        )
+        return
+    print(f"{'':<15}{'':<10}{'measured':>22}{'board file':>25}")
+    for name, transfers in found.items():
+        for kind, transfer in transfers.items():
+            both = (transfer, getattr(load_board(name).storage, kind))
+            print(f"{name:<15}{kind:<10}" + "   ".join(map(shown, both)))
+
+
+def shown(transfer: Transfer) -> str:
+    """Bandwidth and latency."""
+    return f"{transfer.bandwidth_bytes_per_s / 1e3:8.1f} KB/s {transfer.latency_s * 1e3:5.2f} ms"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [SERVE]:
+        serve(*sys.argv[2:])
+    else:
+        main()
