@@ -53,7 +53,7 @@ static void transform(float *values, int32_t count, const float *turns)
     }
 }
 
-/* Magnitudes of the transform of real numbers, [count + 1], from that of their pairs as complex numbers. */
+/* Magnitudes of the transform of real numbers, [count], from that of their pairs as complex numbers. */
 static void take_magnitudes(const float *pairs, int32_t count, const float *turns, float *magnitudes)
 {
     for (int32_t k = 0; k < count; k++) {
@@ -68,8 +68,6 @@ static void take_magnitudes(const float *pairs, int32_t count, const float *turn
         const float imaginary = even_imaginary + (turn[0] * odd_imaginary + turn[1] * odd_real);
         magnitudes[k] = poet_sqrtf(real * real + imaginary * imaginary);
     }
-    const float last = pairs[0] - pairs[1];
-    magnitudes[count] = last < 0.0f ? -last : last;
 }
 
 void poet_spectrum(const struct poet_spectra *spectra, const int16_t *samples, float *coefficients,

@@ -21,7 +21,7 @@ struct poet_spectra {
     const float *cosines;   /* [bands][coefficients]; NULL for the logarithms themselves */
 };
 
-/* The coefficients of one frame of `window` samples. Work has fft + fft / 2 + 1 floats. */
+/* The coefficients of one frame of `window` samples. Work has fft + fft / 2 floats. */
 void poet_spectrum(const struct poet_spectra *spectra, const int16_t *samples, float *coefficients,
                    float *work);
 

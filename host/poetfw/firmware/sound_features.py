@@ -42,7 +42,7 @@ def render_features(spectra: Spectra) -> Mapping[str, bytes]:
         "window": spectra.window,
         "stride": spectra.stride,
         "coefficients": spectra.coefficients,
-        "work": spectra.fft + spectra.fft // 2 + 1,
+        "work": spectra.fft + spectra.fft // 2,
         "tables": views,
         "fields": [
             *(

@@ -105,7 +105,7 @@ class Spectra:
         return coefficients
 
     def _magnitudes(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Of the Fourier transform of real rows [N, fft], [N, fft / 2 + 1].
+        """Of the Fourier transform of real rows [N, fft], [N, fft / 2]: the last counts nowhere.
 
         Its pairs are transformed as complex numbers, by decimation in time (Cooley and Tukey,
         1965), and then taken apart.
@@ -130,8 +130,7 @@ class Spectra:
         cos, sin = turns.T
         x = even[0] + (cos * odd[0] - sin * odd[1])
         y = even[1] + (cos * odd[1] + sin * odd[0])
-        last = np.abs(real[:, :1] - imaginary[:, :1])
-        magnitudes: NDArray[np.float32] = np.concatenate([np.sqrt(x * x + y * y), last], 1)
+        magnitudes: NDArray[np.float32] = np.sqrt(x * x + y * y)
         return magnitudes
 
     @cached_property
@@ -157,14 +156,14 @@ class Spectra:
         return found
 
     def triangles(self) -> NDArray[np.float64]:
-        """[fft / 2 + 1, bands]: what each frequency counts in each band; the first one nowhere."""
+        """[fft / 2 + 1, bands]: what each frequency counts in each band; the ends nowhere."""
         hertz = np.arange(self.fft // 2 + 1) * self.sample_rate_hz / self.fft
         edges = np.linspace(_mel(self.low_hz), _mel(self.high_hz), self.bands + 2)
         mels = 1127 * np.log1p(hertz / 700)[:, None]
         low, centre, high = edges[:-2], edges[1:-1], edges[2:]
         rising, falling = (mels - low) / (centre - low), (high - mels) / (high - centre)
         weights: NDArray[np.float64] = np.maximum(0, np.minimum(rising, falling))
-        weights[0] = 0
+        weights[[0, -1]] = 0
         return weights
 
     @cached_property
