@@ -47,7 +47,7 @@ bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's ca
 bench-kernels: setup ## Count what every kernel executes, beside goals and other libraries (1 minute)
 	$(BIN)/python benchmarks/kernels.py
 
-bench-models: setup-dev ## Train ordinary networks through every door, beside PyTorch (8 minutes)
+bench-models: setup-dev ## Train ordinary networks through every door, beside PyTorch (20 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/models.py
 
 bench-devices: setup ## Train on two devices: plans, bounds, baselines (30 minutes)

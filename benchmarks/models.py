@@ -29,9 +29,11 @@ def run(networks: Sequence[str], doors: Sequence[str]) -> list[dict[str, object]
     print(
         f"Losses of {STEPS} steps at batch {BATCH}, from the same weights, batches and dropout as "
         f"PyTorch's.\nagrees: within {TOLERANCE:g}. warned: another network than the exported one, "
-        "which the build says.\n"
+        "which the build says.\nRAM: the least of an nRF52840, stack included. op: the largest "
+        "error of an op of the firmware\non its own inputs, as a part of its bound.\n"
     )
-    print(f"{'':27}{'ops':>5}{'parameters':>12}  " + "".join(f"{door:24}" for door in doors))
+    head = f"{'':27}{'ops':>5}{'parameters':>12}{'RAM':>12}{'op':>6}  "
+    print(head + "".join(f"{door:24}" for door in doors))
     rows: list[dict[str, object]] = []
     reasons: dict[str, list[str]] = {}
     for network in networks:
@@ -39,7 +41,9 @@ def run(networks: Sequence[str], doors: Sequence[str]) -> list[dict[str, object]
         tried = [each for each in outcomes.values() if isinstance(each, Outcome) and each.ops]
         first = tried[0] if tried else Outcome()
         words = {door: _word(each) for door, each in outcomes.items()}
-        print(f"{network:27}{first.ops:5}{first.parameters:12,}  ", end="")
+        op = next((f"{each.op_error:.0%}" for each in tried if each.op_error is not None), "")
+        print(f"{network:27}{first.ops:5}{first.parameters:12,}", end="")
+        print(f"{first.smallest_ram_bytes:12,}{op:>6}  ", end="")
         print("".join(f"{_cell(each):24}" for each in outcomes.values()), flush=True)
         for door, each in outcomes.items():
             reason = each if isinstance(each, str) else each.refused

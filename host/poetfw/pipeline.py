@@ -27,12 +27,14 @@ from poetfw.firmware import (
     RunRequest,
     assign_slots,
     initial_weights,
+    render_features,
     render_project,
     twin_environments,
     write_image,
     write_project,
 )
 from poetfw.importers import DataSet, load_data
+from poetfw.importers.spectra import Spectra
 from poetfw.limits import Deadline, Work
 from poetfw.loading import loading
 from poetfw.output_file import replace_file
@@ -158,6 +160,7 @@ def plan_build(
             "board.toml": board.path.read_bytes(),
             **stages,
             **data_record(data),
+            **_features_in_c(data),
             **draw_pictures(program, plan.training, plan.memory, budget, board),
         }
     )
@@ -184,6 +187,12 @@ def data_record(data: DataSet) -> Mapping[str, bytes]:
     if not data.record:
         return {}
     return {DATA: json_bytes({"schema_version": 1, **data.record})}
+
+
+def _features_in_c(data: DataSet) -> Mapping[str, bytes]:
+    """What calculates the data's features on the device, where they are of sounds."""
+    settings = data.record.get("features")
+    return {} if settings is None else render_features(Spectra(**settings))
 
 
 def write_build(build: Build, folder: Path) -> BuildReport:

@@ -212,7 +212,7 @@ def _evaluation(project: BuiltProject, step: int, log: RunLog) -> Evaluation:
 
 def metrics_csv(report: RunReport) -> bytes:
     """A line for each step of a run: the batch's loss, and what was held out, where evaluated."""
-    kind = "held_out_loss" if report.accuracy is None else "accuracy"
+    kind = report.metric_name
     evaluated = {each.step: getattr(each, kind) for each in report.evaluations}
     lines = [f"step,loss,{kind}"]
     for step, loss in enumerate(report.loss, start=report.resumed_from + 1):

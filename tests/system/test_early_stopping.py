@@ -62,6 +62,31 @@ def test_the_metrics_are_a_line_for_each_step(built: Path) -> None:
     assert list(evaluated) == [4, 8, 12]
 
 
+def test_tensorboard_reads_the_same_metrics(built: Path) -> None:
+    pytest.importorskip("tensorboardX", reason="needs the extra `tensorboard`")
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="needs tensorboard"
+    )
+    options = "--epochs 3 --patience 9 --tensorboard logs/first"
+    report = run(built, *options.split())
+    events = accumulator.EventAccumulator(str(built / "logs/first")).Reload()
+    assert set(events.Tags()["scalars"]) == {"loss", "accuracy"}
+    losses, accuracies = events.Scalars("loss"), events.Scalars("accuracy")
+    assert [each.step for each in losses] == list(range(1, 13))
+    assert [each.value for each in losses] == report["loss"]
+    assert [(each.step, each.value) for each in accuracies] == [
+        (each["step"], pytest.approx(each["accuracy"], rel=1e-7)) for each in report["evaluations"]
+    ]
+
+
+def test_a_folder_of_events_that_cannot_be_is_found_before_the_run(built: Path) -> None:
+    (built / "file").write_text("")
+    refused = poetfw("run", "--board", "linux", "--tensorboard", "file/logs", cwd=built)
+    assert refused.code == 1
+    assert "cannot write file/logs" in refused.stderr or "tensorboardX" in refused.stderr
+    assert "training" not in refused.stderr
+
+
 def test_what_does_not_go_together_is_refused(built: Path) -> None:
     for other in ("--verify", "--resume", "--on-board"):
         refused = poetfw("run", "--board", "linux", "--patience", "2", other, cwd=built)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import wave
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -156,6 +157,46 @@ def test_learning_live_learns(opened: BuiltProject, tmp_path: Path) -> None:
     right = [int(count) for count in re.findall(r": (\d+) of the last 100", said)]
     assert len(right) == 9
     assert right[-1] > max(80, right[0] + 10), right
+
+
+def test_words_are_learned_from_samples(tmp_path: Path) -> None:
+    """Of three tones of any loudness in noise, from what a microphone gives."""
+    random, samples = np.random.default_rng(4), 480 + 9 * 320
+
+    def word(label: int) -> np.ndarray:
+        seconds = np.arange(samples) / 16_000
+        hertz = (400, 900, 2000)[label] * random.uniform(0.95, 1.05)
+        tone = random.uniform(0.05, 0.5) * np.sin(2 * np.pi * hertz * seconds)
+        clip = tone + 0.02 * random.standard_normal(samples)
+        return np.round(clip * 2**15).astype("<i2")
+
+    for label in range(3):
+        (tmp_path / f"words/{label}").mkdir(parents=True)
+        for number in range(12):
+            with wave.open(str(tmp_path / f"words/{label}/{number}.wav"), "wb") as file:
+                file.setparams((1, 2, 16_000, samples, "NONE", ""))
+                file.writeframes(word(label).tobytes())
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(4 * 8 * 8, 3),
+    )
+    exported = torch.export.export(net.train(), (torch.randn(4, 1, 10, 10),))
+    torch.export.save(exported, tmp_path / "net.pt2")
+    options = "--model net.pt2 --data words --batch 8 --weights-in-flash --out project"
+    succeed("build", "--board", "linux", *options.split(), cwd=tmp_path)
+    library = ExportSettings("cmake", "ear", "initial")
+    export_project(tmp_path / "project", tmp_path / "ear", library)
+    program = cmake(tmp_path / "ear", tmp_path / "build") / "learn_keywords"
+    labels = random.integers(0, 3, 320)
+    heard = b"".join(word(label).tobytes() + label.astype("<i4").tobytes() for label in labels)
+    said = run(program, heard, cwd=tmp_path)
+    right = [int(count) for count in re.findall(r": (\d+) of the last 8", said)]
+    assert len(right) == 40
+    assert sum(right[:3]) < 20
+    assert sum(right[-10:]) > 76, right
 
 
 def test_the_last_layer_becomes_its_users(opened: BuiltProject, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from system.commands import poetfw, succeed
@@ -98,6 +99,23 @@ def test_mean_squared_error_trains_and_verifies(tmp_path: Path) -> None:
     run = succeed("run", "--board", "linux", "--epochs", "2", "--verify", cwd=tmp_path)
     assert run["accuracy"] is None
     assert 0 < run["held_out_loss"] < 0.1
+    assert run["verify"]["bit_identical_to_unscheduled"] is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["softmax_cross_entropy --label-smoothing 0.1", "nll"])
+def test_weighted_classes_train_and_verify(tmp_path: Path, loss: str) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(100, 64)).astype(np.float32)
+    y = np.where(random.random(100) < 0.2, -100, x[:, :10].argmax(1))
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    data = "--model mlp --data data.npz --batch 8 --micro-batch 4 --ignore-index -100"
+    weights = "--class-weights 1,2,3,1,1,1,1,1,1,0.5"
+    options = f"{data} {weights} --loss {loss}".split()
+    build = succeed("build", "--board", "linux", *options, cwd=tmp_path)
+    assert any("mean over the weights in each micro-batch" in said for said in build["warnings"])
+    run = succeed("run", "--board", "linux", "--steps", "12", "--verify", cwd=tmp_path)
+    assert run["verify"]["ok"] is True
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 

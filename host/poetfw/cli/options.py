@@ -92,11 +92,11 @@ def split_at_commas(
 
 
 class _Numbers(click.ParamType[Any]):
-    """As many numbers as a setting has, with commas between them."""
+    """Numbers with commas between them; as many as a setting has, where that is known."""
 
     name = "numbers"
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int | None = None) -> None:
         self.count = count
 
     def convert(
@@ -107,12 +107,15 @@ class _Numbers(click.ParamType[Any]):
         Raises:
             BadParameter: they are none, or not as many.
         """
+        if isinstance(value, tuple):
+            return value
         try:
             numbers = tuple(float(part) for part in str(value).split(","))
         except ValueError:
             numbers = ()
-        if len(numbers) != self.count:
-            self.fail(f"{value!r} is not {self.count} numbers with commas between.", param, ctx)
+        if not numbers or self.count not in (None, len(numbers)):
+            count = "" if self.count is None else f"{self.count} "
+            self.fail(f"{value!r} is not {count}numbers with commas between.", param, ctx)
         return numbers
 
 
@@ -199,6 +202,26 @@ def training_options(command: _Command) -> _Command:
         command,
         option(
             "--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]"
+        ),
+        option(
+            "--class-weights",
+            type=_Numbers(),
+            default=(),
+            metavar="W,W,...",
+            help="How much each class counts in a classifier's loss.  [default: all alike]",
+        ),
+        option(
+            "--label-smoothing",
+            type=float,
+            default=0.0,
+            metavar="SHARE",
+            help="The part of a label that is spread over all classes.  [default: 0]",
+        ),
+        option(
+            "--ignore-index",
+            type=int,
+            metavar="LABEL",
+            help="Samples of this label do not count in the loss.  [default: all count]",
         ),
         option(
             "--optimizer",

@@ -24,6 +24,7 @@ from poetfw.cli.options import (
 )
 from poetfw.devices import Event
 from poetfw.devices.ssh import Host
+from poetfw.event_files import check_events_folder, write_events
 from poetfw.execution import open_project
 from poetfw.output_file import replace_file
 from poetfw.report import RunReport, StepTrace
@@ -50,6 +51,12 @@ from poetfw.verification import verdict
     help="End when held-out samples got no better for so long; keep the best epoch. On a twin.",
 )
 @option("--metrics", type=OutputFile(), metavar="FILE.csv", help="Write loss and metric by step.")
+@option(
+    "--tensorboard",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write them as TensorBoard's events, too.",
+)
 @option("--emulator", metavar="NAME", help="Which of the board's twins.  [default: its first]")
 @option("--on-board", "itself", is_flag=True, help="Run it on the board itself, not on a twin.")
 @port_option
@@ -80,6 +87,7 @@ def run(
     resume: bool,
     patience: int | None,
     metrics: Path | None,
+    tensorboard: Path | None,
     emulator: str | None,
     itself: bool,
     port: str | None,
@@ -114,6 +122,8 @@ def run(
         raise click.UsageError("--trace is for twins: it does not go with --on-board")
     if patience is not None and (itself or resume or verify):
         raise click.UsageError("--patience does not go with --on-board, --resume and --verify")
+    if tensorboard is not None:
+        check_events_folder(tensorboard)
     project = open_project(*built_folder(out, board), emulator, itself)
     settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume, patience)
     total = make_request(project, settings).steps
@@ -137,6 +147,8 @@ def run(
             report = replace(report, trace=trace_step(project, timeout, on_stage))
     if metrics is not None:
         replace_file(metrics, metrics_csv(report))
+    if tensorboard is not None:
+        write_events(tensorboard, report)
     if as_json:
         output.print_json(report.to_json())
     else:

@@ -67,7 +67,7 @@ class _Case(_Strict):
     kind: _Name
     inputs: Annotated[list[_Operand], Field(max_length=1000)]
     updates: Annotated[list[_Operand], Field(max_length=1000)]
-    attributes: dict[_Name, _Integer | _Number | list[_Integer]]
+    attributes: dict[_Name, _Integer | _Number | list[_Integer] | list[_Number]]
     size_bytes: Annotated[int, Field(ge=0, le=2**48)]
 
     def case(self) -> Case:

@@ -26,6 +26,7 @@ from poetfw.firmware.ring import (
 )
 from poetfw.firmware.sample_order import sample_order
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
+from poetfw.firmware.sound_features import render_features
 from poetfw.firmware.storage_image import (
     NUMPY_TYPES,
     PARTITION_BLOCK,
@@ -106,6 +107,7 @@ __all__ = [
     "read_sources",
     "read_trace",
     "refuse_links",
+    "render_features",
     "render_project",
     "render_weights",
     "ring_region",

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -16,9 +18,18 @@ def float_literal(value: float) -> str:
     return f"{rounded.hex()}f"
 
 
-def literal(value: int | float | str) -> str:
-    """An int or a function's name as it stands, a float as an exact f32 literal."""
+def literal(value: int | float | str | tuple[float, ...]) -> str:
+    """An int or a function's name as it stands, a float as an exact f32 literal, or a table."""
+    if isinstance(value, tuple):
+        return "(const float[]){\n" + table(value) + "}"
     return float_literal(value) if isinstance(value, float) else str(value)
+
+
+def table(values: Iterable[float]) -> str:
+    """Exact f32 literals with commas between them, on indented lines."""
+    indent = " " * 8
+    text = ", ".join(map(float_literal, values))
+    return textwrap.fill(text, 100, initial_indent=indent, subsequent_indent=indent)
 
 
 def string_literal(text: str) -> str:

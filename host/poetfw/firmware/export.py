@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from poetfw import __version__
 from poetfw.errors import OutputError
-from poetfw.firmware.library import HEADER, LIBRARY
+from poetfw.firmware.library import FEATURES_HEADER, HEADER, LIBRARY
 from poetfw.firmware.project import Project, template_environment
 from poetfw.resources import firmware_templates_dir
 
@@ -101,10 +101,11 @@ def export_library(
     """
     chosen = _Format.of(form)
     learns = facts.classifies and not facts.pages
-    files = {"src/poetfw.h": _text(HEADER, sources)}
+    public = [HEADER, *([FEATURES_HEADER] if FEATURES_HEADER in sources else [])]
+    files = {f"src/{PurePosixPath(path).name}": _text(path, sources) for path in public}
     for path in sources:
         file = PurePosixPath(path)
-        if file.suffix not in (".c", ".h") or file.name in _OF_BOARDS or path == HEADER:
+        if file.suffix not in (".c", ".h") or file.name in _OF_BOARDS or path in public:
             continue
         if path.startswith(f"{LIBRARY}/"):
             target = f"src/poetfw/{file.name}"
@@ -114,6 +115,7 @@ def export_library(
     examples = [
         *("predict", "train_from_card"),
         *(["learn_live"] if facts.classifies else []),
+        *(["learn_keywords"] if facts.classifies and FEATURES_HEADER in sources else []),
         *(["personal_layer"] if learns else []),
     ]
     if chosen.examples is not None:

@@ -20,6 +20,9 @@ LIBRARY = "lib/poetfw"
 HEADER = f"{LIBRARY}/poetfw.h"
 """All that an application needs of it."""
 
+FEATURES_HEADER = f"{LIBRARY}/poetfw_features.h"
+"""What it needs beside that where the network reads sound."""
+
 GENERATED = f"{LIBRARY}/generated"
 """What the library has of its plan."""
 

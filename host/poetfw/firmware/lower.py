@@ -34,6 +34,7 @@ from poetfw.firmware.views import (
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
 from poetfw.ops import Constants, Kernel, kind_of, stores_gradient
+from poetfw.ops.base import Field
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import Program
 
@@ -382,7 +383,7 @@ class ConstantTable:
                 arguments.append(identifier(argument))
         return arguments
 
-    def _add(self, op: Op, struct: str, values: Sequence[tuple[str, int | float | str]]) -> str:
+    def _add(self, op: Op, struct: str, values: Sequence[tuple[str, Field]]) -> str:
         """The identifier of constants of a kernel."""
         fields = tuple((name, literal(value)) for name, value in values)
         key = (struct, fields)

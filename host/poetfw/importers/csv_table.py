@@ -35,6 +35,7 @@ def read_csv(path: Path, model: Model) -> Samples:
     ids = model.ids if model.input.dtype is Dtype.I32 else None
     features = math.prod(model.input.shape[1:])
     outputs = 1 if model.classes is not None else math.prod(model.output.shape[1:])
+    ignored = model.loss_options.ignore_index
     x: array[float] = array("f" if ids is None else "d")
     y: array[float] = array("d" if model.classes is not None else "f")
     try:
@@ -54,7 +55,7 @@ def read_csv(path: Path, model: Model) -> Samples:
                 for column, cell in enumerate(cells[:features], start=1):
                     x.append(_number(f"{at}, column {column}", cell, ids))
                 for column, cell in enumerate(cells[features:], start=features + 1):
-                    y.append(_number(f"{at}, column {column}", cell, model.classes))
+                    y.append(_number(f"{at}, column {column}", cell, model.classes, ignored))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -101,8 +102,11 @@ def _parsed(cell: str) -> float | None:
         return None
 
 
-def _number(at: str, cell: str, below: int | None) -> float:
-    """A number that a float32 can hold, or with `below` an integer from 0 to below that."""
+def _number(at: str, cell: str, below: int | None, ignored: int | None = None) -> float:
+    """A number that a float32 can hold, or with `below` an integer from 0 to below that.
+
+    The integer may be the label that is ignored, too.
+    """
     value = _parsed(cell)
     if value is None:
         raise DataError(f"{at}: {cut(repr(cell), 60)} is no number")
@@ -110,6 +114,6 @@ def _number(at: str, cell: str, below: int | None) -> float:
         if not abs(value) <= _LARGEST_NUMBER:
             raise DataError(f"{at}: {cell} is NaN, infinity or a number beyond float32")
         return value
-    if not (0 <= value < below and value.is_integer()):
+    if value != ignored and not (0 <= value < below and value.is_integer()):
         raise DataError(f"{at}: {cell} is no integer from 0 to {below - 1}")
     return value

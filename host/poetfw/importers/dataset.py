@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -112,10 +112,21 @@ def _data_set(name: str, samples: Samples, model: Model) -> DataSet:
     y = _targets(name, "y", samples.y, len(x), model)
     if samples.x_test is None or samples.y_test is None:
         train, test = split(y if samples.classes is None else samples.classes, len(x))
-        return DataSet(name, x[train], y[train], x[test], y[test], samples.record)
+        return _judged(DataSet(name, x[train], y[train], x[test], y[test], samples.record), model)
     x_test = _features(name, "x_test", samples.x_test, model)
     y_test = _targets(name, "y_test", samples.y_test, len(x_test), model)
-    return DataSet(name, x, y, x_test, y_test, samples.record)
+    return _judged(DataSet(name, x, y, x_test, y_test, samples.record), model)
+
+
+def _judged(data: DataSet, model: Model) -> DataSet:
+    """The data without those held-out samples whose label is ignored: no answer is right there."""
+    ignored = model.loss_options.ignore_index
+    if ignored is None:
+        return data
+    counted = data.y_test != ignored
+    if not counted.any():
+        raise DataError(f"{data.name}: the label of every held-out sample is the ignored {ignored}")
+    return replace(data, x_test=data.x_test[counted], y_test=data.y_test[counted])
 
 
 def _digits(model: Model) -> Samples:
@@ -186,9 +197,10 @@ def _targets(
             f"{path}: {key} holds {array.dtype}, but class numbers must be integers",
             "or train with the loss mse",
         )
-    if array.size and not (0 <= int(array.min()) and int(array.max()) < model.classes):
+    counted = array[array != model.loss_options.ignore_index]
+    if counted.size and not (0 <= int(counted.min()) and int(counted.max()) < model.classes):
         raise DataError(
-            f"{path}: {key} holds labels from {array.min()} to {array.max()}, but model "
+            f"{path}: {key} holds labels from {counted.min()} to {counted.max()}, but model "
             f"{model.name!r} has classes 0 to {model.classes - 1}"
         )
     return array.astype(np.int32, copy=False)

@@ -4,13 +4,15 @@
 As MLPerf Tiny's reference implementation calculates its MFCCs: frames under a periodic Hann window;
 magnitudes of their Fourier transform, padded with zeros to a power of two; sums of these under
 triangles that are evenly spaced on HTK's mel scale, 1127 · ln(1 + f / 700); logarithms; and for
-MFCCs a discrete cosine transform of type II. Nothing is normalised.
+MFCCs a discrete cosine transform of type II. Nothing is normalised. The tables are calculated in
+float64 and rounded once.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,34 +79,127 @@ class Spectra:
         """The settings as plain JSON values."""
         return asdict(self)
 
-    def features(self, clip: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Of a clip of `samples` numbers between -1 and 1, [frames, coefficients]."""
+    def features(self, clip: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+        """Of a clip of `samples` numbers between -1 and 1, [frames, coefficients].
+
+        All is calculated in float32, each operation rounded on its own and in the order of
+        `features/spectra.c`, so that a device comes to the same bits.
+        """
         starts = np.arange(self.frames)[:, None] * self.stride
-        hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(self.window) / self.window)
-        magnitudes = np.abs(np.fft.rfft(clip[starts + np.arange(self.window)] * hann, self.fft))
-        logarithms = np.log(magnitudes @ self.triangles() + self.floor)
+        frames = np.zeros((self.frames, self.fft), np.float32)
+        frames[:, : self.window] = (
+            clip.astype(np.float32)[starts + np.arange(self.window)] * self.hann
+        )
+        magnitudes = self._magnitudes(frames)
+        logarithms = np.empty((self.frames, self.bands), np.float32)
+        for band, (first, weights) in enumerate(self.bins):
+            sums = np.zeros(self.frames, np.float32)
+            for number, weight in enumerate(weights, first):
+                sums += weight * magnitudes[:, number]
+            logarithms[:, band] = _log(sums + np.float32(self.floor))
         if self.kind == "log-mel":
-            return logarithms.astype(np.float32)
-        return (logarithms @ self.cosines()).astype(np.float32)
+            return logarithms
+        coefficients = np.zeros((self.frames, self.coefficients), np.float32)
+        for band, cosines in enumerate(self.cosines):
+            coefficients += cosines * logarithms[:, band, None]
+        return coefficients
+
+    def _magnitudes(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Of the Fourier transform of real rows [N, fft], [N, fft / 2]: the last counts nowhere.
+
+        Its pairs are transformed as complex numbers, by decimation in time (Cooley and Tukey,
+        1965), and then taken apart.
+        """
+        count = self.fft // 2
+        turns = self.turns
+        order = _bits_reversed(count)
+        real, imaginary = frames[:, 0::2][:, order], frames[:, 1::2][:, order]
+        half = 1
+        while half < count:
+            cos, sin = turns[:: count // half][:half].T
+            shape = (len(frames), count // (2 * half), 2, half)
+            (a, b), (c, d) = (np.moveaxis(part.reshape(shape), 2, 0) for part in (real, imaginary))
+            by_real, by_imaginary = cos * b - sin * d, cos * d + sin * b
+            real = np.stack([a + by_real, a - by_real], 2).reshape(len(frames), count)
+            imaginary = np.stack([c + by_imaginary, c - by_imaginary], 2).reshape(real.shape)
+            half *= 2
+        other = -np.arange(count) % count
+        half_ = np.float32(0.5)
+        even = half_ * (real + real[:, other]), half_ * (imaginary - imaginary[:, other])
+        odd = half_ * (imaginary + imaginary[:, other]), half_ * (real[:, other] - real)
+        cos, sin = turns.T
+        x = even[0] + (cos * odd[0] - sin * odd[1])
+        y = even[1] + (cos * odd[1] + sin * odd[0])
+        magnitudes: NDArray[np.float32] = np.sqrt(x * x + y * y)
+        return magnitudes
+
+    @cached_property
+    def hann(self) -> NDArray[np.float32]:
+        """[window]: the periodic Hann window."""
+        angles = 2 * np.pi * np.arange(self.window) / self.window
+        return (0.5 - 0.5 * np.cos(angles)).astype(np.float32)
+
+    @cached_property
+    def turns(self) -> NDArray[np.float32]:
+        """[fft / 2, 2]: e^(-2πik/fft), real and imaginary parts."""
+        angles = 2 * np.pi * np.arange(self.fft // 2) / self.fft
+        return np.stack([np.cos(angles), -np.sin(angles)], 1).astype(np.float32)
+
+    @cached_property
+    def bins(self) -> list[tuple[int, NDArray[np.float32]]]:
+        """Of each triangle, its first frequency, and how much that and the following ones count."""
+        found = []
+        for weights in self.triangles().astype(np.float32).T:
+            (inside,) = weights.nonzero()
+            first, end = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, 0)
+            found.append((first, weights[first:end]))
+        return found
 
     def triangles(self) -> NDArray[np.float64]:
-        """[fft / 2 + 1, bands]: what each frequency counts in each band; the first one nowhere."""
+        """[fft / 2 + 1, bands]: what each frequency counts in each band; the ends nowhere."""
         hertz = np.arange(self.fft // 2 + 1) * self.sample_rate_hz / self.fft
         edges = np.linspace(_mel(self.low_hz), _mel(self.high_hz), self.bands + 2)
         mels = 1127 * np.log1p(hertz / 700)[:, None]
         low, centre, high = edges[:-2], edges[1:-1], edges[2:]
         rising, falling = (mels - low) / (centre - low), (high - mels) / (high - centre)
         weights: NDArray[np.float64] = np.maximum(0, np.minimum(rising, falling))
-        weights[0] = 0
+        weights[[0, -1]] = 0
         return weights
 
-    def cosines(self) -> NDArray[np.float64]:
+    @cached_property
+    def cosines(self) -> NDArray[np.float32]:
         """[bands, coefficients]: √(2 / bands) · cos(π / bands · (band + 1/2) · coefficient)."""
         bands = np.arange(self.bands)[:, None] + 0.5
         angles = np.pi / self.bands * bands * np.arange(self.coefficients)
         cosines: NDArray[np.float64] = math.sqrt(2 / self.bands) * np.cos(angles)
-        return cosines
+        return cosines.astype(np.float32)
 
 
 def _mel(hertz: float) -> float:
     return 1127 * math.log1p(hertz / 700)
+
+
+def _bits_reversed(count: int) -> NDArray[np.intp]:
+    """Each index below a power of two with its bits in reverse order."""
+    order = np.zeros(1, np.intp)
+    while len(order) < count:
+        order = np.concatenate([2 * order, 2 * order + 1])
+    return order
+
+
+def _log(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Logarithms of normal numbers above 0, with the bits of `poet_logf`."""
+    f32 = np.float32
+    root_half = np.uint32(0x3F3504F3)
+    bits = x.view(np.uint32) + (np.uint32(0x3F800000) - root_half)
+    k = ((bits >> np.uint32(23)).astype(np.int32) - 127).astype(f32)
+    f = ((bits & np.uint32(0x007FFFFF)) + root_half).view(f32) - f32(1)
+    s = f / (f32(2) + f)
+    z = s * s
+    p = np.full_like(z, float.fromhex("0x1.831e20p-4"))
+    for coefficient in ("0x1.2c6a08p-2", "0x1.9976a2p-2", "0x1.55556cp-1"):
+        p = p * z + f32(float.fromhex(coefficient))
+    half_square = f32(0.5) * f * f
+    low, high = f32(float.fromhex("0x1.7f7d1cp-20")), f32(float.fromhex("0x1.62e4p-1"))
+    y: NDArray[np.float32] = s * (half_square + z * p) + k * low - half_square + f + k * high
+    return y

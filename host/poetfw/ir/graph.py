@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from poetfw.errors import ModelError
 
-Attribute = int | float | tuple[int, ...]
+Attribute = int | float | tuple[int, ...] | tuple[float, ...]
 """What an op's attribute may hold."""
 
 SCHEMA_VERSION = 1
@@ -147,6 +147,12 @@ class Op:
 
     def integers(self, name: str) -> tuple[int, ...]:
         """The attribute `name`, which is a tuple of ints."""
+        value = self.attributes[name]
+        assert isinstance(value, tuple), name
+        return cast(tuple[int, ...], value)
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """The attribute `name`, which is a tuple of numbers."""
         value = self.attributes[name]
         assert isinstance(value, tuple), name
         return value

@@ -14,7 +14,8 @@ from poetfw.ir import Graph, Role, Tensor
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
 from poetfw.ops import Optimizer, check_shapes, kind_of
 from poetfw.ops.base import LARGEST_INTEGER
-from poetfw.training import LOSSES, Sgd
+from poetfw.ops.class_losses import ALIKE, ClassOptions
+from poetfw.training import CLASSIFYING, LOSSES, Sgd
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Model:
         weights: initial values of every persistent tensor; drawn when they are first read, where
             they are `DrawnWeights`.
         loss: a key of `poetfw.training.LOSSES`.
+        loss_options: how much classes and samples count, for a loss of a classifier.
         description: one line for people.
         optimizer: settings that train it well.
         epochs: passes over the data set that train it well.
@@ -50,6 +52,7 @@ class Model:
     warnings: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
     state_dict: tuple[StateEntry, ...] = ()
+    loss_options: ClassOptions = ALIKE
 
     def __post_init__(self) -> None:
         check_shapes(self.graph)
@@ -65,17 +68,32 @@ class Model:
             raise ModelError(
                 f"{self.loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES)
             )
-        if self.loss == "softmax_cross_entropy" and (
-            len(self.output.shape) != 2 or self.output.shape[1] < 2
-        ):
+        if self.loss in CLASSIFYING and (len(self.output.shape) != 2 or self.output.shape[1] < 2):
             raise ModelError(
                 f"model {self.name!r} has an output of shape {list(self.output.shape)}; softmax "
                 "cross-entropy needs [batch, classes] with 2 classes or more",
                 "choose the loss mse",
             )
+        self._check_loss_options()
         if not isinstance(self.weights, DrawnWeights):
             object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
         self._check_weights()
+
+    def _check_loss_options(self) -> None:
+        if not self.loss_options.chosen:
+            return
+        if self.classes is None:
+            raise ModelError(
+                f"the loss {self.loss} has neither class weights, label smoothing nor a label to "
+                "ignore"
+            )
+        if self.loss == "nll" and self.loss_options.label_smoothing:
+            raise ModelError(
+                "the loss nll has no label smoothing",
+                "use the loss softmax_cross_entropy, for a network without a log-softmax at its "
+                "end",
+            )
+        self.loss_options.expect_fitting(self.classes)
 
     def _check_weights(self) -> None:
         """Check what can be without drawing; what an initializer draws is finite and float32."""
@@ -118,7 +136,7 @@ class Model:
     @property
     def classes(self) -> int | None:
         """How many classes it tells apart; None where it does not classify."""
-        return self.output.shape[1] if self.loss == "softmax_cross_entropy" else None
+        return self.output.shape[1] if self.loss in CLASSIFYING else None
 
     @property
     def ids(self) -> int:

@@ -97,9 +97,10 @@ def _walk(op: Op, extents: Shape, elements: int) -> Walk:
     Raises:
         ModelError: it leaves the tensor.
     """
-    steps, offset = op.attributes.get("steps"), expect_integer(op, "offset", 0)
-    if not isinstance(steps, tuple) or len(steps) != len(extents):
-        raise ModelError(f"op {op.name!r} ({op.kind}) needs a step for each axis, not {steps!r}")
+    given, offset = op.attributes.get("steps"), expect_integer(op, "offset", 0)
+    if not isinstance(given, tuple) or len(given) != len(extents):
+        raise ModelError(f"op {op.name!r} ({op.kind}) needs a step for each axis, not {given!r}")
+    steps = op.integers("steps")
     ends = [(extent - 1) * step for extent, step in zip(extents, steps, strict=True)]
     first = offset + sum(min(end, 0) for end in ends)
     last = offset + sum(max(end, 0) for end in ends)

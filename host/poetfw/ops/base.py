@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
+Field = int | float | str | tuple[float, ...]
+"""A constant of a kernel: a number, a C function's name, or the address of a table of floats."""
 
 LARGEST_INTEGER = 2**31 - 1
 """No attribute of an op may be larger: a kernel's constants are 32-bit integers."""
@@ -50,13 +52,13 @@ class Constants:
         sources: the files that the functions are in, as in `Kernel`; the first declares the struct.
         struct: the struct's tag.
         member: the member whose address is the argument: the struct's first.
-        fields: the constants, in the struct's order; a string is a C function's name.
+        fields: the constants, in the struct's order.
     """
 
     sources: tuple[str, ...]
     struct: str
     member: str
-    fields: tuple[tuple[str, int | float | str], ...]
+    fields: tuple[tuple[str, Field], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Kernel:
     function: str
     arguments: tuple[str | int | Constants | None, ...]
     struct: str | None = None
-    fields: tuple[tuple[str, int | float], ...] = ()
+    fields: tuple[tuple[str, Field], ...] = ()
     workspace_bytes: int = 0
     fallible: bool = False
 
@@ -413,8 +415,9 @@ def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -
             f"op {op.name!r} ({op.kind}) needs attribute {name!r} to be {many}ints of at least "
             f"{minimum}, not {value!r}"
         )
-    _expect_small(op, name, value)
-    return value
+    integers = cast(tuple[int, ...], value)
+    _expect_small(op, name, integers)
+    return integers
 
 
 def expect_integer(op: Op, name: str, minimum: int, maximum: int | None = None) -> int:

@@ -55,7 +55,7 @@ def _kernel(op: Op, graph: Graph, function: str, *results: str | None) -> Kernel
     )
 
 
-def _exponentials(logits: Array) -> tuple[Array, Array, Array]:
+def exponentials_of(logits: Array) -> tuple[Array, Array, Array]:
     """Each row relative to its maximum; its exponentials; how far float32 may be off, relatively.
 
     A rounding δ of an exponent x multiplies e^x by e^(xδ), which is within 1 ± 1.01·|x|·u while
@@ -66,7 +66,7 @@ def _exponentials(logits: Array) -> tuple[Array, Array, Array]:
     return shifted, np.exp(shifted), error
 
 
-def _sums(exponentials: Array, error: Array) -> tuple[Array, Array]:
+def sums_of(exponentials: Array, error: Array) -> tuple[Array, Array]:
     """The sum of each row, [N, 1], and how far float32 may be off, relatively."""
     total = exponentials.sum(axis=1, keepdims=True)
     own = (exponentials * error).sum(axis=1, keepdims=True) / total
@@ -99,8 +99,8 @@ class SoftmaxCrossEntropy(LossKind):
         self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
     ) -> tuple[Array, ...]:
         logits, labels = inputs
-        shifted, exponentials, error = _exponentials(logits)
-        total, in_total = _sums(exponentials, error)
+        shifted, exponentials, error = exponentials_of(logits)
+        total, in_total = sums_of(exponentials, error)
         # of log(sum) - x: the sum's error, the function's, that of x, and the difference's
         log = np.log(total)
         losses = log - shifted
@@ -146,8 +146,8 @@ class SoftmaxCrossEntropyBackward(OpKind):
         self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
     ) -> tuple[Array, ...]:
         logits, labels = inputs
-        _, exponentials, error = _exponentials(logits)
-        total, in_total = _sums(exponentials, error)
+        _, exponentials, error = exponentials_of(logits)
+        total, in_total = sums_of(exponentials, error)
         softmax = exponentials / total
         # the softmax by its factors and a division; then the difference and the division by N
         in_softmax = 1.01 * softmax * (error + in_total + gamma(1)) + SMALLEST_NORMAL

@@ -18,6 +18,7 @@ from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, StateEntry, build_model
 from poetfw.ops import OPTIMIZERS, Optimizer
+from poetfw.ops.class_losses import ClassOptions
 from poetfw.ops.pace import Schedule
 from poetfw.planning.settings import BuildSettings
 from poetfw.training import Program, make_program, matching_parameters, select
@@ -38,7 +39,15 @@ def load_model(settings: BuildSettings) -> Model:
         ModelError: there is no such model, or poetfw cannot train it.
         DataError: the file of weights is malformed, or its weights do not fit.
     """
-    model = _load_network(settings)
+    options = ClassOptions(settings.class_weights, settings.label_smoothing, settings.ignore_index)
+    model = replace(_load_network(settings), loss_options=options)
+    if settings.micro_batches > 1 and (options.class_weights or options.ignore_index is not None):
+        warning = (
+            f"the loss is a mean over the weights in each micro-batch of {settings.samples}: where "
+            "they differ from one to the next, training is not that in batches of "
+            f"{settings.samples * settings.micro_batches}"
+        )
+        model = replace(model, warnings=(*model.warnings, warning))
     if settings.micro_batches > 1 and "batch_norm" in {op.kind for op in model.graph.ops}:
         warning = (
             f"batch norm normalises each micro-batch of {settings.samples} by itself: training is "
@@ -178,6 +187,7 @@ def derive_program(
         choose_optimizer(settings, model),
         frozen,
         channels=channels,
+        options=model.loss_options,
         undecayed=matching_parameters(model.graph, settings.no_decay),
     )
     return order_program(program, deadline)

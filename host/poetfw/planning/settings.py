@@ -30,6 +30,9 @@ class BuildSettings:
         deadline_s: upper bound on one training step, in seconds.
         scheduler: how to schedule, one of `poetfw.schedule.SCHEDULERS`.
         loss: one of `poetfw.training.LOSSES`.
+        class_weights: how much each class counts in a classifier's loss; empty for all alike.
+        label_smoothing: the part of a label that is spread over all classes.
+        ignore_index: the label of samples that do not count; None for none.
         optimizer: one of `poetfw.ops.OPTIMIZERS`.
         learning_rate, momentum, weight_decay, clip_norm, clip_value: the optimizer's settings.
         optimizer_settings: others, which not all optimizers have, by name.
@@ -62,6 +65,9 @@ class BuildSettings:
     deadline_s: float | None = None
     scheduler: str = "poet"
     loss: str | None = None
+    class_weights: tuple[float, ...] = ()
+    label_smoothing: float = 0.0
+    ignore_index: int | None = None
     optimizer: str | None = None
     learning_rate: float | None = None
     momentum: float | None = None

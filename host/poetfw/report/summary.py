@@ -321,6 +321,11 @@ class RunReport:
     verify: Verification | None
     trace: StepTrace | None = None
 
+    @property
+    def metric_name(self) -> str:
+        """What the held-out samples are measured by: `accuracy` or `held_out_loss`."""
+        return "held_out_loss" if self.accuracy is None else "accuracy"
+
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
         return {"schema_version": 1, **asdict(self)}

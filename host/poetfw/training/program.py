@@ -23,16 +23,21 @@ from poetfw.ops import (
     kind_of,
     stores_gradient,
 )
+from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.training.freezing import input_channels
 from poetfw.training.views import hoist_views, open_windows
 
 LOSSES: Mapping[str, str] = {
     "softmax_cross_entropy": "correct_count",
+    "nll": "correct_count",
     "mse": "mse",
     **{name: name for name in MEAN_LOSSES},
 }
 """The losses, each with the op that measures it in evaluation."""
+
+CLASSIFYING = ("softmax_cross_entropy", "nll")
+"""The losses whose targets are class numbers."""
 
 SCHEMA_VERSION = 1
 
@@ -141,6 +146,7 @@ def make_program(
     frozen: Collection[str] = (),
     *,
     channels: Mapping[str, int] = MappingProxyType({}),
+    options: ClassOptions = ALIKE,
     undecayed: Collection[str] = (),
     fuse_updates: bool = True,
 ) -> Program:
@@ -167,6 +173,7 @@ def make_program(
         channels: how many input channels, the first ones, are trained of the weights of which not
             all are. Of a layer's input no others are kept for that, and the rest of the weight has
             neither gradient nor optimizer state. Such gradients are stored.
+        options: of a loss in `CLASSIFYING`.
         undecayed: names of the parameters whose weights do not decay.
         fuse_updates: whether gradients may be applied without being stored.
 
@@ -193,7 +200,14 @@ def make_program(
     loss_tensor = training.add_state("loss")
     for op in model.ops:
         kind_of(op).training_form(op, training)
-    training.emit_loss(loss, model.output, loss_tensor)
+    classes = model.by_name[model.output].shape[-1]
+    training.emit_loss(
+        "weighted_cross_entropy" if loss == "softmax_cross_entropy" and options.chosen else loss,
+        model.output,
+        loss_tensor,
+        classifies=loss in CLASSIFYING,
+        attributes=options.attributes(classes) if loss == "nll" or options.chosen else {},
+    )
     training.backward(optimizer, undecayed, fuse_updates)
     training.delay_slices()
     training.count_step()
@@ -202,9 +216,7 @@ def make_program(
     metric = evaluation.add_state("metric")
     for op in model.ops:
         kind_of(op).evaluation_form(op, evaluation)
-    evaluation.emit_loss(
-        LOSSES[loss], model.output, metric, integer=loss == "softmax_cross_entropy"
-    )
+    evaluation.emit_loss(LOSSES[loss], model.output, metric, classifies=loss in CLASSIFYING)
     return Program(
         training=training.graph(loss_tensor.name, "training"),
         evaluation=evaluation.graph(metric.name, "evaluation"),
@@ -337,18 +349,22 @@ class _Builder:
         return tensor
 
     def emit_loss(
-        self, kind: str, prediction: str, result: Tensor, *, integer: bool | None = None
+        self,
+        kind: str,
+        prediction: str,
+        result: Tensor,
+        *,
+        classifies: bool,
+        attributes: Mapping[str, Attribute] | None = None,
     ) -> None:
-        if integer is None:
-            integer = kind == "softmax_cross_entropy"
         shape = self._tensors[prediction].shape
         label = self.emit(
             "load_y",
             "load y",
             (),
-            {"shape": shape[:1] if integer else shape, "integer": int(integer)},
+            {"shape": shape[:1] if classifies else shape, "integer": int(classifies)},
         )
-        self.emit(kind, result.name, (prediction, label), updates=(result.name,))
+        self.emit(kind, result.name, (prediction, label), attributes, updates=(result.name,))
 
     def backward(
         self, optimizer: Optimizer, undecayed: Collection[str], fuse_updates: bool

@@ -7,6 +7,7 @@ import builtins
 import struct
 import wave
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from poetfw.importers.spectra import Spectra
 from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder, Model, build_model
 from poetfw.models.layers import Layers
+from poetfw.ops.class_losses import ClassOptions
 
 MLP = build_model("mlp", batch=2)
 RANDOM = np.random.default_rng(3)
@@ -85,6 +87,28 @@ def test_npy_files_are_not_trusted(tmp_path: Path):
     (tmp_path / "y.npy").write_bytes(raw[:20])
     with pytest.raises(DataError, match="not an NPY file, or damaged"):
         load_data(tmp_path, MLP)
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv"])
+def test_the_label_to_ignore_trains_and_is_not_held_out(tmp_path: Path, ending: str):
+    x, y = RANDOM.standard_normal((20, 2)).astype(np.float32), np.arange(20) % 3
+    y[::4] = -100
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    rows = (f"{a},{b},{label}" for (a, b), label in zip(x, y, strict=True))
+    (tmp_path / "data.csv").write_text("\n".join(rows))
+    path = tmp_path / f"data.{ending}"
+    with pytest.raises(DataError, match="-100"):
+        load_data(path, classifier(2))
+    data = load_data(path, replace(classifier(2), loss_options=ClassOptions(ignore_index=-100)))
+    assert -100 in data.y_train
+    assert len(data.y_test) == len(data.x_test)
+    assert set(data.y_test) == {0, 1, 2}
+    with pytest.raises(DataError, match="-100"):
+        load_data(path, replace(classifier(2), loss_options=ClassOptions(ignore_index=-99)))
+    np.savez(tmp_path / "data.npz", x=x, y=y, x_test=x[::4], y_test=y[::4])
+    ignoring = replace(classifier(2), loss_options=ClassOptions(ignore_index=-100))
+    with pytest.raises(DataError, match="the label of every held-out sample is the ignored -100"):
+        load_data(tmp_path / "data.npz", ignoring)
 
 
 # CSV ---------------------------------------------------------------------------------------------

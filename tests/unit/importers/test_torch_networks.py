@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from poetfw.errors import ModelError
+from poetfw.importers.onnx import import_onnx
 from poetfw.importers.torch_export import import_torch
 from poetfw.ops import check_shapes, kind_of
+from poetfw.ops.class_losses import ClassOptions
 from poetfw.training import make_prediction, make_program
 from poetfw.training.reference import Reference
 from unit.training.test_prediction import predict
@@ -90,6 +92,28 @@ def test_another_batch_than_the_exported_one_gives_the_same_or_is_refused(
         y = random.integers(0, 10, BATCH).astype(np.int32)
         loss = F.cross_entropy(prediction, torch.from_numpy(y).long()).item()
     assert Reference(program, model.weights).step(x.numpy(), y) == pytest.approx(loss, abs=1e-5)
+
+
+@pytest.mark.parametrize("door", ["pt2", "TorchScript, training"])
+@pytest.mark.parametrize("ends_in_it", [True, False])
+def test_likelihood_behind_a_log_softmax_is_cross_entropy(
+    door: str, ends_in_it: bool, tmp_path: Path
+) -> None:
+    """Which is the same: the first steps are those of `nn.NLLLoss`."""
+    torch.manual_seed(0)
+    last = torch.nn.LogSoftmax(1) if ends_in_it else torch.nn.LogSigmoid()
+    net = torch.nn.Sequential(torch.nn.Linear(8, 10), last)
+    x = torch.randn(BATCH, 8)
+    path = doors.export(net, x, tmp_path / ("net.pt2" if door == "pt2" else "net.onnx"), door)
+    model = (import_torch if door == "pt2" else import_onnx)(path, BATCH, "nll")
+    assert model.loss == ("softmax_cross_entropy" if ends_in_it else "nll")
+    y = np.array([3, 9, 0, 3])
+    options = ClassOptions(tuple(map(float, range(1, 11))), ignore_index=0)
+    ours = Reference(make_program(model.graph, model.loss, SGD, options=options), model.weights)
+    loss = F.nll_loss(
+        net(x), torch.from_numpy(y), torch.tensor(options.class_weights), ignore_index=0
+    )
+    assert ours.step(x.numpy(), y) == pytest.approx(loss.item(), rel=1e-6)
 
 
 ONNX = [door for door in doors.DOORS if door != "pt2"]

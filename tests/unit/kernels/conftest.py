@@ -19,6 +19,7 @@ import pytest
 from poetfw.firmware.project import kernel_files
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, Array, Constants, Kernel, infer_output
+from poetfw.ops.base import Field
 
 TEMPLATES = Path(__file__).parents[3] / "firmware_templates"
 KERNELS = TEMPLATES / "kernels"
@@ -54,7 +55,7 @@ class Ran:
 
 
 Run = Callable[..., Ran]
-_C_TYPES = {float: "float", int: "int32_t", str: "poet_step_f32 *"}
+_C_TYPES = {float: "float", int: "int32_t", str: "poet_step_f32 *", tuple: "const float *"}
 
 
 WITHOUT_FPU = "-DPOET_SOFT_FLOAT"
@@ -200,7 +201,7 @@ def _members(struct: str) -> list[tuple[str, str]]:
     body = re.search(rf"struct {struct} {{(.*?)}};", headers, re.DOTALL)
     assert body is not None, struct
     members = []
-    pattern = r"(?:struct (\w+) |(int32_t|float|poet_step_f32 \*) ?)(\w+);"
+    pattern = r"(?:struct (\w+) |(int32_t|float|const float \*|poet_step_f32 \*) ?)(\w+);"
     for inner, plain, name in re.findall(pattern, body[1]):
         within = [(kind, f"{name}.{part}") for kind, part in _members(inner)] if inner else []
         members += within or [(plain, name)]
@@ -230,9 +231,7 @@ class _Buffer:
         return data[first:end]
 
 
-def _constants(
-    library: ctypes.CDLL, fields: Sequence[tuple[str, int | float | str]]
-) -> ctypes.Structure:
+def _constants(library: ctypes.CDLL, fields: Sequence[tuple[str, Field]]) -> ctypes.Structure:
     """A struct of constants; a function in it is the library's, and a dot a struct in it."""
     members: dict[str, Any] = {}
     for outer, group in groupby(fields, key=lambda member: member[0].partition(".")[0]):
@@ -240,6 +239,9 @@ def _constants(
         ((name, value),) = inner[:1]
         if name:
             members[outer] = _constants(library, inner)
+        elif isinstance(value, tuple):
+            table = (ctypes.c_float * len(value))(*value)
+            members[outer] = ctypes.cast(table, ctypes.c_void_p)
         elif isinstance(value, str):
             members[outer] = ctypes.cast(library[value], ctypes.c_void_p)
         else:

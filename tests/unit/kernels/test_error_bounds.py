@@ -17,12 +17,13 @@ import pytest
 from poetfw.ir import Attribute, Op
 from poetfw.op_check import largest_error
 from poetfw.ops import KINDS, OPTIMIZERS, Array, fused_name
+from poetfw.ops.class_losses import ClassOptions
 from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
 
 Run = Callable[..., Any]
-UNREAD = {("dropout", 1)}  # which training's form reads
+UNREAD = {("dropout", 1), ("nll_backward", 0)}  # which training's form reads; whose shape counts
 LOADS = {"load_x", "load_y"}  # the runtime's; they must be exact
 PER_KIND = 3
 
@@ -81,6 +82,8 @@ SETTINGS: dict[str, dict[str, Attribute]] = {
     "rmsprop": {**_SQUARES, "alpha": 0.9, "momentum": 0.9},
     "adagrad": _SQUARES,
 }
+COUNTED = ClassOptions(tuple(n / 7 for n in range(10)), 0.1, 3).attributes(10)
+NLL = ClassOptions(tuple(n / 7 for n in range(10)), ignore_index=3).attributes(10)
 X, W, Y = (8, 32, 9, 9), (16, 16, 3, 3), (8, 16, 9, 9)
 FEATURES, OUTPUTS = 700, 40
 
@@ -235,6 +238,12 @@ CASES: dict[str, Callable[[Draw], Case]] = {
         [d(16, 10), d.labels(16, 10)], updates=(np.zeros(1, np.float32),)
     ),
     "softmax_cross_entropy_backward": lambda d: Case([d(16, 10), d.labels(16, 10)]),
+    "weighted_cross_entropy": lambda d: Case(
+        [d(16, 10), d.labels(16, 10)], COUNTED, (np.zeros(1, np.float32),)
+    ),
+    "weighted_cross_entropy_backward": lambda d: Case([d(16, 10), d.labels(16, 10)], COUNTED),
+    "nll": lambda d: Case([d(16, 10), d.labels(16, 10)], NLL, (np.zeros(1, np.float32),)),
+    "nll_backward": lambda d: Case([d(16, 10), d.labels(16, 10)], NLL),
     "square_sum": lambda d: Case([d(2000), np.abs(d(1))]),
 }
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from poetfw.ir import Attribute, Op
 from poetfw.ops import KINDS, Array
+from poetfw.ops.class_losses import ClassOptions
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.walk import contiguous_steps
 
@@ -501,6 +502,38 @@ def test_softmax_cross_entropy(
     assert_close(ran.updates[0], ran.expected_updates[0], max(1.0, spread))
     ran = run_kernel("softmax_cross_entropy_backward", [logits, labels])
     assert_close(ran.output, ran.expected_output, 1 / batch)
+
+
+@few
+@given(
+    small,
+    st.integers(1, 12),
+    st.sampled_from([0.1, 1, 10, 100]),
+    st.sampled_from([0.0, 0.1, 1.0]),
+    st.sampled_from([None, -100, 0]),
+    seeds,
+)
+def test_losses_of_weighted_classes(
+    run_kernel: Run,
+    batch: int,
+    classes: int,
+    spread: float,
+    smoothing: float,
+    ignored: int | None,
+    seed: int,
+) -> None:
+    logits = normal(seed, (batch, classes))[0] * np.float32(spread)
+    random = np.random.default_rng(seed)
+    labels = random.integers(-1, classes + 1, batch).astype(np.int32)
+    weights = tuple(random.choice([0.0, 0.3, 1.0, 4.0], classes))
+    options = ClassOptions(weights, smoothing, ignored).attributes(classes)
+    without = ClassOptions(weights, 0.0, ignored).attributes(classes)
+    for kind, attributes in (("weighted_cross_entropy", options), ("nll", without)):
+        loss = np.full(1, np.nan, np.float32)
+        ran = run_kernel(kind, [logits, labels], attributes, [loss])
+        assert_close(ran.updates[0], ran.expected_updates[0], max(1.0, spread))
+        ran = run_kernel(f"{kind}_backward", [logits, labels], attributes)
+        assert_close(ran.output, ran.expected_output, 1.0)
 
 
 @few

@@ -62,7 +62,7 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
         raise ModelError(f"the model's output {values.output!r} is not calculated from its input")
     return Model(
         *builder.build(values.tensor(values.output)),
-        loss=loss,
+        loss=values.net.loss,
         description=f"imported from {path.name}",
         warnings=(*folding_warnings(proto), *values.warnings),
         state_dict=tuple(values.net.entries),

@@ -528,12 +528,14 @@ def _dropout(node: Node, values: Values) -> str:
 
 
 def _softmax(node: Node, values: Values) -> str:
-    """The loss takes logits, and has the softmax within it."""
+    """The loss takes logits, and has the softmax within it: behind it, `nll` is cross-entropy."""
     x = values.tensor(node.inputs[0])
     rank = len(values.builder.shape(x))
     axis = range(rank)[int(node.attributes.get("axis", -1))]
-    if node.output == values.output and values.net.loss == "softmax_cross_entropy":
+    within = "nll" if node.kind == "LogSoftmax" else "softmax_cross_entropy"
+    if node.output == values.output and values.net.loss in (within, "softmax_cross_entropy"):
         node.expect("axis", -1, -1, rank - 1)
+        values.net.loss = "softmax_cross_entropy"
         return x
     if axis == 0 and values.has_batch(x):
         raise UnsupportedError(f"its axis is 0: {_BATCH}")

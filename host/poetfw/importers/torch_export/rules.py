@@ -529,7 +529,10 @@ def _softmax(call: Call, self: Value, dim: int) -> str:
 
 @_aten("log_softmax.int")
 def _log_softmax(call: Call, self: Value, dim: int) -> str:
-    """The loss takes logits, and has it within it."""
+    """The loss takes logits, and has it within it: behind it, `nll` is cross-entropy."""
+    if call.is_output and call.net.loss == "nll" and axis_of(call, self, dim) == 1:
+        call.net.loss = "softmax_cross_entropy"
+        return call.tensor(self)
     y = _softmax(call, self, dim)
     if y == call.tensor(self):
         return y
