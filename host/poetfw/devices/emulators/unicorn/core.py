@@ -251,7 +251,7 @@ class Core:
         else:
             self._pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
             self._pass(instructions)
-            self._count(instructions)
+            self._event |= self._count(instructions)
         if self._error is not None:
             raise self._error
         fpu_used = self._uc.reg_read(arm.UC_ARM_REG_CONTROL) & _CONTROL_FPCA
@@ -352,7 +352,7 @@ class Core:
         return self._watched - (0 if self._warn is None else self._margin)
 
     def _count(self, cycles: int) -> bool:
-        """Let the watchdog count; whether it has warned, and that wakes the processor up."""
+        """Let the watchdog count; whether it has warned, and that is an event."""
         self._watched -= cycles
         if self._watched <= 0 and self._ending is None:
             self._ending = Ending.WATCHDOG
@@ -369,7 +369,7 @@ class Core:
         if self._event:
             self._event = False
             return
-        fed = self._woken_to_feed and self._warn is not None
+        fed = self._woken_to_feed and self._warn is not None and not self._pending
         if self._next_cycles() == _NEVER_CYCLES and (fed or not self._counts_asleep):
             self._ending = Ending.ASLEEP
         while self._ending is None:
