@@ -232,6 +232,9 @@ static int has_news(const struct poet_commit *commit)
 int poet_save(struct poet_image *image, uint32_t step)
 {
     struct poet_commit commit = image->commit;
+#if POET_RING > 0
+    POET_TRY(poet_ring_settle());
+#endif
     if (step == commit.step && !has_news(&commit)) {
         return POET_OK;
     }

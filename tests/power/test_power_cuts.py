@@ -35,6 +35,7 @@ STATUSES = {
     "removed": {"-16"},
     "silently not written": {"-5", "-6", "-13"},
     "old data": {"-5", "-6", "-13"},
+    "done all the same": {"-20"},
     "flipped bit": {"-1", "-5", "-6", "-7", "-8", "-12", "-13", "-14", "-15"},
 }
 
