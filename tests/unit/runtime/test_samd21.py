@@ -155,7 +155,15 @@ def watched(library: Path, ms: int) -> chips.Board[Chip]:
 
 @pytest.mark.parametrize(
     ("ms", "divider", "period"),
-    [(4, 2, 4), (20, 6, 4), (948, 255, 4), (950, 125, 5), (10_000, 161, 8), (127_000, 255, 11)],
+    [
+        (4, 2, 4),
+        (20, 6, 4),
+        (108, 30, 4),
+        (948, 255, 4),
+        (950, 125, 5),
+        (10_000, 161, 8),
+        (127_000, 255, 11),
+    ],
 )
 def test_the_watchdog_counts_what_it_is_told(
     library: Path, ms: int, divider: int, period: int
