@@ -14,6 +14,14 @@
 #define CRC_OFFSET 36u
 #define RECORD_BYTES 40u
 
+#if POET_RING > 0
+/* The commit that a save has failed to see in the storage, which may have it all the same. */
+static struct {
+    struct poet_commit commit;
+    int is_unsure;
+} tried;
+#endif
+
 static uint8_t *page(void)
 {
     return poet_arena + POET_PAGE_BUFFER;
@@ -128,6 +136,7 @@ static void take(struct poet_image *image, const struct poet_commit *commit)
     image->commit.written = written - poet_storage_traffic().written_blocks;
 #if POET_RING > 0
     poet_ring_commit(commit->ring);
+    tried.is_unsure = 0;
 #endif
 }
 
@@ -229,12 +238,43 @@ static int has_news(const struct poet_commit *commit)
 #endif
 }
 
+#if POET_RING > 0
+static void adopt(struct poet_image *image, struct poet_commit commit)
+{
+    commit.written = image->commit.written;
+    image->commit = commit;
+    poet_ring_commit(commit.ring);
+}
+
+int poet_settle(struct poet_image *image)
+{
+    POET_TRY(poet_ring_settle());
+    if (tried.is_unsure) {
+        struct poet_commit found;
+        POET_TRY(poet_storage_flush());
+        const int status = read_record(image, tried.commit.set, &found);
+        if (status != POET_OK && !is_damage(status)) {
+            return status;
+        }
+        if (status == POET_OK && found.sequence == tried.commit.sequence) {
+            adopt(image, tried.commit);
+        }
+        tried.is_unsure = 0;
+    }
+    return POET_OK;
+}
+#else
+int poet_settle(struct poet_image *image)
+{
+    (void)image;
+    return POET_OK;
+}
+#endif
+
 int poet_save(struct poet_image *image, uint32_t step)
 {
+    POET_TRY(poet_settle(image));
     struct poet_commit commit = image->commit;
-#if POET_RING > 0
-    POET_TRY(poet_ring_settle());
-#endif
     if (step == commit.step && !has_news(&commit)) {
         return POET_OK;
     }
@@ -246,11 +286,16 @@ int poet_save(struct poet_image *image, uint32_t step)
 #endif
     POET_TRY(write_set(image, &commit));
     commit.written = poet_blocks_written(image) + 1u; /* the record, too */
+#if POET_RING > 0
+    tried.commit = commit;
+    tried.is_unsure = 1;
+    POET_TRY(write_record(image, &commit));
+    tried.is_unsure = 0;
+    adopt(image, commit);
+#else
     POET_TRY(write_record(image, &commit));
     commit.written = image->commit.written;
     image->commit = commit;
-#if POET_RING > 0
-    poet_ring_commit(commit.ring);
 #endif
     return POET_OK;
 }

@@ -226,6 +226,25 @@ def test_what_fails_is_there_or_not_for_this_start_and_for_the_next(
 
 
 @pytest.mark.parametrize(
+    "fault", [pytest.param(fault, marks=pytest.mark.slow) for fault in FAULTS[:-1]] + [FAULTS[-1]]
+)
+def test_a_commit_that_fails_counts_for_this_start_as_for_the_next(
+    library: Path, full: bytes, fault: str
+) -> None:
+    """From the record on, whose block is the last to be written."""
+    for call in range(22, 30):
+        device = Application(library, full)
+        assert device.append(7, 2) == 0
+        device.harness.disturb(call, fault, False)
+        status = device.call("save")
+        device.harness.leave_alone()
+        for name in ("train", "save"):
+            assert device.call(name) == 0
+            after = Application(library, device.harness.storage)
+            assert after.draws == device.draws, (call, name, status)
+
+
+@pytest.mark.parametrize(
     "fault", ["done all the same", pytest.param("time-out", marks=pytest.mark.slow)]
 )
 def test_what_failed_can_be_done_again(library: Path, full: bytes, fault: str) -> None:
