@@ -216,6 +216,10 @@ static int write_set(const struct poet_image *image, struct poet_commit *commit)
 static int write_record(const struct poet_image *image, const struct poet_commit *commit)
 {
     struct poet_commit kept;
+#if POET_RING > 0
+    tried.commit = *commit;
+    tried.is_unsure = 1;
+#endif
     memset(page(), 0, POET_BLOCK_BYTES);
     pack(commit, page());
     POET_TRY(poet_storage_write_blocks(first_block(image, commit->set) + record_block(), page(), 1u));
@@ -238,14 +242,17 @@ static int has_news(const struct poet_commit *commit)
 #endif
 }
 
-#if POET_RING > 0
 static void adopt(struct poet_image *image, struct poet_commit commit)
 {
     commit.written = image->commit.written;
     image->commit = commit;
+#if POET_RING > 0
     poet_ring_commit(commit.ring);
+    tried.is_unsure = 0;
+#endif
 }
 
+#if POET_RING > 0
 int poet_settle(struct poet_image *image)
 {
     POET_TRY(poet_ring_settle());
@@ -286,16 +293,7 @@ int poet_save(struct poet_image *image, uint32_t step)
 #endif
     POET_TRY(write_set(image, &commit));
     commit.written = poet_blocks_written(image) + 1u; /* the record, too */
-#if POET_RING > 0
-    tried.commit = commit;
-    tried.is_unsure = 1;
     POET_TRY(write_record(image, &commit));
-    tried.is_unsure = 0;
     adopt(image, commit);
-#else
-    POET_TRY(write_record(image, &commit));
-    commit.written = image->commit.written;
-    image->commit = commit;
-#endif
     return POET_OK;
 }
