@@ -60,7 +60,8 @@ int poet_hal_storage_flush(void);
 void poet_hal_storage_forget(uint32_t block, uint32_t count);
 uint32_t poet_hal_storage_erases(void);
 
-/* Sleeps until a character may have come in, or not at all. Ticks may stand still meanwhile. */
+/* Sleeps until a character may have come in, or a watchdog wants to be fed, or not at all. Ticks may stand still
+ * meanwhile. */
 void poet_hal_idle(void);
 
 /* Why the board started: one word such as "power-on", "pin", "watchdog", "software". */
@@ -68,8 +69,9 @@ const char *poet_hal_reset_cause(void);
 
 /* A watchdog, for the application: nothing else touches it. A family without one does not define these, and they are
  * NULL; hal.toml says which times one can count, and only those may be asked for. From its start on it resets the board
- * once `ms` milliseconds have passed without it being fed. It does not count while the core sleeps, and can only be
- * stopped by a reset: started again, it is fed, and keeps its time. Only one that runs is fed. */
+ * once `ms` milliseconds have passed without it being fed. It can only be stopped by a reset: started again, it is fed, and
+ * keeps its time. Only one that runs is fed. Sleep is no hang: it does not count while the core sleeps, or else
+ * poet_hal_idle ends in time for it to be fed, and poet_hal_exit feeds it. */
 __attribute__((weak)) void poet_hal_watchdog_start(uint32_t ms);
 __attribute__((weak)) void poet_hal_watchdog_feed(void);
 

@@ -242,6 +242,7 @@ int poetfw_ring(const struct poetfw *context, struct poetfw_ring *ring)
     if (!has_done(context, OPENED)) {
         return POET_ERROR_ORDER;
     }
+    POET_TRY(poet_ring_settle());
     const struct poet_ring_counts counts = poet_ring_count();
     ring->samples = counts.samples;
     ring->labelled = counts.labelled;

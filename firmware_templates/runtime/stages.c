@@ -11,8 +11,9 @@ int poet_end_step(int status)
     return status;
 }
 
-int poet_train(const struct poet_image *image, uint32_t step)
+int poet_train(struct poet_image *image, uint32_t step)
 {
+    POET_TRY(poet_settle(image));
     const int capture = step == image->steps && (image->flags & POET_IMAGE_CAPTURE) != 0u;
     poet_slots_begin_step(step, capture);
     poet_data_select_training(&image->training, image->seed, step - 1u);

@@ -10,7 +10,7 @@
 
 /* Trains step `step` (1-based), the last of which captures where the image asks for it. The loss is in
  * POET_LOSS. */
-int poet_train(const struct poet_image *image, uint32_t step);
+int poet_train(struct poet_image *image, uint32_t step);
 
 /* Whether it is time to commit (poet_save) what so many steps have come to. */
 int poet_save_is_due(const struct poet_image *image, uint32_t step);

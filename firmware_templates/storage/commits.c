@@ -14,6 +14,14 @@
 #define CRC_OFFSET 36u
 #define RECORD_BYTES 40u
 
+#if POET_RING > 0
+/* The commit that a save has failed to see in the storage, which may have it all the same. */
+static struct {
+    struct poet_commit commit;
+    int is_unsure;
+} tried;
+#endif
+
 static uint8_t *page(void)
 {
     return poet_arena + POET_PAGE_BUFFER;
@@ -128,6 +136,7 @@ static void take(struct poet_image *image, const struct poet_commit *commit)
     image->commit.written = written - poet_storage_traffic().written_blocks;
 #if POET_RING > 0
     poet_ring_commit(commit->ring);
+    tried.is_unsure = 0;
 #endif
 }
 
@@ -207,6 +216,10 @@ static int write_set(const struct poet_image *image, struct poet_commit *commit)
 static int write_record(const struct poet_image *image, const struct poet_commit *commit)
 {
     struct poet_commit kept;
+#if POET_RING > 0
+    tried.commit = *commit;
+    tried.is_unsure = 1;
+#endif
     memset(page(), 0, POET_BLOCK_BYTES);
     pack(commit, page());
     POET_TRY(poet_storage_write_blocks(first_block(image, commit->set) + record_block(), page(), 1u));
@@ -229,8 +242,45 @@ static int has_news(const struct poet_commit *commit)
 #endif
 }
 
+static void adopt(struct poet_image *image, struct poet_commit commit)
+{
+    commit.written = image->commit.written;
+    image->commit = commit;
+#if POET_RING > 0
+    poet_ring_commit(commit.ring);
+    tried.is_unsure = 0;
+#endif
+}
+
+#if POET_RING > 0
+int poet_settle(struct poet_image *image)
+{
+    POET_TRY(poet_ring_settle());
+    if (tried.is_unsure) {
+        struct poet_commit found;
+        POET_TRY(poet_storage_flush());
+        const int status = read_record(image, tried.commit.set, &found);
+        if (status != POET_OK && !is_damage(status)) {
+            return status;
+        }
+        if (status == POET_OK && found.sequence == tried.commit.sequence) {
+            adopt(image, tried.commit);
+        }
+        tried.is_unsure = 0;
+    }
+    return POET_OK;
+}
+#else
+int poet_settle(struct poet_image *image)
+{
+    (void)image;
+    return POET_OK;
+}
+#endif
+
 int poet_save(struct poet_image *image, uint32_t step)
 {
+    POET_TRY(poet_settle(image));
     struct poet_commit commit = image->commit;
     if (step == commit.step && !has_news(&commit)) {
         return POET_OK;
@@ -244,10 +294,6 @@ int poet_save(struct poet_image *image, uint32_t step)
     POET_TRY(write_set(image, &commit));
     commit.written = poet_blocks_written(image) + 1u; /* the record, too */
     POET_TRY(write_record(image, &commit));
-    commit.written = image->commit.written;
-    image->commit = commit;
-#if POET_RING > 0
-    poet_ring_commit(commit.ring);
-#endif
+    adopt(image, commit);
     return POET_OK;
 }

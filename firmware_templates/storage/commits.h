@@ -31,8 +31,13 @@ int poet_load(struct poet_image *image);
 int poet_begin_anew(struct poet_image *image);
 
 /* Commits the tensors as they are after so many steps, unless that has been done.
- * POET_ERROR_LOST, _SLOT, _CRC: the storage does not keep them. After any error the last commit still counts. */
+ * POET_ERROR_LOST, _SLOT, _CRC: the storage does not keep them. After any error the last commit still counts,
+ * or this one does. */
 int poet_save(struct poet_image *image, uint32_t step);
+
+/* Looks what a save that failed, or an append or a label, has left in the storage, and goes by that as the next start would.
+ * Comes before a step and a commit; without a ring there is nothing that it would change. Statuses of the storage. */
+int poet_settle(struct poet_image *image);
 
 /* Blocks that the firmware has written since the host wrote the image, over all starts: what wears the storage. Those
  * between the last commit and a cut, or opening the storage again, are not known. */

@@ -32,6 +32,7 @@ static struct {
     uint32_t next; /* place */
     uint32_t events;
     uint32_t committed;
+    uint32_t unsure; /* 1 + the place where writing has failed; 0 for none */
 } ring;
 
 static uint8_t *page(void)
@@ -164,17 +165,37 @@ static int find_sample(uint32_t place)
     return POET_OK;
 }
 
-int poet_ring_open(uint32_t first_block)
+/* Behind the newest. */
+static void find_next(void)
 {
     uint32_t newest = 0u;
-    ring.first_block = first_block;
-    ring.events = ring.committed = ring.next = 0u;
+    ring.next = 0u;
     for (uint32_t place = 0u; place < POET_RING; place++) {
-        POET_TRY(find_sample(place));
         if (ring.places[place].id > newest) {
             newest = ring.places[place].id;
             ring.next = (place + 1u) % POET_RING;
         }
+    }
+}
+
+int poet_ring_open(uint32_t first_block)
+{
+    ring.first_block = first_block;
+    ring.events = ring.committed = ring.unsure = 0u;
+    for (uint32_t place = 0u; place < POET_RING; place++) {
+        POET_TRY(find_sample(place));
+    }
+    find_next();
+    return POET_OK;
+}
+
+int poet_ring_settle(void)
+{
+    if (ring.unsure != 0u) {
+        POET_TRY(poet_storage_flush());
+        POET_TRY(find_sample(ring.unsure - 1u));
+        find_next();
+        ring.unsure = 0u;
     }
     return POET_OK;
 }
@@ -196,16 +217,34 @@ static int is_drawn(uint32_t place)
     return labelled != 0u && labelled <= ring.committed;
 }
 
+/* What fails may have come to the storage all the same. Written again, it does not matter what has. */
+static int settle_others(uint32_t place)
+{
+    return ring.unsure == place + 1u ? POET_OK : poet_ring_settle();
+}
+
+static int write_sample(uint32_t place, const void *x, const struct stamp *stamp)
+{
+    ring.unsure = place + 1u;
+    POET_TRY(write_part(x_block(place), x, POET_X_BYTES, stamp));
+    ring.unsure = 0u;
+    ring.places[place].id = stamp->id;
+    return POET_OK;
+}
+
 static int write_label(uint32_t place, const void *y)
 {
     const struct stamp stamp = {ring.places[place].id, ++ring.events}; /* no other, even if it fails */
+    ring.unsure = place + 1u;
     POET_TRY(write_part(y_block(place), y, POET_Y_BYTES, &stamp));
+    ring.unsure = 0u;
     ring.places[place].labelled = stamp.event;
     return POET_OK;
 }
 
 int poet_ring_append(const void *x, const void *y, int keep, uint32_t *id)
 {
+    POET_TRY(settle_others(ring.next));
     const uint32_t place = ring.next;
     if (keep && is_drawn(place)) {
         return POET_ERROR_RING;
@@ -213,8 +252,8 @@ int poet_ring_append(const void *x, const void *y, int keep, uint32_t *id)
     const struct stamp stamp = {ring.events + 1u, ring.events + 1u};
     ring.events = stamp.event;
     ring.places[place].id = ring.places[place].labelled = 0u;
-    POET_TRY(write_part(x_block(place), x, POET_X_BYTES, &stamp));
-    ring.places[place].id = *id = stamp.id;
+    POET_TRY(write_sample(place, x, &stamp));
+    *id = stamp.id;
     ring.next = (place + 1u) % POET_RING;
     return y != NULL ? write_label(place, y) : POET_OK;
 }
@@ -223,6 +262,7 @@ int poet_ring_label(uint32_t id, const void *y)
 {
     for (uint32_t place = 0u; place < POET_RING && id != 0u; place++) {
         if (ring.places[place].id == id && ring.places[place].labelled == 0u) {
+            POET_TRY(settle_others(place));
             return write_label(place, y);
         }
     }

@@ -35,6 +35,10 @@ int poet_ring_open(uint32_t first_block);
 uint32_t poet_ring_events(void);
 void poet_ring_commit(uint32_t events);
 
+/* Looks what there is where appending or labelling has failed, for the storage may have it all the same. Comes before
+ * anything that the next start would do by what it finds: counting, drawing, and a commit. Returns statuses of the storage. */
+int poet_ring_settle(void);
+
 /* Puts a sample in the place that is next in turn; `y` is its target, or NULL.
  * POET_ERROR_RING: with `keep`, where samples are drawn from the one that is there. POET_ERROR_LOST: the storage does not
  * keep it. */

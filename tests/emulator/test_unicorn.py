@@ -20,6 +20,7 @@ from emulator.bare_chips import (
     BareChip,
 )
 from emulator.firmware_tools import compile_sample, needs_qemu, run_twin, sample_image
+from poetfw.devices.emulators.unicorn.__main__ import main
 from poetfw.devices.emulators.unicorn.bus import Bus, MachineError
 from poetfw.devices.emulators.unicorn.core import SLICE, Core, Memory, Model
 from poetfw.firmware import IMAGE
@@ -200,6 +201,35 @@ def test_a_file_that_is_no_program_of_the_chip(
     (tmp_path / "other.elf").write_bytes(content)
     with pytest.raises(MachineError, match=f"other.elf {message}|other.elf is for {message}"):
         NRF52840.read_flash(tmp_path / "other.elf")
+
+
+@pytest.mark.parametrize("size_bytes", [0, 512, 524_287, 524_800])
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        (
+            "nrf52840",
+            "no SD card has the {:,} bytes of the storage image: a card has a multiple of ",
+        ),
+        ("samd21", "no SD card has the {:,} bytes of the storage image: a card has a multiple of "),
+        ("nrf52840-qspi", "the flash has 8,388,608 bytes, and the storage image {:,}"),
+    ],
+)
+def test_an_image_of_another_size_than_the_storage(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    machine: str,
+    message: str,
+    size_bytes: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / IMAGE).write_bytes(bytes(size_bytes))
+    chip = SAMD21 if machine == "samd21" else NRF52840
+    elf = chip.compile(tmp_path, "void reset(void) { end(); }")
+    monkeypatch.setattr("sys.argv", ["unicorn", machine, str(elf)])
+    assert main() == 1
+    assert capsys.readouterr().err.startswith(f"{machine}: {message.format(size_bytes)}")
 
 
 def test_a_program_behind_a_bootloader_does_not_start_by_itself() -> None:

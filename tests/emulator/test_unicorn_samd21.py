@@ -49,9 +49,52 @@ def test_the_boards_own_program_trains_to_the_bits_of_the_twins(tmp_path: Path) 
     assert "tick_unit=cycles" in lines[-1]
 
 
+GLUE = """
+    #define BYTE(address) (*(volatile uint8_t *)(address))
+    #define CTRL BYTE(0x40001000u)
+    #define CONFIG BYTE(0x40001001u)
+    #define EWCTRL BYTE(0x40001002u)
+    #define INTENSET BYTE(0x40001005u)
+    #define INTFLAG BYTE(0x40001006u)
+    #define CLEAR BYTE(0x40001008u)
+    #define SETTLE while (BYTE(0x40001007u) != 0u) { }
+    #define CLOCK REGISTER(0x40000c08u) = 0x803u; while (BYTE(0x40000c01u) != 0u) { } \\
+        REGISTER(0x40000c04u) = 0x10303u; while (BYTE(0x40000c01u) != 0u) { } \\
+        *(volatile uint16_t *)0x40000c02u = 0x4303u;
+    #define SETTINGS CONFIG = 5u; EWCTRL = 4u; SETTLE
+    #define START CLOCK SETTINGS CTRL = 2u; SETTLE
+    #define FEED (INTFLAG = 1u, CLEAR = 0xa5u)
+    #define WAKES INTENSET = 1u; REGISTER(0xe000ed10u) = 16u;
+    #define READY (REGISTER(0xe000e280u) = 4u)
+    #define LOOP(rounds) do { uint32_t n = (rounds); __asm__ volatile( \\
+        ".syntax unified\\n 1: subs %0, #1\\n bne 1b" : "+r"(n)); } while (0)
+"""
+"""At 1 MHz, as after a reset: 256 cycles of 4096 Hz are 62,500 of the processor's."""
+
 UNALIGNED = "an instruction that cannot be executed: Unhandled CPU exception"
 ACCESS = '__asm__ volatile("{} r0, [%0]" ::"l"({}u) : "r0");'
 REFUSED = {
+    "a watchdog without a clock": ("CONFIG = 5u;", "WDT.CONFIG is written without a clock of its"),
+    "on the processor's clock": (
+        "*(volatile uint16_t *)0x40000c02u = 0x4003u; CONFIG = 5u;",
+        "WDT.CONFIG is written without a clock of its own",
+    ),
+    "a clock of nothing": (
+        "*(volatile uint16_t *)0x40000c02u = 0x4303u;",
+        "a clock from a generator that is off",
+    ),
+    "a divider": ("REGISTER(0x40000c08u) = 0x101u;", "generator 1 divides by 1"),
+    "an odd time": ("CLOCK CONFIG = 12u;", "WDT.CONFIG is 0xc"),
+    "too soon": ("CLOCK CONFIG = 5u; CTRL = 2u;", "WDT.CTRL is written while it synchronises"),
+    "a window": ("CLOCK SETTINGS CTRL = 6u;", "WDT.CTRL is 6 after 0"),
+    "never to stop": ("CLOCK SETTINGS CTRL = 0x80u;", "WDT.CTRL is 128 after 0"),
+    "switched off": ("START CTRL = 0u;", "WDT.CTRL is 0 after 2"),
+    "another time": ("START CONFIG = 6u;", "WDT.CONFIG is changed while it is enabled"),
+    "another warning": ("START EWCTRL = 3u;", "WDT.EWCTRL is changed while it is enabled"),
+    "fed too early": ("CLOCK SETTINGS FEED;", "a watchdog is fed that does not run"),
+    "fed twice": ("START FEED; FEED;", "WDT.CLEAR is written while it synchronises"),
+    "another feed": ("START CLEAR = 0x5au;", "0x5a in WDT.CLEAR resets the chip"),
+    "a look at feeding": ("(void)CLEAR;", "read of 1 bytes from 0x40001008"),
     "read": ("(void)REGISTER(0x40000418u);", "read of 4 bytes from 0x40000418, which is not model"),
     "write": ("REGISTER(0x40000418u) = 1u;", "write of 4 bytes to 0x40000418, which is not model"),
     "write-only": ("(void)REGISTER(0x40000c08u);", "read of 4 bytes from 0x40000c08"),
@@ -84,7 +127,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_board_would_not_do_is_an_error(tmp_path: Path, name: str) -> None:
     statement, message = REFUSED[name]
-    elf = SAMD21.compile(tmp_path, f"void reset(void) {{ {statement} end(); }}")
+    elf = SAMD21.compile(tmp_path, GLUE + f"void reset(void) {{ {statement} end(); }}")
     with pytest.raises(MachineError, match=rf"{message}.*; pc 0x[02]000[0-9a-f]{{4}}$"):
         SAMD21.boot(tmp_path, elf)
 
@@ -110,3 +153,47 @@ def test_a_reset_begins_the_program_again(tmp_path: Path) -> None:
         }
     """
     assert SAMD21.boot(tmp_path, SAMD21.compile(tmp_path, program)) == b""
+
+
+@pytest.mark.parametrize(
+    ("then", "bites"),
+    [
+        ("for (;;) { }", True),
+        ("LOOP(24000u); FEED; LOOP(24000u); FEED; LOOP(36000u);", True),
+        ("WAKES for (int i = 0; i < 9; i++) { LOOP(24000u); FEED; READY; } SLEEP", False),
+        ("WAKES LOOP(24000u); SLEEP", False),
+        ("WAKES wait(); LOOP(14400u); FEED; READY; SLEEP", False),
+        ("WAKES wait(); LOOP(17600u); FEED; READY; SLEEP", True),
+        ("WAKES wait(); wait();", True),
+        ("WAKES wait(); FEED; end();", True),
+        ("REGISTER(0xe000ed10u) = 16u; wait();", True),
+        ("INTENSET = 1u; wait();", True),
+        ("end();", True),
+    ],
+    ids=["hangs", "is fed for a while", "is fed", "sleeps late", "soon after", "late after",
+         "is woken and not fed", "pending for ever", "does not warn", "does not hear", "sleeps"],
+)  # fmt: skip
+def test_the_watchdog_counts_in_sleep_and_its_warning_ends_it(
+    tmp_path: Path, then: str, bites: bool
+) -> None:
+    """Half of 62,500 cycles after it was fed it warns."""
+    sleep = "#define SLEEP for (;;) { wait(); SETTLE FEED; READY; }\n"
+    said = "if (BYTE(0x40000438u) == 0x20u) { REGISTER(0u) = 0u; }"
+    program = f"void reset(void) {{ {said} START {then} end(); }}"
+    elf = SAMD21.compile(tmp_path, GLUE + sleep + program)
+    if bites:
+        with pytest.raises(MachineError, match="write of 4 bytes at 0x00000000"):
+            SAMD21.boot(tmp_path, elf)
+    else:
+        assert SAMD21.boot(tmp_path, elf) == b""
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_the_boards_own_program_sleeps_beside_its_watchdog(tmp_path: Path, listens: bool) -> None:
+    """When all is done, whether or not somebody may still say something."""
+    flags = ["-DPOETFW_WATCHDOG_MS=20u", *([] if listens else ["-DPOET_LISTEN_TICKS=0u"])]
+    elf = SAMD21.compile_sample(tmp_path / "firmware.elf", *flags)
+    code, lines, said = SAMD21.run(tmp_path, elf, sample_image(steps=1))
+    assert (code, said) == (0, "")
+    assert [line for line in lines if "@boot" in line] == lines[:1]
+    assert lines[-1].startswith("@done")

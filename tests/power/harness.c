@@ -32,7 +32,7 @@ enum order { KEPT, LOST, REORDERED, ORDERS };
 
 /* What a call of the storage does otherwise than it should. */
 enum fault {
-    CRC, TIME_OUT, BUSY, SHORT, FULL, REMOVED, NOT_WRITTEN, OLD_DATA, FLIPPED_BIT, FAULTS
+    CRC, TIME_OUT, BUSY, SHORT, FULL, REMOVED, NOT_WRITTEN, OLD_DATA, FLIPPED_BIT, DONE_ALL_THE_SAME, FAULTS
 };
 static const int STATUSES[] = {[CRC] = -26,  [TIME_OUT] = -20, [BUSY] = -27,
                                [SHORT] = -27, [FULL] = -23,    [REMOVED] = -16};
@@ -200,6 +200,9 @@ static int move(const struct transfer *transfer)
     }
     if (status == POET_OK) {
         status = transfer->source != NULL ? write_blocks(transfer) : read_blocks(transfer);
+        if (has_fault(DONE_ALL_THE_SAME)) {
+            status = STATUSES[TIME_OUT];
+        }
     }
     h->calls++;
     return status;
@@ -426,6 +429,7 @@ int power_cut(uint64_t number, uint32_t seeds, uint32_t depth);
 int64_t power_cuts(uint64_t first, uint64_t count, uint32_t seeds, uint32_t depth, uint64_t *table);
 int power_fault(uint32_t call, uint32_t fault, uint32_t for_ever);
 void power_blocks(uint8_t *to);
+void power_disturb(uint32_t call, uint32_t fault, uint32_t for_ever);
 
 /* Takes an image, and runs it with nothing in its way. Returns the exit code. */
 int power_load(const uint8_t *image, uint32_t blocks)
@@ -473,6 +477,14 @@ uint32_t power_calls(void)
 void power_blocks(uint8_t *to)
 {
     memcpy(to, h->blocks, (size_t)h->count * BLOCK);
+}
+
+/* The storage fails or lies in its `call`th call from now on, counted from 0; UINT32_MAX: not any more. */
+void power_disturb(uint32_t call, uint32_t fault, uint32_t for_ever)
+{
+    h->fault_at = call == UINT32_MAX ? call : h->calls + call;
+    h->fault = (enum fault)fault;
+    h->for_ever = for_ever != 0u;
 }
 
 /* Case `number`: the block, what becomes of it and of those before it, and one of `seeds` ways of that. The

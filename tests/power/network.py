@@ -47,7 +47,7 @@ ORDERS = ("kept", "lost", "reordered")
 OUTCOMES = ("same", "told", "does not boot", "wrong weights", "commit lost")
 FAULTS = (
     *("CRC", "time-out", "busy for ever", "short", "full", "removed"),
-    *("silently not written", "old data", "flipped bit"),
+    *("silently not written", "old data", "flipped bit", "done all the same"),
 )
 
 
@@ -198,6 +198,14 @@ class Harness:
         """What comes of a fault from a call of the storage on: an outcome, or a status."""
         found = self._library.power_fault(call, FAULTS.index(fault), int(for_ever))
         return str(found) if found < 0 else OUTCOMES[found]
+
+    def disturb(self, call: int, fault: str, for_ever: bool) -> None:
+        """Let the storage fail or lie in a call from now on, counted from 0."""
+        self._library.power_disturb(call, FAULTS.index(fault), int(for_ever))
+
+    def leave_alone(self) -> None:
+        """Let it be good again."""
+        self._library.power_disturb(ctypes.c_uint32(-1), 0, 0)
 
     def call(self, name: str, *arguments: object) -> int:
         """What a function of the firmware returns."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from network import (
     CLASSES,
     FAULTS,
     OUTCOMES,
+    SIDE,
     STEPS_PER_EPOCH,
+    TRAINING,
     Harness,
     compile_harness,
     project,
@@ -149,3 +152,119 @@ def test_the_oldest_make_room(library: Path, learner: Harness, tmp_path: Path) -
     assert labelled == samples.labelled[2:].sum() + 2
     counts = Harness(library, bytes(content)).ring_counts()
     assert counts == (RING.samples, labelled, samples.labelled[2:].sum(), samples.ids[-2])
+
+
+# An error, and what it leaves ------------------------------------------------------------------
+
+
+class Application:
+    """Who uses the ring, from a start on."""
+
+    def __init__(self, library: Path, image: bytes) -> None:
+        self.harness = Harness(library, image)
+        self.net = (ctypes.c_uint32 * 32)()
+        assert self.call("open") == self.call("load") == 0
+
+    def call(self, name: str, *arguments: object) -> int:
+        return self.harness.call(f"poetfw_{name}", self.net, *arguments)
+
+    def append(self, number: int, label: int | None) -> int:
+        x = np.full(SIDE * SIDE, number, "<f4").tobytes()
+        y = None if label is None else ctypes.byref(ctypes.c_int32(label))
+        return self.call("append", x, len(x), y, 4, ctypes.byref(ctypes.c_uint32()))
+
+    def label(self, sample: int, label: int) -> int:
+        return self.call("label", sample, ctypes.byref(ctypes.c_int32(label)), 4)
+
+    @property
+    def draws(self) -> tuple[object, ...]:
+        """What is in the ring, and the next batches."""
+        counts = (ctypes.c_uint32 * 4)()
+        assert self.call("ring", counts) == 0
+        return *counts, *(self.harness.batch(step, 5, TRAINING) for step in range(STEPS, 3 * STEPS))
+
+
+@pytest.fixture(scope="module")
+def full(library: Path) -> bytes:
+    """A storage whose ring is full, with two samples that wait for a label."""
+    device = Application(library, project("nrf52840", RING).image(STEPS, EVERY))
+    assert [device.append(i, i % CLASSES) for i in range(3)] == [0] * 3
+    assert device.call("save") == 0
+    return device.harness.storage
+
+
+@pytest.mark.parametrize("does", ["append", "append without a label", "label"])
+@pytest.mark.parametrize(
+    ("fault", "for_ever"),
+    [
+        ("done all the same", False),
+        *(pytest.param(fault, True, marks=pytest.mark.slow) for fault in FAULTS),
+        *(pytest.param(fault, False, marks=pytest.mark.slow) for fault in FAULTS[:-1]),
+    ],
+)
+def test_what_fails_is_there_or_not_for_this_start_and_for_the_next(
+    library: Path, full: bytes, does: str, fault: str, for_ever: bool
+) -> None:
+    """At each call of the storage: what is drawn from then on, before and after the next commit."""
+    failures = 0
+    for call in range(12):
+        device = Application(library, full)
+        waiting = device.harness.ring_counts()[3]
+        assert waiting > 0
+        device.harness.disturb(call, fault, for_ever)
+        if does == "label":
+            status = device.label(waiting, 1)
+        else:
+            status = device.append(7, 2 if does == "append" else None)
+        failures += status < 0
+        device.harness.leave_alone()
+        for name in ("train", "save", "train"):
+            assert device.call(name) == 0
+            after = Application(library, device.harness.storage)
+            assert after.draws == device.draws, (call, name, status)
+            if name == "save":  # the next takes the same place
+                assert after.append(8, 0) == device.append(8, 0) == 0
+                assert after.draws == device.draws, (call, status)
+    assert failures or fault in ("old data", "flipped bit")
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(fault, marks=pytest.mark.slow) for fault in FAULTS[:-1]] + [FAULTS[-1]]
+)
+def test_a_commit_that_fails_counts_for_this_start_as_for_the_next(
+    library: Path, full: bytes, fault: str
+) -> None:
+    """From the record on, whose block is the last to be written."""
+    for call in range(22, 30):
+        device = Application(library, full)
+        assert device.append(7, 2) == 0
+        device.harness.disturb(call, fault, False)
+        status = device.call("save")
+        device.harness.leave_alone()
+        for name in ("train", "save"):
+            assert device.call(name) == 0
+            after = Application(library, device.harness.storage)
+            assert after.draws == device.draws, (call, name, status)
+
+
+@pytest.mark.parametrize(
+    "fault", ["done all the same", pytest.param("time-out", marks=pytest.mark.slow)]
+)
+def test_what_failed_can_be_done_again(library: Path, full: bytes, fault: str) -> None:
+    """In the same place, and once."""
+    for call in range(8):
+        device = Application(library, full)
+        before = device.draws
+        device.harness.disturb(call, fault, False)
+        status = device.append(7, 2)
+        device.harness.leave_alone()
+        assert status == 0 or device.append(7, 2) == 0
+        samples, labelled, _, waiting = device.draws[:4]
+        assert samples == before[0] == RING.samples
+        assert labelled == before[1] or waiting == before[3]
+        again = Application(library, full)
+        again.harness.disturb(call, fault, False)
+        status = again.label(int(str(before[3])), 1)
+        again.harness.leave_alone()
+        assert status == 0 or again.label(int(str(before[3])), 1) == 0
+        assert again.draws[1] == int(str(before[1])) + 1

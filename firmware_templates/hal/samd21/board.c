@@ -10,6 +10,7 @@
 #include "sercom.h"
 #include "status.h"
 #include "systick.h"
+#include "warning.h"
 
 /* USART (chapter 26) */
 #define CONSOLE 5u /* the SERCOM */
@@ -44,7 +45,6 @@ static void start_console(uint32_t hz)
         poet_write16(SERCOM_BAUD(CONSOLE), baud_register(hz));
         poet_sercom_enable(CONSOLE);
         poet_write8(SERCOM_INTENSET(CONSOLE), SERCOM_INTFLAG_RXC);
-        poet_doze_prepare();
     }
 }
 
@@ -53,6 +53,7 @@ int poet_hal_init(void)
     uint32_t hz;
     const int status = poet_clock_start(&hz);
     start_console(hz);
+    poet_doze_prepare();
     poet_systick_start();
     return status;
 }
@@ -103,7 +104,7 @@ void poet_systick(void)
 void poet_hal_idle(void)
 {
     poet_doze_clear(SERCOM_INTERRUPT(CONSOLE));
-    if (!has_input()) {
+    if (!poet_watchdog_warns() && !has_input()) {
         poet_doze();
     }
 }
@@ -116,11 +117,15 @@ const char *poet_hal_reset_cause(void)
     return poet_name_reset(poet_read8(PM_RCAUSE), causes, sizeof causes / sizeof causes[0]);
 }
 
-/* There is nothing to return to, and the console has told everything. */
+/* There is nothing to return to, and the console has told everything. Nothing can hang here either. */
 _Noreturn void poet_hal_exit(int code)
 {
     (void)code;
     for (;;) {
-        poet_doze();
+        if (poet_watchdog_warns()) {
+            poet_hal_watchdog_feed();
+        } else {
+            poet_doze();
+        }
     }
 }

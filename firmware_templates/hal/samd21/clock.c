@@ -19,15 +19,19 @@
 #define GCLK_CLKCTRL_GEN(i) ((i) << 8)
 #define GCLK_CLKCTRL_CLKEN (1u << 14)
 #define GCLK_ID_DFLL_REFERENCE 0u
+#define GCLK_ID_WDT 3u
 #define GCLK_ID_SERCOM_CORE(i) (0x14u + (i))
 #define GCLK_GENCTRL 0x40000c04u
+#define GCLK_GENCTRL_SRC_OSCULP32K (3u << 8) /* runs from power-on to power-off */
 #define GCLK_GENCTRL_SRC_XOSC32K (5u << 8)
 #define GCLK_GENCTRL_SRC_DFLL48M (7u << 8)
 #define GCLK_GENCTRL_GENEN (1u << 16)
 #define GCLK_GENCTRL_IDC (1u << 17)
 #define GCLK_GENDIV 0x40000c08u
+#define GCLK_GENDIV_DIV(divider) ((divider) << 8)
 #define GENERATOR_OF_CORE 0u
 #define GENERATOR_OF_CRYSTAL 1u
+#define GENERATOR_OF_WATCHDOG 3u /* which can divide by up to POET_WATCHDOG_DIVIDER */
 
 #define PM_APBCMASK 0x40000420u
 #define PM_APBCMASK_SERCOM(i) (1u << (2u + (i)))
@@ -86,9 +90,9 @@ static int reset_generators(void)
     return await_generators();
 }
 
-static int set_generator(uint32_t generator, uint32_t settings)
+static int set_generator(uint32_t generator, uint32_t divider, uint32_t settings)
 {
-    poet_write(GCLK_GENDIV, generator);
+    poet_write(GCLK_GENDIV, generator | GCLK_GENDIV_DIV(divider));
     POET_TRY(await_generators());
     poet_write(GCLK_GENCTRL, generator | settings | GCLK_GENCTRL_GENEN);
     return await_generators();
@@ -131,10 +135,10 @@ static int start_fast_clock(void)
 {
     POET_TRY(start_crystal());
     POET_TRY(reset_generators());
-    POET_TRY(set_generator(GENERATOR_OF_CRYSTAL, GCLK_GENCTRL_SRC_XOSC32K));
+    POET_TRY(set_generator(GENERATOR_OF_CRYSTAL, 0u, GCLK_GENCTRL_SRC_XOSC32K));
     POET_TRY(connect(GCLK_ID_DFLL_REFERENCE, GENERATOR_OF_CRYSTAL));
     POET_TRY(start_dfll());
-    return set_generator(GENERATOR_OF_CORE, GCLK_GENCTRL_SRC_DFLL48M | GCLK_GENCTRL_IDC);
+    return set_generator(GENERATOR_OF_CORE, 0u, GCLK_GENCTRL_SRC_DFLL48M | GCLK_GENCTRL_IDC);
 }
 
 int poet_clock_start(uint32_t *hz)
@@ -151,4 +155,10 @@ int poet_clock_sercom(uint32_t i)
 {
     poet_write(PM_APBCMASK, poet_read(PM_APBCMASK) | PM_APBCMASK_SERCOM(i));
     return connect(GCLK_ID_SERCOM_CORE(i), GENERATOR_OF_CORE) == POET_OK;
+}
+
+int poet_clock_watchdog(uint32_t divider)
+{
+    return set_generator(GENERATOR_OF_WATCHDOG, divider, GCLK_GENCTRL_SRC_OSCULP32K) == POET_OK &&
+           connect(GCLK_ID_WDT, GENERATOR_OF_WATCHDOG) == POET_OK;
 }

@@ -12,4 +12,9 @@ int poet_clock_start(uint32_t *hz);
 /* Gives a SERCOM the processor's clock, and its registers theirs. Whether that came to its end. */
 int poet_clock_sercom(uint32_t i);
 
+/* Gives the watchdog 32,768 Hz, divided by 1 to POET_WATCHDOG_DIVIDER, from an oscillator that is not the processor's.
+ * Whether that came to its end. */
+#define POET_WATCHDOG_DIVIDER 255u
+int poet_clock_watchdog(uint32_t divider);
+
 #endif

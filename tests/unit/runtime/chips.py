@@ -67,6 +67,7 @@ class Processor:
         reads_in_thread: how often a register was read outside of an interrupt.
         reset: whether the chip was told to reset itself.
         bites_at: in which cycle its watchdog resets it; None where it does not run.
+        warns_at: in which it warns of that.
     """
 
     handler: ClassVar[str] = "poet_spi_interrupt"
@@ -112,6 +113,7 @@ class Processor:
         self.reads_in_thread = 0
         self.reset = False
         self.bites_at: int | None = None
+        self.warns_at: int | None = None
         self._names = {**names, **self.names}
         self._library: ctypes.CDLL | None = None
         self._interrupt: tuple[int, Callable[[], bool]] = 0, lambda: False
@@ -264,9 +266,12 @@ class Processor:
         self._polls_left = max(1, polls) if polls < OUT_OF_REACH else 0
         self._happen = happen
 
-    def watch(self, cycles: int) -> None:
+    def watch(
+        self, cycles: int, margin: int = 0, warn: Callable[[], int | None] | None = None
+    ) -> None:
         """Let a watchdog reset the chip after so many cycles."""
         self.bites_at = self.cycles + cycles
+        self.warns_at = self.cycles + cycles - margin
 
     def dma_read(self, address: int, size_bytes: int) -> bytes:
         """Read RAM."""

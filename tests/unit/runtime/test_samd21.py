@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import random
 import re
+from collections import Counter
 from pathlib import Path
 
 import chips
@@ -29,6 +30,9 @@ from poetfw.devices.link.frames import Answer, decode_answer, encode_command
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
 NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
 POLLS, POLLS_PER_BYTE, POLLS_OF_CRYSTAL = 200, 40, 500
+LOOK = 10_000
+"""Cycles that a look at the watchdog's synchronisation takes."""
+FEED = 0xA5
 
 
 Board = chips.Board[Chip]
@@ -113,16 +117,15 @@ def test_reset_causes(library: Path, cause: int, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_drivers(
-        tmp_path_factory.mktemp("listening"), "samd21", "-DPOET_LISTEN_TICKS=2000u"
-    )
+    flags = "-DPOET_LISTEN_TICKS=2000u", "-DPOETFW_WATCHDOG_MS=20u"
+    return compile_drivers(tmp_path_factory.mktemp("listening"), "samd21", *flags)
 
 
 def passing(chip: Chip) -> Chip:
     """The same, and time passes with each look at it."""
 
     def read(name: str) -> None:
-        chip.cycles += 100 * (name == "SYST.CVR")
+        chip.cycles += {"SYST.CVR": 100, "WDT.STATUS": LOOK}.get(name, 0)
 
     chip.on_read = read
     return chip
@@ -138,6 +141,117 @@ def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:
         Answer(False, 7, "hello", ("2", "5a3b1e00", "sample"), None),
     ]
     assert board.weight == here.weight
+
+
+# The watchdog ----------------------------------------------------------------------------------
+
+
+def watched(library: Path, ms: int) -> chips.Board[Chip]:
+    board = Board(library, passing(Chip()))
+    assert board.start() == 0
+    board.library.poet_hal_watchdog_start(ctypes.c_uint32(ms))
+    return board
+
+
+@pytest.mark.parametrize(
+    ("ms", "divider", "period"),
+    [
+        (4, 2, 4),
+        (20, 6, 4),
+        (108, 30, 4),
+        (948, 255, 4),
+        (950, 125, 5),
+        (10_000, 161, 8),
+        (127_000, 255, 11),
+    ],
+)
+def test_the_watchdog_counts_what_it_is_told(
+    library: Path, ms: int, divider: int, period: int
+) -> None:
+    """At most 6 cycles pass until feeding counts: it has its time in any case."""
+    chip = watched(library, ms).chip
+    assert chip.misuse == []
+    assert chip.values("GCLK.GENDIV")[-1] == 3 | divider << 8
+    assert chip.values("GCLK.GENCTRL")[-1] == 1 << 16 | 3 << 8 | 3
+    assert chip.values("GCLK.CLKCTRL")[-1] == 0x4303
+    names = ("CONFIG", "EWCTRL", "INTENSET", "CTRL", "CLEAR")
+    written = [[period], [period - 1], [1], [2], []]  # started, it need not be fed
+    assert [chip.values(f"WDT.{name}") for name in names] == written
+    assert chip.bites_at is not None
+    assert chip.warns_at is not None
+    started = 2 * chip.warns_at - chip.bites_at
+    counted = chip.bites_at - started
+    assert counted == (8 << period) * divider * 48_000_000 // 32_768
+    least = counted * ((8 << period) - 6) / (8 << period)
+    assert 0 <= least / 48_000 - ms <= max(0.01 * ms, 122 * 1000 / 32_768)
+
+
+def test_the_watchdog_that_runs_is_fed_and_not_set_again(library: Path) -> None:
+    board = watched(library, 10)
+    chip = board.chip
+    chip.cycles += 48_000  # of 7 ms
+    board.library.poet_hal_watchdog_start(ctypes.c_uint32(10))
+    assert chip.bites_at == chip.cycles + 128 * 3 * 48_000_000 // 32_768
+    assert chip.values("WDT.CTRL") == [2]
+    assert chip.values("WDT.INTFLAG") == [1]
+    assert chip.values("WDT.CLEAR") == [FEED]
+    settles = 6 * 3 * 48_000_000 // 32_768
+    for _ in range(settles // LOOK):
+        board.library.poet_hal_watchdog_feed()
+    assert chip.values("WDT.CLEAR") == [FEED]
+    board.library.poet_hal_watchdog_feed()
+    assert chip.values("WDT.CLEAR") == [FEED] * 2
+    assert chip.misuse == []
+
+
+def test_the_application_feeds_the_watchdog(listening: Path, here: Trained) -> None:
+    """By what was printed last: many times while it listens, and between ops."""
+    board = Board(listening, passing(Chip()))
+    fed: Counter[str] = Counter()
+    passes = board.chip.on_read
+
+    def note(name: str) -> None:
+        passes(name)
+        if name == "WDT.STATUS":
+            fed[board.chip.console.decode().splitlines()[-1].split()[0]] += 1
+
+    board.chip.on_read = note
+    board.run()
+    assert board.weight == here.weight
+    assert board.chip.values("WDT.CTRL") == [2]
+    assert fed["@boot"] > 1
+    assert fed["@train"] == 1  # the sample project calls its hook once
+    assert fed["@step"] == 1  # the only one: it saves
+    assert fed["@commit"] >= 1
+    assert fed["@eval"] == 0  # of which the sample project has no ops
+    assert fed["@done"] > 0
+    assert board.chip.misuse == []
+
+
+def test_without_a_watchdog_there_is_none(library: Path) -> None:
+    board = Board(library, Chip())
+    board.run()
+    assert not any(name.startswith("WDT") for name, _ in board.chip.writes)
+
+
+def test_a_watchdog_that_gets_no_clock_is_left_alone(impatient: Path) -> None:
+    """A write to it would hold up the bus for ever."""
+    board = Board(impatient, Chip())
+    assert board.start() == 0
+    board.chip.polls["generator"] = OUT_OF_REACH
+    board.library.poet_hal_watchdog_start(ctypes.c_uint32(500))
+    board.library.poet_hal_watchdog_feed()
+    assert not any(name.startswith("WDT") for name, _ in board.chip.writes)
+
+
+def test_a_watchdog_that_takes_no_settings_is_not_started(impatient: Path) -> None:
+    board = Board(impatient, Chip())  # where no time passes
+    assert board.start() == 0
+    board.library.poet_hal_watchdog_start(ctypes.c_uint32(500))
+    board.library.poet_hal_watchdog_feed()
+    assert board.chip.values("WDT.CONFIG") == [4]
+    assert board.chip.values("WDT.CTRL") == board.chip.values("WDT.CLEAR") == []
+    assert board.chip.misuse == []
 
 
 # Waits -----------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from elftools.elf.elffile import ELFFile
 
 from poetfw.devices.emulators.unicorn import STANDARD_INPUT
 from poetfw.devices.emulators.unicorn.bus import MachineError
+from poetfw.devices.emulators.unicorn.chip import Machine
 from poetfw.devices.emulators.unicorn.flash import Flash
 from poetfw.devices.emulators.unicorn.nrf52840 import Nrf52840Dk
 from poetfw.devices.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
@@ -30,8 +31,7 @@ from poetfw.devices.emulators.unicorn.samd21 import Mkr1000
 from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.firmware import IMAGE
 
-Machine = Nrf52840Dk | Mkr1000
-MACHINES: dict[str, type[Machine]] = {
+MACHINES: dict[str, type[Machine[Any]]] = {
     "nrf52840": Nrf52840Dk,
     "nrf52840-qspi": Nrf52840DkFlash,
     "samd21": Mkr1000,
@@ -42,7 +42,7 @@ _STORAGES: dict[str, Callable[[BinaryIO], Any]] = {"nrf52840-qspi": Flash}
 """What the storage image is on them, where it is not a card."""
 
 
-def read_flash(elf: Path, machine: type[Machine]) -> bytes:
+def read_flash(elf: Path, machine: type[Machine[Any]]) -> bytes:
     """All of a chip's flash with a program in it, and erased elsewhere.
 
     Raises:

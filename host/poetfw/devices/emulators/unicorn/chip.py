@@ -7,13 +7,15 @@ are compiled for this computer, which make a chip slow, or fail.
 
 from __future__ import annotations
 
+import random
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from poetfw.devices.emulators.unicorn.bus import Bus, MachineError
-from poetfw.devices.emulators.unicorn.core import Core, Ending
+from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory
 
 Console = Callable[[bytes], object]
 """What is connected to the transmitter of a chip's UART."""
@@ -39,8 +41,14 @@ class Processor(Protocol):
     def after(self, cycles: int, happen: Callable[[], None]) -> None:
         """Let something happen after so many cycles."""
 
-    def watch(self, cycles: int) -> None:
-        """Let a watchdog reset it once it has been awake for so many cycles, from now on."""
+    def watch(
+        self, cycles: int, margin: int = 0, warn: Callable[[], int | None] | None = None
+    ) -> None:
+        """Let a watchdog reset it once it has been awake for so many cycles, from now on.
+
+        With `warn` those of sleep count, and that is called when only `margin` of them are left; it
+        returns which interrupt becomes pending by that.
+        """
 
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
         """Connect an interrupt, which is requested as long as its line says so."""
@@ -155,18 +163,78 @@ class Chip(Bus):
         return what in self._ready or what not in self.pending
 
 
-def run_and_listen(core: Core, chip: Chip, keyboard: Keyboard) -> Ending:
-    """Run until the firmware resets the chip, or sleeps with nobody who would wake it up.
+ChipT = TypeVar("ChipT", bound=Chip)
 
-    Raises:
-        MachineError: it does what the chip does not allow or the model does not know.
-    """
-    ending, said = core.run(), b""
-    while ending is Ending.ASLEEP and core.wakes_by_pending and chip.listens():
-        said = said or keyboard()
-        if not said:
-            break
-        chip.receive(said[: chip.room_bytes])
-        said = said[chip.room_bytes :]
-        ending = core.run()
-    return ending
+
+class Machine(ABC, Generic[ChipT]):
+    """A board with a chip: what a reset leaves as it is."""
+
+    flash_bytes: ClassVar[int]
+    ram: ClassVar[tuple[int, int]]
+    """Address and bytes."""
+    architectures: ClassVar[Container[int]]
+    """Those that its processor executes, as ELF files number them."""
+
+    def __init__(
+        self, flash: bytes, card: SpiDevice, console: Console, keyboard: Keyboard = bytes
+    ) -> None:
+        """Take what is in all of the flash, the card in the socket, and who is on the UART."""
+        address, size_bytes = self.ram
+        self._flash = Memory(0, flash)
+        # RAM holds anything after power-on, but the same in every run.
+        self._ram = Memory(address, random.Random(0).randbytes(size_bytes))
+        self._card = card
+        self._console, self._keyboard = console, keyboard
+
+    def run(self, presses: Iterable[int] = ()) -> int:
+        """Run until the firmware sleeps for ever.
+
+        Args:
+            presses: cycles from a start to when the reset button is pressed, one after the other.
+
+        Returns the cycles since the last start.
+
+        Raises:
+            MachineError: it does what the chip does not allow or the model does not know.
+        """
+        times = iter(presses)
+        press = next(times, None)
+        while True:
+            chip = self._chip()
+            core = self._core(chip)
+            chip.attach(core)
+            if press is not None:
+                core.after(press, core.press)
+            ending = self._run(core, chip)
+            if ending is Ending.ASLEEP:
+                return core.cycles
+            self._ram = core.ram()
+            self._keep(chip, ending)
+            if ending is Ending.PIN:
+                press = next(times, None)
+            if ending is not Ending.SOFTWARE:
+                self._card.leave()
+
+    def _run(self, core: Core, chip: ChipT) -> Ending:
+        """Run until the chip is reset, or sleeps with nobody who would wake it up."""
+        ending, said = core.run(), b""
+        while ending is Ending.ASLEEP and core.wakes_by_pending and chip.listens():
+            said = said or self._keyboard()
+            if not said:
+                break
+            chip.receive(said[: chip.room_bytes])
+            said = said[chip.room_bytes :]
+            ending = core.run()
+        return ending
+
+    @abstractmethod
+    def _chip(self) -> ChipT:
+        """The chip after a reset."""
+
+    @abstractmethod
+    def _core(self, chip: ChipT) -> Core:
+        """Its processor."""
+
+    @abstractmethod
+    def _keep(self, chip: ChipT, ending: Ending) -> None:
+        """Remember what the next reset shows of this one."""

@@ -71,7 +71,8 @@ class Ending(Enum):
     """Why a processor stopped."""
 
     ASLEEP = auto()
-    RESET = auto()
+    SOFTWARE = auto()
+    PIN = auto()
     WATCHDOG = auto()
 
 
@@ -126,7 +127,11 @@ class Core:
         self._systick_pending = False
         self._counts_from = 0
         self._event = False
+        self._pending: set[int] = set()
         self._watched = _NEVER_CYCLES
+        self._margin = 0
+        self._warn: Callable[[], int | None] | None = None
+        self._counts_asleep = self._woken_to_feed = False
         self._cpacr = Register((0, _CPACR_FPU))
         self._ending: Ending | None = None
         self._error: MachineError | None = None
@@ -186,13 +191,22 @@ class Core:
         """Let something happen after so many cycles, in the order of their time."""
         heapq.heappush(self._events, (self._cycles + cycles, next(self._numbers), happen))
 
-    def reset(self) -> None:
-        """Let its reset come from outside."""
-        self._ending = Ending.RESET
+    def press(self) -> None:
+        """Press the button on its reset pin."""
+        self._ending = Ending.PIN
 
-    def watch(self, cycles: int) -> None:
-        """Let a watchdog reset it once it has been awake for so many cycles, from now on."""
-        self._watched = cycles
+    def watch(
+        self, cycles: int, margin: int = 0, warn: Callable[[], int | None] | None = None
+    ) -> None:
+        """Let a watchdog reset it once it has been awake for so many cycles, from now on.
+
+        Args:
+            cycles: without `warn` those of sleep are left out.
+            margin: how many are left when it warns.
+            warn: called then; returns which interrupt becomes pending by that, if one does.
+        """
+        self._watched, self._margin, self._warn = cycles, margin, warn
+        self._counts_asleep = warn is not None
 
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
         """Connect an interrupt, which is requested as long as its line says so."""
@@ -206,11 +220,13 @@ class Core:
     def run(self) -> Ending:
         """Run until the firmware resets the chip, or sleeps with nothing of the core to wake it up.
 
-        Called again, what slept goes on.
+        A watchdog is nothing: a firmware that it woke, that fed it and that sleeps again would do
+        so for ever. Called again, what slept goes on.
 
         Raises:
             MachineError: it does what the chip does not allow or the model does not know.
         """
+        self._woken_to_feed = False
         try:
             while self._ending is None:
                 self._run_slice()
@@ -225,7 +241,7 @@ class Core:
     # Instructions ------------------------------------------------------------------------------
 
     def _run_slice(self) -> None:
-        soonest = min(self._next_cycles() - self._cycles, self._watched)
+        soonest = min(self._next_cycles() - self._cycles, self._unwatched_cycles())
         instructions = max(1, min(self._slice, soonest))
         self._slice = min(SLICE, 2 * self._slice)
         try:
@@ -235,9 +251,7 @@ class Core:
         else:
             self._pc = self._uc.reg_read(arm.UC_ARM_REG_PC)
             self._pass(instructions)
-            self._watched -= instructions
-            if self._watched <= 0 and self._ending is None:
-                self._ending = Ending.WATCHDOG
+            self._event |= self._count(instructions)
         if self._error is not None:
             raise self._error
         fpu_used = self._uc.reg_read(arm.UC_ARM_REG_CONTROL) & _CONTROL_FPCA
@@ -333,14 +347,42 @@ class Core:
             self._systick_pending = True
             self._wraps_at += self._reload.value + 1
 
+    def _unwatched_cycles(self) -> int:
+        """How many until the watchdog does something."""
+        return self._watched - (0 if self._warn is None else self._margin)
+
+    def _count(self, cycles: int) -> bool:
+        """Let the watchdog count; whether it has warned, and that is an event."""
+        self._watched -= cycles
+        if self._watched <= 0 and self._ending is None:
+            self._ending = Ending.WATCHDOG
+        if self._warn is None or self._watched > self._margin:
+            return False
+        interrupt, self._warn = self._warn(), None
+        if interrupt is None or interrupt in self._pending:
+            return False
+        self._pending.add(interrupt)
+        return self.wakes_by_pending
+
     def _sleep(self) -> None:
         """Let time pass until something may wake the processor up."""
         if self._event:
             self._event = False
-        elif self._next_cycles() == _NEVER_CYCLES:
+            return
+        fed = self._woken_to_feed and self._warn is not None and not self._pending
+        if self._next_cycles() == _NEVER_CYCLES and (fed or not self._counts_asleep):
             self._ending = Ending.ASLEEP
-        else:
-            self._pass(max(0, self._next_cycles() - self._cycles))
+        while self._ending is None:
+            cycles = max(0, self._next_cycles() - self._cycles)
+            if not self._counts_asleep or cycles <= self._unwatched_cycles():
+                self._count(cycles * self._counts_asleep)
+                self._pass(cycles)
+                return
+            cycles = self._unwatched_cycles()
+            self._pass(cycles)
+            if self._count(cycles):
+                self._woken_to_feed = True
+                return
 
     # Registers ---------------------------------------------------------------------------------
 
@@ -354,7 +396,7 @@ class Core:
         )
         self._bus.writable[_AIRCR] = self._reset
         self._system_control = self._bus.keep(_SCR, Register((_SCR_SEVONPEND,)))
-        self._bus.keep(_NVIC_ICPR, Register())
+        self._bus.writable[_NVIC_ICPR] = self._clear_pending
         for word in (0, 1):
             self._bus.writable[_NVIC_ISER + 4 * word] = self._switch_interrupts(word, True)
             self._bus.writable[_NVIC_ICER + 4 * word] = self._switch_interrupts(word, False)
@@ -392,6 +434,9 @@ class Core:
 
         return write
 
+    def _clear_pending(self, value: int) -> None:
+        self._pending -= {i for i in _INTERRUPTS if value >> i & 1}
+
     def _cycle_counter(self) -> int:
         if not (self._demcr.value and self._dwt.value & _DWT_CTRL_CYCCNTENA):
             raise MachineError("the cycle counter is read before it is switched on")
@@ -403,7 +448,7 @@ class Core:
     def _reset(self, value: int) -> None:
         if value != _AIRCR_SYSRESETREQ:
             raise MachineError(f"0x{value:08x} is not modelled in AIRCR")
-        self._ending = Ending.RESET
+        self._ending = Ending.SOFTWARE
         self._uc.emu_stop()
 
     # What unicorn calls ------------------------------------------------------------------------

@@ -51,9 +51,15 @@ class Flash:
 
         Args:
             file: what it holds; as large as it is.
+
+        Raises:
+            MachineError: it is not.
         """
         self._file = file
-        assert file.seek(0, 2) == SIZE_BYTES, "the flash has another size"
+        if (size_bytes := file.seek(0, 2)) != SIZE_BYTES:
+            raise MachineError(
+                f"the flash has {SIZE_BYTES:,} bytes, and the storage image {size_bytes:,}"
+            )
         self.status = 0
         self.configuration = bytearray(2)
         self.asleep = False

@@ -7,20 +7,18 @@ moves takes the time of its bits, other events some polls.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Container, Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Container, Mapping
 
 from poetfw.devices.emulators.unicorn.bus import MachineError
 from poetfw.devices.emulators.unicorn.chip import (
     Chip,
     Console,
     Keyboard,
+    Machine,
     Processor,
     SpiDevice,
-    run_and_listen,
 )
-from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
+from poetfw.devices.emulators.unicorn.core import Core, Ending, Model
 
 RAM_BYTES = 256 * 1024
 CORE_HZ = 64_000_000
@@ -53,6 +51,7 @@ _AWAITED = (CRYSTAL_STARTED, TEXT_SENT, TEXT_STOPPED)
 _FEED = "WDT.RR[0]"
 RESET_PINS = ("UICR.PSELRESET[0]", "UICR.PSELRESET[1]")
 _KEPT = (*RESET_PINS, "POWER.RESETREAS")
+_RESET_REASONS = {Ending.PIN: 1 << 0, Ending.WATCHDOG: 1 << 1, Ending.SOFTWARE: 1 << 2}
 
 ADDRESSES = {
     "FICR.BUILD_CODE": 0x10000134,
@@ -358,68 +357,28 @@ class Nrf52840(Chip):
             self._card.select(not high)
 
 
-class Nrf52840Dk:
-    """The board: what a reset leaves as it is."""
+class Nrf52840Dk(Machine[Nrf52840]):
+    """The development kit."""
 
-    flash_bytes: ClassVar[int] = 1024 * 1024
-    architectures: ClassVar[Container[int]] = (10, 11, 12, 13)
-    """ARMv7, ARMv6-M, ARMv6S-M, ARMv7E-M"""
+    flash_bytes = 1024 * 1024
+    ram = _RAM, RAM_BYTES
+    architectures = (10, 11, 12, 13)  # ARMv7, ARMv6-M, ARMv6S-M, ARMv7E-M
 
     def __init__(
         self, flash: bytes, card: SpiDevice, console: Console, keyboard: Keyboard = bytes
     ) -> None:
         """Take what is in all of the flash, the card in the socket, and who is on the UART."""
-        self._flash = Memory(0, flash)
-        # RAM holds anything after power-on, but the same in every run.
-        self._ram = Memory(_RAM, random.Random(0).randbytes(RAM_BYTES))
-        self._card = card
-        self._console, self._keyboard = console, keyboard
+        super().__init__(flash, card, console, keyboard)
         self._kept = dict.fromkeys(RESET_PINS, ERASED)
-
-    def run(self, presses: Iterable[int] = ()) -> int:
-        """Run until the firmware sleeps for ever.
-
-        Args:
-            presses: cycles from a start to when the reset button is pressed, one after the other.
-
-        Returns the cycles since the last start.
-
-        Raises:
-            MachineError: it does what the chip does not allow or the model does not know.
-        """
-        times = iter(presses)
-        press = next(times, None)
-        while True:
-            ending, pressed, cycles = self._boot(press)
-            if ending is Ending.ASLEEP:
-                return cycles
-            if ending is Ending.WATCHDOG:
-                self._kept["POWER.RESETREAS"] |= 1 << 1  # DOG
-                self._card.leave()
-            elif pressed:
-                self._kept["POWER.RESETREAS"] |= 1 << 0  # RESETPIN
-                self._card.leave()
-                press = next(times, None)
-            else:
-                self._kept["POWER.RESETREAS"] |= 1 << 2  # SREQ: by software
 
     def _chip(self) -> Nrf52840:
         return Nrf52840(self._card, self._console, self._kept)
 
-    def _boot(self, press_after: int | None) -> tuple[Ending, bool, int]:
-        chip = self._chip()
-        core = Core(Model.CORTEX_M4F, chip, self._flash, self._ram, _AREAS)
-        chip.attach(core)
-        pressed: list[bool] = []
+    def _core(self, chip: Nrf52840) -> Core:
+        return Core(Model.CORTEX_M4F, chip, self._flash, self._ram, _AREAS)
 
-        def press() -> None:
-            pressed.append(True)
-            core.reset()
-
-        if press_after is not None:
-            core.after(press_after, press)
-        ending = run_and_listen(core, chip, self._keyboard)
-        self._ram, self._kept = core.ram(), chip.kept()
-        if ending is Ending.RESET and not pressed and chip.value("WDT.RUNSTATUS"):
+    def _keep(self, chip: Nrf52840, ending: Ending) -> None:
+        if ending is Ending.SOFTWARE and chip.value("WDT.RUNSTATUS"):
             raise MachineError("a watchdog that runs on over a reset by software is not modelled")
-        return ending, bool(pressed), core.cycles
+        self._kept = chip.kept()
+        self._kept["POWER.RESETREAS"] |= _RESET_REASONS[ending]

@@ -7,7 +7,6 @@ What takes the chip time takes some polls here; what SPI moves takes as long as 
 
 from __future__ import annotations
 
-import random
 import struct
 from collections import defaultdict
 from collections.abc import Container
@@ -16,17 +15,17 @@ from poetfw.devices.emulators.unicorn.chip import (
     Chip,
     Console,
     Keyboard,
+    Machine,
     Processor,
     SpiDevice,
-    run_and_listen,
 )
-from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
+from poetfw.devices.emulators.unicorn.core import Core, Ending, Model
 
 BOOTLOADER_BYTES = 8 * 1024
 RAM_BYTES = 32 * 1024
 _RAM = 0x20000000
 _AREAS = (
-    (0x40000000, 0x1000),  # bridge A: PM, SYSCTRL, GCLK
+    (0x40000000, 0x2000),  # bridge A: PM, SYSCTRL, GCLK, WDT
     (0x41004000, 0x1000),  # bridge B: NVMCTRL, PORT, DMAC
     (0x42000000, 0x2000),  # bridge C: SERCOM
     (0xE0000000, 0x10000),  # the processor's
@@ -47,6 +46,8 @@ _SERCOM = {"CTRLA": (0x00, 4), "CTRLB": (0x04, 4), "INTFLAG": (0x18, 1), "SYNCBU
 _DMAC = {"CTRL": (0x00, 2), "BASEADDR": (0x34, 4), "WRBADDR": (0x38, 4), "CHID": (0x3F, 1),
          "CHCTRLA": (0x40, 1), "CHCTRLB": (0x44, 4), "CHINTENSET": (0x4D, 1),
          "CHINTFLAG": (0x4E, 1)}  # fmt: skip
+_WATCHDOG = {"CTRL": 0, "CONFIG": 1, "EWCTRL": 2, "INTENSET": 5, "INTFLAG": 6, "STATUS": 7,
+             "CLEAR": 8}  # fmt: skip
 _OF_CHANNEL = ("CHCTRLA", "CHCTRLB", "CHINTENSET", "CHINTFLAG")
 _CHANNELS = 12
 _RECEIVES, _SENDS = 3, 4
@@ -69,6 +70,7 @@ REGISTERS = {
     "GCLK.CLKCTRL": (0x40000C02, 2),
     "GCLK.GENCTRL": (0x40000C04, 4),
     "GCLK.GENDIV": (0x40000C08, 4),
+    **{f"WDT.{name}": (0x40001000 + offset, 1) for name, offset in _WATCHDOG.items()},
     "NVMCTRL.CTRLB": (0x41004004, 4),
     **{f"PORT{group}.{name}": (0x41004400 + 0x80 * group + offset, 4)
        for group in (0, 1) for name, offset in (("DIRSET", 8), ("OUTCLR", 0x14), ("OUTSET", 0x18))},
@@ -82,10 +84,10 @@ REGISTERS = {
     f"{USART}.INTENSET": (0x42001C16, 1),
 }  # fmt: skip
 """Address and bytes of each, by its name."""
-_READ_ONLY = {"PM.RCAUSE", "SYSCTRL.PCLKSR", "GCLK.STATUS"} | {
+_READ_ONLY = {"PM.RCAUSE", "SYSCTRL.PCLKSR", "GCLK.STATUS", "WDT.STATUS"} | {
     f"{sercom}.{name}" for sercom in _NUMBERS for name in ("SYNCBUSY", "INTFLAG")
 }
-_WRITE_ONLY = {"GCLK.CLKCTRL", "GCLK.GENCTRL", "GCLK.GENDIV", f"{SPI}.DATA"} | {
+_WRITE_ONLY = {"GCLK.CLKCTRL", "GCLK.GENCTRL", "GCLK.GENDIV", "WDT.CLEAR", f"{SPI}.DATA"} | {
     f"PORT{group}.{name}" for group in (0, 1) for name in ("DIRSET", "OUTCLR", "OUTSET")
 }
 """What they would show is not modelled."""
@@ -96,12 +98,24 @@ _AFTER_RESET = {
     "SYSCTRL.XOSC32K": 0x0080,
     "SYSCTRL.OSC8M": 0x87070382,
     "SYSCTRL.DFLLCTRL": 0x0080,
+    "WDT.CONFIG": 0xBB,
+    "WDT.EWCTRL": 0x0B,
     "NVMCTRL.CTRLB": 0x00000080,
 }
 _CRYSTAL_READY, _DFLL_READY, _LOCKED = 1 << 1, 1 << 4, 3 << 6
 _ON_DEMAND = 0x80
-POWER_ON, SOFTWARE = 1 << 0, 1 << 6
+POWER_ON = 1 << 0
+_CAUSES = {Ending.PIN: 1 << 4, Ending.WATCHDOG: 1 << 5, Ending.SOFTWARE: 1 << 6}
 """Causes of a reset."""
+_OSCULP32K, _XOSC32K, _DFLL = 3, 5, 7
+"""Sources of generators."""
+_DIVIDES = range(3, 9)
+"""Generators that divide by up to 255."""
+SLOW_HZ = 32_768
+_WATCHDOG_CLOCK, _WATCHDOG_INTERRUPT, _WATCHDOG_KEY = 3, 2, 0xA5
+_WATCHDOG_PERIODS = range(12)
+_SYNC_CYCLES = 6
+"""Most cycles of its own that a peripheral takes what is written to it (section 14.3.1.4)."""
 
 
 class Samd21(Chip):
@@ -111,8 +125,8 @@ class Samd21(Chip):
         core_hz: what the processor runs at.
         refused: exchanges whose memory the bus does not let the DMA controller reach.
 
-    What it waits for is called crystal, dfll, lock, generator, swrst, SERCOM1, SERCOM5 (their
-    synchronisation), DMAC (its reset) and USART (a byte).
+    The watchdog's time is the processor's. What else it waits for is called crystal, dfll, lock,
+    generator, swrst, SERCOM1, SERCOM5 (their synchronisation), DMAC (its reset) and USART (a byte).
     """
 
     room_bytes = 2
@@ -132,7 +146,9 @@ class Samd21(Chip):
         self._card = card
         self._console = console
         self._clocked: dict[int, int] = {}
-        self._dividers: set[int] = set()
+        self._dividers: dict[int, int] = {}
+        self._sources: dict[int, int] = {}
+        self._watchdog_settles_at = 0
         self._channels: defaultdict[tuple[int, str], int] = defaultdict(int)
         self._aborted = 0
         self._heard = b""
@@ -162,6 +178,8 @@ class Samd21(Chip):
             return 0 if self._comes("generator") else 0x80
         if name == "GCLK.CTRL":
             return 0 if self._comes("swrst") else 1
+        if name == "WDT.STATUS":
+            return 0 if self._watchdog_is_settled() else 1 << 7
         if block in _NUMBERS:
             self._require(self._is_on_bus(block), f"{name} is read without the bus's clock")
             if register == "SYNCBUSY":
@@ -189,6 +207,8 @@ class Samd21(Chip):
             self._write_sercom(block, register, before, value)
         elif block == "DMAC":
             self._write_dmac(register, before, value)
+        elif block == "WDT":
+            self._write_watchdog(register, before, value)
         elif block == "PM":
             self._require(before & ~value == 0, f"{name} stops a clock")
         elif block in ("PORT0", "PORT1"):
@@ -243,25 +263,74 @@ class Samd21(Chip):
             self._require(value == _SWRST, "GCLK.CTRL holds nothing else")
             self._clocked.clear()
             self._dividers.clear()
+            self._sources.clear()
             self._begin("swrst")
             return
         self._require(self._is_idle("swrst"), "GCLK is in reset")
         if register == "GENDIV":
-            self._require(value >> 8 == 0, "a clock is divided")
-            self._dividers.add(value & 0xF)
+            generator, divider = value & 0xF, value >> 8
+            most = 255 if generator in _DIVIDES else 0
+            self._require(divider <= most, f"generator {generator} divides by {divider}")
+            self._dividers[generator] = max(1, divider)
         if register == "GENCTRL":
-            source = value >> 8 & 0x1F
-            self._require(value & 0xF in self._dividers, "a generator without its divider set")
-            self._require(bool(value & 1 << 16), "a generator is switched off")
-            if value & 0xF == 0:
-                self._require(source == 7 and "lock" in self._ready, "the core has no locked clock")
+            generator, source = value & 0xF, value >> 8 & 0x1F
+            self._require(generator in self._dividers, "a generator without its divider set")
+            self._require(value >> 16 in (1, 3), "a generator is switched off, or what else it can")
+            if generator == 0:
+                right = source == _DFLL and "lock" in self._ready
+                self._require(right, "the core has no locked clock")
                 self._require(self._values["NVMCTRL.CTRLB"] >> 1 & 0xF >= 1, "flash is too slow")
                 self.core_hz = 48_000_000
-            else:
-                self._require(source == 5 and "crystal" in self._ready, "no crystal to divide")
+            elif source != _OSCULP32K:
+                right = source == _XOSC32K and "crystal" in self._ready
+                self._require(right, "no crystal to divide")
+            self._sources[generator] = source
         if register == "CLKCTRL":
             self._require(bool(value & 1 << 14), "a clock is switched off")
-            self._clocked[value & 0x3F] = value >> 8 & 0xF
+            generator = value >> 8 & 0xF
+            right = generator == 0 or generator in self._sources
+            self._require(right, "a clock from a generator that is off")
+            self._clocked[value & 0x3F] = generator
+
+    # Watchdog ----------------------------------------------------------------------------------
+
+    def _watchdog_cycles(self, count: int) -> int:
+        """How many cycles of the processor so many of the watchdog take."""
+        generator = self._clocked[_WATCHDOG_CLOCK]
+        return count * self._dividers[generator] * self.core_hz // SLOW_HZ
+
+    def _watchdog_is_settled(self) -> bool:
+        return self._processor.cycles >= self._watchdog_settles_at
+
+    def _write_watchdog(self, register: str, before: int, value: int) -> None:
+        """Only CTRL, CONFIG and CLEAR are the slow clock's: section 18.6.5 and the registers'."""
+        name, enabled = f"WDT.{register}", bool(self._values["WDT.CTRL"] & _ENABLE)
+        if register in ("CTRL", "CONFIG", "CLEAR"):
+            source = self._sources.get(self._clocked.get(_WATCHDOG_CLOCK, -1))
+            self._require(source == _OSCULP32K, f"{name} is written without a clock of its own")
+            self._require(self._watchdog_is_settled(), f"{name} is written while it synchronises")
+            settles = self._watchdog_cycles(_SYNC_CYCLES)
+            self._watchdog_settles_at = self._processor.cycles + settles
+        if register == "CTRL":
+            self._require((before, value) == (0, _ENABLE), f"WDT.CTRL is {value} after {before}")
+        if register in ("CONFIG", "EWCTRL"):
+            self._require(not enabled, f"{name} is changed while it is enabled")
+            self._require(value in _WATCHDOG_PERIODS, f"{name} is {value:#x}")
+        if register == "INTFLAG":
+            self._values[name] = before & ~value
+        if register == "CLEAR":
+            self._require(enabled, "a watchdog is fed that does not run")
+            self._require(value == _WATCHDOG_KEY, f"{value:#x} in WDT.CLEAR resets the chip")
+        if register in ("CTRL", "CLEAR"):
+            period, warns_after = (
+                self._watchdog_cycles(8 << self._values[f"WDT.{length}"])
+                for length in ("CONFIG", "EWCTRL")
+            )
+            self._processor.watch(period, max(0, period - warns_after), self._warn)
+
+    def _warn(self) -> int | None:
+        self._values["WDT.INTFLAG"] = 1
+        return _WATCHDOG_INTERRUPT if self._values["WDT.INTENSET"] else None
 
     # SERCOM ------------------------------------------------------------------------------------
 
@@ -471,39 +540,27 @@ class Samd21(Chip):
             self._card.select(SELECT_PIN not in self._high)
 
 
-class Mkr1000:
-    """The board: what a reset leaves as it is."""
+class Mkr1000(Machine[Samd21]):
+    """The board."""
 
     flash_bytes = 256 * 1024
+    ram = _RAM, RAM_BYTES
     architectures = (11, 12)  # ARMv6-M, ARMv6S-M
 
     def __init__(
         self, flash: bytes, card: SpiDevice, console: Console, keyboard: Keyboard = bytes
     ) -> None:
         """Take what is in all of the flash, the card in the socket, and who is on the UART."""
-        self._flash = Memory(0, flash)
-        # RAM holds anything after power-on, but the same in every run.
-        self._ram = Memory(_RAM, random.Random(0).randbytes(RAM_BYTES))
-        self._card = card
-        self._console, self._keyboard = console, keyboard
+        super().__init__(flash, card, console, keyboard)
+        self._cause = POWER_ON
 
-    def run(self) -> None:
-        """Run until the firmware sleeps for ever.
+    def _chip(self) -> Samd21:
+        return Samd21(self._card, self._console, self._cause)
 
-        Raises:
-            MachineError: it does what the chip does not allow or the model does not know.
-        """
-        cause = POWER_ON
-        while self._boot(cause) is Ending.RESET:
-            cause = SOFTWARE
-
-    def _boot(self, cause: int) -> Ending:
+    def _core(self, chip: Samd21) -> Core:
         """The bootloader sets nothing but the processor's vectors before it begins a program."""
-        chip = Samd21(self._card, self._console, cause)
-        core = Core(
-            Model.CORTEX_M0PLUS, chip, self._flash, self._ram, _AREAS, vectors=BOOTLOADER_BYTES
-        )
-        chip.attach(core)
-        ending = run_and_listen(core, chip, self._keyboard)
-        self._ram = core.ram()
-        return ending
+        model = Model.CORTEX_M0PLUS
+        return Core(model, chip, self._flash, self._ram, _AREAS, vectors=BOOTLOADER_BYTES)
+
+    def _keep(self, chip: Samd21, ending: Ending) -> None:
+        self._cause = _CAUSES[ending]

@@ -62,13 +62,21 @@ class Card:
             file: its blocks; a whole number of units.
             read_s: seconds from a command to read to the first block.
             write_s: seconds that it is busy with a block that was written.
+
+        Raises:
+            MachineError: no card has the file's size.
         """
         self._file = file
         self._read_s = read_s
         self._write_s = write_s
         self._now_s = 0.0
-        self._blocks = file.seek(0, 2) // BLOCK_BYTES
-        assert self._blocks % BLOCKS_PER_UNIT == 0, "no card has this size"
+        units, rest = divmod(file.seek(0, 2), BLOCK_BYTES * BLOCKS_PER_UNIT)
+        if rest or not units:
+            raise MachineError(
+                f"no SD card has the {file.tell():,} bytes of the storage image: a card has a "
+                f"multiple of {BLOCK_BYTES * BLOCKS_PER_UNIT:,}"
+            )
+        self._blocks = units * BLOCKS_PER_UNIT
         self._selected = False
         self._clocks = 0
         self._rounds = 0
