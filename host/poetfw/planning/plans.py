@@ -108,7 +108,9 @@ def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
     Raises:
         ModelError: the model cannot be trained in batches of this size.
     """
-    program = order_program(make_program(model.graph, model.loss, model.optimizer))
+    program = order_program(
+        make_program(model.graph, model.loss, model.optimizer, options=model.loss_options)
+    )
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     needs: dict[str, int | None] = {}
     peak = 0

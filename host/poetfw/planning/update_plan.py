@@ -183,6 +183,7 @@ class Updates:
             self._optimizer,
             names - selection.parameters,
             channels=selection.channels,
+            options=self._model.loss_options,
             undecayed=self._undecayed,
             fuse_updates=fuse,
         )
