@@ -3,8 +3,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "dot.h"
+#include "panel.h"
 
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
  * over channels and the kernel's taps that meet the source. They differ in how the two are walked.
@@ -693,9 +695,231 @@ APART void sum_groups(const struct pass *pass, const struct run *rows, const str
     }
 }
 
+#if POET_HAS_VECTORS
+
+/* One axis of the results whose taps lie the same, those of padding among them. Result position p is element
+ * first + p * next, and its tap t meets element source + p * source_next + t * tap_source of the source. */
+struct line {
+    int32_t first;
+    int32_t next;
+    int32_t count;
+    int32_t tap;
+    int32_t tap_next;
+    int32_t taps;
+    int32_t source;
+    int32_t source_next;
+    int32_t tap_source;
+};
+
+/* Of an output there is one line; inputs that lie a stride apart are one. */
+static struct line line_of(const struct side *side, int32_t first)
+{
+    const int32_t stride = side->stride;
+    const int32_t padded = first + side->padding;
+    const int32_t tap = padded % stride;
+    const struct line forward = {0, 1, side->result_extent, 0, 1, side->kernel, -side->padding, stride, 1};
+    const struct line backward = {
+        .first = first,
+        .next = stride,
+        .count = (side->result_extent - first + stride - 1) / stride,
+        .tap = tap,
+        .tap_next = stride,
+        .taps = tap < side->kernel ? (side->kernel - tap + stride - 1) / stride : 0,
+        .source = padded / stride,
+        .source_next = 1,
+        .tap_source = -1,
+    };
+    return side->of_input ? backward : forward;
+}
+
+/* A pass in which lanes are positions, rows are channels, and k are the taps of all channels of the source. */
+struct by_position {
+    const struct pass *pass;
+    struct line rows;
+    struct line columns;
+    const float *source;
+    const float *bias;
+    float *result;
+    bool finite; /* whether all results are numbers */
+};
+
+/* Where some lanes are, that are adjacent. */
+struct position {
+    int32_t sample;
+    int32_t row;
+    int32_t column;
+    int32_t count;
+};
+
+static struct position position_of(const struct by_position *op, int32_t lane, int32_t lanes)
+{
+    const int32_t columns = op->columns.count;
+    const int32_t column = lane % columns;
+    const int32_t row = lane / columns;
+    const int32_t left = columns - column;
+    const struct position position = {row / op->rows.count, row % op->rows.count, column,
+                                      lanes < left ? lanes : left};
+    return position;
+}
+
+INLINE void copy(float *to, const float *from, int32_t next, int32_t count)
+{
+    if (next == 1) {
+        for (; count >= 4; count -= 4) {
+            memcpy(to, from, 4 * sizeof(float));
+            to += 4;
+            from += 4;
+        }
+    }
+    for (; count > 0; count--) {
+        *to++ = *from;
+        from += next;
+    }
+}
+
+/* One tap of some channels for adjacent lanes: the source where the tap meets it, else 0. */
+static void pack_tap(const struct by_position *op, const struct position *at, int32_t row_tap, int32_t column_tap,
+                     int32_t channels, const float *source, int32_t taps, float *lanes)
+{
+    const struct line *columns = &op->columns;
+    const int32_t next = columns->source_next;
+    const int32_t row = op->rows.source + at->row * op->rows.source_next + row_tap * op->rows.tap_source;
+    const int32_t column = columns->source + at->column * next + column_tap * columns->tap_source;
+    const int32_t extent = op->pass->columns.source_extent;
+    int32_t before = column < 0 ? (next - 1 - column) / next : 0;
+    int32_t end = column < extent ? (extent - column + next - 1) / next : 0;
+    const int32_t channel_next = op->pass->job.walk.outer.a_next;
+    before = before < at->count ? before : at->count;
+    end = end < at->count ? end : at->count;
+    if (row < 0 || row >= op->pass->rows.source_extent || before >= end) {
+        before = at->count;
+        end = at->count;
+    } else {
+        source += at->sample * op->pass->samples.source_next + row * op->pass->source_width + column + before * next;
+    }
+    for (; channels > 0; channels--) {
+        for (int32_t i = 0; i < before; i++) {
+            lanes[i] = 0.0f;
+        }
+        if (next == 1 && end - before == POET_LANES) {
+            memcpy(lanes, source, sizeof(float[POET_LANES]));
+        } else if (before < end) {
+            copy(lanes + before, source, next, end - before);
+        }
+        for (int32_t i = end; i < at->count; i++) {
+            lanes[i] = 0.0f;
+        }
+        source += before < end ? channel_next : 0;
+        lanes += taps * POET_LANES;
+    }
+}
+
+static void pack_positions(const void *context, int32_t lane, int32_t lanes, int32_t k, int32_t count,
+                           int32_t *places, float (*panel)[POET_LANES])
+{
+    const struct by_position *op = context;
+    const struct poet_dot_axis *channel = &op->pass->job.walk.outer;
+    const int32_t taps = op->rows.taps * op->columns.taps;
+    const float *source = op->source + k / taps * channel->a_next;
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t tap = (k + i) % taps;
+        places[i] = (k + i) / taps * channel->b_next +
+                    (op->rows.tap + tap / op->columns.taps * op->rows.tap_next) * op->pass->kernel_width +
+                    op->columns.tap + tap % op->columns.taps * op->columns.tap_next;
+    }
+    for (int32_t done = 0; done < POET_LANES;) {
+        struct position at = position_of(op, lane + done, lanes - done);
+        if (done >= lanes) {
+            at.count = POET_LANES - done;
+            at.row = INT16_MIN;
+        }
+        for (int32_t tap = 0; tap < taps; tap++) {
+            pack_tap(op, &at, tap / op->columns.taps, tap % op->columns.taps, count / taps, source, taps, &panel[tap][done]);
+        }
+        done += at.count;
+    }
+}
+
+static void put_positions(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
+                          const float *sums, int32_t next)
+{
+    struct by_position *op = context;
+    const struct pass *pass = op->pass;
+    for (int32_t done = 0; done < lanes;) {
+        const struct position at = position_of(op, lane + done, lanes - done);
+        float *to = op->result + at.sample * pass->samples.result_next + row * pass->job.result_channel +
+                    (op->rows.first + at.row * op->rows.next) * pass->result_width + op->columns.first +
+                    at.column * op->columns.next;
+        for (int32_t i = 0; i < rows; i++) {
+            const float shift = bias_of(op->bias, row + i);
+            for (int32_t j = 0; j < at.count; j++) {
+                const float sum = sums[i * next + done + j] + shift;
+                to[j * op->columns.next] = sum;
+                op->finite &= sum == sum;
+            }
+            to += pass->job.result_channel;
+        }
+        done += at.count;
+    }
+}
+
+/* A whole pass by vectors; false where it has to be made without, though some results may be written. */
+static bool sum_vectors(const struct pass *pass, const float *source, const float *weight,
+                        const float *bias, float *result)
+{
+    const int32_t row_lines = pass->rows.of_input ? pass->rows.stride : 1;
+    const int32_t column_lines = pass->columns.of_input ? pass->columns.stride : 1;
+    if (pass->job.channels < 2 || pass->rows.kernel * pass->columns.kernel > POET_DEPTH) {
+        return false;
+    }
+    struct by_position op = {.pass = pass, .finite = true};
+    for (int32_t line = 0; line < row_lines * column_lines && op.finite; line++) {
+        op.rows = line_of(&pass->rows, line / column_lines);
+        op.columns = line_of(&pass->columns, line % column_lines);
+        const int32_t taps = op.rows.taps * op.columns.taps;
+        const int32_t channels = pass->job.walk.outer.count;
+        struct poet_panel panel = {
+            .rows = pass->job.channels,
+            .lanes = pass->samples.count * op.rows.count * op.columns.count,
+            .units = taps > 1 ? channels : 1, /* without units of one */
+            .taps = taps > 1 ? taps : taps * channels,
+            .row_next = pass->job.weight_next,
+            .op = &op,
+            .pack = pack_positions,
+            .put = put_positions,
+        };
+        for (int32_t group = 0; group < pass->groups && panel.lanes > 0; group++) {
+            op.source = source + group * pass->source_group;
+            op.bias = bias != NULL ? bias + group * pass->job.channels : NULL;
+            op.result = result + group * pass->result_group;
+            panel.factors = weight + group * pass->weight_group;
+            poet_panel_sum_f32(&panel);
+        }
+    }
+    return op.finite;
+}
+
+#else
+
+static bool sum_vectors(const struct pass *pass, const float *source, const float *weight,
+                        const float *bias, float *result)
+{
+    (void)pass;
+    (void)source;
+    (void)weight;
+    (void)bias;
+    (void)result;
+    return false;
+}
+
+#endif
+
 static void sum_pass(const struct pass *pass, const float *source, const float *weight,
                      const float *bias, float *result)
 {
+    if (sum_vectors(pass, source, weight, bias, result)) {
+        return;
+    }
     struct run rows = before_all;
     while (next_run(&pass->rows, &rows)) {
         struct run columns = before_all;
@@ -878,6 +1102,9 @@ static void sum_matrix(const struct job *job, int32_t positions, pointwise_kerne
 static void sum_matrices(const struct pass *pass, pointwise_kernel *kernel, const float *source,
                          const float *weight, const float *bias, float *result)
 {
+    if (sum_vectors(pass, source, weight, bias, result)) {
+        return;
+    }
     struct job job = pass->job;
     set_taps(&job.walk, 1, 1);
     for (int32_t n = 0; n < pass->samples.count; n++) {
@@ -1112,9 +1339,168 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
     }
 }
 
+#if POET_HAS_VECTORS
+
+/* dw of one group, in which rows are output channels, lanes are taps of input channels, and k are positions. */
+struct by_tap {
+    const struct poet_conv2d *op;
+    const float *x;
+    const float *dy;
+    const struct poet_gradient_sink *dw;
+    int32_t weight;
+};
+
+/* A tap of the kernel, and the positions at which it meets the input. */
+struct lane_tap {
+    int32_t channel;
+    struct positions rows;
+    struct positions columns;
+};
+
+static struct lane_tap tap_of_lane(const struct poet_conv2d *op, int32_t lane)
+{
+    const int32_t kernel = op->kernel_height * op->kernel_width;
+    const int32_t tap = lane % kernel;
+    const struct lane_tap of = {
+        lane / kernel,
+        positions_of_tap(tap / op->kernel_width, op->stride_height, op->padding_top, op->in_height,
+                         op->out_height),
+        positions_of_tap(tap % op->kernel_width, op->stride_width, op->padding_left, op->in_width,
+                         op->out_width),
+    };
+    return of;
+}
+
+static void pack_taps(const void *context, int32_t lane, int32_t lanes, int32_t k, int32_t count,
+                      int32_t *places, float (*panel)[POET_LANES])
+{
+    const struct by_tap *by = context;
+    const struct poet_conv2d *op = by->op;
+    const int32_t width = op->out_width;
+    const int32_t height = op->out_height;
+    const int32_t in_plane = op->in_height * op->in_width;
+    const int32_t rows = count / width;
+    for (int32_t row = 0; row < rows; row++) {
+        const int32_t at = k / width + row;
+        for (int32_t j = 0; j < width; j++) {
+            places[row * width + j] = at / height * op->out_channels * height * width + at % height * width + j;
+        }
+    }
+    for (int32_t i = 0; i < POET_LANES; i++) {
+        const struct lane_tap tap = tap_of_lane(op, lane + (i < lanes ? i : 0));
+        const int32_t end = tap.columns.output + tap.columns.count;
+        for (int32_t row = 0; row < rows; row++) {
+            const int32_t at = k / width + row;
+            const int32_t met = at % height - tap.rows.output;
+            const bool meets = met >= 0 && met < tap.rows.count && i < lanes;
+            const float *source = by->x + (at / height * op->in_channels + tap.channel) * in_plane +
+                                  (tap.rows.source + (meets ? met : 0) * op->stride_height) * op->in_width +
+                                  tap.columns.source;
+            float *to = &panel[row * width][i];
+            int32_t j = 0;
+            for (; j < (meets ? tap.columns.output : width); j++) {
+                *to = 0.0f;
+                to += POET_LANES;
+            }
+            for (; j < end; j++) {
+                *to = *source;
+                source += op->stride_width;
+                to += POET_LANES;
+            }
+            for (; j < width; j++) {
+                *to = 0.0f;
+                to += POET_LANES;
+            }
+        }
+    }
+}
+
+/* One element, without padding. */
+static float sum_of_lane(const struct by_tap *by, int32_t channel, int32_t lane)
+{
+    const struct poet_conv2d *op = by->op;
+    const struct lane_tap tap = tap_of_lane(op, lane);
+    const int32_t source = (tap.channel * op->in_height + tap.rows.source) * op->in_width;
+    const int32_t row = (channel * op->out_height + tap.rows.output) * op->out_width;
+    return sum_tap(op, tap.rows.count, tap.columns.count, by->x + source + tap.columns.source,
+                   by->dy + row + tap.columns.output);
+}
+
+static void put_taps(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
+                     const float *sums, int32_t next)
+{
+    const struct by_tap *by = context;
+    const struct poet_conv2d *op = by->op;
+    const int32_t group_taps = op->in_channels / op->groups * op->kernel_height * op->kernel_width;
+    for (int32_t o = row; o < row + rows; o++) {
+        const int32_t first = by->weight + o * group_taps + lane;
+        int32_t done = 0;
+        for (int32_t i = 0; i < lanes; i++) {
+            if (sums[i] != sums[i]) {
+                poet_gradient_sink_put_run_f32(by->dw, first + done, i - done, sums + done);
+                poet_gradient_sink_put_f32(by->dw, first + i, sum_of_lane(by, o, lane + i));
+                done = i + 1;
+            }
+        }
+        poet_gradient_sink_put_run_f32(by->dw, first + done, lanes - done, sums + done);
+        sums += next;
+    }
+}
+
+/* All of dw by vectors; false where it has to be made without. */
+static bool sum_tap_vectors(const struct poet_conv2d *op, const float *x, const float *dy,
+                            const struct poet_gradient_sink *dw)
+{
+    const int32_t in_plane = op->in_height * op->in_width;
+    const int32_t out_plane = op->out_height * op->out_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t kernel = op->kernel_height * op->kernel_width;
+    const int32_t rows = op->batch * op->out_height;
+    struct by_tap by = {op, x, dy, dw, 0};
+    struct poet_panel panel = {
+        .rows = group_out,
+        .lanes = group_in * kernel,
+        .units = op->out_width > 1 ? rows : 1, /* without units of one */
+        .taps = op->out_width > 1 ? op->out_width : rows,
+        .row_next = out_plane,
+        .op = &by,
+        .pack = pack_taps,
+        .put = put_taps,
+    };
+    if (group_out < 2 || op->out_width > POET_DEPTH) {
+        return false;
+    }
+    for (int32_t group = 0; group < op->groups; group++) {
+        panel.factors = by.dy;
+        poet_panel_sum_f32(&panel);
+        by.x += group_in * in_plane;
+        by.dy += group_out * out_plane;
+        by.weight += group_out * panel.lanes;
+    }
+    return true;
+}
+
+#else
+
+static bool sum_tap_vectors(const struct poet_conv2d *op, const float *x, const float *dy,
+                            const struct poet_gradient_sink *dw)
+{
+    (void)op;
+    (void)x;
+    (void)dy;
+    (void)dw;
+    return false;
+}
+
+#endif
+
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
+    if (sum_tap_vectors(op, x, dy, dw)) {
+        return;
+    }
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Four floats at a time, in GCC's and clang's own vectors, where the core has instructions for them. */
+#ifndef POET_VECTORS_H
+#define POET_VECTORS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if (defined __x86_64__ || defined __aarch64__) && !defined POET_SOFT_FLOAT
+#define POET_HAS_VECTORS 1
+#else
+#define POET_HAS_VECTORS 0
+#endif
+
+#if POET_HAS_VECTORS
+
+typedef float poet_floats __attribute__((vector_size(16)));
+typedef int32_t poet_mask __attribute__((vector_size(16))); /* of a comparison: -1 where it holds, else 0 */
+
+static inline poet_floats poet_load(const float *from)
+{
+    poet_floats floats;
+    memcpy(&floats, from, sizeof floats);
+    return floats;
+}
+
+static inline void poet_store(float *to, poet_floats floats)
+{
+    memcpy(to, &floats, sizeof floats);
+}
+
+static inline poet_floats poet_four(float value)
+{
+    return (poet_floats){value, value, value, value};
+}
+
+/* Those where the comparison holds, and else 0. */
+static inline poet_floats poet_where(poet_mask holds, poet_floats floats)
+{
+    return (poet_floats)((poet_mask)floats & holds);
+}
+
+#endif
+
+#endif
