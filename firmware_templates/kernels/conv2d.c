@@ -899,27 +899,16 @@ static bool sum_vectors(const struct pass *pass, const float *source, const floa
     return op.finite;
 }
 
-#else
-
-static bool sum_vectors(const struct pass *pass, const float *source, const float *weight,
-                        const float *bias, float *result)
-{
-    (void)pass;
-    (void)source;
-    (void)weight;
-    (void)bias;
-    (void)result;
-    return false;
-}
-
 #endif
 
 static void sum_pass(const struct pass *pass, const float *source, const float *weight,
                      const float *bias, float *result)
 {
+#if POET_HAS_VECTORS
     if (sum_vectors(pass, source, weight, bias, result)) {
         return;
     }
+#endif
     struct run rows = before_all;
     while (next_run(&pass->rows, &rows)) {
         struct run columns = before_all;
@@ -1102,9 +1091,11 @@ static void sum_matrix(const struct job *job, int32_t positions, pointwise_kerne
 static void sum_matrices(const struct pass *pass, pointwise_kernel *kernel, const float *source,
                          const float *weight, const float *bias, float *result)
 {
+#if POET_HAS_VECTORS
     if (sum_vectors(pass, source, weight, bias, result)) {
         return;
     }
+#endif
     struct job job = pass->job;
     set_taps(&job.walk, 1, 1);
     for (int32_t n = 0; n < pass->samples.count; n++) {
@@ -1481,26 +1472,16 @@ static bool sum_tap_vectors(const struct poet_conv2d *op, const float *x, const 
     return true;
 }
 
-#else
-
-static bool sum_tap_vectors(const struct poet_conv2d *op, const float *x, const float *dy,
-                            const struct poet_gradient_sink *dw)
-{
-    (void)op;
-    (void)x;
-    (void)dy;
-    (void)dw;
-    return false;
-}
-
 #endif
 
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
+#if POET_HAS_VECTORS
     if (sum_tap_vectors(op, x, dy, dw)) {
         return;
     }
+#endif
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
