@@ -740,7 +740,7 @@ struct by_position {
     const float *source;
     const float *bias;
     float *result;
-    bool finite; /* whether all results are numbers */
+    bool has_nan; /* whether a result is not a number */
 };
 
 /* Where some lanes are, that are adjacent. */
@@ -845,6 +845,7 @@ static void put_positions(void *context, int32_t row, int32_t rows, int32_t lane
 {
     struct by_position *op = context;
     const struct pass *pass = op->pass;
+    bool has_nan = false;
     for (int32_t done = 0; done < lanes;) {
         const struct position at = position_of(op, lane + done, lanes - done);
         float *to = op->result + at.sample * pass->samples.result_next + row * pass->job.result_channel +
@@ -855,11 +856,14 @@ static void put_positions(void *context, int32_t row, int32_t rows, int32_t lane
             for (int32_t j = 0; j < at.count; j++) {
                 const float sum = sums[i * next + done + j] + shift;
                 to[j * op->columns.next] = sum;
-                op->finite &= sum == sum;
+                has_nan |= sum != sum;
             }
             to += pass->job.result_channel;
         }
         done += at.count;
+    }
+    if (has_nan) {
+        __atomic_store_n(&op->has_nan, true, __ATOMIC_RELAXED);
     }
 }
 
@@ -872,8 +876,8 @@ static bool sum_vectors(const struct pass *pass, const float *source, const floa
     if (pass->job.channels < 2 || pass->rows.kernel * pass->columns.kernel > POET_DEPTH) {
         return false;
     }
-    struct by_position op = {.pass = pass, .finite = true};
-    for (int32_t line = 0; line < row_lines * column_lines && op.finite; line++) {
+    struct by_position op = {.pass = pass};
+    for (int32_t line = 0; line < row_lines * column_lines && !op.has_nan; line++) {
         op.rows = line_of(&pass->rows, line / column_lines);
         op.columns = line_of(&pass->columns, line % column_lines);
         const int32_t taps = op.rows.taps * op.columns.taps;
@@ -896,7 +900,7 @@ static bool sum_vectors(const struct pass *pass, const float *source, const floa
             poet_panel_sum_f32(&panel);
         }
     }
-    return op.finite;
+    return !op.has_nan;
 }
 
 #endif

@@ -76,20 +76,28 @@ static void sum_rows(const struct poet_panel *op, const struct depth *depth, int
     }
 }
 
-/* All rows of the lanes of one panel after the other, or where all of their k fit in it, of several at once. */
-static int32_t sum_lanes(const struct poet_panel *op, int32_t lane, struct tile *tile)
+/* How many lanes are summed at a time: those of one panel, or where all of their k fit in it, of several. */
+static int32_t lanes_of_tile(const struct poet_panel *op)
+{
+    const int32_t depth = op->units * op->taps;
+    const int32_t room = depth > 0 ? POET_DEPTH / depth : 1;
+    const int32_t needed = (op->lanes + POET_LANES - 1) / POET_LANES;
+    return POET_LANES * (room > 1 ? least(room, needed) : 1);
+}
+
+/* The rows from `first` up to `end`, of a tile's lanes. */
+static void sum_lanes(const struct poet_panel *op, int32_t lane, int32_t first, int32_t end,
+                      struct tile *tile)
 {
     const bool one_sum = op->units == 1;
     const int32_t depth = op->units * op->taps;
     const bool fits = depth <= POET_DEPTH;
     const int32_t step = one_sum || depth == 0 ? POET_DEPTH : POET_DEPTH / op->taps * op->taps;
-    const int32_t left = (op->lanes - lane + POET_LANES - 1) / POET_LANES;
-    const int32_t panels = fits ? least(depth > 0 ? POET_DEPTH / depth : 1, left) : 1;
-    const int32_t lanes = least(op->lanes - lane, panels * POET_LANES);
-    const int32_t next = panels * POET_LANES;
+    const int32_t next = lanes_of_tile(op);
+    const int32_t lanes = least(op->lanes - lane, next);
     const int32_t group = SUMS / next / ROWS * ROWS;
-    for (int32_t row = 0; row < op->rows; row += group) {
-        const int32_t rows = least(op->rows - row, group);
+    for (int32_t row = first; row < end; row += group) {
+        const int32_t rows = least(end - row, group);
         for (int32_t i = 0; i < (rows + ROWS - 1) / ROWS * ROWS * next; i++) {
             tile->sums[i] = 0.0f;
         }
@@ -97,27 +105,53 @@ static int32_t sum_lanes(const struct poet_panel *op, int32_t lane, struct tile 
             const int32_t some = least(depth - k, step);
             const struct depth part = {tile->places, one_sum ? 1 : some / op->taps,
                                        one_sum ? some : op->taps, one_sum};
-            for (int32_t i = 0; i < panels; i++) {
-                const int32_t first = i * POET_LANES;
-                float (*const panel)[POET_LANES] = tile->panels + i * depth;
-                if (row == 0 || !fits) {
-                    op->pack(op->op, lane + first, least(lanes - first, POET_LANES), k, some,
-                             tile->places, panel);
+            for (int32_t i = 0; i < lanes; i += POET_LANES) {
+                float (*const panel)[POET_LANES] = tile->panels + i / POET_LANES * depth;
+                if (row == first || !fits) {
+                    op->pack(op->op, lane + i, least(lanes - i, POET_LANES), k, some, tile->places,
+                             panel);
                 }
-                sum_rows(op, &part, row, rows, (const float (*)[POET_LANES])panel, tile->sums + first, next);
+                sum_rows(op, &part, row, rows, (const float (*)[POET_LANES])panel, tile->sums + i,
+                         next);
             }
         }
         op->put(op->op, row, rows, lane, lanes, tile->sums, next);
     }
-    return lanes;
+}
+
+/* One part of the tiles, or where there are few, of the rows of all tiles. */
+static void sum_part(void *context, int32_t index)
+{
+    const struct poet_panel *op = context;
+    const int32_t parts = poet_parts();
+    const int32_t next = lanes_of_tile(op);
+    const int32_t tiles = (op->lanes + next - 1) / next;
+    const int32_t blocks = (op->rows + ROWS - 1) / ROWS;
+    const bool by_tiles = tiles >= 4 * parts || tiles >= blocks;
+    const int32_t of = by_tiles ? tiles : blocks;
+    const int32_t first = of * index / parts;
+    const int32_t end = of * (index + 1) / parts;
+    struct tile tile;
+    for (int32_t i = by_tiles ? first : 0; i < (by_tiles ? end : tiles); i++) {
+        sum_lanes(op, i * next, by_tiles ? 0 : first * ROWS,
+                  by_tiles ? op->rows : least(end * ROWS, op->rows), &tile);
+    }
 }
 
 void poet_panel_sum_f32(const struct poet_panel *op)
 {
-    struct tile tile;
-    for (int32_t lane = 0; lane < op->lanes;) {
-        lane += sum_lanes(op, lane, &tile);
-    }
+    struct poet_panel shared = *op;
+    poet_run_parts(sum_part, &shared);
+}
+
+__attribute__((weak)) int32_t poet_parts(void)
+{
+    return 1;
+}
+
+__attribute__((weak)) void poet_run_parts(void (*part)(void *context, int32_t index), void *context)
+{
+    part(context, 0);
 }
 
 #endif

@@ -25,11 +25,13 @@ class Compute:
         ram_bandwidth_bytes_per_s: bytes per second between core and RAM.
         exact: whether sums of products have the bits that they have on other boards. A core without
             a floating-point unit is over twice as fast where they need not.
+        threads: that kernels divide their results among, to the same bits.
     """
 
     macs_per_s: float
     ram_bandwidth_bytes_per_s: float
     exact: bool = True
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ class _Compute(_Table):
     macs_per_s: _Figure[_PerSecond]
     ram_bandwidth_bytes_per_s: _Figure[_PerSecond]
     exact: bool = True
+    threads: Annotated[int, Field(ge=1, le=64)] = 1
 
 
 class _Power(_Table):
@@ -229,6 +230,14 @@ class _BoardFile(_Table):
                 "compute.exact must be true: sums in integers are for cores without a "
                 "floating-point unit"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _threads_have_a_system(self) -> _BoardFile:
+        if self.compute.threads > 1 and (
+            self.toolchain is None or not self.toolchain.made().hosted
+        ):
+            raise ValueError("compute.threads must be 1: there is no operating system for more")
         return self
 
     @model_validator(mode="after")
