@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "parts.h"
+
 #if POET_HAS_VECTORS
 
 enum {

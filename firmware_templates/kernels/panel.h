@@ -38,12 +38,8 @@ struct poet_panel {
                 int32_t next);
 };
 
-/* All rows and lanes. `pack` and `put` are called for different rows or lanes at once where there is more than one part. */
+/* All rows and lanes. Where there are several parts (parts.h), `pack` and `put` are called for different rows or lanes
+ * at once. */
 void poet_panel_sum_f32(const struct poet_panel *panel);
-
-/* Calls part(context, index) for every index below poet_parts(), and returns when all have ended. The library's own
- * have one part; an application on several cores may define both, and run the parts at once. */
-int32_t poet_parts(void);
-void poet_run_parts(void (*part)(void *context, int32_t index), void *context);
 
 #endif

@@ -3,13 +3,13 @@
  * wait for work from the first on that there is. */
 #define _POSIX_C_SOURCE 200809L
 
-#include "panel.h"
+#include "parts.h"
 #include "plan.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#if defined POET_THREADS && POET_HAS_VECTORS
+#ifdef POET_THREADS
 
 static struct {
     pthread_mutex_t lock;
