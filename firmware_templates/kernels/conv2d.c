@@ -395,6 +395,60 @@ INLINE float sum_9(const float w[9], float l0, float m0, float r0, float l1, flo
     return sum;
 }
 
+#if POET_HAS_VECTORS
+
+/* Four products' sums: of columns from `source` on, or where the source is walked backwards, up to there. */
+INLINE poet_floats sum_9_of_4(const float w[9], const float *source, int32_t row, int32_t step)
+{
+    const float *s0 = step < 0 ? source - 3 : source;
+    const float *s1 = s0 + row;
+    const float *s2 = s1 + row;
+    poet_floats sum = w[0] * poet_load(s0);
+    sum += w[1] * poet_load(s0 + step);
+    sum += w[2] * poet_load(s0 + 2 * step);
+    sum += w[3] * poet_load(s1);
+    sum += w[4] * poet_load(s1 + step);
+    sum += w[5] * poet_load(s1 + 2 * step);
+    sum += w[6] * poet_load(s2);
+    sum += w[7] * poet_load(s2 + step);
+    sum += w[8] * poet_load(s2 + 2 * step);
+    return sum;
+}
+
+/* One channel's products of a 3x3 kernel in a plane, added to the results; to 0 if it is the first channel. */
+INLINE void sum_plane(const struct plane *plane, const float *source, const float *weight,
+                      float *result, int32_t step, bool first)
+{
+    const int32_t row = plane->source_row;
+    const float w[9] = {weight[0], weight[1], weight[2], weight[3], weight[4],
+                        weight[5], weight[6], weight[7], weight[8]};
+    for (int32_t rows = 2 * plane->pairs; rows > 0; rows--) {
+        const float *s = source;
+        float *to = result;
+        int32_t left = 3 * plane->threes;
+        for (; left >= 4; left -= 4) {
+            float *four = step < 0 ? to - 3 : to;
+            const poet_floats before = first ? poet_four(0.0f) : poet_load(four);
+            poet_store(four, before + sum_9_of_4(w, s, row, step));
+            s += 4 * step;
+            to += 4 * step;
+        }
+        for (; left > 0; left--) {
+            const float *m = s + row;
+            const float *l = m + row;
+            const float sum = sum_9(w, s[0], s[step], s[2 * step], m[0], m[step], m[2 * step], l[0],
+                                    l[step], l[2 * step]);
+            *to = (first ? 0.0f : *to) + sum;
+            s += step;
+            to += step;
+        }
+        source += row;
+        result += plane->result_row;
+    }
+}
+
+#else
+
 INLINE void put_2(const float w[9], const struct column *l, const struct column *m,
                   const struct column *r, float *above, float *below, bool first)
 {
@@ -441,6 +495,8 @@ INLINE void sum_plane(const struct plane *plane, const float *source, const floa
         result += 2 * result_row;
     }
 }
+
+#endif
 
 APART void put_plane(const struct plane *plane, const float *source, const float *weight, float *result)
 {

@@ -178,7 +178,9 @@ def test_zeros_have_no_sign(run_kernel: Run, channels: tuple[int, int, int]) -> 
         assert not bits(ran.output).any()
 
 
-@pytest.mark.parametrize(("batch", "features", "outputs"), [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9)])
+@pytest.mark.parametrize(
+    ("batch", "features", "outputs"), [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9)]
+)
 def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) -> None:
     generator = np.random.default_rng(4)
     x, w, dy, b = (
@@ -208,7 +210,9 @@ def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) 
 @pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0)], ids=str)
 def test_products_of_matrices(run_kernel: Run, inner: int, transposed: tuple[int, int]) -> None:
     generator = np.random.default_rng(6)
-    a, b = (generator.standard_normal(s).astype(np.float32) for s in ((2, 5, inner), (2, inner, 19)))
+    a, b = (
+        generator.standard_normal(s).astype(np.float32) for s in ((2, 5, inner), (2, inner, 19))
+    )
     a[0, 1, 0] = np.inf
     expected = np.zeros((2, 5, 19), np.float32)
     for first in range(0, inner, 32):
