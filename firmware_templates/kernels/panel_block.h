@@ -22,7 +22,7 @@ add(vector sums[VECTORS], float factor, const vector lanes[VECTORS])
     }
 }
 
-POET_TARGET static void POET_BLOCK(const struct depth *depth, const float *const rows[4],
+POET_TARGET static __attribute__((noinline)) void POET_BLOCK(const struct depth *depth, const float *const rows[4],
                                    const float (*panel)[POET_LANES], float *totals, int32_t next)
 {
     const vector zeros = {0.0f};

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four floats at a time, in GCC's and clang's own vectors, where the core has instructions for them. */
+/* Four floats at a time, in GCC's and clang's own vectors, where the core has instructions for them. POET_SCALAR does
+ * without, for tests of what other cores run. */
 #ifndef POET_VECTORS_H
 #define POET_VECTORS_H
 
 #include <stdint.h>
 #include <string.h>
 
-#if (defined __x86_64__ || defined __aarch64__) && !defined POET_SOFT_FLOAT
+#if (defined __x86_64__ || defined __aarch64__) && !defined POET_SOFT_FLOAT && \
+    !defined POET_SCALAR
 #define POET_HAS_VECTORS 1
 #else
 #define POET_HAS_VECTORS 0

@@ -60,6 +60,7 @@ _C_TYPES = {float: "float", int: "int32_t", str: "poet_step_f32 *"}
 WITHOUT_FPU = "-DPOET_SOFT_FLOAT"
 
 
+SCALAR = "-DPOET_SCALAR"
 NARROW = "-D__builtin_cpu_supports(feature)=0"
 """For vectors that every computer of this one's kind has."""
 
@@ -78,10 +79,9 @@ def compile_kernels(
 
 @dataclass(frozen=True)
 class Libraries:
-    """The kernels, as compiled for this computer and as for cores without a floating-point unit.
+    """The kernels, as compiled for this computer and for cores without vectors and without an FPU.
 
-    Bits must not depend on the compiler and its optimisation level, the width of vectors, nor on
-    whether there is such a unit.
+    Bits must not depend on the compiler and its optimisation level, nor on what the core has.
     """
 
     optimised: ctypes.CDLL
@@ -103,7 +103,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
 
     return Libraries(
         compiled("-O2"),
-        compiled("-O0"),
+        compiled("-O0", SCALAR),
         compiled("-O3", NARROW, compiler="clang" if shutil.which("clang") else "gcc"),
         compiled("-O2", WITHOUT_FPU),
         compiled("-O2", WITHOUT_FPU, dot="dot_fused.c"),
