@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -27,13 +28,15 @@ FLAGS = (
 )
 
 
-def printed(folder: Path, *flags: str) -> list[str]:
+def printed(
+    folder: Path, *flags: str, compiler: str = "gcc", emulator: tuple[str, ...] = ()
+) -> list[str]:
     """What the program says, built with a plan.h of nothing."""
     (folder / "plan.h").touch()
     program = folder / "threaded"
-    command = ["gcc", *FLAGS, *flags, f"-I{folder}", "-o", str(program), *map(str, SOURCES)]
+    command = [compiler, *FLAGS, *flags, f"-I{folder}", "-o", str(program), *map(str, SOURCES)]
     subprocess.run(command, check=True)
-    ran = subprocess.run([program], check=True, capture_output=True, text=True)
+    ran = subprocess.run([*emulator, program], check=True, capture_output=True, text=True)
     return ran.stdout.splitlines()
 
 
@@ -54,3 +57,22 @@ def test_bits_do_not_depend_on_threads(alone: list[str], tmp_path: Path, threads
 def test_threads_do_not_race(alone: list[str], tmp_path: Path) -> None:
     flags = ("-O1", "-g", "-fsanitize=thread", "-DPOET_THREADS=4", str(POOL))
     assert printed(tmp_path, *flags) == alone
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("qemu-aarch64") is None or shutil.which("aarch64-linux-gnu-gcc") is None,
+    reason="needs qemu-aarch64 and aarch64-linux-gnu-gcc",
+)
+def test_a_cortex_a72_has_the_same_bits(alone: list[str], tmp_path: Path) -> None:
+    """But of what is no number: the sign of such results is the processor's."""
+    flags = ("-O2", "-mcpu=cortex-a72", "-static", "-DPOET_THREADS=4", str(POOL))
+    emulator = ("qemu-aarch64", "-cpu", "cortex-a72")
+    lines = printed(tmp_path, *flags, compiler="aarch64-linux-gnu-gcc", emulator=emulator)
+    finite = [
+        (ours, theirs)
+        for ours, theirs in zip(alone, lines, strict=True)
+        if not ours.startswith("infinite")
+    ]
+    assert len(finite) == 16
+    assert all(ours == theirs for ours, theirs in finite)
