@@ -877,11 +877,18 @@ static void pack_positions(const void *context, int32_t lane, int32_t lanes, int
     const struct poet_dot_axis *channel = &op->pass->job.walk.outer;
     const int32_t taps = op->rows.taps * op->columns.taps;
     const float *source = op->source + k / taps * channel->a_next;
-    for (int32_t i = 0; i < count; i++) {
-        const int32_t tap = (k + i) % taps;
-        places[i] = (k + i) / taps * channel->b_next +
-                    (op->rows.tap + tap / op->columns.taps * op->rows.tap_next) * op->pass->kernel_width +
-                    op->columns.tap + tap % op->columns.taps * op->columns.tap_next;
+    int32_t first = k / taps * channel->b_next + op->rows.tap * op->pass->kernel_width + op->columns.tap;
+    for (int32_t i = 0; i < count; i += taps) {
+        int32_t row = first;
+        for (int32_t u = 0; u < op->rows.taps; u++) {
+            int32_t place = row;
+            for (int32_t v = 0; v < op->columns.taps; v++) {
+                *places++ = place;
+                place += op->columns.tap_next;
+            }
+            row += op->rows.tap_next * op->pass->kernel_width;
+        }
+        first += channel->b_next;
     }
     for (int32_t done = 0; done < POET_LANES;) {
         struct position at = position_of(op, lane + done, lanes - done);
@@ -889,8 +896,11 @@ static void pack_positions(const void *context, int32_t lane, int32_t lanes, int
             at.count = POET_LANES - done;
             at.row = INT16_MIN;
         }
-        for (int32_t tap = 0; tap < taps; tap++) {
-            pack_tap(op, &at, tap / op->columns.taps, tap % op->columns.taps, count / taps, source, taps, &panel[tap][done]);
+        for (int32_t u = 0; u < op->rows.taps; u++) {
+            for (int32_t v = 0; v < op->columns.taps; v++) {
+                pack_tap(op, &at, u, v, count / taps, source, taps,
+                         &panel[u * op->columns.taps + v][done]);
+            }
         }
         done += at.count;
     }
