@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "dot.h"
 #include "panel.h"
@@ -822,7 +821,7 @@ INLINE void copy(float *to, const float *from, int32_t next, int32_t count)
 {
     if (next == 1) {
         for (; count >= 4; count -= 4) {
-            memcpy(to, from, 4 * sizeof(float));
+            poet_store(to, poet_load(from));
             to += 4;
             from += 4;
         }
@@ -858,7 +857,7 @@ static void pack_tap(const struct by_position *op, const struct position *at, in
             lanes[i] = 0.0f;
         }
         if (next == 1 && end - before == POET_LANES) {
-            memcpy(lanes, source, sizeof(float[POET_LANES]));
+            copy(lanes, source, 1, POET_LANES);
         } else if (before < end) {
             copy(lanes + before, source, next, end - before);
         }

@@ -5,7 +5,6 @@
 #define POET_VECTORS_H
 
 #include <stdint.h>
-#include <string.h>
 
 #if (defined __x86_64__ || defined __aarch64__) && !defined POET_SOFT_FLOAT && \
     !defined POET_SCALAR
@@ -19,16 +18,17 @@
 typedef float poet_floats __attribute__((vector_size(16)));
 typedef int32_t poet_mask __attribute__((vector_size(16))); /* of a comparison: -1 where it holds, else 0 */
 
+/* The same wherever floats may lie. */
+typedef float poet_loose __attribute__((vector_size(16), aligned(4), may_alias));
+
 static inline poet_floats poet_load(const float *from)
 {
-    poet_floats floats;
-    memcpy(&floats, from, sizeof floats);
-    return floats;
+    return *(const poet_loose *)(const void *)from;
 }
 
 static inline void poet_store(float *to, poet_floats floats)
 {
-    memcpy(to, &floats, sizeof floats);
+    *(poet_loose *)(void *)to = floats;
 }
 
 static inline poet_floats poet_four(float value)
