@@ -304,7 +304,7 @@ void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w
     const struct poet_gradient_sink sink = {.gradient = dx};
 #if POET_HAS_VECTORS
     sum_features(dy, op->batch, op->out_features, 1, w, op->out_features, op->in_features,
-                     &sink);
+                 &sink);
     return;
 #endif
     for (int32_t n = 0; n < op->batch; n++) {

@@ -19,7 +19,8 @@ static struct poet_dot row_by_column(const struct poet_matmul *op)
 
 #if POET_HAS_VECTORS
 
-/* One product, in which rows and lanes are those of y, and k is the inner axis; a last run is filled up with zeros. */
+/* One product, in which rows and lanes are those of y, and k is the inner axis; a last run is filled up with
+ * zeros. */
 struct product {
     const struct poet_matmul *op;
     const float *a;

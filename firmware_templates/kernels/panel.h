@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of products, many at a time, where the core has vectors of floats: the inner block that operators share.
  *
- * Results are a matrix. Result [r][l] is the sum over k of factor(r, k) * panel[k][l]: the factors lie where the operator
- * has them, and the panel is copied together, so that the vectors of lanes are adjacent. A vector has one number of
- * each of several sums, and no sum is split: products are summed by units of some k, and the units' sums are added up,
- * in order, whatever the width of vectors.
+ * Results are a matrix. Result [r][l] is the sum over k of factor(r, k) * panel[k][l]: the factors lie where the
+ * operator has them, and the panel is gathered, so that the numbers of adjacent lanes are adjacent. A vector has one
+ * number of each of several sums, and no sum is split: products are summed by units of some k, and the units' sums
+ * are added up, in order, whatever the width of vectors.
  *
  * An operator that puts numbers of its own into a panel, for padding, multiplies them with factors that may be no
  * finite numbers; only then is a result NaN that need not be. */
@@ -38,8 +38,8 @@ struct poet_panel {
                 int32_t next);
 };
 
-/* All rows and lanes. Where there are several parts (parts.h), `pack` and `put` are called for different rows or lanes
- * at once. */
+/* All rows and lanes. Where there are several parts (parts.h), `pack` and `put` are called for different rows or
+ * lanes at once. */
 void poet_panel_sum_f32(const struct poet_panel *panel);
 
 #endif

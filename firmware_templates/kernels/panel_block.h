@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One block of sums, for panel.c, which includes this once for each width of vectors: POET_BLOCK is the function's name,
- * POET_BYTES the vectors' size, and POET_TARGET what the compiler may use. Four rows of POET_LANES sums stay in
- * registers for a unit; a product takes a load for four, and a factor one for all its lanes. */
+/* One block of sums, for panel.c, which includes this once for each width of vectors: POET_BLOCK is the function's
+ * name, POET_BYTES the vectors' size, and POET_TARGET what the compiler may use. Four rows of POET_LANES sums stay in
+ * registers for a unit; the panel's numbers are loaded once for four rows, and a factor once for all lanes. */
 
 #define JOIN(name, bytes) name##bytes
 #define NAMED(name, bytes) JOIN(name, bytes)
