@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "batch_norm.h"
 
-#include "lanes.h"
+#include "burst.h"
 #include "poet_math.h"
 
 /* Sums run over a row first and then over the rows, which keeps rounding errors small. */
@@ -33,11 +33,11 @@ INLINE float sum_of(const struct poet_batch_norm_statistics *op, const float *x,
             float a = 0.0f;
             float b = 0.0f;
             int32_t left = width;
-            for (; left >= POET_LANES; left -= POET_LANES) {
-                const struct poet_lanes p = poet_load_lanes(&row);
-                const struct poet_lanes q = poet_load_lanes_too(&second);
-                POET_EACH_LANE
-                for (int i = 0; i < POET_LANES; i++) {
+            for (; left >= POET_BURST; left -= POET_BURST) {
+                const struct poet_burst p = poet_load_burst(&row);
+                const struct poet_burst q = poet_load_burst_too(&second);
+                POET_EACH_OF_BURST
+                for (int i = 0; i < POET_BURST; i++) {
                     a += term(p.of[i], distances, mean);
                     b += term(q.of[i], distances, mean);
                 }
@@ -101,16 +101,16 @@ void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float
         int32_t samples = op->batch;
         do {
             int32_t left = plane;
-            for (; left % POET_LANES != 0; left--) {
+            for (; left % POET_BURST != 0; left--) {
                 *to++ = (*from++ - mean) * scale + shift;
             }
-            for (; left > 0; left -= POET_LANES) {
-                struct poet_lanes at = poet_load_lanes(&from);
-                POET_EACH_LANE
-                for (int i = 0; i < POET_LANES; i++) {
+            for (; left > 0; left -= POET_BURST) {
+                struct poet_burst at = poet_load_burst(&from);
+                POET_EACH_OF_BURST
+                for (int i = 0; i < POET_BURST; i++) {
                     at.of[i] = (at.of[i] - mean) * scale + shift;
                 }
-                poet_store_lanes(&to, &at);
+                poet_store_burst(&to, &at);
             }
             from += others;
             to += others;
@@ -124,11 +124,11 @@ void poet_batch_norm_inference_f32(const struct poet_batch_norm *op, const float
     poet_batch_norm_normalize_f32(op, x, running, affine, y);
 }
 
-INLINE struct poet_lanes distances(const float **next, float mean)
+INLINE struct poet_burst distances(const float **next, float mean)
 {
-    struct poet_lanes at = poet_load_lanes(next);
-    POET_EACH_LANE
-    for (int i = 0; i < POET_LANES; i++) {
+    struct poet_burst at = poet_load_burst(next);
+    POET_EACH_OF_BURST
+    for (int i = 0; i < POET_BURST; i++) {
         at.of[i] -= mean;
     }
     return at;
@@ -162,14 +162,14 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
             do {
                 struct sums row = {0.0f, 0.0f};
                 int32_t left = op->width;
-                for (; left % POET_LANES != 0; left--) {
+                for (; left % POET_BURST != 0; left--) {
                     add_gradient(&row, *s++ - mean, *g++);
                 }
-                for (; left > 0; left -= POET_LANES) {
-                    const struct poet_lanes x_at = distances(&s, mean);
-                    const struct poet_lanes g_at = poet_load_lanes(&g);
-                    POET_EACH_LANE
-                    for (int i = 0; i < POET_LANES; i++) {
+                for (; left > 0; left -= POET_BURST) {
+                    const struct poet_burst x_at = distances(&s, mean);
+                    const struct poet_burst g_at = poet_load_burst(&g);
+                    POET_EACH_OF_BURST
+                    for (int i = 0; i < POET_BURST; i++) {
                         add_gradient(&row, x_at.of[i], g_at.of[i]);
                     }
                 }
@@ -203,17 +203,17 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
         int32_t samples = op->batch;
         do {
             int32_t left = plane;
-            for (; left % POET_LANES != 0; left--) {
+            for (; left % POET_BURST != 0; left--) {
                 *to++ = scale * ((*g++ - offset) - (*s++ - mean) * slope);
             }
-            for (; left > 0; left -= POET_LANES) {
-                struct poet_lanes x_at = distances(&s, mean);
-                struct poet_lanes g_at = poet_load_lanes(&g);
-                POET_EACH_LANE
-                for (int i = 0; i < POET_LANES; i++) {
+            for (; left > 0; left -= POET_BURST) {
+                struct poet_burst x_at = distances(&s, mean);
+                struct poet_burst g_at = poet_load_burst(&g);
+                POET_EACH_OF_BURST
+                for (int i = 0; i < POET_BURST; i++) {
                     g_at.of[i] = scale * ((g_at.of[i] - offset) - x_at.of[i] * slope);
                 }
-                poet_store_lanes(&to, &g_at);
+                poet_store_burst(&to, &g_at);
             }
             s += others;
             g += others;

@@ -5,9 +5,10 @@
 #include <stddef.h>
 
 #include "dot.h"
+#include "vectors.h"
 
 /* Convolutions whose groups have one input and one output channel: 3x3 kernels that move by 1, plane by plane. Padding is
- * computed as zeros, which leave every sum's bits as they are. Others are as in conv2d.c. */
+ * computed as zeros, which leave the bits of every sum of finite numbers as they are. Others are as in conv2d.c. */
 
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
@@ -53,6 +54,16 @@ static bool holds(const struct extent *extent)
 {
     return extent->before >= 0 && extent->before <= 2 && extent->after >= 0 && extent->after <= 2 &&
            extent->results >= extent->after;
+}
+
+/* Whether no factor makes NaN of a zero. */
+static bool are_finite(const float *factors, int32_t count)
+{
+    float sum = 0.0f;
+    for (int32_t i = 0; i < count; i++) {
+        sum += 0.0f * factors[i];
+    }
+    return sum == 0.0f;
 }
 
 static bool by_planes(const struct poet_conv2d *op, const struct plane *plane)
@@ -193,7 +204,7 @@ void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float
 {
     const struct plane plane = forward_plane(op);
     const int32_t elements = op->out_height * op->out_width;
-    if (!by_planes(op, &plane)) {
+    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !are_finite(w, 9 * op->groups)) {
         poet_conv2d_forward_f32(op, x, w, b, y);
         return;
     }
@@ -213,7 +224,7 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
                                               const float *dy, float *dx)
 {
     const struct plane plane = backward_plane(op);
-    if (!by_planes(op, &plane)) {
+    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !are_finite(w, 9 * op->groups)) {
         poet_conv2d_backward_input_f32(op, w, dy, dx);
         return;
     }
@@ -310,6 +321,30 @@ static void add_plane(const struct plane *plane, const float *x, const float *dy
     }
 }
 
+/* A tap's sum in one channel without padding, for gradients that make NaN of a zero. */
+static float sum_of_tap(const struct poet_conv2d *op, const struct plane *plane, int32_t channel,
+                        int32_t tap, const float *x, const float *dy)
+{
+    const int32_t up = tap / 3 - plane->rows.before;
+    const int32_t along = tap % 3 - plane->columns.before;
+    float total = 0.0f;
+    for (int32_t n = 0; n < op->batch; n++) {
+        const int32_t at = n * op->groups + channel;
+        for (int32_t i = 0; i < op->out_height; i++) {
+            const float *row = x + (at * op->in_height + i + up) * op->in_width;
+            const float *g = dy + (at * op->out_height + i) * op->out_width;
+            float sum = 0.0f;
+            for (int32_t j = 0; i + up >= 0 && i + up < op->in_height && j < op->out_width; j++) {
+                if (j + along >= 0 && j + along < op->in_width) {
+                    sum += row[j + along] * g[j];
+                }
+            }
+            total += sum;
+        }
+    }
+    return total;
+}
+
 static void sum_taps(const struct poet_conv2d *op, const struct plane *plane, const float *x,
                      const float *dy, const struct poet_gradient_sink *dw)
 {
@@ -322,7 +357,10 @@ static void sum_taps(const struct poet_conv2d *op, const struct plane *plane, co
             add_plane(plane, x + at * x_plane, dy + at * dy_plane, &total);
         }
         for (int32_t tap = 0; tap < 9; tap++) {
-            poet_gradient_sink_put_f32(dw, 9 * channel + tap, total.of[tap]);
+            const float sum = total.of[tap] == total.of[tap]
+                                  ? total.of[tap]
+                                  : sum_of_tap(op, plane, channel, tap, x, dy);
+            poet_gradient_sink_put_f32(dw, 9 * channel + tap, sum);
         }
     }
 }

@@ -1,22 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "matmul.h"
 
+#include <stdbool.h>
+
 #include "dot.h"
+#include "panel.h"
 
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
 
-void poet_matmul_f32(const struct poet_matmul *op, const float *a, const float *b, float *y)
+static struct poet_dot row_by_column(const struct poet_matmul *op)
 {
     const struct poet_dot dot = {.outer = {1, 0, 0},
                                  .middle = {1, 0, 0},
                                  .inner = {op->inner, op->a_column, op->b_row}};
+    return dot;
+}
+
+#if POET_HAS_VECTORS
+
+/* One product, in which rows and lanes are those of y, and k is the inner axis; a last run is filled up with
+ * zeros. */
+struct product {
+    const struct poet_matmul *op;
+    const float *a;
+    const float *b;
+    float *y;
+};
+
+static void pack_columns(const void *context, int32_t lane, int32_t lanes, int32_t k, int32_t count,
+                         int32_t *places, float (*panel)[POET_LANES])
+{
+    const struct product *product = context;
+    const struct poet_matmul *op = product->op;
+    for (int32_t i = 0; i < count; i++) {
+        const bool is_there = k + i < op->inner;
+        places[i] = is_there ? (k + i) * op->a_column : 0;
+        for (int32_t j = 0; j < POET_LANES; j++) {
+            panel[i][j] = is_there && j < lanes
+                              ? product->b[(k + i) * op->b_row + (lane + j) * op->b_column]
+                              : 0.0f;
+        }
+    }
+}
+
+static void put_columns(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
+                        const float *sums, int32_t next)
+{
+    const struct product *product = context;
+    const struct poet_matmul *op = product->op;
+    const struct poet_dot dot = row_by_column(op);
+    for (int32_t i = row; i < row + rows; i++) {
+        for (int32_t j = lane; j < lane + lanes; j++) {
+            const float sum = sums[(i - row) * next + j - lane];
+            product->y[i * op->columns + j] =
+                sum == sum ? sum
+                           : poet_dot_f32(&dot, RUN, product->a + i * op->a_row,
+                                          product->b + j * op->b_column);
+        }
+    }
+}
+
+static void sum_product(const struct poet_matmul *op, const float *a, const float *b, float *y)
+{
+    struct product product = {op, a, b, y};
+    const struct poet_panel panel = {
+        .rows = op->rows,
+        .lanes = op->columns,
+        .units = (op->inner + RUN - 1) / RUN,
+        .taps = op->inner < RUN ? op->inner : RUN,
+        .factors = a,
+        .row_next = op->a_row,
+        .op = &product,
+        .pack = pack_columns,
+        .put = put_columns,
+    };
+    poet_panel_sum_f32(&panel);
+}
+
+#endif
+
+void poet_matmul_f32(const struct poet_matmul *op, const float *a, const float *b, float *y)
+{
     for (int32_t n = 0; n < op->batch; n++) {
+#if POET_HAS_VECTORS
+        sum_product(op, a, b, y);
+        y += op->rows * op->columns;
+#else
+        const struct poet_dot dot = row_by_column(op);
         for (int32_t i = 0; i < op->rows; i++) {
             for (int32_t j = 0; j < op->columns; j++) {
                 *y++ = poet_dot_f32(&dot, RUN, a + i * op->a_row, b + j * op->b_column);
             }
         }
+#endif
         a += op->rows * op->inner;
         b += op->inner * op->columns;
     }

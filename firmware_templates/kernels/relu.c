@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "relu.h"
 
-#include "lanes.h"
+#include "burst.h"
 #include "poet_math.h"
 
 /* Compiled into its callers, where some of its arguments are constants. */
@@ -22,16 +22,16 @@ INLINE float rectified(float x, bool to_six)
 INLINE void forward(const struct poet_relu *op, const float *x, float *y, bool to_six)
 {
     int32_t left = op->elements;
-    for (; left % POET_LANES != 0; left--) {
+    for (; left % POET_BURST != 0; left--) {
         *y++ = rectified(*x++, to_six);
     }
-    for (; left > 0; left -= POET_LANES) {
-        struct poet_lanes at = poet_load_lanes(&x);
-        POET_EACH_LANE
-        for (int i = 0; i < POET_LANES; i++) {
+    for (; left > 0; left -= POET_BURST) {
+        struct poet_burst at = poet_load_burst(&x);
+        POET_EACH_OF_BURST
+        for (int i = 0; i < POET_BURST; i++) {
             at.of[i] = rectified(at.of[i], to_six);
         }
-        poet_store_lanes(&y, &at);
+        poet_store_burst(&y, &at);
     }
 }
 
@@ -44,17 +44,17 @@ INLINE void backward(const struct poet_relu *op, const float *y, const float *dy
                      bool to_six)
 {
     int32_t left = op->elements;
-    for (; left % POET_LANES != 0; left--) {
+    for (; left % POET_BURST != 0; left--) {
         *dx++ = passed(*y++, *dy++, to_six);
     }
-    for (; left > 0; left -= POET_LANES) {
-        const struct poet_lanes at = poet_load_lanes(&y);
-        struct poet_lanes gradient = poet_load_lanes_too(&dy);
-        POET_EACH_LANE
-        for (int i = 0; i < POET_LANES; i++) {
+    for (; left > 0; left -= POET_BURST) {
+        const struct poet_burst at = poet_load_burst(&y);
+        struct poet_burst gradient = poet_load_burst_too(&dy);
+        POET_EACH_OF_BURST
+        for (int i = 0; i < POET_BURST; i++) {
             gradient.of[i] = passed(at.of[i], gradient.of[i], to_six);
         }
-        poet_store_lanes(&dx, &gradient);
+        poet_store_burst(&dx, &gradient);
     }
 }
 

@@ -19,6 +19,18 @@ void poet_apply_f32(const struct poet_gradient_sink *sink, int32_t index, float 
     sink->update->step(sink, index, 1, &gradient);
 }
 
+void poet_gradient_sink_put_run_f32(const struct poet_gradient_sink *sink, int32_t index,
+                                    int32_t count, const float *elements)
+{
+    if (sink->gradient == NULL && sink->sum == NULL && !poet_is_set(sink->update->clip_value)) {
+        sink->update->step(sink, index, count, elements);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        poet_gradient_sink_put_f32(sink, index + i, elements[i]);
+    }
+}
+
 void poet_update_f32(int32_t elements, const float *gradient, const float *factor,
                      const struct poet_update *update, const float *pace, float *parameter,
                      float *first, float *second, float *sum)

@@ -83,6 +83,10 @@ static inline void poet_gradient_sink_put_f32(const struct poet_gradient_sink *s
     }
 }
 
+/* Puts `count` adjacent elements. */
+void poet_gradient_sink_put_run_f32(const struct poet_gradient_sink *sink, int32_t index,
+                                    int32_t count, const float *elements);
+
 /* Applies factor * gradient, all its elements; the factor is 1 where it is NULL. */
 void poet_update_f32(int32_t elements, const float *gradient, const float *factor,
                      const struct poet_update *update, const float *pace, float *parameter,

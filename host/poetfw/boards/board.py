@@ -41,12 +41,14 @@ class Compute:
         exact: whether sums of products have the bits that they have on other boards. A core without
             a floating-point unit is over twice as fast where they need not.
         prices: what operators take, by kind; of those without one, the two figures above decide.
+        threads: that kernels divide their results among, to the same bits.
     """
 
     macs_per_s: float
     ram_bandwidth_bytes_per_s: float
     exact: bool = True
     prices: Mapping[str, Price] = field(default_factory=dict)
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)

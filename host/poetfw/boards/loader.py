@@ -98,6 +98,7 @@ class _Compute(_Table):
     ram_bandwidth_bytes_per_s: _Figure[_PerSecond]
     exact: bool = True
     prices: _Identifier | None = None
+    threads: Annotated[int, Field(ge=1, le=64)] = 1
 
 
 class _Price(_Table):
@@ -244,6 +245,14 @@ class _BoardFile(_Table):
                 "compute.exact must be true: sums in integers are for cores without a "
                 "floating-point unit"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _threads_have_a_system(self) -> _BoardFile:
+        if self.compute.threads > 1 and (
+            self.toolchain is None or not self.toolchain.made().hosted
+        ):
+            raise ValueError("compute.threads must be 1: there is no operating system for more")
         return self
 
     @model_validator(mode="after")

@@ -242,6 +242,10 @@ def board_settings(
     if board.overlaps:
         comment = "that may be under way at once"
         overlap = (Define("POET_TRANSFERS", size(firmware.transfers), comment),)
+    threads: tuple[Define, ...] = ()
+    if board.compute.threads > 1:
+        count = str(board.compute.threads)
+        threads = (Define("POET_THREADS", count, "that divide the kernels' work"),)
     return (
         Define("POET_PLAN_ID", f"0x{plan_id}u", "names this plan; the storage image must agree"),
         Define("POET_BOARD", string_literal(board.name)),
@@ -254,6 +258,7 @@ def board_settings(
         Define("POET_ARENA_ALIGNMENT", size(ALIGNMENT)),
         Define("POET_BLOCK_BYTES", size(BLOCK_BYTES), "one storage block"),
         *overlap,
+        *threads,
         Define("POET_PAGE_BUFFER", size(page_buffer_offset), "its offset in the arena"),
     )
 

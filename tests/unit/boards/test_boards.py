@@ -14,6 +14,7 @@ from poetfw.resources import boards_dir
 
 NRF52840 = boards_dir() / "nrf52840.toml"
 POETS = Path(__file__).parents[3] / "benchmarks/boards"
+LINUX = boards_dir() / "linux.toml"
 
 
 def test_every_shipped_board_is_listed_under_the_name_of_its_file():
@@ -96,6 +97,23 @@ def test_a_board_without_a_firmware_table_can_only_be_scheduled_for():
 
 def test_sums_are_exact_where_a_floating_point_unit_makes_them():
     assert [board.name for board in list_boards() if not board.compute.exact] == ["mkr1000"]
+
+
+def test_threads_need_an_operating_system(tmp_path: Path):
+    assert {board.compute.threads for board in list_boards()} == {1}
+    path = tmp_path / "board.toml"
+    for board, threads, message in (
+        (LINUX, "4", None),
+        (LINUX, "65", "compute.threads: input should be less than or equal to 64"),
+        (NRF52840, "1", None),
+        (NRF52840, "2", "compute.threads must be 1: there is no operating system for more"),
+    ):
+        path.write_text(board.read_text().replace("[compute]", f"[compute]\nthreads = {threads}"))
+        if message is None:
+            assert load_board(path).compute.threads == int(threads)
+        else:
+            with pytest.raises(BoardError, match=re.escape(message)):
+                load_board(path)
 
 
 def test_transfers_overlap_where_a_thread_or_an_interrupt_can_move_them():

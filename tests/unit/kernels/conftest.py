@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,40 +62,51 @@ _C_TYPES = {float: "float", int: "int32_t", str: "poet_step_f32 *", tuple: "cons
 WITHOUT_FPU = "-DPOET_SOFT_FLOAT"
 
 
-def compile_kernels(folder: Path, *flags: str, dot: str = "dot.c") -> ctypes.CDLL:
+SCALAR = "-DPOET_SCALAR"
+NARROW = "-D__builtin_cpu_supports(feature)=0"
+"""For vectors that every computer of this one's kind has."""
+
+
+def compile_kernels(
+    folder: Path, *flags: str, dot: str = "dot.c", compiler: str = "gcc"
+) -> ctypes.CDLL:
     """All kernels, with one of the two files that sum products where there is no FPU."""
     kernels = [path for path in sorted(KERNELS.glob("*.c")) if not path.name.startswith("dot")]
     sources = [*kernels, KERNELS / dot, TEMPLATES / "runtime" / "poet_math.c"]
     library = folder / "kernels.so"
     options = ["-shared", "-fPIC", *SEMANTICS, *WARNINGS, *INCLUDES, *flags]
-    subprocess.run(["gcc", *options, "-o", str(library), *map(str, sources)], check=True)
+    subprocess.run([compiler, *options, "-o", str(library), *map(str, sources)], check=True)
     return ctypes.CDLL(str(library))
 
 
 @dataclass(frozen=True)
 class Libraries:
-    """The kernels, as compiled for this computer and as for cores without a floating-point unit.
+    """The kernels, as compiled for this computer and for cores without vectors and without an FPU.
 
-    Bits must not depend on the optimisation level, nor on whether there is such a unit.
+    Bits must not depend on the compiler and its optimisation level, nor on what the core has.
     """
 
     optimised: ctypes.CDLL
     plain: ctypes.CDLL
+    narrow: ctypes.CDLL
     without_fpu: ctypes.CDLL
     fused: ctypes.CDLL
 
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
-    def compiled(*flags: str, dot: str = "dot.c") -> ctypes.CDLL:
+    def compiled(*flags: str, dot: str = "dot.c", compiler: str = "gcc") -> ctypes.CDLL:
         if SANITIZE:
             checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-            flags = ("-O1", "-g", *checks, *(flag for flag in flags if flag == WITHOUT_FPU))
-        return compile_kernels(tmp_path_factory.mktemp("kernels"), *flags, dot=dot)
+            kept = (flag for flag in flags if flag.startswith("-D"))
+            flags, compiler = ("-O1", "-g", *checks, *kept), "gcc"
+        folder = tmp_path_factory.mktemp("kernels")
+        return compile_kernels(folder, *flags, dot=dot, compiler=compiler)
 
     return Libraries(
         compiled("-O2"),
-        compiled("-O0"),
+        compiled("-O0", SCALAR),
+        compiled("-O3", NARROW, compiler="clang" if shutil.which("clang") else "gcc"),
         compiled("-O2", WITHOUT_FPU),
         compiled("-O2", WITHOUT_FPU, dot="dot_fused.c"),
     )
@@ -114,6 +126,8 @@ def run_kernel(libraries: Libraries) -> Run:
         first = _call(libraries.optimised, kernel, op, graph, inputs, updates, prefill=0xA5)
         second = _call(libraries.plain, kernel, op, graph, inputs, updates, prefill=0x5A)
         assert first == second, f"{kernel.function}: bits depend on build or on old contents"
+        narrow = _call(libraries.narrow, kernel, op, graph, inputs, updates, prefill=0x5A)
+        assert first == narrow, f"{kernel.function}: other bits with narrow vectors"
         for position in KINDS[kind].in_place:
             if position < len(inputs) and inputs[position].nbytes == len(first[0]):
                 over = op.inputs[position]

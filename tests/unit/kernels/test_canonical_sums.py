@@ -119,6 +119,13 @@ GEOMETRIES = [
     Geometry((2, 2, 1, 1), 2, (3, 3), groups=2),
     Geometry((1, 2, 7, 6), 2, (2, 3), padding=(0, 1, 1, 1), groups=2),
     Geometry((1, 2, 4, 2), 2, (3, 3), stride=(1, 2), groups=2),
+    # with more to sum than a panel of vectors has, in whole units and in one
+    Geometry((2, 31, 5, 7), 9, (3, 3)),
+    Geometry((2, 9, 13, 21), 30, (3, 3), stride=(2, 1)),
+    Geometry((1, 260, 2, 3), 6, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((9, 4, 31, 2), 5, (2, 2), stride=(1, 2), padding=(0, 0, 1, 0)),
+    Geometry((1, 2, 4, 270), 3, (3, 3)),
+    Geometry((1, 2, 40, 18), 2, (33, 9), padding=(3, 1, 3, 1)),
 ]
 
 
@@ -140,6 +147,26 @@ def test_convolutions(run_kernel: Run, case: Geometry) -> None:
     exact(bits(ran.output), bits(backward_weight(case, x, dy)))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan], ids=str)
+def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
+    """0 times a number that is not finite is none: sums that do not meet it are as without it."""
+    for case in (Geometry((1, 5, 6, 7), 6, (3, 3)), Geometry((2, 4, 7, 7), 5, (3, 3), (2, 2))):
+        generator = np.random.default_rng(8)
+        x, w, dy = (
+            generator.standard_normal(shape).astype(np.float32)
+            for shape in (case.x, case.w, case.y)
+        )
+        w[1, 2, 0, 0] = w[3, 1, 2, 1] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
+        attributes = case.attributes
+        exact = np.testing.assert_array_equal
+        exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))
+        ran = run_kernel("conv2d_backward_input", [w, dy], {**attributes, "input_shape": case.x})
+        exact(ran.output, backward_input(case, w, dy))
+        ran = run_kernel("conv2d_backward_weight", [x, dy], {**attributes, "weight_shape": case.w})
+        exact(ran.output, backward_weight(case, x, dy))
+
+
 @pytest.mark.parametrize("channels", [(1, 1, 1), (4, 8, 1), (2, 2, 2)], ids=str)
 def test_zeros_have_no_sign(run_kernel: Run, channels: tuple[int, int, int]) -> None:
     """0 times a negative weight is -0, and a sum of such products 0."""
@@ -156,7 +183,9 @@ def test_zeros_have_no_sign(run_kernel: Run, channels: tuple[int, int, int]) -> 
         assert not bits(ran.output).any()
 
 
-@pytest.mark.parametrize(("batch", "features", "outputs"), [(1, 70, 7), (3, 21, 6), (2, 33, 1)])
+@pytest.mark.parametrize(
+    ("batch", "features", "outputs"), [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9)]
+)
 def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) -> None:
     generator = np.random.default_rng(4)
     x, w, dy, b = (
@@ -179,6 +208,30 @@ def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) 
     exact(bits(run_kernel("linear", [x, w, b]).output), bits(y + b))
     exact(bits(run_kernel("linear_backward_input", [w, dy]).output), bits(dx))
     exact(bits(run_kernel("linear_backward_weight", [x, dy]).output), bits(dw))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("inner", [7, 33, 320])
+@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0)], ids=str)
+def test_products_of_matrices(run_kernel: Run, inner: int, transposed: tuple[int, int]) -> None:
+    generator = np.random.default_rng(6)
+    a, b = (
+        generator.standard_normal(s).astype(np.float32) for s in ((2, 5, inner), (2, inner, 19))
+    )
+    a[0, 1, 0] = np.inf
+    expected = np.zeros((2, 5, 19), np.float32)
+    for first in range(0, inner, 32):
+        run = np.zeros_like(expected)
+        for k in range(first, min(first + 32, inner)):
+            run += a[:, :, k, None] * b[:, k, None, :]
+        expected += run
+    stored = [
+        np.ascontiguousarray(value.transpose(0, 2, 1)) if swapped else value
+        for value, swapped in zip((a, b), transposed, strict=True)
+    ]
+    attributes = {"transpose_a": transposed[0], "transpose_b": transposed[1]}
+    ran = run_kernel("matmul", stored, attributes)
+    np.testing.assert_array_equal(bits(ran.output), bits(expected))
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 4, 9), (2, 3, 1, 1), (1, 2, 5, 7)])

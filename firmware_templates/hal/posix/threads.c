@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a kernel's work, on as many threads as the board file says: the one that trains, and others that
+ * wait for work from the first on that there is. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "parts.h"
+#include "plan.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#ifdef POET_THREADS
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int32_t started; /* threads */
+    int32_t left;    /* parts that are not done */
+    uint32_t round;
+    void (*part)(void *context, int32_t index);
+    void *context;
+} work = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void check(int status)
+{
+    if (status != 0) {
+        abort();
+    }
+}
+
+static void *run_parts(void *argument)
+{
+    const int32_t index = (int32_t)(intptr_t)argument;
+    uint32_t seen = 0u;
+    for (;;) {
+        check(pthread_mutex_lock(&work.lock));
+        while (work.round == seen) {
+            check(pthread_cond_wait(&work.changed, &work.lock));
+        }
+        seen = work.round;
+        check(pthread_mutex_unlock(&work.lock));
+        work.part(work.context, index);
+        check(pthread_mutex_lock(&work.lock));
+        work.left--;
+        check(pthread_cond_broadcast(&work.changed));
+        check(pthread_mutex_unlock(&work.lock));
+    }
+    return NULL;
+}
+
+int32_t poet_parts(void)
+{
+    return POET_THREADS;
+}
+
+/* All threads have seen the last round before there is a next one: it ends with their parts. */
+void poet_run_parts(void (*part)(void *context, int32_t index), void *context)
+{
+    check(pthread_mutex_lock(&work.lock));
+    work.part = part;
+    work.context = context;
+    work.left = POET_THREADS - 1;
+    work.round++;
+    check(pthread_cond_broadcast(&work.changed));
+    check(pthread_mutex_unlock(&work.lock));
+    for (; work.started < POET_THREADS - 1; work.started++) {
+        pthread_t thread;
+        check(pthread_create(&thread, NULL, run_parts, (void *)(intptr_t)(work.started + 1)));
+        check(pthread_detach(thread));
+    }
+    part(context, 0);
+    check(pthread_mutex_lock(&work.lock));
+    while (work.left > 0) {
+        check(pthread_cond_wait(&work.changed, &work.lock));
+    }
+    check(pthread_mutex_unlock(&work.lock));
+}
+
+#endif

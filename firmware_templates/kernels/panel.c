@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "panel.h"
+
+#include <stddef.h>
+
+#include "parts.h"
+
+#if POET_HAS_VECTORS
+
+enum {
+    ROWS = 4,
+    SUMS = 4096 /* most at a time */
+};
+
+/* What one panel has. */
+struct depth {
+    const int32_t *places;
+    int32_t units;
+    int32_t taps;
+    bool one_sum; /* of all units' taps: it goes on from panel to panel */
+};
+
+typedef void block_kernel(const struct depth *depth, const float *const rows[4],
+                          const float (*panel)[POET_LANES], float *totals, int32_t next);
+
+#define POET_BYTES 16
+#define POET_BLOCK sum_block_16
+#define POET_TARGET
+#include "panel_block.h"
+#undef POET_BYTES
+#undef POET_BLOCK
+#undef POET_TARGET
+
+#ifdef __x86_64__
+#define POET_BYTES 32
+#define POET_BLOCK sum_block_32
+#define POET_TARGET __attribute__((target("avx2")))
+#include "panel_block.h"
+#undef POET_BYTES
+#undef POET_BLOCK
+#undef POET_TARGET
+
+/* The widest that this computer has. */
+static block_kernel *block_of_core(void)
+{
+    return __builtin_cpu_supports("avx2") ? sum_block_32 : sum_block_16;
+}
+#else
+static block_kernel *block_of_core(void)
+{
+    return sum_block_16;
+}
+#endif
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What is summed at a time: some rows, and the lanes of some panels side by side. */
+struct tile {
+    _Alignas(64) float panels[POET_DEPTH][POET_LANES];
+    _Alignas(64) float sums[SUMS];
+    int32_t places[POET_DEPTH];
+};
+
+/* `count` k more of some rows and a panel's lanes. */
+static void sum_rows(const struct poet_panel *op, const struct depth *depth, int32_t row, int32_t rows,
+                     const float (*panel)[POET_LANES], float *sums, int32_t next)
+{
+    block_kernel *const block = block_of_core();
+    for (int32_t i = 0; i < rows; i += ROWS) {
+        const float *factors[ROWS];
+        for (int32_t j = 0; j < ROWS; j++) {
+            factors[j] = op->factors + (ptrdiff_t)(row + least(i + j, rows - 1)) * op->row_next;
+        }
+        block(depth, factors, panel, sums + i * next, next);
+    }
+}
+
+/* How many lanes are summed at a time: those of one panel, or where all of their k fit in it, of several. */
+static int32_t lanes_of_tile(const struct poet_panel *op)
+{
+    const int32_t depth = op->units * op->taps;
+    const int32_t room = depth > 0 ? POET_DEPTH / depth : 1;
+    const int32_t needed = (op->lanes + POET_LANES - 1) / POET_LANES;
+    return POET_LANES * (room > 1 ? least(room, needed) : 1);
+}
+
+/* The rows from `first` up to `end`, of a tile's lanes. */
+static void sum_lanes(const struct poet_panel *op, int32_t lane, int32_t first, int32_t end,
+                      struct tile *tile)
+{
+    const bool one_sum = op->units == 1;
+    const int32_t depth = op->units * op->taps;
+    const bool fits = depth <= POET_DEPTH;
+    const int32_t step = one_sum || depth == 0 ? POET_DEPTH : POET_DEPTH / op->taps * op->taps;
+    const int32_t next = lanes_of_tile(op);
+    const int32_t lanes = least(op->lanes - lane, next);
+    const int32_t group = SUMS / next / ROWS * ROWS;
+    for (int32_t row = first; row < end; row += group) {
+        const int32_t rows = least(end - row, group);
+        for (int32_t i = 0; i < (rows + ROWS - 1) / ROWS * ROWS * next; i++) {
+            tile->sums[i] = 0.0f;
+        }
+        for (int32_t k = 0; k < depth; k += step) {
+            const int32_t some = least(depth - k, step);
+            const struct depth part = {tile->places, one_sum ? 1 : some / op->taps,
+                                       one_sum ? some : op->taps, one_sum};
+            for (int32_t i = 0; i < lanes; i += POET_LANES) {
+                float (*const panel)[POET_LANES] = tile->panels + i / POET_LANES * depth;
+                if (row == first || !fits) {
+                    op->pack(op->op, lane + i, least(lanes - i, POET_LANES), k, some, tile->places,
+                             panel);
+                }
+                sum_rows(op, &part, row, rows, (const float (*)[POET_LANES])panel, tile->sums + i,
+                         next);
+            }
+        }
+        op->put(op->op, row, rows, lane, lanes, tile->sums, next);
+    }
+}
+
+/* One part of the tiles, or where there are few, of the rows of all tiles. */
+static void sum_part(void *context, int32_t index)
+{
+    const struct poet_panel *op = context;
+    const int32_t parts = poet_parts();
+    const int32_t next = lanes_of_tile(op);
+    const int32_t tiles = (op->lanes + next - 1) / next;
+    const int32_t blocks = (op->rows + ROWS - 1) / ROWS;
+    const bool by_tiles = tiles >= 4 * parts || tiles >= blocks;
+    const int32_t of = by_tiles ? tiles : blocks;
+    const int32_t first = of * index / parts;
+    const int32_t end = of * (index + 1) / parts;
+    struct tile tile;
+    for (int32_t i = by_tiles ? first : 0; i < (by_tiles ? end : tiles); i++) {
+        sum_lanes(op, i * next, by_tiles ? 0 : first * ROWS,
+                  by_tiles ? op->rows : least(end * ROWS, op->rows), &tile);
+    }
+}
+
+void poet_panel_sum_f32(const struct poet_panel *op)
+{
+    struct poet_panel shared = *op;
+    poet_run_parts(sum_part, &shared);
+}
+
+__attribute__((weak)) int32_t poet_parts(void)
+{
+    return 1;
+}
+
+__attribute__((weak)) void poet_run_parts(void (*part)(void *context, int32_t index), void *context)
+{
+    part(context, 0);
+}
+
+#endif
