@@ -3,7 +3,7 @@
 #ifndef POET_BURST_H
 #define POET_BURST_H
 
-#include "dot.h"
+#include "fpu.h"
 
 /* How many: without a floating-point unit one, since there is nothing to gain. */
 enum { POET_BURST = POET_HAS_FPU ? 8 : 1 };

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "dot.h"
+#include "fpu.h"
 #include "vectors.h"
 
 /* Convolutions whose groups have one input and one output channel: 3x3 kernels that move by 1, plane by plane. Padding is

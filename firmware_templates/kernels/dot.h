@@ -4,16 +4,9 @@
 #ifndef POET_DOT_H
 #define POET_DOT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-/* Whether floats are a library's. It takes nearly all of the time, and sums stay in no registers: then kernels
- * sum one result after the other, which takes a small stack. */
-#if defined __SOFTFP__ || (defined __riscv && !defined __riscv_flen) || defined POET_SOFT_FLOAT
-#define POET_HAS_FPU false
-#else
-#define POET_HAS_FPU true
-#endif
+#include "fpu.h"
 
 /* So many factors, and the elements to the next one of each. */
 struct poet_dot_axis {

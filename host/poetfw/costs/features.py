@@ -24,6 +24,8 @@ Features = Mapping[str, float]
 
 _LINE = 4
 """Sums that are taken at the same time along one axis."""
+_BURST = 8
+"""Elements that are loaded at the same time."""
 _RUN = 32
 """Products that `linear.c` and `matmul.c` sum before they add to a total."""
 _LONGEST, _LARGEST = 1 << 16, 1 << 12
@@ -71,8 +73,10 @@ def featured(case: Case) -> Featured:
         if len(tensor.shape) > 2:
             found[f"{name}.planes"] = math.prod(tensor.shape[:2])
             found[f"{name}.channels"] = tensor.shape[1]
-    if kernel.source == "conv2d" and "bias" not in kernel.function:
+    if kernel.source.startswith("conv2d") and "bias" not in kernel.function:
         found.update(_convolution(kernel))
+    elif kernel.source == "batch_norm" and "running" not in kernel.function:
+        found.update(_batch_norm(kernel))
     elif kernel.source == "linear":
         found.update(_linear(kernel))
     elif kernel.source == "matmul":
@@ -113,11 +117,32 @@ def _step(kernel: Kernel) -> str:
 
 
 def _extents(kernel: Kernel) -> Mapping[str, int]:
-    """The integers among its constants, by name; of a fused kernel's, the gradient's too."""
-    own = f"{kernel.source}."
-    return {
-        name.removeprefix(own): value for name, value in kernel.fields if isinstance(value, int)
-    }
+    """The integers among its constants, by name."""
+    return {name: value for name, value in kernel.fields if isinstance(value, int)}
+
+
+def _bursts(found: Counter[str], name: str, times: int, elements: int) -> None:
+    """So many times so many elements, and those left over one by one."""
+    found[f"{name}.calls"] += times
+    found[f"{name}.bursts"] += times * (elements // _BURST)
+    found[f"{name}.singles"] += times * (elements % _BURST)
+
+
+def _batch_norm(kernel: Kernel) -> Counter[str]:
+    """Statistics by pairs of rows, gradients of scale and shift by rows, the others by planes."""
+    at = _extents(kernel)
+    planes = at["batch"] * at["channels"]
+    found: Counter[str] = Counter()
+    if "statistics" in kernel.function:
+        pairs, odd = divmod(at["height"], 2)
+        _bursts(found, "pairs", planes * pairs, at["width"])
+        found["odd"] = planes * odd
+        found["odd.elements"] = planes * odd * at["width"]
+    elif "affine" in kernel.function:
+        _bursts(found, "rows", planes * at["height"], at["width"])
+    else:
+        _bursts(found, "planes", planes, at["height"] * at["width"])
+    return found
 
 
 def _walk(kernel: Kernel) -> Counter[str]:
@@ -149,15 +174,22 @@ def _linear(kernel: Kernel) -> Counter[str]:
     found: Counter[str] = Counter()
     if "forward" in kernel.function:
         for width, calls in ((4, outputs // 4), (2, outputs % 4 // 2), (1, outputs % 2)):
-            found[f"dots{width}.calls"] = batch * calls
             found[f"dots{width}.runs"] = batch * calls * -(-features // _RUN)
-            found[f"dots{width}.steps"] = batch * calls * features
+            _bursts(found, f"dots{width}", batch * calls, features)
     elif "bias" not in kernel.function:
         rows, steps = (batch, outputs) if "input" in kernel.function else (outputs, batch)
-        for width, calls in ((16, features // 16), (4, features % 16 // 4), (1, features % 4)):
+        found["rows"] = rows
+        if steps == 1 and "update" not in kernel.function:
+            _bursts(found, "scaled", rows, features)
+            return found
+        for width, calls in (
+            (16, features // 16),
+            (8, features % 16 // 8),
+            (4, features % 8 // 4),
+            (1, features % 4),
+        ):
             found[f"columns{width}.calls"] = rows * calls
             found[f"columns{width}.steps"] = rows * calls * steps
-        found["rows"] = rows
     return found
 
 
@@ -180,9 +212,10 @@ def _convolution(kernel: Kernel) -> Counter[str]:
     windows = (at[f"kernel_{axis}"] + at[f"stride_{axis}"] for axis in ("height", "width"))
     if max(planes) > _LONGEST or math.prod(windows) > _LARGEST:
         return Counter()
+    if "depthwise" in kernel.function and (by_planes := _depthwise(at, kernel.function)):
+        return by_planes
     if "backward_weight" in kernel.function:
-        by_rows = "depthwise" in kernel.function and _rows_of_taps(at)
-        return by_rows or _taps_of_weight(at)
+        return _taps_of_weight(at)
     if "pointwise" in kernel.function:
         return _matrices(at, backward="backward" in kernel.function)
     return _positions(at, backward="backward" in kernel.function)
@@ -203,13 +236,16 @@ def _matrices(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
     found: Counter[str] = Counter()
     summed, channels = _group_channels(at, backward)
     times = at["batch"] * at["groups"]
-    lines, left = divmod(at["out_height"] * at["out_width"], _LINE)
-    blocks, rest = divmod(channels, _LINE)
+    bursts, left = divmod(at["out_height"] * at["out_width"], _BURST)
+    fours, ones = divmod(left, _LINE)
     found["matrices"] = times
-    found["lines"] = times * lines
-    _sums(found, "of16", times * lines * blocks, 1, 1, summed)
-    _sums(found, "of4", times * (lines * rest + left * blocks), 1, 1, summed)
-    _sums(found, "of1", times * left * rest, 1, 1, summed)
+    found["lines"] = times * bursts
+    found["fours"] = times * (fours + bursts * (channels % 2) * _BURST // _LINE)
+    _sums(found, "bursts", times * bursts * (channels // 2), 1, 1, summed)
+    _sums(found, "of4_exchanged", times * bursts * (channels % 2) * _BURST // _LINE, 1, 1, summed)
+    _sums(found, "of16", times * fours * (channels // _LINE), 1, 1, summed)
+    _sums(found, "of4_exchanged", times * fours * (channels % _LINE), 1, 1, summed)
+    _one_by_one(found, times * ones, channels, (1, 1, summed))
     return found
 
 
@@ -353,24 +389,31 @@ def _taps_of_weight(at: Mapping[str, int]) -> Counter[str]:
     return found
 
 
-def _rows_of_taps(at: Mapping[str, int]) -> Counter[str] | None:
-    """`sum_depthwise_taps` where it goes by rows; None where it does not."""
-    if at["kernel_width"] != 3 or at["stride_width"] != 1:
+def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
+    """`conv2d_depthwise.c`: planes of 3x3 kernels that move by 1; None where it has no planes."""
+    window = [at[f"{what}_{axis}"] for what in ("kernel", "stride") for axis in ("height", "width")]
+    if window != [3, 3, 1, 1]:
         return None
-    spans = [_met(at, "width", v) for v in range(3)]
-    first, end = spans[0][0], spans[2][1]
-    if not all(a < b for a, b in spans) or first >= end:
-        return None
-    found: Counter[str] = Counter()
-    threes, left = divmod(end - first, 3)
-    edges = first - spans[1][0] + first - spans[2][0] + spans[0][1] - end + spans[1][1] - end
-    for u in range(at["kernel_height"]):
-        top, bottom = _met(at, "height", u)
-        rows = at["groups"] * at["batch"] * (bottom - top)
-        found["row.planes"] += at["groups"] * at["batch"]
-        found["row.groups"] += at["groups"]
-        found["row.rows"] += rows
-        found["row.threes"] += rows * threes
-        found["row.left"] += rows * left
-        found["row.edges"] += rows * edges
-    return found
+    source, result = ("out", "in") if "input" in function else ("in", "out")
+    extents = []
+    for axis in ("height", "width"):
+        sources, results = at[f"{source}_{axis}"], at[f"{result}_{axis}"]
+        before = _padding(at, axis) + (results - sources if source == "out" else 0)
+        after = results + 2 - sources - before
+        if not (0 <= before <= 2 and 0 <= after <= min(2, results)):
+            return None
+        extents.append((results, after))
+    (rows, below), (columns, after) = extents
+    planes = at["batch"] * at["groups"]
+    threes = (columns - after) // 3
+    name, walked = ("taps", rows) if "weight" in function else ("pairs", -(-rows // 2))
+    return Counter(
+        {
+            "planes": planes,
+            "groups": at["groups"],
+            "edges": planes * (2 if below else 1),
+            f"{name}.rows": planes * walked,
+            f"{name}.threes": planes * walked * threes,
+            f"{name}.left": planes * walked * (columns - 3 * threes),
+        }
+    )
