@@ -62,6 +62,7 @@ NOT_RUN = {
     "poetfw profile --board nrf52840 --model digits-cnn --port /dev/ttyACM0 --meter "
     "ppk2:/dev/ttyACM1@3000": "it needs a board and a meter; test_metered_session.py has both",
     "pip install 'poetfw[sweep]'": "it needs a package registry",
+    "pip install 'poetfw[tensorboard]'": "it needs a package registry",
     "pip install 'poetfw[unicorn]'": "it needs a package registry",
     "pip install 'poetfw[images]'": "it needs a package registry",
     "sudo dd if=build/nrf52840/storage.img of=/dev/sdX bs=512 conv=fsync": "it needs a card",

@@ -130,18 +130,22 @@ def test_an_image_that_cannot_be_kept_is_an_error(tmp_path: Path, monkeypatch: p
         train(monkeypatch, Epochs(tmp_path, [1]), 1, 5)
 
 
+def report_of(**fields: object) -> RunReport:
+    """As much of a report as metrics are written from."""
+    report = SimpleNamespace(**fields)
+    report.metric_name = RunReport.metric_name.fget(report)  # type: ignore[attr-defined]
+    return cast(RunReport, report)
+
+
 def test_metrics_are_a_line_for_each_step():
-    report = cast(
-        RunReport,
-        SimpleNamespace(
-            loss=(0.5, 0.25, 0.1),
-            resumed_from=4,
-            accuracy=0.75,
-            evaluations=(Evaluation(5, 0.5, None), Evaluation(7, 0.75, None)),
-        ),
+    report = report_of(
+        loss=(0.5, 0.25, 0.1),
+        resumed_from=4,
+        accuracy=0.75,
+        evaluations=(Evaluation(5, 0.5, None), Evaluation(7, 0.75, None)),
     )
     assert metrics_csv(report) == b"step,loss,accuracy\n5,0.5,0.5\n6,0.25,\n7,0.1,0.75\n"
-    error = SimpleNamespace(
+    error = report_of(
         loss=(0.5,), resumed_from=0, accuracy=None, evaluations=(Evaluation(1, None, 0.125),)
     )
-    assert metrics_csv(cast(RunReport, error)) == b"step,loss,held_out_loss\n1,0.5,0.125\n"
+    assert metrics_csv(error) == b"step,loss,held_out_loss\n1,0.5,0.125\n"
