@@ -82,7 +82,7 @@ static void sum_rows(const struct poet_panel *op, const struct depth *depth, int
 static int32_t lanes_of_tile(const struct poet_panel *op)
 {
     const int32_t depth = op->units * op->taps;
-    const int32_t room = depth > 0 ? POET_DEPTH / depth : 1;
+    const int32_t room = depth > 0 ? least(POET_DEPTH / depth, SUMS / ROWS / POET_LANES) : 1;
     const int32_t needed = (op->lanes + POET_LANES - 1) / POET_LANES;
     return POET_LANES * (room > 1 ? least(room, needed) : 1);
 }

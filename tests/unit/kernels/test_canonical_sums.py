@@ -119,7 +119,9 @@ GEOMETRIES = [
     Geometry((2, 2, 1, 1), 2, (3, 3), groups=2),
     Geometry((1, 2, 7, 6), 2, (2, 3), padding=(0, 1, 1, 1), groups=2),
     Geometry((1, 2, 4, 2), 2, (3, 3), stride=(1, 2), groups=2),
-    # with more to sum than a panel of vectors has, in whole units and in one
+    # with more to sum than a panel of vectors has, in whole units and in one; and more lanes than a
+    # tile has
+    Geometry((4, 3, 18, 16), 5, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 31, 5, 7), 9, (3, 3)),
     Geometry((2, 9, 13, 21), 30, (3, 3), stride=(2, 1)),
     Geometry((1, 260, 2, 3), 6, (1, 1), padding=(0, 0, 0, 0)),
@@ -184,7 +186,8 @@ def test_zeros_have_no_sign(run_kernel: Run, channels: tuple[int, int, int]) -> 
 
 
 @pytest.mark.parametrize(
-    ("batch", "features", "outputs"), [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9)]
+    ("batch", "features", "outputs"),
+    [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9), (2, 1100, 2)],
 )
 def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) -> None:
     generator = np.random.default_rng(4)
