@@ -22,7 +22,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernel_bench.cases import CASES, Shape
@@ -37,7 +37,7 @@ from poetfw.ir import Attribute, Graph, Op
 from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
-from poetfw.ops import kind_of
+from poetfw.ops import OPTIMIZERS, kind_of
 from poetfw.resources import cores_dir
 from poetfw.training import make_program
 
@@ -215,6 +215,16 @@ def networks(board: str, count: int) -> Iterator[tuple[str, bool, Model]]:
             1, heads * draw.randint(2, most), heads, tokens, draw.randint(10, 60), tokens + 3
         )
         yield f"bert{seed}", False, bert(f"bert{seed}", size, draw.randint(1, 3), seed)
+    for seed, name in enumerate(3 * sorted(OPTIMIZERS.keys() - {"sgd"})):
+        model = Drawn(100 + seed, small).model()
+        yield f"{name}{seed}", False, replace(model, optimizer=OPTIMIZERS[name]())
+    size = BertSize(1, 8, 2, 8, 40, 11)
+    for name in sorted(OPTIMIZERS.keys() - {"sgd"}):
+        yield (
+            f"{name}-bert",
+            False,
+            replace(bert(f"{name}-bert", size, 1, 0), optimizer=OPTIMIZERS[name]()),
+        )
 
 
 def cases_of(model: Model, board: str) -> Iterator[Case]:
@@ -244,18 +254,18 @@ def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]
 
 def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
     """What a case came to in the emulator, as what is kept of a measurement."""
+    board = load_board(setup.board)
     time_s = instructions / setup.clock_hz
-    power_w = load_board(setup.board).power.active_w
     return Measurement(
         case=case,
         setup=setup,
-        kernel_version=case_version(case),
+        kernel_version=case_version(case, board.compute.exact),
         repetitions=1,
         counter=Counter.INSTRUCTIONS,
         ticks=instructions,
         spread_ticks=0.0,
         time_s=time_s,
-        energy_j=time_s * power_w,
+        energy_j=time_s * board.power.active_w,
         energy_spread_j=0.0,
         measured_at=MEASURED_AT,
     )
@@ -303,6 +313,7 @@ def prices(board: str) -> str:
         "# Written by `python benchmarks/op_costs.py --prices`.",
         "",
         f'source = "benchmarks/op_costs.json: cycles by docs/kernels.md, {compiler}"',
+        f"exact = {str(load_board(board).compute.exact).lower()}",
         "",
         "[operators]",
     ]

@@ -4,8 +4,6 @@
 #ifndef POET_VECTORS_H
 #define POET_VECTORS_H
 
-#include <stdint.h>
-
 #if (defined __x86_64__ || defined __aarch64__) && !defined POET_SOFT_FLOAT && \
     !defined POET_SCALAR
 #define POET_HAS_VECTORS 1
@@ -16,7 +14,6 @@
 #if POET_HAS_VECTORS
 
 typedef float poet_floats __attribute__((vector_size(16)));
-typedef int32_t poet_mask __attribute__((vector_size(16))); /* of a comparison: -1 where it holds, else 0 */
 
 /* The same wherever floats may lie. */
 typedef float poet_loose __attribute__((vector_size(16), aligned(4), may_alias));
@@ -29,17 +26,6 @@ static inline poet_floats poet_load(const float *from)
 static inline void poet_store(float *to, poet_floats floats)
 {
     *(poet_loose *)(void *)to = floats;
-}
-
-static inline poet_floats poet_four(float value)
-{
-    return (poet_floats){value, value, value, value};
-}
-
-/* Those where the comparison holds, and else 0. */
-static inline poet_floats poet_where(poet_mask holds, poet_floats floats)
-{
-    return (poet_floats)((poet_mask)floats & holds);
 }
 
 #endif

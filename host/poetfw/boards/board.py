@@ -233,6 +233,12 @@ class Board:
             return self.name
         return f"{self.name}:{self.storage.kind}"
 
+    @property
+    def processor(self) -> str:
+        """The core, and how many threads share an op: what the time of one depends on."""
+        threads = self.compute.threads
+        return self.core if threads == 1 else f"{self.core}, {threads} threads"
+
     def require_firmware(self) -> FirmwareSupport:
         """How firmware is built for the board.
 

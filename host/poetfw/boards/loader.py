@@ -109,6 +109,7 @@ class _Price(_Table):
 
 class _CoreFile(_Table):
     source: _Line
+    exact: bool
     operators: dict[str, _Price]
 
 
@@ -443,10 +444,11 @@ def _board(file: _BoardFile, path: Path, kind: str | None) -> Board:
 def _compute(table: _Compute, path: Path) -> Compute:
     values = _values(table)
     name = values.pop("prices")
-    return Compute(**values, prices={} if name is None else _prices(name, path))
+    prices = {} if name is None else _prices(name, path, exact=table.exact)
+    return Compute(**values, prices=prices)
 
 
-def _prices(core: str, path: Path) -> dict[str, Price]:
+def _prices(core: str, path: Path, *, exact: bool) -> dict[str, Price]:
     """What operators take on the core that the board file at `path` names."""
     known = {found.stem: found for found in sorted(cores_dir().glob("*.toml"))}
     if core not in known:
@@ -456,6 +458,12 @@ def _prices(core: str, path: Path) -> dict[str, Price]:
             "or leave the key out",
         )
     file = _CoreFile.model_validate(tomllib.loads(known[core].read_text(encoding="utf-8")))
+    if file.exact != exact:
+        raise BoardError(
+            f"{path}: compute.prices: those of {core!r} were counted with "
+            f"exact = {str(file.exact).lower()}, and the board's file has other sums",
+            "leave the key out, and measure with `poetfw profile`",
+        )
     return {kind: Price(**dict(price)) for kind, price in file.operators.items()}
 
 

@@ -79,7 +79,7 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
     groups: dict[Setup, list[Measurement]] = {}
     stale = 0
     for row in rows:
-        if (row.setup.core, row.setup.clock_hz) != (board.core, board.clock_hz):
+        if (row.setup.core, row.setup.clock_hz) != (board.processor, board.clock_hz):
             continue
         if row.kernel_version != version_of(row.case, board.compute.exact):
             stale += 1

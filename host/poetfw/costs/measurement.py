@@ -90,7 +90,7 @@ class Setup:
 
     Attributes:
         board: the board's name, as its users type it.
-        core: the processor core.
+        core: the processor core, and how many threads share an op where it is not one.
         clock_hz: the core's clock.
         machine: the emulator that stood in for the board; "" for the board itself.
         compiler: the compiler's name and version, with the flags that change code.

@@ -211,7 +211,7 @@ def _setup(board: Board, settings: ProfileSettings, meter: Meter | None) -> Setu
         machine = twin.name if emulator_of(twin.machine).emulates else ""
     return Setup(
         board=board.label,
-        core=board.core,
+        core=board.processor,
         clock_hz=board.clock_hz,
         machine=machine,
         compiler=compiler_name(board.toolchain),
