@@ -17,7 +17,7 @@ from poetfw.running import RunSettings, run_project
 from system.commands import Result, needs_twin, poetfw, succeed
 
 Edit = tuple[str, str, str]
-SGD: Edit = ("sgd.c", "-= rate * step", "-= 0.9f * rate * step")
+SGD: Edit = ("sgd.c", "rate = poet_learning_rate", "rate = 0.9f * poet_learning_rate")
 ENVIRONMENTS = {"linux": "linux", "nrf52840": "nrf52840-twin"}
 TWIN = pytest.param("nrf52840", marks=[pytest.mark.emulator, needs_twin])
 
@@ -161,9 +161,10 @@ def test_a_tensor_that_something_else_overwrote_is_named(tmp_path: Path, project
 
 def test_a_kernel_that_was_wrong_in_the_first_step_alone_is_named(project: Path) -> None:
     """The last step is right: the way to the first leads over the states before each."""
-    once = "static int32_t calls; const float wrong = calls++ == 0 ? 0.5f : 0.0f;\n    "
-    loop = "for (int32_t i = 0; i < op->elements; i++) {\n        y[i] = x[i] > 0.0f ? x[i] : "
-    change(project, ("relu.c", f"{loop}0.0f;", f"{once}{loop}wrong;"))
+    once = "static int32_t calls;\n    for (int32_t i = 0; calls == 0 && i < op->elements; i++) {\n"
+    wrong = "        y[i] = y[i] > 0.0f ? y[i] : 0.5f;\n    }\n    calls++;"
+    right = "forward(op, x, y, false);"
+    change(project, ("relu.c", right, f"{right}\n    {once}{wrong}"))
     compile_again(project)
     found = verified(project)
     assert not found.ok

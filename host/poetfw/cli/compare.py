@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.devices import compare_on_devices
@@ -29,6 +30,7 @@ from poetfw.models import DEFAULT_MODEL
 if TYPE_CHECKING:
     from poetfw.comparison import Cell, Comparison
 
+_OF_DEVICES = {"devices", "model", "batch", "fractions", "work_limit", "time_limit", "as_json"}
 _EPILOG = "Example:  poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7"
 
 
@@ -131,8 +133,17 @@ def compare(
     from poetfw.schedule import SolveOptions
 
     if devices is not None:
-        if board is not None or schedulers or deadline_factor or csv_file or plot:
-            raise click.UsageError("--devices takes --model, --batch, --fractions and limits only")
+        context = click.get_current_context()
+        others = [
+            parameter.opts[0]
+            for parameter in context.command.params
+            if parameter.name not in _OF_DEVICES
+            and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        ]
+        if others:
+            raise click.UsageError(
+                f"--devices takes --model, --batch, --fractions and limits, not {others[0]}"
+            )
         return compare_on_devices(
             devices, model, batch, fractions, work_limit, command_deadline(time_limit), as_json
         )

@@ -65,6 +65,14 @@ def test_devices_at_once_are_drawn_and_replayed(tmp_path: Path) -> None:
     assert schedule("--devices", exported, *replay)["time_s"] == answer["time_s"]
 
 
+@pytest.mark.parametrize("given", ["--solver=HIGHS", "--model-as=poet", "--costs=analytic"])
+def test_devices_take_no_options_of_a_board(given: str) -> None:
+    arguments = ("compare", "--devices", "igpu-gpu,igpu-cpu", "--model", "mlp", given)
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert f"not {given.partition('=')[0]}" in result.stderr
+
+
 def test_devices_are_compared_with_each_alone() -> None:
     arguments = ("--devices", PAIR, "--model", "mlp", "--fractions", "0.9,1.0", "--work-limit", "2")
     result = CliRunner().invoke(cli, ("compare", *arguments, "--json"), catch_exceptions=False)
