@@ -24,20 +24,20 @@ void poet_between_ops(void);
 /* How poet_train_step goes where it is cut into slices: after `left` ops, 0 for no end, it returns POET_AGAIN, and when it is
  * called again goes on behind the statement `next`, or from its beginning if that is 0. */
 #ifdef POET_SLICES
-extern struct poet_slice {
+extern struct poet_progress {
     uint32_t next;
     uint32_t left;
-} poet_slice;
+} poet_progress;
 
-#define POET_SLICE(statement)                              \
-    do {                                                   \
-        poet_between_ops();                                \
-        if (poet_slice.left != 0u && --poet_slice.left == 0u) { \
-            poet_slice.next = (statement);                 \
-            return POET_AGAIN;                             \
-        }                                                  \
-        __attribute__((fallthrough));                      \
-    case (statement):;                                     \
+#define POET_SLICE(statement)                                         \
+    do {                                                              \
+        poet_between_ops();                                           \
+        if (poet_progress.left != 0u && --poet_progress.left == 0u) { \
+            poet_progress.next = (statement);                         \
+            return POET_AGAIN;                                        \
+        }                                                             \
+        __attribute__((fallthrough));                                 \
+    case (statement):;                                                \
     } while (0)
 #endif
 

@@ -23,16 +23,16 @@ static struct {
 
 /* Whether a step is begun and not ended. */
 #ifdef POET_SLICES
-struct poet_slice poet_slice;
+struct poet_progress poet_progress;
 
 static int is_in_step(void)
 {
-    return poet_slice.next != 0u;
+    return poet_progress.next != 0u;
 }
 
 static void end_slices(void)
 {
-    poet_slice.next = 0u;
+    poet_progress.next = 0u;
 }
 #else
 static int is_in_step(void)
@@ -164,9 +164,9 @@ int poetfw_train_some(struct poetfw *context, uint32_t ops)
     if (!knows(context, OPENED | LOADED)) {
         return POET_ERROR_ORDER;
     }
-    poet_slice.left = ops;
+    poet_progress.left = ops;
     const int status = poet_train(image_of(context), context->step + 1u);
-    poet_slice.left = 0u;
+    poet_progress.left = 0u;
     if (status == POET_AGAIN) {
         return status;
     }

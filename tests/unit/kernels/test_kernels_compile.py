@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,16 @@ def test_kernels_compile_without_warnings(compiler: list[str], tmp_path: Path) -
         cwd=tmp_path,
         check=True,
     )
+
+
+def test_no_two_structs_have_one_name() -> None:
+    """Any operator can be in a project with any part of the runtime."""
+    folders = ("kernels", "runtime", "storage", "hal")
+    headers = [path for name in folders for path in (TEMPLATES / name).glob("*.h")]
+    pattern = re.compile(r"^(?:extern |typedef )?struct (\w+) {", re.MULTILINE)
+    found = Counter(name for path in headers for name in pattern.findall(path.read_text()))
+    assert found["poet_slice"] == found["poet_progress"] == 1
+    assert [name for name, count in found.items() if count > 1] == []
 
 
 def test_kernels_run_clean_under_sanitizers() -> None:
