@@ -98,7 +98,7 @@ void poet_nll_forward_f32(const struct poet_class_loss *op, const float *x, cons
     const float whole = weight_of_all(op, labels);
     float total = 0.0f;
     for (int32_t n = 0; n < op->batch; n++) {
-        if (counts(op, labels[n])) {
+        if (counts(op, labels[n]) && op->weights[labels[n]] > 0.0f) { /* others may be log 0 */
             total -= op->weights[labels[n]] * x[labels[n]];
         }
         x += op->classes;

@@ -52,7 +52,7 @@ static struct plane backward_plane(const struct poet_conv2d *op)
 
 static bool holds(const struct extent *extent)
 {
-    return extent->before >= 0 && extent->before <= 2 && extent->after >= 0 && extent->after <= 2 &&
+    return extent->before >= 0 && extent->before <= 2 && extent->after >= 0 &&
            extent->results >= extent->after;
 }
 

@@ -400,7 +400,7 @@ def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
         sources, results = at[f"{source}_{axis}"], at[f"{result}_{axis}"]
         before = _padding(at, axis) + (results - sources if source == "out" else 0)
         after = results + 2 - sources - before
-        if not (0 <= before <= 2 and 0 <= after <= min(2, results)):
+        if not (0 <= before <= 2 and 0 <= after <= results):
             return None
         extents.append((results, after))
     (rows, below), (columns, after) = extents

@@ -536,6 +536,14 @@ def test_losses_of_weighted_classes(
         assert_close(ran.output, ran.expected_output, 1.0)
 
 
+def test_a_class_that_counts_nothing_may_have_no_likelihood(run_kernel: Run) -> None:
+    likelihoods = np.array([[-1.0, 0.0], [-np.inf, -1.0]], np.float32)
+    labels = np.array([1, 0], np.int32)
+    attributes = ClassOptions((0.0, 1.0), 0.0, None).attributes(2)
+    ran = run_kernel("nll", [likelihoods, labels], attributes, [np.full(1, np.nan, np.float32)])
+    assert ran.updates[0] == ran.expected_updates[0] == 0
+
+
 @few
 @given(batches, seeds)
 def test_mse(run_kernel: Run, shape: tuple[int, ...], seed: int) -> None:
