@@ -9,6 +9,7 @@ the loss, to the first order, divided by the learning rate.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -132,7 +133,7 @@ class Budget:
     def of(self, full: Needs, kept_bytes: int) -> Needs:
         """The limits, where training everything takes `full`, and the weights so many bytes.
 
-        At least a byte is left, in which nothing can be trained.
+        At least a byte and the smallest joule are left, with which nothing can be trained.
         """
         size, energy_j = math.inf, math.inf
         if self.size_bytes is not None:
@@ -145,7 +146,7 @@ class Budget:
             energy_j = self.energy_j
         if self.energy_share is not None:
             energy_j = min(energy_j, self.energy_share * full.energy_j)
-        return Needs(max(size, 1), energy_j)
+        return Needs(max(size, 1), max(energy_j, sys.float_info.min))
 
 
 class Updates:

@@ -181,6 +181,9 @@ class UpdateProgram:
             limits: what training may take; infinite for no limit.
             work: what the search may do.
         """
+        alone = (self.needs([bit]).energy_j for bit in range(len(self.choices)))
+        if min(alone) > limits.energy_j:  # the solver takes no shares of much less than a step
+            return (), self.needs(())
         milp = Milp()
         chosen = [milp.binary(-score) for score in scores]
         groups: dict[str, list[int]] = defaultdict(list)

@@ -283,6 +283,29 @@ def test_nothing_fits() -> None:
         planned("mlp", Budget(energy_j=1e-9), batch=8)
 
 
+def test_no_joules_are_too_few_for_the_solver() -> None:
+    refusals = []
+    for joules in (1e-320, 1e-30):
+        with pytest.raises(InfeasibleError, match="too few: the least") as refusal:
+            planned("mlp", Budget(energy_j=joules), batch=8)
+        refusals.append(float(refusal.value.message.split()[-1]))
+    _, plan = planned("mlp", Budget(energy_j=1.001 * refusals[0]), batch=8)
+    assert refusals == pytest.approx([plan.needs.energy_j] * 2, rel=1e-3)
+
+
+def test_no_share_is_too_small() -> None:
+    for budget in (Budget(energy_share=1e-323), Budget(bytes_share=1e-323)):
+        with pytest.raises(InfeasibleError, match="too few: the least"):
+            planned("mlp", budget, batch=8)
+
+
+def test_a_budget_may_be_larger_than_anything() -> None:
+    _, plan = planned("mlp", Budget(10**18, 10**18, 1e15, 1e15, 1e15), batch=8)
+    assert plan.needs == plan.full
+    _, plan = planned("mlp", Budget(bytes_share=0.5, energy_j=1e15), batch=8)
+    assert plan.needs.size_bytes <= 0.5 * plan.full.size_bytes
+
+
 def test_what_is_frozen_is_not_chosen() -> None:
     _, plan = planned("mlp", Budget(bytes_share=1), batch=8, freeze=("*.bias", "hidden2*"))
     assert plan.selection.parameters == {"hidden1.weight", "logits.weight"}
@@ -313,6 +336,11 @@ def test_the_command_writes_what_train_takes(tmp_path: Path) -> None:
         (("--ram", "9999", "--train", "bias"), "leave parameters out by --freeze"),
         (("--ram", "9999", "--out", "plan.toml"), "does not end in .json"),
         (("--bytes-fraction", "0"), "0.0 is not in the range x>0"),
+        (("--bytes-fraction", "1e300"), "1e300 is more than"),
+        (("--budget-bytes", "0"), "is not in the range x>=1"),
+        (("--ram", "-1"), "is not"),
+        (("--budget-joules", "nan"), "nan is not a finite number"),
+        (("--joules-fraction", "-1e-30"), "is not in the range x>0"),
     ],
 )
 def test_usage(arguments: Sequence[str], message: str) -> None:
