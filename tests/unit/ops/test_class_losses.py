@@ -158,6 +158,10 @@ def test_options_that_do_not_fit_are_refused(
         Model(built.graph, built.weights, loss, "", loss_options=options)
 
 
+def test_the_least_label_can_be_ignored() -> None:
+    ClassOptions(ignore_index=-(2**31)).expect_fitting(10)
+
+
 @pytest.mark.parametrize("weights", ["\u0661,2", "1_0,2", "1,,2", ""])
 def test_weights_are_numbers_in_ascii(weights: str) -> None:
     command = ["plan-update", "--board", "linux", "--ram", "99999", "--class-weights", weights]
