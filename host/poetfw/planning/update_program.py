@@ -187,8 +187,8 @@ class UpdateProgram:
             work: what the search may do.
         """
         alone = (self.needs([bit]).energy_j for bit in range(len(self.choices)))
-        if min(alone) > limits.energy_j:  # the solver takes no shares of much less than a step
-            return (), self.needs(())
+        if math.isfinite(limits.energy_j) and min(alone) > limits.energy_j:
+            return (), self.needs(())  # the solver takes no shares of much less than a step
         milp = Milp()
         chosen = [milp.binary(-score) for score in scores]
         groups: dict[str, list[int]] = defaultdict(list)
