@@ -96,7 +96,7 @@ def outcomes(
     before = accuracy(everything, trained.weights, turned, trained)
     found: list[Outcome] = []
     for way, selection in selections.items():
-        program, needs = updates.program(selection), updates.measure(selection)
+        program, needs = updates.program(selection), updates.measure(selection, Work())
         after = train(program, trained.weights, turned, EPOCHS, seed + 1)
         reached = accuracy(program, after, turned, trained)
         gain = found[0].accuracy - before if found else reached - before

@@ -169,6 +169,11 @@ class Deadline:
                 raise OutOfTime
             yield item
 
+    @property
+    def work(self) -> float:
+        """Units of work of all phases so far."""
+        return sum(phase.work for phase in self._phases.values())
+
     def timing(self) -> Timing:
         """What was spent so far."""
         return Timing(self.elapsed_s, tuple(self._phases.values()))

@@ -91,6 +91,17 @@ def split_at_commas(
     return tuple(part.strip() for value in values for part in value.split(","))
 
 
+def _number(text: str) -> float:
+    """A number in ASCII, without the underscores and foreign digits that Python's `float` reads.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    return float(text)
+
+
 class _Numbers(click.ParamType[Any]):
     """Numbers with commas between them; as many as a setting has, where that is known."""
 
@@ -110,7 +121,7 @@ class _Numbers(click.ParamType[Any]):
         if isinstance(value, tuple):
             return value
         try:
-            numbers = tuple(float(part) for part in str(value).split(","))
+            numbers = tuple(_number(part) for part in str(value).split(","))
         except ValueError:
             numbers = ()
         if not numbers or self.count not in (None, len(numbers)):

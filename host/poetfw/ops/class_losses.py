@@ -36,6 +36,10 @@ from poetfw.ops.base import (
 from poetfw.ops.rounding import FUNCTION_ROUNDINGS, SMALLEST_NORMAL, gamma
 from poetfw.ops.softmax_cross_entropy import expect_classified, exponentials_of, sums_of
 
+LARGEST_WEIGHT = 1e6
+"""Of a class, the smallest being its inverse: float32 adds up the weights of any batch, and what is
+lost below its normal numbers stays small when it is divided by a weight."""
+
 NO_CLASS = -1
 """The label of samples that never count."""
 
@@ -68,13 +72,17 @@ class ClassOptions:
         weights = self.class_weights
         if weights and len(weights) != classes:
             raise ModelError(f"there are {len(weights)} class weights for {classes} classes")
-        if not all(0 <= weight <= np.finfo(np.float32).max for weight in weights):
-            raise ModelError("class weights must be finite and 0 or more")
+        within = (w == 0 or 1 / LARGEST_WEIGHT <= w <= LARGEST_WEIGHT for w in weights)
+        if not all(within):
+            raise ModelError(
+                f"class weights must be 0, or from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}",
+                "divide all of them by their mean: the loss is the same",
+            )
         if weights and not any(weights):
             raise ModelError("all class weights are 0: nothing would be trained")
         if not 0 <= self.label_smoothing <= 1:
             raise ModelError(f"label smoothing is {self.label_smoothing:g}, not within [0, 1]")
-        if self.ignore_index is not None and abs(self.ignore_index) > LARGEST_INTEGER:
+        if not -LARGEST_INTEGER - 1 <= (self.ignore_index or 0) <= LARGEST_INTEGER:
             raise ModelError(f"the label to ignore is {self.ignore_index}, beyond 32 bits")
 
     def attributes(self, classes: int) -> dict[str, Attribute]:

@@ -13,11 +13,11 @@ import numpy as np
 
 from poetfw.errors import ConfigError, DataError, ModelError
 from poetfw.firmware import Ring
-from poetfw.ir import Role
+from poetfw.ir import Graph, Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import Model, StateEntry, build_model
-from poetfw.ops import OPTIMIZERS, Optimizer
+from poetfw.ops import OPTIMIZERS, Optimizer, kind_of
 from poetfw.ops.class_losses import ClassOptions
 from poetfw.ops.pace import Schedule
 from poetfw.planning.settings import BuildSettings
@@ -54,7 +54,23 @@ def load_model(settings: BuildSettings) -> Model:
             f"not that in batches of {settings.samples * settings.micro_batches}"
         )
         model = replace(model, warnings=(*model.warnings, warning))
+    if model.loss == "nll" and not _ends_in_logarithm(model.graph):
+        warning = (
+            "the loss nll takes log-probabilities, and the model does not end in a logarithm: of "
+            "logits, nll falls without end; choose --loss softmax_cross_entropy for them"
+        )
+        model = replace(model, warnings=(*model.warnings, warning))
     return model if settings.weights is None else start_from(model, Path(settings.weights))
+
+
+def _ends_in_logarithm(graph: Graph) -> bool:
+    name = graph.output
+    while name in graph.producer:
+        op = graph.producer[name]
+        if not kind_of(op).view:
+            return op.kind == "log"
+        name = op.inputs[0]
+    return False
 
 
 def make_ring(settings: BuildSettings, batch: int) -> Ring | None:

@@ -9,6 +9,7 @@ the loss, to the first order, divided by the learning rate.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -22,7 +23,7 @@ from poetfw.errors import ConfigError, InfeasibleError
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.importers import DataSet
 from poetfw.ir import Role
-from poetfw.limits import Work
+from poetfw.limits import RAISE_TIME_LIMIT, Deadline, OutOfTime, Work
 from poetfw.memory import resident_bytes
 from poetfw.models import Model
 from poetfw.ops import Array
@@ -47,6 +48,9 @@ _ROUNDS = 12
 
 _TRIALS = 40
 """How many plans are measured besides that have one choice more, or a larger one."""
+
+_MEASURING_WORK = 20.0
+"""Units of work, of orders and addresses, after which no further plan is measured."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ class Budget:
     def of(self, full: Needs, kept_bytes: int) -> Needs:
         """The limits, where training everything takes `full`, and the weights so many bytes.
 
-        At least a byte is left, in which nothing can be trained.
+        At least a byte and the smallest joule are left, with which nothing can be trained.
         """
         size, energy_j = math.inf, math.inf
         if self.size_bytes is not None:
@@ -145,7 +149,7 @@ class Budget:
             energy_j = self.energy_j
         if self.energy_share is not None:
             energy_j = min(energy_j, self.energy_share * full.energy_j)
-        return Needs(max(size, 1), energy_j)
+        return Needs(max(size, 1), max(energy_j, sys.float_info.min))
 
 
 class Updates:
@@ -197,10 +201,16 @@ class Updates:
         """What inference keeps in the arena for the whole run, with the page buffer."""
         return resident_bytes(self._model.graph.persistent, BLOCK_BYTES)
 
-    def measure(self, selection: Selection) -> Needs:
-        """What training a selection takes, as a build without a budget would do it."""
-        program = order_program(self.program(selection))
-        plan = plan_unscheduled(program, self._board, self._costs)
+    def measure(self, selection: Selection, work: Work) -> Needs:
+        """What training a selection takes, as a build without a budget would do it.
+
+        What is spent is counted, and does not end it: only the deadline and a build's limits do.
+        """
+        deadline = work.deadline
+        before = deadline.work
+        program = order_program(self.program(selection), deadline)
+        plan = plan_unscheduled(program, self._board, self._costs, deadline)
+        work.spend(deadline.work - before)
         return Needs(plan.memory.peak_bytes - self.kept_bytes, plan.training.energy_j)
 
     def _alone(self, choice: Choice) -> Program:
@@ -216,9 +226,14 @@ class Updates:
         return self.program(selection) if gradient.size_bytes > read.size_bytes else stored
 
     def gradient_energy(
-        self, choices: Sequence[Choice], batches: Iterable[tuple[Array, Array]]
+        self,
+        choices: Sequence[Choice],
+        batches: Iterable[tuple[Array, Array]],
+        deadline: Deadline | None = None,
     ) -> tuple[float, ...]:
         """The squared norm of each choice's gradient at the model's weights: its mean over batches.
+
+        Where the deadline passes, it is the mean over those batches that were done, at least one.
 
         Raises:
             ConfigError: a gradient is not finite.
@@ -226,6 +241,8 @@ class Updates:
         program = self.program(self.everything(), fuse=False)
         totals, count = np.zeros(len(choices)), 0
         for x, y in batches:
+            if count and deadline is not None and deadline.has_passed():
+                break
             reference = Reference(program, self._model.weights, np.float32)
             with np.errstate(all="ignore"):
                 reference.step(x, y)
@@ -262,23 +279,34 @@ class Updates:
             progress: called with what begins now.
 
         Raises:
-            InfeasibleError: nothing that could be trained fits the budget.
+            InfeasibleError: nothing that could be trained fits the budget, or the time limit passed
+                before anything was known.
         """
+        deadline, measuring = work.deadline, work.beside(_MEASURING_WORK)
         choices = self.choices()
         progress("measuring what full training takes")
-        full = self.measure(self.everything())
+        full = self.measure(self.everything(), measuring)
         limits = budget.of(full, self.kept_bytes)
         progress("calculating gradients on calibration batches")
-        scores = self.gradient_energy(choices, batches)
+        scores = self.gradient_energy(choices, batches, deadline)
         whole = self.program(self.everything(), fuse=False)
-        problem = UpdateProgram(
-            whole,
-            plan_evaluation(whole, self._board, self._costs).peak_bytes,
-            choices,
-            self._alone,
-            lambda graph: self._costs(graph, self._board),
-            lambda done: progress(f"deriving training graphs, {done} of {len(choices)}"),
-        )
+        try:
+            problem = UpdateProgram(
+                whole,
+                plan_evaluation(whole, self._board, self._costs).peak_bytes,
+                choices,
+                self._alone,
+                lambda graph: self._costs(graph, self._board),
+                lambda done: progress(f"deriving training graphs, {done} of {len(choices)}"),
+                deadline,
+            )
+        except OutOfTime:
+            raise InfeasibleError(
+                f"the time limit passed before the {len(choices)} choices of {self._model.name!r} "
+                "were known",
+                RAISE_TIME_LIMIT,
+                "give fewer --calibration-batches, or leave parameters out by --freeze",
+            ) from None
         alone = tuple(problem.needs([at]) for at in range(len(choices)))
         best: UpdatePlan | None = None
         tried: dict[tuple[Choice, ...], Needs] = {}
@@ -295,19 +323,21 @@ class Updates:
             if not chosen and not tried:  # it may yet fit: the program errs on the other side
                 at = min(range(len(choices)), key=lambda at: _excess(alone[at], limits))
                 chosen, estimate = (choices[at],), alone[at]
-            if not chosen or chosen in tried:
+            if not chosen or chosen in tried or (best is not None and not measuring.is_left()):
                 break
-            needs = tried[chosen] = self.measure(selection_of(chosen))
+            needs = tried[chosen] = self.measure(selection_of(chosen), measuring)
             found = UpdatePlan(choices, scores, alone, chosen, estimate, needs, full, len(tried))
             if needs.within(limits) and (best is None or found.score > best.score):
                 best = found
             inner = _corrected(inner, limits, estimate, needs)
         if best is None:
-            raise _infeasible(limits, tried)
+            raise _infeasible(limits, tried, *([RAISE_TIME_LIMIT] if deadline.decided else []))
         progress("trying what the estimate may think too large")
-        return self._widened(replace(best, rounds=len(tried)), limits, problem)
+        return self._widened(replace(best, rounds=len(tried)), limits, problem, measuring)
 
-    def _widened(self, plan: UpdatePlan, limits: Needs, problem: UpdateProgram) -> UpdatePlan:
+    def _widened(
+        self, plan: UpdatePlan, limits: Needs, problem: UpdateProgram, work: Work
+    ) -> UpdatePlan:
         """The plan with one choice more, or a larger one, for as long as any fits when measured.
 
         Those that add most gradient energy are tried first, and each only once.
@@ -324,9 +354,11 @@ class Updates:
             choice = max(gains, key=gains.__getitem__, default=None)
             if choice is None or gains[choice] <= 0 or len(refused) == _TRIALS:
                 return plan
+            if not work.is_left():
+                return plan
             refused.add(choice)
             wanted = {**now, choice.parameter: choice}.values()
-            needs = self.measure(selection_of(wanted))
+            needs = self.measure(selection_of(wanted), work)
             rounds = plan.rounds + 1
             if needs.within(limits):
                 places = [at for at, known in enumerate(plan.choices) if known in wanted]
@@ -375,7 +407,9 @@ def _excess(needs: Needs, limits: Needs) -> float:
     return max(needs.size_bytes / limits.size_bytes, needs.energy_j / limits.energy_j)
 
 
-def _infeasible(limits: Needs, tried: Mapping[tuple[Choice, ...], Needs]) -> InfeasibleError:
+def _infeasible(
+    limits: Needs, tried: Mapping[tuple[Choice, ...], Needs], *advice: str
+) -> InfeasibleError:
     least = min(tried.values(), key=lambda needs: _excess(needs, limits))
     size_bytes, energy_j = int(least.size_bytes), least.energy_j
     if size_bytes > limits.size_bytes:
@@ -386,6 +420,7 @@ def _infeasible(limits: Needs, tried: Mapping[tuple[Choice, ...], Needs]) -> Inf
         what += f"{energy_j:.6g}"
     return InfeasibleError(
         what,
+        *advice,
         "give it a larger budget, or choose a smaller --batch",
         minimum_budget_bytes=size_bytes,
     )

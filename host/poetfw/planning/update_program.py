@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 
 from poetfw.costs import CostTable
 from poetfw.ir import Graph, Op
-from poetfw.limits import Work
+from poetfw.limits import Deadline, Work
 from poetfw.memory import padded
 from poetfw.ops import is_update, kind_of
 from poetfw.schedule.milp import Program as Milp
@@ -112,6 +112,7 @@ class UpdateProgram:
         derive: Callable[[Choice], Program],
         costs: Callable[[Graph], CostTable],
         told: Callable[[int], None] = lambda done: None,
+        deadline: Deadline | None = None,
     ) -> None:
         """Collect what the choices take.
 
@@ -122,6 +123,10 @@ class UpdateProgram:
             derive: the model's program with one choice trained.
             costs: what each op of a graph costs.
             told: is called now and then with how many choices are done.
+            deadline: when to give up; None for never.
+
+        Raises:
+            OutOfTime: the deadline has passed.
         """
         self.choices = tuple(choices)
         self._all = (1 << len(choices)) - 1
@@ -129,7 +134,7 @@ class UpdateProgram:
         self._states: list[int] = []
         self._beside = 0
         positions = {op.name: float(at) for at, op in enumerate(whole.training.ops)}
-        for bit, choice in enumerate(choices):
+        for bit, choice in enumerate((deadline or Deadline()).during(choices)):
             if bit % 10 == 0:
                 told(bit)
             program = derive(choice)
@@ -181,6 +186,9 @@ class UpdateProgram:
             limits: what training may take; infinite for no limit.
             work: what the search may do.
         """
+        alone = (self.needs([bit]).energy_j for bit in range(len(self.choices)))
+        if math.isfinite(limits.energy_j) and min(alone) > limits.energy_j:
+            return (), self.needs(())  # the solver takes no shares of much less than a step
         milp = Milp()
         chosen = [milp.binary(-score) for score in scores]
         groups: dict[str, list[int]] = defaultdict(list)

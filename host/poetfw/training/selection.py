@@ -117,14 +117,18 @@ class _File:
 
 def _read_file(model: Graph, path: Path) -> Iterable[tuple[str, int | None]]:
     try:
-        file = TypeAdapter(_File).validate_json(read_bytes(path, _LARGEST_FILE_BYTES))
+        content = read_bytes(path, _LARGEST_FILE_BYTES)
+        if not content.strip():
+            raise ConfigError(f"{path} is empty", "write it with `poetfw plan-update`")
+        file = TypeAdapter(_File).validate_json(content)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
+        what = f"{place}: {first['msg']}" if place else first["msg"]
         raise ConfigError(
-            f"{path} says not what is trained: {place}: {first['msg']}",
+            f"{path} does not say what is trained: {what}",
             "write it with `poetfw plan-update`",
         ) from error
     if not file.train:
@@ -132,6 +136,13 @@ def _read_file(model: Graph, path: Path) -> Iterable[tuple[str, int | None]]:
     names = {tensor.name for tensor in model.with_role(Role.PARAMETER)}
     found: list[tuple[str, int | None]] = []
     for entry in file.train:
+        if (entry.channels is None) != (entry.of is None):
+            given, missing = ("of", "channels") if entry.channels is None else ("channels", "of")
+            raise ConfigError(
+                f"{path} has {given!r} without {missing!r} for parameter {entry.parameter!r:.80}: "
+                "it takes both, so many input channels of so many, or neither for all",
+                "write it with `poetfw plan-update`",
+            )
         known = input_channels(model, entry.parameter) if entry.parameter in names else None
         fits = entry.channels is None or (entry.of == known and entry.channels <= (known or 0))
         if entry.parameter not in names or not fits:

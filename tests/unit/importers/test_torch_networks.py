@@ -14,6 +14,7 @@ from poetfw.importers.onnx import import_onnx
 from poetfw.importers.torch_export import import_torch
 from poetfw.ops import check_shapes, kind_of
 from poetfw.ops.class_losses import ClassOptions
+from poetfw.planning import BuildSettings, load_model
 from poetfw.training import make_prediction, make_program
 from poetfw.training.reference import Reference
 from unit.training.test_prediction import predict
@@ -114,6 +115,26 @@ def test_likelihood_behind_a_log_softmax_is_cross_entropy(
         net(x), torch.from_numpy(y), torch.tensor(options.class_weights), ignore_index=0
     )
     assert ours.step(x.numpy(), y) == pytest.approx(loss.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("last", "loss", "warned"),
+    [
+        ([], "nll", True),
+        ([], None, False),
+        ([nn.LogSoftmax(1)], "nll", False),
+        ([nn.LogSoftmax(1), nn.ReLU()], "nll", True),
+        ([nn.Unflatten(1, (1, 10)), nn.LogSoftmax(2), nn.Flatten()], "nll", False),
+    ],
+)
+def test_likelihood_of_no_logarithm_is_warned_of(
+    last: list[nn.Module], loss: str | None, warned: bool, tmp_path: Path
+) -> None:
+    net = nn.Sequential(nn.Linear(8, 10), *last)
+    path = exported(net, torch.randn(BATCH, 8), tmp_path / "net.pt2")
+    settings = BuildSettings("linux", str(path), batch=BATCH, loss=loss)
+    warnings = load_model(settings).warnings
+    assert any("takes log-probabilities" in warning for warning in warnings) == warned
 
 
 ONNX = [door for door in doors.DOORS if door != "pt2"]

@@ -17,7 +17,7 @@ import pytest
 from poetfw.ir import Attribute, Op
 from poetfw.op_check import largest_error
 from poetfw.ops import KINDS, OPTIMIZERS, Array, fused_name
-from poetfw.ops.class_losses import ClassOptions
+from poetfw.ops.class_losses import LARGEST_WEIGHT, ClassOptions
 from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
@@ -260,6 +260,21 @@ def test_a_right_kernel_keeps_to_its_bound(run_kernel: Run, kind: str, scale: fl
         ran = run_kernel(kind, case.inputs, case.attributes, case.updates)
         for result, expected, bound in zip(ran.results, ran.expected, ran.bounds, strict=True):
             assert largest_error(result, expected, bound)[0] <= 1
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CASES if kind.startswith(("weighted", "nll"))])
+def test_bounds_hold_with_any_class_weights(run_kernel: Run, kind: str) -> None:
+    """Of all within the limits, where softmaxes are below float32's normal numbers, too."""
+    least, most = 1 / LARGEST_WEIGHT, LARGEST_WEIGHT
+    for weights in ((least,) * 10, (most,) * 10, (least, most) * 5, (0.0, least) * 5):
+        smoothing = 0.1 if kind.startswith("weighted") else 0.0
+        options = ClassOptions(weights, smoothing, ignore_index=-(2**31))
+        options.expect_fitting(10)
+        for scale in (1.0, 20.0, 40.0):
+            case = CASES[kind](Draw(0, scale))
+            ran = run_kernel(kind, case.inputs, options.attributes(10), case.updates)
+            for result, expected, bound in zip(ran.results, ran.expected, ran.bounds, strict=True):
+                assert largest_error(result, expected, bound)[0] <= 1, (weights, scale)
 
 
 def beyond(results: tuple[Array, ...], ran: Any) -> list[bool]:

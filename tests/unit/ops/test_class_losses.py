@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from poetfw.cli.main import cli
 from poetfw.errors import ModelError
 from poetfw.ir import Dtype, Op, Tensor
 from poetfw.models import build_model
@@ -136,12 +138,15 @@ def test_without_options_it_is_the_mean_over_samples() -> None:
     ("loss", "options", "message"),
     [
         ("softmax_cross_entropy", ClassOptions((1.0, 2.0)), "2 class weights for 10 classes"),
-        ("softmax_cross_entropy", ClassOptions((-1.0,) * 10), "finite and 0 or more"),
-        ("softmax_cross_entropy", ClassOptions((float("nan"),) * 10), "finite and 0 or more"),
+        ("softmax_cross_entropy", ClassOptions((-1.0,) * 10), "must be 0, or from 1e-06"),
+        ("softmax_cross_entropy", ClassOptions((1e-40,) * 10), "must be 0, or from 1e-06"),
+        ("softmax_cross_entropy", ClassOptions((1e38,) * 10), "from 1e-06 to 1e.06"),
+        ("softmax_cross_entropy", ClassOptions((float("nan"),) * 10), "must be 0, or from 1e-06"),
         ("softmax_cross_entropy", ClassOptions((0.0,) * 10), "nothing would be trained"),
         ("nll", ClassOptions(label_smoothing=1.5), "nll has no label smoothing"),
         ("softmax_cross_entropy", ClassOptions(label_smoothing=1.5), r"1\.5, not within \[0, 1\]"),
         ("softmax_cross_entropy", ClassOptions(ignore_index=2**31), "beyond 32 bits"),
+        ("softmax_cross_entropy", ClassOptions(ignore_index=-(2**31) - 1), "beyond 32 bits"),
         ("mse", ClassOptions(ignore_index=1), "the loss mse has neither"),
     ],
 )
@@ -151,6 +156,18 @@ def test_options_that_do_not_fit_are_refused(
     built = build_model("mlp", 4, 0)
     with pytest.raises(ModelError, match=message):
         Model(built.graph, built.weights, loss, "", loss_options=options)
+
+
+def test_the_least_label_can_be_ignored() -> None:
+    ClassOptions(ignore_index=-(2**31)).expect_fitting(10)
+
+
+@pytest.mark.parametrize("weights", ["\u0661,2", "1_0,2", "1,,2", ""])
+def test_weights_are_numbers_in_ascii(weights: str) -> None:
+    command = ["plan-update", "--board", "linux", "--ram", "99999", "--class-weights", weights]
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 2
+    assert "is not numbers with commas between" in result.output
 
 
 def test_an_op_needs_a_weight_for_each_class() -> None:

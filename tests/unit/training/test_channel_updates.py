@@ -75,7 +75,8 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
         ({"train": [{"parameter": "conv9.weight"}]}, "no parameter 'conv9.weight'"),
         ({"train": [{"parameter": "conv2.weight", "channels": 2, "of": 9}]}, "9 input channels"),
         ({"train": [{"parameter": "conv2.weight", "channels": 9, "of": 8}]}, "of which 9"),
-        ({"train": [{"parameter": "conv2.weight", "channels": 2}]}, "of which 2"),
+        ({"train": [{"parameter": "conv2.weight", "channels": 2}]}, "'channels' without 'of' for"),
+        ({"train": [{"parameter": "conv2.weight", "of": 8}]}, "'of' without 'channels' for"),
         ({"train": [{"parameter": "bn1.affine", "channels": 1, "of": 2}]}, "'bn1.affine'"),
     ],
 )
@@ -87,6 +88,22 @@ def test_a_malformed_file_is_refused(
     file.write_text(json.dumps({**select(graph, PARTS).to_json(graph), **change}))
     with pytest.raises(ConfigError, match=message):
         select(graph, (str(file),))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty$"),
+        ("\n", "is empty$"),
+        ("{", "does not say what is trained: Invalid JSON"),
+        ("[]", "trained: Input should be an object"),
+    ],
+)
+def test_a_file_of_no_plan_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        select(build_model("mlp", 4, 0).graph, (str(file),))
 
 
 def test_weights_that_have_no_input_channels_are_refused() -> None:

@@ -21,7 +21,7 @@ from poetfw.cli.main import cli
 from poetfw.costs import analytic_costs
 from poetfw.errors import ConfigError, InfeasibleError
 from poetfw.importers import load_data
-from poetfw.limits import Work
+from poetfw.limits import Deadline, Work
 from poetfw.memory import padded
 from poetfw.models import build_model
 from poetfw.planning import (
@@ -33,6 +33,7 @@ from poetfw.planning import (
     load_model,
     plan_unscheduled,
     schedule_problem,
+    update_plan,
 )
 from poetfw.planning.update_plan import selection_of
 from poetfw.planning.update_program import Choice, Needs, UpdateProgram
@@ -283,6 +284,72 @@ def test_nothing_fits() -> None:
         planned("mlp", Budget(energy_j=1e-9), batch=8)
 
 
+def test_no_joules_are_too_few_for_the_solver() -> None:
+    refusals = []
+    for joules in (1e-320, 1e-30):
+        with pytest.raises(InfeasibleError, match="too few: the least") as refusal:
+            planned("mlp", Budget(energy_j=joules), batch=8)
+        refusals.append(float(refusal.value.message.split()[-1]))
+    _, plan = planned("mlp", Budget(energy_j=1.001 * refusals[0]), batch=8)
+    assert refusals == pytest.approx([plan.needs.energy_j] * 2, rel=1e-3)
+
+
+def test_no_share_is_too_small() -> None:
+    for budget in (Budget(energy_share=1e-323), Budget(bytes_share=1e-323)):
+        with pytest.raises(InfeasibleError, match="too few: the least"):
+            planned("mlp", budget, batch=8)
+
+
+def test_a_budget_may_be_larger_than_anything() -> None:
+    _, plan = planned("mlp", Budget(10**18, 10**18, 1e15, 1e15, 1e15), batch=8)
+    assert plan.needs == plan.full
+    _, plan = planned("mlp", Budget(bytes_share=0.5, energy_j=1e15), batch=8)
+    assert plan.needs.size_bytes <= 0.5 * plan.full.size_bytes
+
+
+def plan_until(phase: str) -> Any:
+    """A plan whose time passes when a phase begins."""
+    now = [0.0]
+    updates = updates_of("mlp", batch=8)
+    data = load_data("digits", updates._model)
+
+    def told(text: str) -> None:
+        now[0] += 100.0 * text.startswith(phase)
+
+    work = Work(deadline=Deadline(50.0, lambda: now[0]))
+    batches = calibration_batches(data, 8, 4, 0)
+    return updates.plan(Budget(bytes_share=0.7), batches, work, told)
+
+
+def test_the_time_limit_ends_the_search_for_more() -> None:
+    whole, no_trials, no_choice = map(plan_until, ("never", "trying", "choosing"))
+    assert whole.rounds > no_trials.rounds >= no_choice.rounds == 1
+    assert whole.score >= no_trials.score > no_choice.score
+
+
+def test_the_time_limit_ends_calibration() -> None:
+    updates = updates_of("mlp", batch=8)
+    data, choices = load_data("digits", updates._model), updates.choices()
+    batches = list(calibration_batches(data, 8, 3, 0))
+    limited = updates.gradient_energy(choices, batches, Deadline(0.0))
+    assert limited == updates.gradient_energy(choices, batches[:1])
+    assert limited != updates.gradient_energy(choices, batches)
+
+
+def test_the_time_limit_may_leave_nothing() -> None:
+    with pytest.raises(InfeasibleError, match="time limit passed before the 15 choices") as refusal:
+        plan_until("calculating")
+    assert refusal.value.try_next[0].startswith("raise the time limit")
+
+
+def test_the_work_of_measuring_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = planned("mlp", Budget(bytes_share=0.5), batch=32)[1]
+    monkeypatch.setattr(update_plan, "_MEASURING_WORK", 1e-9)
+    plan = planned("mlp", Budget(bytes_share=0.5), batch=32)[1]
+    assert plan.rounds < whole.rounds
+    assert plan.needs.size_bytes <= 0.5 * plan.full.size_bytes
+
+
 def test_what_is_frozen_is_not_chosen() -> None:
     _, plan = planned("mlp", Budget(bytes_share=1), batch=8, freeze=("*.bias", "hidden2*"))
     assert plan.selection.parameters == {"hidden1.weight", "logits.weight"}
@@ -313,6 +380,11 @@ def test_the_command_writes_what_train_takes(tmp_path: Path) -> None:
         (("--ram", "9999", "--train", "bias"), "leave parameters out by --freeze"),
         (("--ram", "9999", "--out", "plan.toml"), "does not end in .json"),
         (("--bytes-fraction", "0"), "0.0 is not in the range x>0"),
+        (("--bytes-fraction", "1e300"), "1e300 is more than"),
+        (("--budget-bytes", "0"), "is not in the range x>=1"),
+        (("--ram", "-1"), "is not"),
+        (("--budget-joules", "nan"), "nan is not a finite number"),
+        (("--joules-fraction", "-1e-30"), "is not in the range x>0"),
     ],
 )
 def test_usage(arguments: Sequence[str], message: str) -> None:
