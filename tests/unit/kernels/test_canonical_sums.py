@@ -119,7 +119,7 @@ GEOMETRIES = [
     Geometry((1, 2, 5, 6), 2, (3, 3), padding=(3, 0, 0, 3), groups=2),
     Geometry((2, 2, 1, 1), 2, (3, 3), groups=2),
     Geometry((1, 2, 7, 6), 2, (2, 3), padding=(0, 1, 1, 1), groups=2),
-    Geometry((1, 2, 4, 2), 2, (3, 3), stride=(1, 2), groups=2),
+    Geometry((1, 2, 4, 3), 2, (3, 3), stride=(1, 2), groups=2),
     # with more to sum than a panel of vectors has, in whole units and in one; and more lanes than a
     # tile has
     Geometry((4, 3, 18, 16), 5, (1, 1), padding=(0, 0, 0, 0)),
@@ -154,13 +154,17 @@ def test_convolutions(run_kernel: Run, case: Geometry) -> None:
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan], ids=str)
 def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
     """0 times a number that is not finite is none: sums that do not meet it are as without it."""
-    for case in (Geometry((1, 5, 6, 7), 6, (3, 3)), Geometry((2, 4, 7, 7), 5, (3, 3), (2, 2))):
+    for case in (
+        Geometry((1, 5, 6, 7), 6, (3, 3)),
+        Geometry((2, 4, 7, 7), 5, (3, 3), (2, 2)),
+        Geometry((2, 5, 6, 7), 5, (3, 3), groups=5),
+    ):
         generator = np.random.default_rng(8)
         x, w, dy = (
             generator.standard_normal(shape).astype(np.float32)
             for shape in (case.x, case.w, case.y)
         )
-        w[1, 2, 0, 0] = w[3, 1, 2, 1] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
+        w[1, -1, 0, 0] = w[3, 0, 2, 1] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
         exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))
