@@ -62,9 +62,11 @@ class Meter(Protocol):
 
 
 class ReplayedMeter:
-    """Traces that were recorded before: the folder that a profile kept them in."""
+    """Traces that were recorded before: the folder that a profile kept them in.
 
-    sees_marker = True
+    Whether they have the board's own marker, the last one that was replayed says.
+    """
+
     least_s = 0.0
 
     def __init__(self, folder: Path) -> None:
@@ -77,7 +79,8 @@ class ReplayedMeter:
             raise DataError(
                 f"{folder} is no folder of traces", "name the one that `poetfw profile` printed"
             )
-        self.name = f"replay:{folder.resolve().name}"
+        self.name = f"replay:{folder.resolve()}"
+        self.sees_marker = True
         self._folder = folder
         self._label = ""
 
@@ -94,7 +97,9 @@ class ReplayedMeter:
         Raises:
             DataError: there is none of that name, or the file holds no trace.
         """
-        return Trace.load(self._folder / f"{self._label}.npz")
+        trace = Trace.load(self._folder / f"{self._label}.npz")
+        self.sees_marker = trace.by_marker
+        return trace
 
     def close(self) -> None:
         """Nothing is open."""

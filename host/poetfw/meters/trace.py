@@ -27,6 +27,9 @@ class Trace:
         amperes: at each sample; below 0 where current flows back, or by noise.
         marked: whether the marker was set: while a case runs.
         runs: of the case, each time that the marker is set; 0 where nobody said.
+        counted_s: what the board says that a run took; 0 where its counter is not of real time.
+        by_marker: whether the marker is the board's own, at an input of the meter; else it is
+            of the clock of the computer that gave the command.
 
     Raises:
         DataError: the arrays differ in length, or hold what is no sample.
@@ -37,6 +40,8 @@ class Trace:
     amperes: Floats
     marked: Flags
     runs: int = 0
+    counted_s: float = 0.0
+    by_marker: bool = True
 
     def __post_init__(self) -> None:
         arrays = (self.times_s, self.volts, self.amperes)
@@ -48,6 +53,8 @@ class Trace:
             raise DataError("the times of a trace do not grow")
         if self.runs < 0:
             raise DataError(f"a trace has {self.runs} runs in an interval")
+        if not (self.counted_s >= 0 and np.isfinite(self.counted_s)):
+            raise DataError(f"a trace has runs of {self.counted_s} s")
 
     @property
     def watts(self) -> Floats:
@@ -70,6 +77,8 @@ class Trace:
             amperes=self.amperes,
             marked=self.marked,
             runs=self.runs,
+            counted_s=self.counted_s,
+            by_marker=self.by_marker,
         )
         replace_file(path, buffer.getvalue())
 
@@ -84,12 +93,16 @@ class Trace:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in ("times_s", "volts", "amperes", "marked")}
                 runs = int(file["runs"]) if "runs" in file else 0
+                counted_s = float(file["counted_s"]) if "counted_s" in file else 0.0
+                by_marker = bool(file["by_marker"]) if "by_marker" in file else True
         except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} holds no trace of a meter: {error}") from error
         marked = arrays.pop("marked")
         if marked.dtype != np.bool_ or any(a.dtype != np.float64 for a in arrays.values()):
             raise DataError(f"{path} holds no trace of a meter: float64 and bool were expected")
         try:
-            return Trace(**arrays, marked=marked, runs=runs)
+            return Trace(
+                **arrays, marked=marked, runs=runs, counted_s=counted_s, by_marker=by_marker
+            )
         except DataError as error:
             raise DataError(f"{path}: {error.message}") from error

@@ -93,7 +93,7 @@ class Metering:
             DataError: there is nothing to replay, or the marker was always set.
         """
         label = f"idle-{sketch_id}"
-        trace, _ = self._recorded(label, 0, lambda: self._wait(self._idle_s))
+        trace, _ = self._recorded(label, 0, 0.0, lambda: self._wait(self._idle_s))
         self.idle_w.append(idle_power(trace))
 
     def energy_of(
@@ -124,7 +124,7 @@ class Metering:
                 self._wait(0.0 if self.meter.sees_marker else _AROUND_S)
             self._wait(_AROUND_S)
 
-        trace, path = self._recorded(case.key, runs, intervals)
+        trace, path = self._recorded(case.key, runs, once_s, intervals)
         try:
             energy = measured_energy(trace, self.idle_w[-1])
         except DataError as error:
@@ -135,23 +135,25 @@ class Metering:
                 f"the meter saw {seen} runs of a {case.kind} of {INTERVALS}",
                 "connect the pin that is high while a case runs to the meter's input",
             )
-        self._compare(case, energy.time_s, once_s)
+        self._compare(case, energy.time_s, trace)
         energy = replace(energy, energy_j=energy.energy_j * share, spread_j=energy.spread_j * share)
         self.metered.append(Metered(case, energy, path))
         return energy
 
-    def _compare(self, case: Case, seen_s: float, once_s: float) -> None:
-        """Compare what the meter's intervals took with what the board counted."""
-        if not self.real_time or self.replays:
-            return  # an emulator's time is its own, and a trace is of another session
-        said = f"the meter saw a {case.kind} for {seen_s:.3g} s, and the board counted {once_s:.3g}"
-        if not self.meter.sees_marker and seen_s > (1 + _BUSY) * once_s:
+    def _compare(self, case: Case, seen_s: float, trace: Trace) -> None:
+        """Compare what the meter's intervals took with what the board counted in them."""
+        counted_s = trace.counted_s
+        if not counted_s:
+            return  # an emulator's time is its own
+        said = f"the meter saw a {case.kind} for {seen_s:.3g} s, and the board counted "
+        said += f"{counted_s:.3g}"
+        if not trace.by_marker and seen_s > (1 + _BUSY) * counted_s:
             raise BusyError(f"{said}: this computer does something else, too")
-        if self.meter.sees_marker and abs(seen_s - once_s) > _APART * once_s:
+        if trace.by_marker and abs(seen_s - counted_s) > _APART * counted_s:
             raise DeviceError(said, "check the marker's wire, and `clock_hz` in the board's file")
 
     def _recorded(
-        self, label: str, runs: int, meanwhile: Callable[[], None]
+        self, label: str, runs: int, once_s: float, meanwhile: Callable[[], None]
     ) -> tuple[Trace, Path | None]:
         self.meter.start(label)
         try:
@@ -163,7 +165,12 @@ class Metering:
         trace = self.meter.stop()
         if self.replays:
             return trace, None
-        trace = replace(trace, runs=runs)
+        trace = replace(
+            trace,
+            runs=runs,
+            counted_s=once_s if self.real_time else 0.0,
+            by_marker=self.meter.sees_marker,
+        )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -205,6 +205,18 @@ def test_a_busy_computer_is_no_reason_to_end(firmware: Path, tmp_path: Path) -> 
     assert len(rows) == len(CASES)
 
 
+def test_a_replay_is_judged_and_aligned_as_what_it_repeats(firmware: Path, tmp_path: Path) -> None:
+    meter = Made(1.0)
+    meter.sees_marker = False
+    rows, _ = session(Simulated(SketchDevice(firmware)), meter, tmp_path)
+    again, replayed = session(
+        Simulated(SketchDevice(firmware)), open_meter(f"replay:{tmp_path}"), tmp_path
+    )
+    assert [row.reason for row in again] == [row.reason for row in rows]
+    assert "this computer's clock" in replayed.aligned_by
+    assert replayed.meter.name == f"replay:{tmp_path.resolve()}"
+
+
 def test_less_than_idling_is_no_measurement(firmware: Path, tmp_path: Path) -> None:
     rows, _ = session(Simulated(SketchDevice(firmware)), Made(1.0, watts=0.5), tmp_path, False)
     assert all(isinstance(row, Refused) and "less than doing nothing" in row.reason for row in rows)
