@@ -82,7 +82,10 @@ def _read_wave(path: Path, most: int) -> tuple[int, NDArray[np.float64]]:
             ):
                 raise DataError(f"{path}: it holds fewer samples than it declares, or none")
     except (wave.Error, EOFError, struct.error, ValueError, RuntimeError, OverflowError) as error:
-        raise DataError(f"{path}: no WAV file of PCM, or damaged: {error}") from error
+        raise DataError(
+            f"{path}: no WAV file of PCM, or damaged: {error}",
+            "save it as PCM of 16 bits; extensible headers (format 65534) take Python 3.12",
+        ) from error
     return rate, _decoded(content, width).reshape(-1, channels).mean(axis=1)
 
 
