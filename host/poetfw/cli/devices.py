@@ -83,6 +83,14 @@ def schedule_devices(
                 output.facts(f"legal plan of {problem.name}", _rows(problem, figures))
             )
         return 0
+    if minimise == "energy" and not any(
+        device.idle_w or any(node.energy_j for node in device.problem.nodes)
+        for device in problem.devices
+    ):
+        raise ProblemError(
+            "no device says what it draws: every plan takes 0 J",
+            "add active_w or idle_w to the device files, or minimise time",
+        )
     with output.spinner() as progress:
         progress(f"{problem.name} on {', '.join(device.name for device in problem.devices)}")
         answer = solve_devices(
@@ -168,12 +176,16 @@ def _rows(problem: DevicesProblem, figures: DevicesFigures) -> list[tuple[str, s
     ]
     return [
         *rows,
-        ("energy", f"{figures.energy_j:.6g} J"),
-        ("time", f"{figures.time_s:.6g} s"),
+        ("a step's energy", f"{figures.energy_j:.6g} J"),
+        ("a step's time", f"{figures.time_s:.6g} s"),
         ("copies", f"{figures.copies}"),
         ("recomputes", f"{figures.recomputes}"),
         ("page-outs, page-ins", f"{figures.page_outs}, {figures.page_ins}"),
     ]
+
+
+def _over(cost: float, alone: float) -> str:
+    return f"{round(cost / alone - 1, 3) + 0.0:+.1%}"  # never -0.0%
 
 
 def compare_on_devices(
@@ -220,8 +232,10 @@ def compare_on_devices(
     cells = [
         [
             row.name,
-            "-" if row.cost is None else f"{row.cost * 1e3:.3f} ms",
-            "" if row.cost is None or alone is None else f"{row.cost / alone - 1:+.1%}",
+            "-" if row.cost is None else f"{row.cost:.4g} s",
+            ""
+            if row.cost is None or alone is None
+            else f"{round(row.cost / alone - 1, 3) + 0.0:+.1%}",
             "no plan beats it" if row.bound else row.reason,
         ]
         for row in rows

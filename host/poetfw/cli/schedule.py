@@ -146,6 +146,9 @@ def schedule(
     if devices is not None:
         if problem is not None or ram is not None:
             raise click.UsageError("--problem and --ram say nothing about --devices")
+        source = click.get_current_context().get_parameter_source("board")
+        if source is ParameterSource.COMMANDLINE:
+            raise click.UsageError("give either --board or --devices")
         work = Work(work_limit, end)
         return schedule_devices(
             devices,

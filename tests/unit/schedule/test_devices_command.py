@@ -65,6 +65,15 @@ def test_devices_at_once_are_drawn_and_replayed(tmp_path: Path) -> None:
     assert schedule("--devices", exported, *replay)["time_s"] == answer["time_s"]
 
 
+def test_nothing_takes_no_energy() -> None:
+    arguments = ("schedule", *SMALL, "--minimise", "energy")
+    result = CliRunner().invoke(cli, arguments)
+    assert "no device says what it draws" in str(result.exception)
+    result = CliRunner().invoke(cli, (*arguments, "--board", "rpi4"))
+    assert result.exit_code == 2
+    assert "either --board or --devices" in result.stderr
+
+
 @pytest.mark.parametrize("given", ["--solver=HIGHS", "--model-as=poet", "--costs=analytic"])
 def test_devices_take_no_options_of_a_board(given: str) -> None:
     arguments = ("compare", "--devices", "igpu-gpu,igpu-cpu", "--model", "mlp", given)
