@@ -15,7 +15,7 @@ from poetfw.boards import list_boards
 from poetfw.costs import CostTable, OpCost
 from poetfw.errors import BoardError, ConfigError
 from poetfw.limits import Deadline
-from poetfw.ops import kind_of
+from poetfw.ops import KINDS, kind_of
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.settings import BuildSettings
@@ -160,7 +160,7 @@ def _links(files: Sequence[_Device]) -> tuple[Link, ...]:
 
 def _read(path: Path) -> _Device:
     try:
-        return _Device.model_validate(tomllib.loads(read_bytes(path).decode()))
+        device = _Device.model_validate(tomllib.loads(read_bytes(path).decode()))
     except OSError as error:
         raise BoardError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
@@ -169,3 +169,10 @@ def _read(path: Path) -> _Device:
         raise BoardError(f"{path}: at {place}: {first['msg']}") from error
     except ValueError as error:
         raise BoardError(f"{path} is not TOML: {error}") from error
+    for kind in device.lacks:
+        if kind not in KINDS:
+            raise BoardError(
+                f"{path}: lacks: there is no operator {kind!r}",
+                f"use names such as {', '.join(sorted(KINDS)[:3])}",
+            )
+    return device

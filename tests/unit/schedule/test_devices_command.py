@@ -65,6 +65,13 @@ def test_devices_at_once_are_drawn_and_replayed(tmp_path: Path) -> None:
     assert schedule("--devices", exported, *replay)["time_s"] == answer["time_s"]
 
 
+def test_a_device_lacks_operators_that_there_are(tmp_path: Path) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text('lacks = ["nope"]\n' + (FILES / "igpu-gpu.toml").read_text())
+    arguments = ("schedule", "--devices", f"{file},{FILES / 'igpu-cpu.toml'}", "--model", "mlp")
+    assert "there is no operator 'nope'" in str(CliRunner().invoke(cli, arguments).exception)
+
+
 def test_nothing_takes_no_energy() -> None:
     arguments = ("schedule", *SMALL, "--minimise", "energy")
     result = CliRunner().invoke(cli, arguments)
