@@ -20,6 +20,7 @@ from poetfw.cli.options import (
     cost_options,
     json_option,
     limit_options,
+    network_options,
     option,
     out_folder,
     out_option,
@@ -29,7 +30,6 @@ from poetfw.cli.options import (
 )
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
-from poetfw.importers import FEATURES
 from poetfw.limits import Deadline
 from poetfw.pipeline import compile_build, plan_build, write_build
 from poetfw.planning import BuildSettings, costs_from, database_for
@@ -40,32 +40,7 @@ from poetfw.report import BuildReport
     epilog="Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16"
 )
 @board_option
-@option(
-    "--model",
-    default=BuildSettings.model,
-    show_default=True,
-    metavar="NAME|FILE.pt2|FILE.onnx",
-    help="A built-in model (`poetfw models`), a torch.export program, or an ONNX file.",
-)
-@option(
-    "--weights",
-    metavar="FILE",
-    help="Start from the weights in a .npz or .safetensors file.  [default: the model's own]",
-)
-@option(
-    "--data",
-    default=BuildSettings.data,
-    show_default=True,
-    metavar="NAME|PATH",
-    help="A built-in data set, an .npz or .csv file, or a folder of images, sounds or .npy files.",
-)
-@option(
-    "--features",
-    type=click.Choice(FEATURES),
-    default=BuildSettings.features,
-    show_default=True,
-    help="What is calculated of sounds.",
-)
+@network_options
 @batch_options
 @option(
     "--ram",

@@ -14,11 +14,12 @@ import click
 from poetfw.boards import Board, load_board
 from poetfw.errors import OutputError, listed
 from poetfw.firmware.project import MANIFEST
+from poetfw.importers import FEATURES
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
 from poetfw.ops import OPTIMIZERS
 from poetfw.ops.pace import LARGEST_COUNT
 from poetfw.output_file import check_output_file
-from poetfw.planning import COSTS, DEFAULT_BATCH
+from poetfw.planning import COSTS, DEFAULT_BATCH, BuildSettings
 from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
 from poetfw.training import LOSSES
 
@@ -185,6 +186,41 @@ def variable(flag: str, command: str | None = None) -> str:
     """The environment variable of an option, of all commands or of one."""
     words = (flag.lstrip("-"),) if command is None else (command, flag.lstrip("-"))
     return "_".join(("poetfw", *words)).replace("-", "_").upper()
+
+
+def network_options(command: _Command) -> _Command:
+    """Which network is trained, from which weights, on which data."""
+    return _all_of(
+        command,
+        option(
+            "--model",
+            default=BuildSettings.model,
+            show_default=True,
+            metavar="NAME|FILE.pt2|FILE.onnx",
+            help="A built-in model (`poetfw models`), a torch.export program, or an ONNX file.",
+        ),
+        option(
+            "--weights",
+            metavar="FILE",
+            help="Start from the weights in a .npz or .safetensors file.  "
+            "[default: the model's own]",
+        ),
+        option(
+            "--data",
+            default=BuildSettings.data,
+            show_default=True,
+            metavar="NAME|PATH",
+            help="A built-in data set, an .npz or .csv file, or a folder of images, sounds or "
+            ".npy files.",
+        ),
+        option(
+            "--features",
+            type=click.Choice(FEATURES),
+            default=BuildSettings.features,
+            show_default=True,
+            help="What is calculated of sounds.",
+        ),
+    )
 
 
 def batch_options(command: _Command) -> _Command:

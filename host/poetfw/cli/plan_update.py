@@ -19,11 +19,11 @@ from poetfw.cli.options import (
     cost_options,
     json_option,
     limit_options,
+    network_options,
     option,
     settings_of_optimizer,
     training_options,
 )
-from poetfw.importers import FEATURES
 from poetfw.limits import Deadline
 from poetfw.planning import BuildSettings
 
@@ -41,32 +41,7 @@ _ENDING = ".json"
     "--model net.pt2 --weights trained.npz --data samples.npz --train plan.json",
 )
 @board_option
-@option(
-    "--model",
-    default=BuildSettings.model,
-    show_default=True,
-    metavar="NAME|FILE.pt2|FILE.onnx",
-    help="A built-in model (`poetfw models`), a torch.export program, or an ONNX file.",
-)
-@option(
-    "--weights",
-    metavar="FILE",
-    help="Start from the weights in a .npz or .safetensors file.  [default: the model's own]",
-)
-@option(
-    "--data",
-    default=BuildSettings.data,
-    show_default=True,
-    metavar="NAME|PATH",
-    help="A built-in data set, an .npz or .csv file, or a folder of images, sounds or .npy files.",
-)
-@option(
-    "--features",
-    type=click.Choice(FEATURES),
-    default=BuildSettings.features,
-    show_default=True,
-    help="What is calculated of sounds.",
-)
+@network_options
 @option(
     "--budget-bytes",
     type=Bytes(1),
