@@ -49,7 +49,9 @@ def by_torch(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def test_the_application_says_what_pytorch_says(tmp_path: Path) -> None:
-    for command in [c.text for c in commands(PAGE)][1:]:
+    typed = [c.text for c in commands(PAGE)][1:]
+    assert [command.split()[1] for command in typed[:2]] == ["build", "export"]
+    for command in typed[:2]:  # those behind them are of rings, and of boards
         program, *arguments = command.split()
         assert program == "poetfw"
         subprocess.run(
