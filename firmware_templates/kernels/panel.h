@@ -25,12 +25,12 @@ struct poet_panel {
     int32_t rows;
     int32_t lanes;
     int32_t units;
-    int32_t taps;         /* k in a unit: at most POET_DEPTH, but any number where there is one unit */
+    int32_t taps;         /* k in a unit */
     const float *factors; /* those of row 0 */
     int32_t row_next;     /* elements to the next row's */
     void *op;             /* told to the functions below */
-    /* Writes `count` rows of a panel from k on: those of lanes that there are not must be numbers, too. Their factors
-     * lie `places` behind each row's. */
+    /* Writes `count` rows of a panel from k on, whole units or a part of one: those of lanes that there are not must be
+     * numbers, too. Their factors lie `places` behind each row's. */
     void (*pack)(const void *op, int32_t lane, int32_t lanes, int32_t k, int32_t count,
                  int32_t *places, float (*panel)[POET_LANES]);
     /* Takes the sums of some rows and lanes; those of two rows are `next` elements apart. */
