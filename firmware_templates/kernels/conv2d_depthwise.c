@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "fpu.h"
+#include "product.h"
 #include "vectors.h"
 
 /* Convolutions whose groups have one input and one output channel: 3x3 kernels that move by 1, plane by plane. Padding is
@@ -245,15 +246,15 @@ struct taps {
 INLINE void add_products(struct taps *sum, float g, float l0, float m0, float r0, float l1, float m1,
                          float r1, float l2, float m2, float r2)
 {
-    sum->of[0] += l0 * g;
-    sum->of[1] += m0 * g;
-    sum->of[2] += r0 * g;
-    sum->of[3] += l1 * g;
-    sum->of[4] += m1 * g;
-    sum->of[5] += r1 * g;
-    sum->of[6] += l2 * g;
-    sum->of[7] += m2 * g;
-    sum->of[8] += r2 * g;
+    sum->of[0] = poet_add_product(sum->of[0], l0, g);
+    sum->of[1] = poet_add_product(sum->of[1], m0, g);
+    sum->of[2] = poet_add_product(sum->of[2], r0, g);
+    sum->of[3] = poet_add_product(sum->of[3], l1, g);
+    sum->of[4] = poet_add_product(sum->of[4], m1, g);
+    sum->of[5] = poet_add_product(sum->of[5], r1, g);
+    sum->of[6] = poet_add_product(sum->of[6], l2, g);
+    sum->of[7] = poet_add_product(sum->of[7], m2, g);
+    sum->of[8] = poet_add_product(sum->of[8], r2, g);
 }
 
 INLINE void add_position(struct taps *sum, const float *g, const struct column *l,
@@ -336,7 +337,7 @@ static float sum_of_tap(const struct poet_conv2d *op, const struct plane *plane,
             float sum = 0.0f;
             for (int32_t j = 0; i + up >= 0 && i + up < op->in_height && j < op->out_width; j++) {
                 if (j + along >= 0 && j + along < op->in_width) {
-                    sum += row[j + along] * g[j];
+                    sum = poet_add_product(sum, row[j + along], g[j]);
                 }
             }
             total += sum;

@@ -10,10 +10,12 @@
 
 #if POET_HAS_VECTORS
 
-/* Where a channel's results share nothing but its own source (depthwise), a vector has neighbouring columns. All
- * other sums are a panel's (panel.h). Forward and backward-input are one: lanes are positions, rows are channels of the
- * result, and k are the taps of all channels of the source. For dw, rows are output channels, lanes are taps of input
- * channels, and k are positions.
+/* Sums are a panel's (panel.h) where several channels of a result share their source. Forward and backward-input are
+ * one: lanes are positions, rows are channels of the result, and k are the taps of all channels of the source. For dw,
+ * rows are output channels, lanes are taps of input channels, and k are positions.
+ *
+ * A result of one channel, or of one in each group (depthwise), shares nothing: a vector has neighbouring columns, and
+ * dw is summed one by one.
  *
  * Taps of padding are gathered as zeros, which leave the bits of every sum of finite numbers as they are: a sum that is
  * NaN is taken again without. */
@@ -371,6 +373,10 @@ struct row {
     struct met taps;
     int32_t source_row; /* elements to the next row of taps */
     int32_t weight_row;
+    int32_t channels; /* of the source */
+    int32_t source_channel;
+    int32_t weight_channel;
+    bool one_sum; /* of all channels */
     float shift;
 };
 
@@ -387,26 +393,40 @@ INLINE void sum_columns(const struct row *row, const struct line *line, int32_t 
     const int32_t next = line->source_next;
     const float *source = row->source + column * next;
     const float *weight = row->weight;
+    poet_floats totals[4] = {{0.0f}, {0.0f}, {0.0f}, {0.0f}};
     poet_floats sums[4] = {{0.0f}, {0.0f}, {0.0f}, {0.0f}};
-    for (int32_t u = row->taps.first; u < row->taps.end; u++) {
-        const float *s = source;
-        const float *w = weight;
-        _Pragma("GCC unroll 3")
-        for (int32_t v = 0; v < taps; v++) {
+    for (int32_t channel = row->channels; channel > 0; channel--) {
+        const float *source_row = source;
+        const float *weight_row = weight;
+        for (int32_t u = row->taps.first; u < row->taps.end; u++) {
+            const float *s = source_row;
+            const float *w = weight_row;
+            _Pragma("GCC unroll 3")
+            for (int32_t v = 0; v < taps; v++) {
+                _Pragma("GCC unroll 4")
+                for (int32_t i = 0; i < vectors; i++) {
+                    sums[i] = poet_add_products_16(sums[i], *w, load_4(s + 4 * i * next, next));
+                }
+                s += line->tap_source;
+                w += line->tap_next;
+            }
+            source_row += row->source_row;
+            weight_row += row->weight_row;
+        }
+        if (!row->one_sum || channel == 1) {
             _Pragma("GCC unroll 4")
             for (int32_t i = 0; i < vectors; i++) {
-                sums[i] = poet_add_products_16(sums[i], *w, load_4(s + 4 * i * next, next));
+                totals[i] += sums[i];
+                sums[i] = (poet_floats){0.0f};
             }
-            s += line->tap_source;
-            w += line->tap_next;
         }
-        source += row->source_row;
-        weight += row->weight_row;
+        source += row->source_channel;
+        weight += row->weight_channel;
     }
     result += line->first + column * line->next;
     _Pragma("GCC unroll 4")
     for (int32_t i = 0; i < vectors; i++) {
-        const poet_floats of = 0.0f + sums[i] /* never -0 */ + row->shift;
+        const poet_floats of = totals[i] + row->shift;
         if (line->next == 1) {
             poet_store(result + 4 * i, of);
         } else {
@@ -418,20 +438,35 @@ INLINE void sum_columns(const struct row *row, const struct line *line, int32_t 
 }
 
 /* A column of which some taps may lie beside the source. */
-static float sum_column(const struct row *row, const struct line *line, int32_t column, int32_t extent)
+INLINE float sum_column(const struct row *row, const struct line *line, int32_t column, int32_t extent)
 {
     const struct met met = taps_met(line, column, extent);
-    const float *source = row->source + column * line->source_next;
-    const float *weight = row->weight;
+    const float *source = row->source + column * line->source_next + met.first * line->tap_source;
+    const float *weight = row->weight + met.first * line->tap_next;
+    float total = 0.0f;
     float sum = 0.0f;
-    for (int32_t u = row->taps.first; u < row->taps.end; u++) {
-        for (int32_t v = met.first; v < met.end; v++) {
-            sum = poet_add_product(sum, source[v * line->tap_source], weight[v * line->tap_next]);
+    for (int32_t channel = row->channels; channel > 0; channel--) {
+        const float *source_row = source;
+        const float *weight_row = weight;
+        for (int32_t u = row->taps.first; u < row->taps.end; u++) {
+            const float *s = source_row;
+            const float *w = weight_row;
+            for (int32_t v = met.first; v < met.end; v++) {
+                sum = poet_add_product(sum, *s, *w);
+                s += line->tap_source;
+                w += line->tap_next;
+            }
+            source_row += row->source_row;
+            weight_row += row->weight_row;
         }
-        source += row->source_row;
-        weight += row->weight_row;
+        if (!row->one_sum || channel == 1) {
+            total += sum;
+            sum = 0.0f;
+        }
+        source += row->source_channel;
+        weight += row->weight_channel;
     }
-    return 0.0f + sum + row->shift;
+    return total + row->shift;
 }
 
 INLINE void sum_row(const struct row *row, const struct line *line, int32_t taps, int32_t extent, float *result)
@@ -461,16 +496,17 @@ INLINE void sum_row(const struct row *row, const struct line *line, int32_t taps
     }
 }
 
-/* A pass whose groups have one channel: plane by plane. */
+/* A pass whose groups have one channel of the result: plane by plane. */
 static void sum_planes(const struct by_position *by)
 {
     const struct pass *pass = by->pass;
     const struct line *columns = &by->columns;
     const int32_t width = pass->columns.source_extent;
+    const int32_t kernel = pass->rows.kernel * pass->columns.kernel;
     for (int32_t plane = 0; plane < pass->samples * pass->groups; plane++) {
         const int32_t channel = plane % pass->groups;
-        const float *source = by->source + plane * source_plane(pass) + columns->source;
-        const float *weight = by->weight + channel * pass->weight_next;
+        const float *source = by->source + plane * pass->source_channels * source_plane(pass) + columns->source;
+        const float *weight = by->weight + channel * pass->source_channels * kernel;
         for (int32_t i = 0; i < by->rows.count; i++) {
             const struct met taps = taps_met(&by->rows, i, pass->rows.source_extent);
             const int32_t first = by->rows.source + i * by->rows.source_next + taps.first * by->rows.tap_source;
@@ -480,6 +516,10 @@ static void sum_planes(const struct by_position *by)
                 .taps = taps,
                 .source_row = by->rows.tap_source * width,
                 .weight_row = by->rows.tap_next * pass->columns.kernel,
+                .channels = pass->source_channels,
+                .source_channel = source_plane(pass),
+                .weight_channel = kernel,
+                .one_sum = by->rows.taps * columns->taps == 1,
                 .shift = bias_of(by->bias, channel),
             };
             float *result = by->result + plane * result_plane(pass) +
@@ -512,7 +552,7 @@ static void sum_pass(const struct pass *pass, const float *source, const float *
             .bias = bias,
             .result = result,
         };
-        if (pass->channels == 1 && pass->source_channels == 1) {
+        if (pass->channels == 1) {
             sum_planes(&by);
             continue;
         }
@@ -646,18 +686,28 @@ static float sum_of_lane(const struct by_tap *by, int32_t channel, int32_t lane)
 {
     const struct poet_conv2d *op = by->op;
     const struct lane_tap tap = tap_of_lane(op, lane);
-    const int32_t in_plane = op->in_height * op->in_width;
-    const int32_t out_plane = op->out_height * op->out_width;
-    const int32_t source = (tap.channel * op->in_height + tap.rows.source) * op->in_width;
-    const int32_t row = (channel * op->out_height + tap.rows.output) * op->out_width;
-    const struct poet_dot dot = {
-        .outer = {op->batch, op->in_channels * in_plane, op->out_channels * out_plane},
-        .middle = {tap.rows.count, op->stride_height * op->in_width, op->out_width},
-        .inner = {tap.columns.count, op->stride_width, 1},
-    };
-    const int32_t unit = op->out_width > 1 ? tap.columns.count : op->batch * op->out_height;
-    return poet_dot_f32(&dot, unit, by->x + source + tap.columns.source,
-                        by->dy + row + tap.columns.output);
+    const int32_t next = op->stride_width;
+    const float *x = by->x + (tap.channel * op->in_height + tap.rows.source) * op->in_width + tap.columns.source;
+    const float *dy = by->dy + (channel * op->out_height + tap.rows.output) * op->out_width + tap.columns.output;
+    float total = 0.0f;
+    float sum = 0.0f;
+    for (int32_t n = 0; n < op->batch; n++) {
+        for (int32_t i = 0; i < tap.rows.count; i++) {
+            const float *s = x + i * op->stride_height * op->in_width;
+            const float *g = dy + i * op->out_width;
+            for (int32_t j = 0; j < tap.columns.count; j++) {
+                sum = poet_add_product(sum, *s, g[j]);
+                s += next;
+            }
+            if (op->out_width > 1) { /* else the sum is one of all rows */
+                total += sum;
+                sum = 0.0f;
+            }
+        }
+        x += op->in_channels * op->in_height * op->in_width;
+        dy += op->out_channels * op->out_height * op->out_width;
+    }
+    return total + sum;
 }
 
 static void put_taps(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
@@ -702,7 +752,13 @@ void poet_conv2d_vectors_backward_weight_f32(const struct poet_conv2d *op, const
     };
     for (int32_t group = 0; group < op->groups; group++) {
         panel.factors = by.dy;
-        poet_panel_sum_f32(&panel);
+        if (group_out > 1) {
+            poet_panel_sum_f32(&panel);
+        } else {
+            for (int32_t lane = 0; lane < panel.lanes; lane++) {
+                poet_gradient_sink_put_f32(dw, by.weight + lane, sum_of_lane(&by, 0, lane));
+            }
+        }
         by.x += group_in * in_plane;
         by.dy += group_out * out_plane;
         by.weight += group_out * panel.lanes;

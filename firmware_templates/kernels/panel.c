@@ -102,12 +102,12 @@ static void sum_lanes(const struct poet_panel *op, int32_t lane, int32_t first, 
     const int32_t lanes = least(op->lanes - lane, next);
     const int32_t group = (in_parts ? SUMS / 2 : SUMS) / next / ROWS * ROWS;
     float *const sums = tile->sums + (in_parts ? SUMS / 2 : 0);
+    const poet_floats zeros = {0.0f};
     int32_t some = 0;
     for (int32_t row = first; row < end; row += group) {
         const int32_t rows = least(end - row, group);
-        for (int32_t i = 0; i < (rows + ROWS - 1) / ROWS * ROWS * next; i++) {
-            tile->sums[i] = 0.0f;
-            sums[i] = 0.0f;
+        for (int32_t i = 0; i < (in_parts ? SUMS : (rows + ROWS - 1) / ROWS * ROWS * next); i += 4) {
+            poet_store(tile->sums + i, zeros);
         }
         for (int32_t k = 0; k < depth; k += some) {
             const int32_t left = in_parts ? op->taps - k % op->taps : depth - k;
@@ -154,6 +154,28 @@ void poet_panel_sum_f32(const struct poet_panel *op)
 {
     struct poet_panel shared = *op;
     poet_run_parts(sum_part, &shared);
+}
+
+void poet_panel_pack_matrix(const void *matrix, int32_t lane, int32_t lanes, int32_t k,
+                            int32_t count, int32_t *places, float (*panel)[POET_LANES])
+{
+    const struct poet_panel_matrix *of = matrix;
+    for (int32_t i = 0; i < count; i++) {
+        const bool is_there = k + i < of->depth;
+        const float *from = of->numbers + (is_there ? (k + i) * of->k_next + lane * of->lane_next : 0);
+        const int32_t met = is_there ? lanes : 0;
+        int32_t j = 0;
+        places[i] = is_there ? (k + i) * of->factor_next : 0;
+        for (; of->lane_next == 1 && j + 4 <= met; j += 4) {
+            poet_store(&panel[i][j], poet_load(from + j));
+        }
+        for (; j < met; j++) {
+            panel[i][j] = from[j * of->lane_next];
+        }
+        for (; j < POET_LANES; j++) {
+            panel[i][j] = 0.0f;
+        }
+    }
 }
 
 __attribute__((weak)) int32_t poet_parts(void)

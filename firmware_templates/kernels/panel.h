@@ -38,6 +38,20 @@ struct poet_panel {
                 int32_t next);
 };
 
+/* A panel whose numbers lie in a matrix: number [k][lane] is numbers[k * k_next + lane * lane_next], and 0 from k = `depth`
+ * on, to fill up a last unit. Its factor lies k * factor_next behind the row's first. */
+struct poet_panel_matrix {
+    const float *numbers;
+    int32_t depth;
+    int32_t k_next;
+    int32_t lane_next;
+    int32_t factor_next;
+};
+
+/* `pack` where `op` begins with such a matrix. */
+void poet_panel_pack_matrix(const void *matrix, int32_t lane, int32_t lanes, int32_t k,
+                            int32_t count, int32_t *places, float (*panel)[POET_LANES]);
+
 /* All rows and lanes. Where there are several parts (parts.h), `pack` and `put` are called for different rows or
  * lanes at once. */
 void poet_panel_sum_f32(const struct poet_panel *panel);
