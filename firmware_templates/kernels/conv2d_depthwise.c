@@ -69,7 +69,9 @@ static bool are_finite(const float *factors, int32_t count)
 
 static bool by_planes(const struct poet_conv2d *op, const struct plane *plane)
 {
-    return POET_HAS_FPU && op->kernel_height == 3 && op->kernel_width == 3 &&
+    /* as in conv2d_vectors.c, where a row of one position is no sum of its own */
+    const bool rows_are_sums = !POET_HAS_VECTORS || op->out_width > 1;
+    return POET_HAS_FPU && rows_are_sums && op->kernel_height == 3 && op->kernel_width == 3 &&
            op->stride_height == 1 && op->stride_width == 1 && holds(&plane->rows) &&
            holds(&plane->columns);
 }

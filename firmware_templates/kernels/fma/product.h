@@ -11,16 +11,25 @@
 
 #else
 
-/* What follows is for computers that have the instruction; the program asks before it begins. */
+/* What follows is for computers that have the instruction; a program asks before it begins. */
 #ifndef __FMA__
 #pragma GCC target("avx2,fma")
 #endif
 
-#include <immintrin.h>
+typedef float poet_4_floats __attribute__((vector_size(16)));
+typedef float poet_8_floats __attribute__((vector_size(32)));
 
-#define poet_add_products_16(sum, factor, numbers) _mm_fmadd_ps(_mm_set1_ps(factor), numbers, sum)
-#define poet_add_products_32(sum, factor, numbers) \
-    _mm256_fmadd_ps(_mm256_set1_ps(factor), numbers, sum)
+static inline poet_4_floats poet_add_products_16(poet_4_floats sum, float factor, poet_4_floats numbers)
+{
+    const poet_4_floats factors = {factor, factor, factor, factor};
+    return __builtin_ia32_vfmaddps(factors, numbers, sum);
+}
+
+static inline poet_8_floats poet_add_products_32(poet_8_floats sum, float factor, poet_8_floats numbers)
+{
+    const poet_8_floats factors = {factor, factor, factor, factor, factor, factor, factor, factor};
+    return __builtin_ia32_vfmaddps256(factors, numbers, sum);
+}
 
 #endif
 
