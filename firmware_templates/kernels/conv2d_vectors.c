@@ -6,6 +6,7 @@
 
 #include "dot.h"
 #include "panel.h"
+#include "parts.h"
 #include "product.h"
 
 #if POET_HAS_VECTORS
@@ -14,8 +15,8 @@
  * one: lanes are positions, rows are channels of the result, and k are the taps of all channels of the source. For dw,
  * rows are output channels, lanes are taps of input channels, and k are positions.
  *
- * A result of one channel, or of one in each group (depthwise), shares nothing: a vector has neighbouring columns, and
- * dw is summed one by one.
+ * Where there are few, one in each group (depthwise) or up to three, a vector has neighbouring columns; dw of one output
+ * channel is summed one by one.
  *
  * Taps of padding are gathered as zeros, which leave the bits of every sum of finite numbers as they are: a sum that is
  * NaN is taken again without. */
@@ -496,17 +497,23 @@ INLINE void sum_row(const struct row *row, const struct line *line, int32_t taps
     }
 }
 
-/* A pass whose groups have one channel of the result: plane by plane. */
-static void sum_planes(const struct by_position *by)
+/* One part of a pass, plane by plane. */
+static void sum_planes(void *context, int32_t index)
 {
+    const struct by_position *by = context;
     const struct pass *pass = by->pass;
     const struct line *columns = &by->columns;
     const int32_t width = pass->columns.source_extent;
     const int32_t kernel = pass->rows.kernel * pass->columns.kernel;
-    for (int32_t plane = 0; plane < pass->samples * pass->groups; plane++) {
-        const int32_t channel = plane % pass->groups;
-        const float *source = by->source + plane * pass->source_channels * source_plane(pass) + columns->source;
-        const float *weight = by->weight + channel * pass->source_channels * kernel;
+    const int32_t planes = pass->samples * pass->groups * pass->channels;
+    const int32_t parts = poet_parts();
+    for (int32_t plane = planes * index / parts; plane < planes * (index + 1) / parts; plane++) {
+        const int32_t group = plane / pass->channels;
+        const int32_t channel = plane % (pass->groups * pass->channels);
+        const float *source = by->source + group * pass->source_channels * source_plane(pass) + columns->source;
+        const float *weight = by->weight +
+                              group % pass->groups * pass->channels * pass->source_channels * kernel +
+                              plane % pass->channels * pass->weight_next;
         for (int32_t i = 0; i < by->rows.count; i++) {
             const struct met taps = taps_met(&by->rows, i, pass->rows.source_extent);
             const int32_t first = by->rows.source + i * by->rows.source_next + taps.first * by->rows.tap_source;
@@ -518,7 +525,7 @@ static void sum_planes(const struct by_position *by)
                 .weight_row = by->rows.tap_next * pass->columns.kernel,
                 .channels = pass->source_channels,
                 .source_channel = source_plane(pass),
-                .weight_channel = kernel,
+                .weight_channel = pass->weight_source_next,
                 .one_sum = by->rows.taps * columns->taps == 1,
                 .shift = bias_of(by->bias, channel),
             };
@@ -537,6 +544,14 @@ static void sum_planes(const struct by_position *by)
     }
 }
 
+/* Whether that is faster than a panel, to the same bits: nothing is gathered, and the source is loaded again for each
+ * channel, a vector of neighbouring columns at a time. Where a panel begins to win was measured on an x86. */
+static bool by_planes(const struct by_position *by)
+{
+    const bool adjacent = by->columns.source_next == 1 && by->columns.next == 1;
+    return by->pass->channels <= (adjacent ? least(3, 1 + by->columns.count / 8) : 1);
+}
+
 static void sum_pass(const struct pass *pass, const float *source, const float *weight,
                      const float *bias, float *result)
 {
@@ -552,8 +567,8 @@ static void sum_pass(const struct pass *pass, const float *source, const float *
             .bias = bias,
             .result = result,
         };
-        if (pass->channels == 1) {
-            sum_planes(&by);
+        if (by_planes(&by)) {
+            poet_run_parts(sum_planes, &by);
             continue;
         }
         for (int32_t group = 0; group < pass->groups; group++) {
@@ -681,21 +696,22 @@ static void pack_taps(const void *context, int32_t lane, int32_t lanes, int32_t 
     }
 }
 
-/* One element, without padding. */
-static float sum_of_lane(const struct by_tap *by, int32_t channel, int32_t lane)
+/* One element of dw, without padding. */
+static float sum_of_tap(const struct by_tap *by, int32_t channel, const struct lane_tap *tap)
 {
     const struct poet_conv2d *op = by->op;
-    const struct lane_tap tap = tap_of_lane(op, lane);
     const int32_t next = op->stride_width;
-    const float *x = by->x + (tap.channel * op->in_height + tap.rows.source) * op->in_width + tap.columns.source;
-    const float *dy = by->dy + (channel * op->out_height + tap.rows.output) * op->out_width + tap.columns.output;
+    const float *x =
+        by->x + (tap->channel * op->in_height + tap->rows.source) * op->in_width + tap->columns.source;
+    const float *dy =
+        by->dy + (channel * op->out_height + tap->rows.output) * op->out_width + tap->columns.output;
     float total = 0.0f;
     float sum = 0.0f;
     for (int32_t n = 0; n < op->batch; n++) {
-        for (int32_t i = 0; i < tap.rows.count; i++) {
+        for (int32_t i = 0; i < tap->rows.count; i++) {
             const float *s = x + i * op->stride_height * op->in_width;
             const float *g = dy + i * op->out_width;
-            for (int32_t j = 0; j < tap.columns.count; j++) {
+            for (int32_t j = 0; j < tap->columns.count; j++) {
                 sum = poet_add_product(sum, *s, g[j]);
                 s += next;
             }
@@ -721,8 +737,9 @@ static void put_taps(void *context, int32_t row, int32_t rows, int32_t lane, int
         int32_t done = 0;
         for (int32_t i = 0; i < lanes; i++) {
             if (sums[i] != sums[i]) {
+                const struct lane_tap tap = tap_of_lane(op, lane + i);
                 poet_gradient_sink_put_run_f32(by->dw, first + done, i - done, sums + done);
-                poet_gradient_sink_put_f32(by->dw, first + i, sum_of_lane(by, o, lane + i));
+                poet_gradient_sink_put_f32(by->dw, first + i, sum_of_tap(by, o, &tap));
                 done = i + 1;
             }
         }
@@ -750,15 +767,16 @@ void poet_conv2d_vectors_backward_weight_f32(const struct poet_conv2d *op, const
         .pack = pack_taps,
         .put = put_taps,
     };
-    for (int32_t group = 0; group < op->groups; group++) {
-        panel.factors = by.dy;
-        if (group_out > 1) {
-            poet_panel_sum_f32(&panel);
-        } else {
-            for (int32_t lane = 0; lane < panel.lanes; lane++) {
-                poet_gradient_sink_put_f32(dw, by.weight + lane, sum_of_lane(&by, 0, lane));
-            }
+    for (int32_t lane = 0; group_out == 1 && lane < panel.lanes; lane++) {
+        const struct lane_tap tap = tap_of_lane(op, lane);
+        for (int32_t group = 0; group < op->groups; group++) {
+            by.x = x + group * group_in * in_plane;
+            poet_gradient_sink_put_f32(dw, group * panel.lanes + lane, sum_of_tap(&by, group, &tap));
         }
+    }
+    for (int32_t group = 0; group_out > 1 && group < op->groups; group++) {
+        panel.factors = by.dy;
+        poet_panel_sum_f32(&panel);
         by.x += group_in * in_plane;
         by.dy += group_out * out_plane;
         by.weight += group_out * panel.lanes;

@@ -127,6 +127,9 @@ static void sum_lanes(const struct poet_panel *op, int32_t lane, int32_t first, 
                 sums[i] = 0.0f;
             }
         }
+        for (int32_t i = 0; POET_FUSED && one_sum && !in_parts && i < rows * next; i += 4) {
+            poet_store(tile->sums + i, zeros + poet_load(tile->sums + i)); /* no total is -0 */
+        }
         op->put(op->op, row, rows, lane, lanes, tile->sums, next);
     }
 }

@@ -44,12 +44,11 @@ POET_TARGET static __attribute__((noinline)) void POET_BLOCK(const struct depth 
     sum1[i] = depth->one_sum ? total1[i] : zeros;       \
     sum2[i] = depth->one_sum ? total2[i] : zeros;       \
     sum3[i] = depth->one_sum ? total3[i] : zeros;
-/* a sum of fused products may be -0, a total never is */
-#define END(i)                                              \
-    total0[i] = (depth->one_sum ? zeros : total0[i]) + sum0[i]; \
-    total1[i] = (depth->one_sum ? zeros : total1[i]) + sum1[i]; \
-    total2[i] = (depth->one_sum ? zeros : total2[i]) + sum2[i]; \
-    total3[i] = (depth->one_sum ? zeros : total3[i]) + sum3[i];
+#define END(i)                                                      \
+    total0[i] = depth->one_sum ? sum0[i] : total0[i] + sum0[i];     \
+    total1[i] = depth->one_sum ? sum1[i] : total1[i] + sum1[i];     \
+    total2[i] = depth->one_sum ? sum2[i] : total2[i] + sum2[i];     \
+    total3[i] = depth->one_sum ? sum3[i] : total3[i] + sum3[i];
         START(0)
         START(1)
         if (VECTORS > 2) {

@@ -4,6 +4,8 @@
 #ifndef POET_PRODUCT_H
 #define POET_PRODUCT_H
 
+#define POET_FUSED false
+
 #define poet_add_product(sum, factor, other) ((sum) + (factor) * (other))
 
 /* A factor times each number of a vector of so many bytes. */

@@ -3,6 +3,9 @@
 #ifndef POET_PRODUCT_H
 #define POET_PRODUCT_H
 
+/* A sum may be -0 then: of a product that is too small for a float. */
+#define POET_FUSED true
+
 #ifdef __aarch64__
 
 #include <arm_neon.h>
