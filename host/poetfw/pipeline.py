@@ -150,6 +150,7 @@ def plan_build(
         plan.memory,
         slots,
         lowering.names,
+        board.compute.arithmetic,
         model.state_dict,
     )
     held = settings.weights_in_flash

@@ -109,7 +109,7 @@ def test_products_are_fused_where_that_is_fast(tmp_path: Path, name: str):
     if board.toolchain.hosted:
         assert load_board(path).compute.arithmetic is Arithmetic.FMA
         path.write_text(text.replace("[compute]", '[compute]\narithmetic = "fused"'))
-        with pytest.raises(BoardError, match="compute.arithmetic: .*'separate' or 'fma'"):
+        with pytest.raises(BoardError, match=r"compute\.arithmetic: .*'separate' or 'fma'"):
             load_board(path)
     else:
         message = 'compute.arithmetic must be "separate": the core multiplies and adds in one'

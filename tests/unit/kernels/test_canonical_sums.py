@@ -102,8 +102,10 @@ def forward(case: Geometry, x: Array, w: Array, b: Array | None, add: Add = sepa
 def backward_input(case: Geometry, w: Array, dy: Array, add: Add = separate) -> Array:
     """As forward, where inputs a stride apart meet the same taps of the kernel."""
     counts = [
-        [len(range((j + case.padding[axis]) % stride, case.kernel[axis], stride)) for j in extent]
-        for axis, (stride, extent) in enumerate(zip(case.stride, map(range, case.x[2:]), strict=True))
+        [len(range((j + padding) % stride, kernel, stride)) for j in range(case.x[2 + axis])]
+        for axis, (kernel, stride, padding) in enumerate(
+            zip(case.kernel, case.stride, case.padding[:2], strict=True)
+        )
     ]
     alone = np.outer(*counts) == 1
     dx = np.zeros(case.x, np.float32)
@@ -182,6 +184,23 @@ def test_convolutions(run_kernel: Run, case: Geometry) -> None:
     exact(bits(ran.output), bits(backward_input(case, w, dy)))
     ran = run_kernel("conv2d_backward_weight", [x, dy], {**attributes, "weight_shape": case.w})
     exact(bits(ran.output), bits(backward_weight(case, x, dy)))
+
+
+def test_zeros_of_fused_products_have_no_sign(run_fused: Run) -> None:
+    """A product that is too small for a float is -0 then, and so is a sum that begins with it."""
+    for groups, kernel in ((1, (3, 3)), (1, (1, 1)), (8, (3, 3))):
+        case = Geometry((1, 8, 6, 7), 8, kernel, groups=groups)
+        x, w = np.full(case.x, 1e-30, np.float32), np.full(case.w, -1e-30, np.float32)
+        dy = np.full(case.y, 1e-30, np.float32)
+        assert not bits(run_fused("conv2d", [x, w], case.attributes)).any()
+        extents = {"input_shape": case.x, "weight_shape": case.w, **case.attributes}
+        assert not bits(run_fused("conv2d_backward_input", [w, dy], extents)).any()
+        assert not bits(run_fused("conv2d_backward_weight", [-x, dy], extents)).any()
+    x, w = np.full((9, 40), 1e-30, np.float32), np.full((7, 40), -1e-30, np.float32)
+    assert not bits(run_fused("linear", [x, w])).any()
+    assert not bits(run_fused("linear", [x[:1], w])).any()
+    assert not bits(run_fused("linear_backward_input", [w, x[:, :7].copy()])).any()
+    assert not bits(run_fused("linear_backward_weight", [x, -x[:, :7]])).any()
 
 
 FUSED = [case for case in GEOMETRIES if np.prod(case.y) * np.prod(case.w[1:]) < 15_000]

@@ -71,9 +71,7 @@ def test_threads_do_not_race(alone: list[str], tmp_path: Path) -> None:
     reason="needs qemu-aarch64 and aarch64-linux-gnu-gcc",
 )
 @pytest.mark.parametrize("arithmetic", ["separate", "fma"])
-def test_a_cortex_a72_has_the_same_bits(
-    alone: list[str], tmp_path: Path, arithmetic: str
-) -> None:
+def test_a_cortex_a72_has_the_same_bits(alone: list[str], tmp_path: Path, arithmetic: str) -> None:
     """But of what is no number: the sign of such results is the processor's."""
     flags = ("-O2", "-mcpu=cortex-a72", "-static", "-DPOET_THREADS=4", str(POOL))
     if arithmetic == "fma":
