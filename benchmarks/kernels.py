@@ -194,7 +194,7 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Case], folder: Pat
         BENCH / "main.c",
         *(
             file
-            for file in kernel_files(sorted(kernels), exact=board.compute.exact)
+            for file in kernel_files(sorted(kernels), board.compute.arithmetic)
             if file.suffix == ".c"
         ),
         *(

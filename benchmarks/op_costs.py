@@ -259,7 +259,7 @@ def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
     return Measurement(
         case=case,
         setup=setup,
-        kernel_version=case_version(case, board.compute.exact),
+        kernel_version=case_version(case, board.compute.arithmetic),
         repetitions=1,
         counter=Counter.INSTRUCTIONS,
         ticks=instructions,

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training step of ResNet-18 (batch 1, one thread) on this computer, beside PyTorch's.
+"""A training step of ResNet-18 (batch 1) on this computer, beside PyTorch's.
 
-Both run in turns, several times, and the least processor time of each counts: other programs take
-time from both. PyTorch's step is forward, backward and SGD with momentum and weight decay, as ours.
-With --a72, the instructions that the same step executes on an emulated Cortex-A72. Run it with
+Both run in turns, several times, and the least time of each counts, of the processor or, with
+several threads, of the clock: other programs take time from both. PyTorch's step is forward,
+backward and SGD with momentum and weight decay, as ours. With --fma, ours adds products in one
+instruction. With --a72, the instructions that the same step executes on an emulated Cortex-A72.
+Run it with
 
-    python benchmarks/step.py [--rounds N] [--kernels FOLDER] [--a72]
+    python benchmarks/step.py [--rounds N] [--kernels FOLDER] [--fma] [--threads N] [--a72]
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 
 import torch
 from torch import nn
@@ -72,8 +74,9 @@ def resnet18() -> nn.Sequential:
 class InPyTorch:
     """The step in PyTorch."""
 
-    def __init__(self) -> None:
-        torch.set_num_threads(1)
+    def __init__(self, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self._now = process_time if threads == 1 else perf_counter
         self._net = resnet18()
         self._optimizer = torch.optim.SGD(
             self._net.parameters(), lr=0.02, momentum=0.9, weight_decay=5e-4
@@ -81,15 +84,23 @@ class InPyTorch:
         self._x, self._y = torch.randn(1, 3, 32, 32), torch.tensor([3])
 
     def least_s(self) -> float:
-        """The least processor time of some steps."""
+        """The least time of some steps."""
         return min(self._step_s() for _ in range(STEPS))
 
     def _step_s(self) -> float:
-        start = process_time()
+        start = self._now()
         self._optimizer.zero_grad()
         nn.functional.cross_entropy(self._net(self._x), self._y).backward()
         self._optimizer.step()
-        return process_time() - start
+        return self._now() - start
+
+
+def flags_of(kernels: Path, fma: bool, threads: int) -> tuple[str, ...]:
+    """What the compiler is told of how to add products, and of threads."""
+    fused = ("-include", str(kernels / "fma/product.h")) if fma else ()
+    pool = str(TEMPLATES / "hal/posix/threads.c")
+    several = (f"-DPOET_THREADS={threads}", "-DPOET_BENCH_CLOCK=CLOCK_MONOTONIC", pool)
+    return (*fused, *(several if threads > 1 else ()), "-pthread")
 
 
 def compile_step(project: Path, kernels: Path, program: Path, *compiler: str) -> None:
@@ -117,10 +128,12 @@ def operators(project: Path) -> list[str]:
     return [re.findall(r"/\* +\d+  .+?: (\w+)", part)[-1] for part in parts]
 
 
-def side_by_side(project: Path, kernels: Path, program: Path, rounds: int) -> None:
+def side_by_side(
+    project: Path, kernels: Path, program: Path, rounds: int, fma: bool, threads: int
+) -> None:
     """Print the time of both, and what ours goes to."""
-    compile_step(project, kernels, program, "gcc")
-    torchs = InPyTorch()
+    compile_step(project, kernels, program, "gcc", *flags_of(kernels, fma, threads))
+    torchs = InPyTorch(threads)
     whole, others, ops = [], [], []
     for _ in range(rounds):
         printed = run(str(program), str(STEPS)).stdout.splitlines()
@@ -129,7 +142,9 @@ def side_by_side(project: Path, kernels: Path, program: Path, rounds: int) -> No
         others.append(torchs.least_s())
     ours_s, theirs_s = min(whole) * 1e-9, min(others)
     print(
-        f"ResNet-18, batch 1, one thread: {ours_s * 1e3:.1f} ms of processor time a step, ", end=""
+        f"ResNet-18, batch 1, threads: {threads}: {ours_s * 1e3:.1f} ms of "
+        f"{'processor time' if threads == 1 else 'time'} a step, ",
+        end="",
     )
     print(
         f"PyTorch {torch.__version__} {theirs_s * 1e3:.1f} ms: {ours_s / theirs_s:.2f} times it\n"
@@ -141,11 +156,12 @@ def side_by_side(project: Path, kernels: Path, program: Path, rounds: int) -> No
         print(f"{operator:32}{time_ns * 1e-6:8.2f} ms")
 
 
-def on_a72(project: Path, kernels: Path, folder: Path) -> None:
+def on_a72(project: Path, kernels: Path, folder: Path, fma: bool) -> None:
     """Print what a step executes on a Cortex-A72: two steps less one."""
     toolchain = load_board("rpi4").toolchain
     program, plugin = folder / "a72", folder / "count.so"
-    compile_step(project, kernels, program, toolchain.compiler, *toolchain.machine_flags)
+    compiler = (toolchain.compiler, *toolchain.machine_flags, *flags_of(kernels, fma, 1))
+    compile_step(project, kernels, program, *compiler)
     run("gcc", *PLUGIN_COMPILE, "-o", str(plugin), str(BENCH / "count.c"))
     emulator = ("qemu-aarch64", "-cpu", "cortex-a72", "-plugin", str(plugin), str(program))
     said = [run(*emulator, steps).stderr for steps in ("1", "2")]
@@ -157,6 +173,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--kernels", type=Path, default=TEMPLATES / "kernels", help="others")
+    parser.add_argument("--fma", action="store_true", help="add products in one instruction")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--a72", action="store_true", help="count instructions (some minutes)")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="poetfw-step-") as name:
@@ -164,9 +182,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         project = folder / "project"
         command = (sys.executable, "-m", "poetfw.cli.main", "build", "--board", "linux", *BUILD)
         run(*command, "--scheduler", "checkpoint-all", "--out", str(project))
-        side_by_side(project, given.kernels, folder / "step", given.rounds)
+        program = folder / "step"
+        side_by_side(project, given.kernels, program, given.rounds, given.fma, given.threads)
         if given.a72:
-            on_a72(project, given.kernels, folder)
+            on_a72(project, given.kernels, folder, given.fma)
     return 0
 
 

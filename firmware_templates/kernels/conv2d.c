@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 #include "burst.h"
+#include "conv2d_vectors.h"
 #include "dot.h"
-#include "panel.h"
 
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
  * over channels and the kernel's taps that meet the source. They differ in how the two are walked.
@@ -404,59 +404,6 @@ INLINE float sum_9(const float w[9], float l0, float m0, float r0, float l1, flo
     return sum;
 }
 
-#if POET_HAS_VECTORS
-
-/* Four products' sums: of columns from `source` on, or where the source is walked backwards, up to there. */
-INLINE poet_floats sum_9_of_4(const float w[9], const float *source, int32_t row, int32_t step)
-{
-    const float *s0 = step < 0 ? source - 3 : source;
-    const float *s1 = s0 + row;
-    const float *s2 = s1 + row;
-    poet_floats sum = w[0] * poet_load(s0);
-    sum += w[1] * poet_load(s0 + step);
-    sum += w[2] * poet_load(s0 + 2 * step);
-    sum += w[3] * poet_load(s1);
-    sum += w[4] * poet_load(s1 + step);
-    sum += w[5] * poet_load(s1 + 2 * step);
-    sum += w[6] * poet_load(s2);
-    sum += w[7] * poet_load(s2 + step);
-    sum += w[8] * poet_load(s2 + 2 * step);
-    return sum;
-}
-
-/* One channel's products of a 3x3 kernel in a plane, added to the results. */
-INLINE void sum_plane(const struct plane *plane, const float *source, const float *weight,
-                      float *result, int32_t step)
-{
-    const int32_t row = plane->source_row;
-    const float w[9] = {weight[0], weight[1], weight[2], weight[3], weight[4],
-                        weight[5], weight[6], weight[7], weight[8]};
-    for (int32_t rows = 2 * plane->pairs; rows > 0; rows--) {
-        const float *s = source;
-        float *to = result;
-        int32_t left = 3 * plane->threes;
-        for (; left >= 4; left -= 4) {
-            float *four = step < 0 ? to - 3 : to;
-            poet_store(four, poet_load(four) + sum_9_of_4(w, s, row, step));
-            s += 4 * step;
-            to += 4 * step;
-        }
-        for (; left > 0; left--) {
-            const float *m = s + row;
-            const float *l = m + row;
-            const float sum = sum_9(w, s[0], s[step], s[2 * step], m[0], m[step], m[2 * step], l[0],
-                                    l[step], l[2 * step]);
-            *to += sum;
-            s += step;
-            to += step;
-        }
-        source += row;
-        result += plane->result_row;
-    }
-}
-
-#else
-
 INLINE void add_2(const float w[9], const struct column *l, const struct column *m,
                   const struct column *r, float *above, float *below)
 {
@@ -503,8 +450,6 @@ INLINE void sum_plane(const struct plane *plane, const float *source, const floa
         result += 2 * result_row;
     }
 }
-
-#endif
 
 APART void add_plane(const struct plane *plane, const float *source, const float *weight, float *result)
 {
@@ -743,234 +688,9 @@ APART void sum_groups(const struct pass *pass, const struct run *rows, const str
     }
 }
 
-#if POET_HAS_VECTORS
-
-/* One axis of the results whose taps lie the same, those of padding among them. Result position p is element
- * first + p * next, and its tap t meets element source + p * source_next + t * tap_source of the source. */
-struct line {
-    int32_t first;
-    int32_t next;
-    int32_t count;
-    int32_t tap;
-    int32_t tap_next;
-    int32_t taps;
-    int32_t source;
-    int32_t source_next;
-    int32_t tap_source;
-};
-
-/* Of an output there is one line; inputs that lie a stride apart are one. */
-static struct line line_of(const struct side *side, int32_t first)
-{
-    const int32_t stride = side->stride;
-    const int32_t padded = first + side->padding;
-    const int32_t tap = padded % stride;
-    const struct line forward = {0, 1, side->result_extent, 0, 1, side->kernel, -side->padding, stride, 1};
-    const struct line backward = {
-        .first = first,
-        .next = stride,
-        .count = (side->result_extent - first + stride - 1) / stride,
-        .tap = tap,
-        .tap_next = stride,
-        .taps = tap < side->kernel ? (side->kernel - tap + stride - 1) / stride : 0,
-        .source = padded / stride,
-        .source_next = 1,
-        .tap_source = -1,
-    };
-    return side->of_input ? backward : forward;
-}
-
-/* A pass in which lanes are positions, rows are channels, and k are the taps of all channels of the source. */
-struct by_position {
-    const struct pass *pass;
-    struct line rows;
-    struct line columns;
-    const float *source;
-    const float *bias;
-    float *result;
-    bool has_nan; /* whether a result is not a number */
-};
-
-/* Where some lanes are, that are adjacent. */
-struct position {
-    int32_t sample;
-    int32_t row;
-    int32_t column;
-    int32_t count;
-};
-
-static struct position position_of(const struct by_position *op, int32_t lane, int32_t lanes)
-{
-    const int32_t columns = op->columns.count;
-    const int32_t column = lane % columns;
-    const int32_t row = lane / columns;
-    const int32_t left = columns - column;
-    const struct position position = {row / op->rows.count, row % op->rows.count, column,
-                                      lanes < left ? lanes : left};
-    return position;
-}
-
-INLINE void copy(float *to, const float *from, int32_t next, int32_t count)
-{
-    if (next == 1) {
-        for (; count >= 4; count -= 4) {
-            poet_store(to, poet_load(from));
-            to += 4;
-            from += 4;
-        }
-    }
-    for (; count > 0; count--) {
-        *to++ = *from;
-        from += next;
-    }
-}
-
-/* One tap of some channels for adjacent lanes: the source where the tap meets it, else 0. */
-static void pack_tap(const struct by_position *op, const struct position *at, int32_t row_tap, int32_t column_tap,
-                     int32_t channels, const float *source, int32_t taps, float *lanes)
-{
-    const struct line *columns = &op->columns;
-    const int32_t next = columns->source_next;
-    const int32_t row = op->rows.source + at->row * op->rows.source_next + row_tap * op->rows.tap_source;
-    const int32_t column = columns->source + at->column * next + column_tap * columns->tap_source;
-    const int32_t extent = op->pass->columns.source_extent;
-    int32_t before = column < 0 ? (next - 1 - column) / next : 0;
-    int32_t end = column < extent ? (extent - column + next - 1) / next : 0;
-    const int32_t channel_next = op->pass->job.walk.outer.a_next;
-    before = before < at->count ? before : at->count;
-    end = end < at->count ? end : at->count;
-    if (row < 0 || row >= op->pass->rows.source_extent || before >= end) {
-        before = at->count;
-        end = at->count;
-    } else {
-        source += at->sample * op->pass->samples.source_next + row * op->pass->source_width + column + before * next;
-    }
-    for (; channels > 0; channels--) {
-        for (int32_t i = 0; i < before; i++) {
-            lanes[i] = 0.0f;
-        }
-        if (next == 1 && end - before == POET_LANES) {
-            copy(lanes, source, 1, POET_LANES);
-        } else if (before < end) {
-            copy(lanes + before, source, next, end - before);
-        }
-        for (int32_t i = end; i < at->count; i++) {
-            lanes[i] = 0.0f;
-        }
-        source += before < end ? channel_next : 0;
-        lanes += taps * POET_LANES;
-    }
-}
-
-static void pack_positions(const void *context, int32_t lane, int32_t lanes, int32_t k, int32_t count,
-                           int32_t *places, float (*panel)[POET_LANES])
-{
-    const struct by_position *op = context;
-    const struct poet_dot_axis *channel = &op->pass->job.walk.outer;
-    const int32_t taps = op->rows.taps * op->columns.taps;
-    const float *source = op->source + k / taps * channel->a_next;
-    int32_t first = k / taps * channel->b_next + op->rows.tap * op->pass->kernel_width + op->columns.tap;
-    for (int32_t i = 0; i < count; i += taps) {
-        int32_t row = first;
-        for (int32_t u = 0; u < op->rows.taps; u++) {
-            int32_t place = row;
-            for (int32_t v = 0; v < op->columns.taps; v++) {
-                *places++ = place;
-                place += op->columns.tap_next;
-            }
-            row += op->rows.tap_next * op->pass->kernel_width;
-        }
-        first += channel->b_next;
-    }
-    for (int32_t done = 0; done < POET_LANES;) {
-        struct position at = position_of(op, lane + done, lanes - done);
-        if (done >= lanes) {
-            at.count = POET_LANES - done;
-            at.row = INT16_MIN;
-        }
-        for (int32_t u = 0; u < op->rows.taps; u++) {
-            for (int32_t v = 0; v < op->columns.taps; v++) {
-                pack_tap(op, &at, u, v, count / taps, source, taps,
-                         &panel[u * op->columns.taps + v][done]);
-            }
-        }
-        done += at.count;
-    }
-}
-
-static void put_positions(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
-                          const float *sums, int32_t next)
-{
-    struct by_position *op = context;
-    const struct pass *pass = op->pass;
-    bool has_nan = false;
-    for (int32_t done = 0; done < lanes;) {
-        const struct position at = position_of(op, lane + done, lanes - done);
-        float *to = op->result + at.sample * pass->samples.result_next + row * pass->job.result_channel +
-                    (op->rows.first + at.row * op->rows.next) * pass->result_width + op->columns.first +
-                    at.column * op->columns.next;
-        for (int32_t i = 0; i < rows; i++) {
-            const float shift = bias_of(op->bias, row + i);
-            for (int32_t j = 0; j < at.count; j++) {
-                const float sum = sums[i * next + done + j] + shift;
-                to[j * op->columns.next] = sum;
-                has_nan |= sum != sum;
-            }
-            to += pass->job.result_channel;
-        }
-        done += at.count;
-    }
-    if (has_nan) {
-        __atomic_store_n(&op->has_nan, true, __ATOMIC_RELAXED);
-    }
-}
-
-/* A whole pass by vectors; false where it has to be made without, though some results may be written. */
-static bool sum_vectors(const struct pass *pass, const float *source, const float *weight,
-                        const float *bias, float *result)
-{
-    const int32_t row_lines = pass->rows.of_input ? pass->rows.stride : 1;
-    const int32_t column_lines = pass->columns.of_input ? pass->columns.stride : 1;
-    if (pass->job.channels < 2 || pass->rows.kernel * pass->columns.kernel > POET_DEPTH) {
-        return false;
-    }
-    struct by_position op = {.pass = pass};
-    for (int32_t line = 0; line < row_lines * column_lines && !op.has_nan; line++) {
-        op.rows = line_of(&pass->rows, line / column_lines);
-        op.columns = line_of(&pass->columns, line % column_lines);
-        const int32_t taps = op.rows.taps * op.columns.taps;
-        const int32_t channels = pass->job.walk.outer.count;
-        struct poet_panel panel = {
-            .rows = pass->job.channels,
-            .lanes = pass->samples.count * op.rows.count * op.columns.count,
-            .units = taps > 1 ? channels : 1, /* without units of one */
-            .taps = taps > 1 ? taps : taps * channels,
-            .row_next = pass->job.weight_next,
-            .op = &op,
-            .pack = pack_positions,
-            .put = put_positions,
-        };
-        for (int32_t group = 0; group < pass->groups && panel.lanes > 0; group++) {
-            op.source = source + group * pass->source_group;
-            op.bias = bias != NULL ? bias + group * pass->job.channels : NULL;
-            op.result = result + group * pass->result_group;
-            panel.factors = weight + group * pass->weight_group;
-            poet_panel_sum_f32(&panel);
-        }
-    }
-    return !op.has_nan;
-}
-
-#endif
-
 static void sum_pass(const struct pass *pass, const float *source, const float *weight,
                      const float *bias, float *result)
 {
-#if POET_HAS_VECTORS
-    if (sum_vectors(pass, source, weight, bias, result)) {
-        return;
-    }
-#endif
     struct run rows = before_all;
     while (next_run(&pass->rows, &rows)) {
         struct run columns = before_all;
@@ -1057,6 +777,10 @@ static struct pass backward_input_pass(const struct poet_conv2d *op)
 void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                              const float *b, float *y)
 {
+    if (POET_HAS_VECTORS) {
+        poet_conv2d_vectors_forward_f32(op, x, w, b, y);
+        return;
+    }
     const struct pass pass = forward_pass(op);
     sum_pass(&pass, x, w, b, y);
 }
@@ -1064,6 +788,10 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx)
 {
+    if (POET_HAS_VECTORS) {
+        poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
+        return;
+    }
     const struct pass pass = backward_input_pass(op);
     sum_pass(&pass, dy, w, NULL, dx);
 }
@@ -1147,11 +875,6 @@ static void sum_matrix(const struct job *job, int32_t positions, pointwise_kerne
 static void sum_matrices(const struct pass *pass, pointwise_kernel *kernel, const float *source,
                          const float *weight, const float *bias, float *result)
 {
-#if POET_HAS_VECTORS
-    if (sum_vectors(pass, source, weight, bias, result)) {
-        return;
-    }
-#endif
     struct job job = pass->job;
     set_taps(&job.walk, 1, 1);
     for (int32_t n = 0; n < pass->samples.count; n++) {
@@ -1171,6 +894,10 @@ static void sum_matrices(const struct pass *pass, pointwise_kernel *kernel, cons
 void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                                        const float *b, float *y)
 {
+    if (POET_HAS_VECTORS) {
+        poet_conv2d_vectors_forward_f32(op, x, w, b, y);
+        return;
+    }
     const struct pass pass = forward_pass(op);
     sum_matrices(&pass, sum_pointwise, x, w, b, y);
 }
@@ -1178,6 +905,10 @@ void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float
 void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
                                               const float *dy, float *dx)
 {
+    if (POET_HAS_VECTORS) {
+        poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
+        return;
+    }
     const struct pass pass = backward_input_pass(op);
     sum_matrices(&pass, sum_pointwise_backwards, dy, w, NULL, dx);
 }
@@ -1386,158 +1117,13 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
     }
 }
 
-#if POET_HAS_VECTORS
-
-/* dw of one group, in which rows are output channels, lanes are taps of input channels, and k are positions. */
-struct by_tap {
-    const struct poet_conv2d *op;
-    const float *x;
-    const float *dy;
-    const struct poet_gradient_sink *dw;
-    int32_t weight;
-};
-
-/* A tap of the kernel, and the positions at which it meets the input. */
-struct lane_tap {
-    int32_t channel;
-    struct positions rows;
-    struct positions columns;
-};
-
-static struct lane_tap tap_of_lane(const struct poet_conv2d *op, int32_t lane)
-{
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    const int32_t tap = lane % kernel;
-    const struct lane_tap of = {
-        lane / kernel,
-        positions_of_tap(tap / op->kernel_width, op->stride_height, op->padding_top, op->in_height,
-                         op->out_height),
-        positions_of_tap(tap % op->kernel_width, op->stride_width, op->padding_left, op->in_width,
-                         op->out_width),
-    };
-    return of;
-}
-
-static void pack_taps(const void *context, int32_t lane, int32_t lanes, int32_t k, int32_t count,
-                      int32_t *places, float (*panel)[POET_LANES])
-{
-    const struct by_tap *by = context;
-    const struct poet_conv2d *op = by->op;
-    const int32_t width = op->out_width;
-    const int32_t height = op->out_height;
-    const int32_t in_plane = op->in_height * op->in_width;
-    const int32_t rows = count / width;
-    for (int32_t row = 0; row < rows; row++) {
-        const int32_t at = k / width + row;
-        for (int32_t j = 0; j < width; j++) {
-            places[row * width + j] = at / height * op->out_channels * height * width + at % height * width + j;
-        }
-    }
-    for (int32_t i = 0; i < POET_LANES; i++) {
-        const struct lane_tap tap = tap_of_lane(op, lane + (i < lanes ? i : 0));
-        const int32_t end = tap.columns.output + tap.columns.count;
-        for (int32_t row = 0; row < rows; row++) {
-            const int32_t at = k / width + row;
-            const int32_t met = at % height - tap.rows.output;
-            const bool meets = met >= 0 && met < tap.rows.count && i < lanes;
-            const float *source = by->x + (at / height * op->in_channels + tap.channel) * in_plane +
-                                  (tap.rows.source + (meets ? met : 0) * op->stride_height) * op->in_width +
-                                  tap.columns.source;
-            float *to = &panel[row * width][i];
-            int32_t j = 0;
-            for (; j < (meets ? tap.columns.output : width); j++) {
-                *to = 0.0f;
-                to += POET_LANES;
-            }
-            for (; j < end; j++) {
-                *to = *source;
-                source += op->stride_width;
-                to += POET_LANES;
-            }
-            for (; j < width; j++) {
-                *to = 0.0f;
-                to += POET_LANES;
-            }
-        }
-    }
-}
-
-/* One element, without padding. */
-static float sum_of_lane(const struct by_tap *by, int32_t channel, int32_t lane)
-{
-    const struct poet_conv2d *op = by->op;
-    const struct lane_tap tap = tap_of_lane(op, lane);
-    const int32_t source = (tap.channel * op->in_height + tap.rows.source) * op->in_width;
-    const int32_t row = (channel * op->out_height + tap.rows.output) * op->out_width;
-    return sum_tap(op, tap.rows.count, tap.columns.count, by->x + source + tap.columns.source,
-                   by->dy + row + tap.columns.output);
-}
-
-static void put_taps(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
-                     const float *sums, int32_t next)
-{
-    const struct by_tap *by = context;
-    const struct poet_conv2d *op = by->op;
-    const int32_t group_taps = op->in_channels / op->groups * op->kernel_height * op->kernel_width;
-    for (int32_t o = row; o < row + rows; o++) {
-        const int32_t first = by->weight + o * group_taps + lane;
-        int32_t done = 0;
-        for (int32_t i = 0; i < lanes; i++) {
-            if (sums[i] != sums[i]) {
-                poet_gradient_sink_put_run_f32(by->dw, first + done, i - done, sums + done);
-                poet_gradient_sink_put_f32(by->dw, first + i, sum_of_lane(by, o, lane + i));
-                done = i + 1;
-            }
-        }
-        poet_gradient_sink_put_run_f32(by->dw, first + done, lanes - done, sums + done);
-        sums += next;
-    }
-}
-
-/* All of dw by vectors; false where it has to be made without. */
-static bool sum_tap_vectors(const struct poet_conv2d *op, const float *x, const float *dy,
-                            const struct poet_gradient_sink *dw)
-{
-    const int32_t in_plane = op->in_height * op->in_width;
-    const int32_t out_plane = op->out_height * op->out_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    const int32_t rows = op->batch * op->out_height;
-    struct by_tap by = {op, x, dy, dw, 0};
-    struct poet_panel panel = {
-        .rows = group_out,
-        .lanes = group_in * kernel,
-        .units = op->out_width > 1 ? rows : 1, /* without units of one */
-        .taps = op->out_width > 1 ? op->out_width : rows,
-        .row_next = out_plane,
-        .op = &by,
-        .pack = pack_taps,
-        .put = put_taps,
-    };
-    if (group_out < 2 || op->out_width > POET_DEPTH) {
-        return false;
-    }
-    for (int32_t group = 0; group < op->groups; group++) {
-        panel.factors = by.dy;
-        poet_panel_sum_f32(&panel);
-        by.x += group_in * in_plane;
-        by.dy += group_out * out_plane;
-        by.weight += group_out * panel.lanes;
-    }
-    return true;
-}
-
-#endif
-
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
-#if POET_HAS_VECTORS
-    if (sum_tap_vectors(op, x, dy, dw)) {
+    if (POET_HAS_VECTORS) {
+        poet_conv2d_vectors_backward_weight_f32(op, x, dy, dw);
         return;
     }
-#endif
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;

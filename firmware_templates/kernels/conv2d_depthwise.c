@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "fpu.h"
+#include "product.h"
 #include "vectors.h"
 
 /* Convolutions whose groups have one input and one output channel: 3x3 kernels that move by 1, plane by plane. Padding is
@@ -68,7 +69,9 @@ static bool are_finite(const float *factors, int32_t count)
 
 static bool by_planes(const struct poet_conv2d *op, const struct plane *plane)
 {
-    return POET_HAS_FPU && op->kernel_height == 3 && op->kernel_width == 3 &&
+    /* as in conv2d_vectors.c, where a row of one position is no sum of its own */
+    const bool rows_are_sums = !POET_HAS_VECTORS || op->out_width > 1;
+    return POET_HAS_FPU && rows_are_sums && op->kernel_height == 3 && op->kernel_width == 3 &&
            op->stride_height == 1 && op->stride_width == 1 && holds(&plane->rows) &&
            holds(&plane->columns);
 }
@@ -245,15 +248,15 @@ struct taps {
 INLINE void add_products(struct taps *sum, float g, float l0, float m0, float r0, float l1, float m1,
                          float r1, float l2, float m2, float r2)
 {
-    sum->of[0] += l0 * g;
-    sum->of[1] += m0 * g;
-    sum->of[2] += r0 * g;
-    sum->of[3] += l1 * g;
-    sum->of[4] += m1 * g;
-    sum->of[5] += r1 * g;
-    sum->of[6] += l2 * g;
-    sum->of[7] += m2 * g;
-    sum->of[8] += r2 * g;
+    sum->of[0] = poet_add_product(sum->of[0], l0, g);
+    sum->of[1] = poet_add_product(sum->of[1], m0, g);
+    sum->of[2] = poet_add_product(sum->of[2], r0, g);
+    sum->of[3] = poet_add_product(sum->of[3], l1, g);
+    sum->of[4] = poet_add_product(sum->of[4], m1, g);
+    sum->of[5] = poet_add_product(sum->of[5], r1, g);
+    sum->of[6] = poet_add_product(sum->of[6], l2, g);
+    sum->of[7] = poet_add_product(sum->of[7], m2, g);
+    sum->of[8] = poet_add_product(sum->of[8], r2, g);
 }
 
 INLINE void add_position(struct taps *sum, const float *g, const struct column *l,
@@ -336,7 +339,7 @@ static float sum_of_tap(const struct poet_conv2d *op, const struct plane *plane,
             float sum = 0.0f;
             for (int32_t j = 0; i + up >= 0 && i + up < op->in_height && j < op->out_width; j++) {
                 if (j + along >= 0 && j + along < op->in_width) {
-                    sum += row[j + along] * g[j];
+                    sum = poet_add_product(sum, row[j + along], g[j]);
                 }
             }
             total += sum;

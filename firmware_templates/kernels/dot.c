@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dot.h"
 
+#include "product.h"
+
 float poet_dot_f32(const struct poet_dot *dot, int32_t unit, const float *a, const float *b)
 {
     float total = 0.0f;
@@ -13,7 +15,7 @@ float poet_dot_f32(const struct poet_dot *dot, int32_t unit, const float *a, con
             const float *s = a_row;
             const float *t = b_row;
             for (int32_t k = 0; k < dot->inner.count; k++) {
-                sum += *s * *t;
+                sum = poet_add_product(sum, *s, *t);
                 s += dot->inner.a_next;
                 t += dot->inner.b_next;
                 left--;

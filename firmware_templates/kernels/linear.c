@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "linear.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "burst.h"
 #include "dot.h"
-#include "panel.h"
+#include "linear_vectors.h"
+#include "product.h"
 
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
@@ -30,14 +30,14 @@ INLINE void dots(const float *a, const float *b, int32_t count, int32_t rows, fl
                 const struct poet_burst of = poet_load_burst_too(&row[r]);
                 POET_EACH_OF_BURST
                 for (int i = 0; i < POET_BURST; i++) {
-                    sum[r] += at.of[i] * of.of[i];
+                    sum[r] = poet_add_product(sum[r], at.of[i], of.of[i]);
                 }
             }
         }
         for (; a != end; a++) {
             UNROLLED
             for (int32_t r = 0; r < rows; r++) {
-                sum[r] += *a * *row[r]++;
+                sum[r] = poet_add_product(sum[r], *a, *row[r]++);
             }
         }
         UNROLLED
@@ -86,127 +86,13 @@ INLINE void all_dots(const struct poet_linear *op, const float *x, const float *
     }
 }
 
-#if POET_HAS_VECTORS
-
-/* Results of which lanes are samples, rows are outputs, and k are features; a last run is filled up with zeros. */
-struct by_sample {
-    const struct poet_linear *op;
-    const float *x;
-    const float *w;
-    const float *b;
-    float *y;
-};
-
-static void pack_samples(const void *context, int32_t lane, int32_t lanes, int32_t k, int32_t count,
-                         int32_t *places, float (*panel)[POET_LANES])
-{
-    const struct by_sample *by = context;
-    const int32_t features = by->op->in_features;
-    for (int32_t i = 0; i < count; i++) {
-        const bool is_there = k + i < features;
-        places[i] = is_there ? k + i : 0;
-        for (int32_t j = 0; j < POET_LANES; j++) {
-            panel[i][j] = is_there && j < lanes ? by->x[(lane + j) * features + k + i] : 0.0f;
-        }
-    }
-}
-
-static void put_samples(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
-                        const float *sums, int32_t next)
-{
-    const struct by_sample *by = context;
-    const int32_t features = by->op->in_features;
-    for (int32_t n = lane; n < lane + lanes; n++) {
-        for (int32_t o = row; o < row + rows; o++) {
-            float sum = sums[(o - row) * next + n - lane];
-            if (sum != sum) {
-                sum = dot(by->x + n * features, by->w + o * features, features);
-            }
-            by->y[n * by->op->out_features + o] = by->b != NULL ? sum + by->b[o] : sum;
-        }
-    }
-}
-
-static void sum_samples(const struct poet_linear *op, const float *x, const float *w, const float *b,
-                        float *y)
-{
-    struct by_sample by = {op, x, w, b, y};
-    const struct poet_panel panel = {
-        .rows = op->out_features,
-        .lanes = op->batch,
-        .units = (op->in_features + RUN - 1) / RUN,
-        .taps = op->in_features < RUN ? op->in_features : RUN,
-        .factors = w,
-        .row_next = op->in_features,
-        .op = &by,
-        .pack = pack_samples,
-        .put = put_samples,
-    };
-    poet_panel_sum_f32(&panel);
-}
-
-/* Results of which lanes are features, and k are the rows of a matrix. */
-struct by_feature {
-    const float *rows;
-    int32_t width;
-    int32_t step; /* factors from k to k + 1 */
-    const struct poet_gradient_sink *result;
-};
-
-static void pack_features(const void *context, int32_t lane, int32_t lanes, int32_t k, int32_t count,
-                          int32_t *places, float (*panel)[POET_LANES])
-{
-    const struct by_feature *by = context;
-    for (int32_t i = 0; i < count; i++) {
-        const float *row = by->rows + (k + i) * by->width + lane;
-        places[i] = (k + i) * by->step;
-        for (int32_t j = 0; j < POET_LANES; j++) {
-            panel[i][j] = j < lanes ? row[j] : 0.0f;
-        }
-    }
-}
-
-static void put_features(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
-                         const float *sums, int32_t next)
-{
-    const struct by_feature *by = context;
-    for (int32_t i = 0; i < rows; i++) {
-        poet_gradient_sink_put_run_f32(by->result, (row + i) * by->width + lane, lanes,
-                                       sums + i * next);
-    }
-}
-
-/* result[i][f] = sum over k of factors[i * next + k * step] * rows[k][f] */
-static void sum_features(const float *factors, int32_t results, int32_t next, int32_t step,
-                         const float *rows, int32_t count, int32_t width,
-                         const struct poet_gradient_sink *result)
-{
-    struct by_feature by = {rows, width, step, result};
-    const struct poet_panel panel = {
-        .rows = results,
-        .lanes = width,
-        .units = 1,
-        .taps = count,
-        .factors = factors,
-        .row_next = next,
-        .op = &by,
-        .pack = pack_features,
-        .put = put_features,
-    };
-    poet_panel_sum_f32(&panel);
-}
-
-#endif
-
 void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const float *w,
                              const float *b, float *y)
 {
-#if POET_HAS_VECTORS
-    if (op->batch >= 4) { /* or most lanes would be idle */
-        sum_samples(op, x, w, b, y);
+    if (POET_HAS_VECTORS && op->batch >= 4) { /* or most lanes would be idle */
+        poet_linear_vectors_forward_f32(op, x, w, b, y);
         return;
     }
-#endif
     for (int32_t n = 0; n < op->batch; n++) {
         all_dots(op, x, w, y);
         for (int32_t o = 0; b != NULL && o < op->out_features; o++) {
@@ -323,12 +209,11 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
 void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w, const float *dy,
                                     float *dx)
 {
+    if (POET_HAS_VECTORS) {
+        poet_linear_vectors_backward_input_f32(op, w, dy, dx);
+        return;
+    }
     const struct poet_gradient_sink sink = {.gradient = dx};
-#if POET_HAS_VECTORS
-    sum_features(dy, op->batch, op->out_features, 1, w, op->out_features, op->in_features,
-                 &sink);
-    return;
-#endif
     for (int32_t n = 0; n < op->batch; n++) {
         combine_rows(dy + n * op->out_features, 1, w, op->out_features, op->in_features, &sink,
                      n * op->in_features);
@@ -338,10 +223,10 @@ void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w
 static void combine_samples(const struct poet_linear *op, const float *x, const float *dy,
                             const struct poet_gradient_sink *dw)
 {
-#if POET_HAS_VECTORS
-    sum_features(dy, op->out_features, 1, op->out_features, x, op->batch, op->in_features, dw);
-    return;
-#endif
+    if (POET_HAS_VECTORS) {
+        poet_linear_vectors_backward_weight_f32(op, x, dy, dw);
+        return;
+    }
     for (int32_t o = 0; o < op->out_features; o++) {
         combine_rows(dy + o, op->out_features, x, op->batch, op->in_features, dw,
                      o * op->in_features);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "matmul.h"
 
-#include <stdbool.h>
-
 #include "dot.h"
 #include "panel.h"
 
@@ -19,30 +17,13 @@ static struct poet_dot row_by_column(const struct poet_matmul *op)
 
 #if POET_HAS_VECTORS
 
-/* One product, in which rows and lanes are those of y, and k is the inner axis; a last run is filled up with
- * zeros. */
+/* One product, in which rows and lanes are those of y, and k is the inner axis. */
 struct product {
+    struct poet_panel_matrix b;
     const struct poet_matmul *op;
     const float *a;
-    const float *b;
     float *y;
 };
-
-static void pack_columns(const void *context, int32_t lane, int32_t lanes, int32_t k, int32_t count,
-                         int32_t *places, float (*panel)[POET_LANES])
-{
-    const struct product *product = context;
-    const struct poet_matmul *op = product->op;
-    for (int32_t i = 0; i < count; i++) {
-        const bool is_there = k + i < op->inner;
-        places[i] = is_there ? (k + i) * op->a_column : 0;
-        for (int32_t j = 0; j < POET_LANES; j++) {
-            panel[i][j] = is_there && j < lanes
-                              ? product->b[(k + i) * op->b_row + (lane + j) * op->b_column]
-                              : 0.0f;
-        }
-    }
-}
 
 static void put_columns(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
                         const float *sums, int32_t next)
@@ -56,14 +37,14 @@ static void put_columns(void *context, int32_t row, int32_t rows, int32_t lane, 
             product->y[i * op->columns + j] =
                 sum == sum ? sum
                            : poet_dot_f32(&dot, RUN, product->a + i * op->a_row,
-                                          product->b + j * op->b_column);
+                                          product->b.numbers + j * op->b_column);
         }
     }
 }
 
 static void sum_product(const struct poet_matmul *op, const float *a, const float *b, float *y)
 {
-    struct product product = {op, a, b, y};
+    struct product product = {{b, op->inner, op->b_row, op->b_column, op->a_column}, op, a, y};
     const struct poet_panel panel = {
         .rows = op->rows,
         .lanes = op->columns,
@@ -72,7 +53,7 @@ static void sum_product(const struct poet_matmul *op, const float *a, const floa
         .factors = a,
         .row_next = op->a_row,
         .op = &product,
-        .pack = pack_columns,
+        .pack = poet_panel_pack_matrix,
         .put = put_columns,
     };
     poet_panel_sum_f32(&panel);

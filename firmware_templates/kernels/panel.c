@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "parts.h"
+#include "product.h"
 
 #if POET_HAS_VECTORS
 
@@ -17,7 +18,7 @@ struct depth {
     const int32_t *places;
     int32_t units;
     int32_t taps;
-    bool one_sum; /* of all units' taps: it goes on from panel to panel */
+    bool one_sum; /* which goes on from panel to panel */
 };
 
 typedef void block_kernel(const struct depth *depth, const float *const rows[4],
@@ -87,24 +88,30 @@ static int32_t lanes_of_tile(const struct poet_panel *op)
     return POET_LANES * (room > 1 ? least(room, needed) : 1);
 }
 
-/* The rows from `first` up to `end`, of a tile's lanes. */
+/* The rows from `first` up to `end`, of a tile's lanes. A panel has whole units, or of one that is longer a part: then
+ * that unit's sums are apart, behind the totals, until it is complete. */
 static void sum_lanes(const struct poet_panel *op, int32_t lane, int32_t first, int32_t end,
                       struct tile *tile)
 {
-    const bool one_sum = op->units == 1;
+    const bool in_parts = op->units > 1 && op->taps > POET_DEPTH;
+    const bool one_sum = op->units == 1 || in_parts;
     const int32_t depth = op->units * op->taps;
     const bool fits = depth <= POET_DEPTH;
     const int32_t step = one_sum || depth == 0 ? POET_DEPTH : POET_DEPTH / op->taps * op->taps;
     const int32_t next = lanes_of_tile(op);
     const int32_t lanes = least(op->lanes - lane, next);
-    const int32_t group = SUMS / next / ROWS * ROWS;
+    const int32_t group = (in_parts ? SUMS / 2 : SUMS) / next / ROWS * ROWS;
+    float *const sums = tile->sums + (in_parts ? SUMS / 2 : 0);
+    const poet_floats zeros = {0.0f};
+    int32_t some = 0;
     for (int32_t row = first; row < end; row += group) {
         const int32_t rows = least(end - row, group);
-        for (int32_t i = 0; i < (rows + ROWS - 1) / ROWS * ROWS * next; i++) {
-            tile->sums[i] = 0.0f;
+        for (int32_t i = 0; i < (in_parts ? SUMS : (rows + ROWS - 1) / ROWS * ROWS * next); i += 4) {
+            poet_store(tile->sums + i, zeros);
         }
-        for (int32_t k = 0; k < depth; k += step) {
-            const int32_t some = least(depth - k, step);
+        for (int32_t k = 0; k < depth; k += some) {
+            const int32_t left = in_parts ? op->taps - k % op->taps : depth - k;
+            some = least(left, step);
             const struct depth part = {tile->places, one_sum ? 1 : some / op->taps,
                                        one_sum ? some : op->taps, one_sum};
             for (int32_t i = 0; i < lanes; i += POET_LANES) {
@@ -113,9 +120,15 @@ static void sum_lanes(const struct poet_panel *op, int32_t lane, int32_t first, 
                     op->pack(op->op, lane + i, least(lanes - i, POET_LANES), k, some, tile->places,
                              panel);
                 }
-                sum_rows(op, &part, row, rows, (const float (*)[POET_LANES])panel, tile->sums + i,
-                         next);
+                sum_rows(op, &part, row, rows, (const float (*)[POET_LANES])panel, sums + i, next);
             }
+            for (int32_t i = 0; in_parts && some == left && i < rows * next; i++) {
+                tile->sums[i] += sums[i];
+                sums[i] = 0.0f;
+            }
+        }
+        for (int32_t i = 0; POET_FUSED && one_sum && !in_parts && i < rows * next; i += 4) {
+            poet_store(tile->sums + i, zeros + poet_load(tile->sums + i)); /* no total is -0 */
         }
         op->put(op->op, row, rows, lane, lanes, tile->sums, next);
     }
@@ -144,6 +157,28 @@ void poet_panel_sum_f32(const struct poet_panel *op)
 {
     struct poet_panel shared = *op;
     poet_run_parts(sum_part, &shared);
+}
+
+void poet_panel_pack_matrix(const void *matrix, int32_t lane, int32_t lanes, int32_t k,
+                            int32_t count, int32_t *places, float (*panel)[POET_LANES])
+{
+    const struct poet_panel_matrix *of = matrix;
+    for (int32_t i = 0; i < count; i++) {
+        const bool is_there = k + i < of->depth;
+        const float *from = of->numbers + (is_there ? (k + i) * of->k_next + lane * of->lane_next : 0);
+        const int32_t met = is_there ? lanes : 0;
+        int32_t j = 0;
+        places[i] = is_there ? (k + i) * of->factor_next : 0;
+        for (; of->lane_next == 1 && j + 4 <= met; j += 4) {
+            poet_store(&panel[i][j], poet_load(from + j));
+        }
+        for (; j < met; j++) {
+            panel[i][j] = from[j * of->lane_next];
+        }
+        for (; j < POET_LANES; j++) {
+            panel[i][j] = 0.0f;
+        }
+    }
 }
 
 __attribute__((weak)) int32_t poet_parts(void)

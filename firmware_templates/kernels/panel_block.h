@@ -7,6 +7,7 @@
 #define NAMED(name, bytes) JOIN(name, bytes)
 #define vector NAMED(vector, POET_BYTES)
 #define add NAMED(add, POET_BYTES)
+#define add_products NAMED(poet_add_products_, POET_BYTES)
 #define VECTORS (4 * POET_LANES / POET_BYTES)
 
 typedef float vector __attribute__((vector_size(POET_BYTES)));
@@ -14,11 +15,11 @@ typedef float vector __attribute__((vector_size(POET_BYTES)));
 POET_TARGET static inline __attribute__((always_inline)) void
 add(vector sums[VECTORS], float factor, const vector lanes[VECTORS])
 {
-    sums[0] += factor * lanes[0];
-    sums[1] += factor * lanes[1];
+    sums[0] = add_products(sums[0], factor, lanes[0]);
+    sums[1] = add_products(sums[1], factor, lanes[1]);
     if (VECTORS > 2) {
-        sums[VECTORS - 2] += factor * lanes[VECTORS - 2];
-        sums[VECTORS - 1] += factor * lanes[VECTORS - 1];
+        sums[VECTORS - 2] = add_products(sums[VECTORS - 2], factor, lanes[VECTORS - 2]);
+        sums[VECTORS - 1] = add_products(sums[VECTORS - 1], factor, lanes[VECTORS - 1]);
     }
 }
 
@@ -73,6 +74,7 @@ POET_TARGET static __attribute__((noinline)) void POET_BLOCK(const struct depth 
 #undef END
 #undef START
 #undef VECTORS
+#undef add_products
 #undef add
 #undef vector
 #undef NAMED

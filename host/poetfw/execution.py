@@ -103,7 +103,11 @@ class BuiltProject:
 
 
 def open_project(
-    folder: Path, board: str | None = None, emulator: str | None = None, on_board: bool = False
+    folder: Path,
+    board: str | None = None,
+    emulator: str | None = None,
+    on_board: bool = False,
+    threads: int | None = None,
 ) -> BuiltProject:
     """The project in a folder.
 
@@ -112,9 +116,10 @@ def open_project(
         board: label of the board it must be for; None for any.
         emulator: which of the board's twins shall run it; None for the first.
         on_board: whether the board itself shall: then its firmware must be there.
+        threads: that kernels shall divide their results among on the twin; None for the build's.
 
     Raises:
-        BoardError: the board has no such twin.
+        BoardError: the board has no such twin, or no operating system for threads.
         OutputError: there is none, it was not compiled, its firmware is gone, it is for another
             board, or holds a link.
     """
@@ -126,7 +131,8 @@ def open_project(
             f"use --board {report.board}, or name another folder with --out",
         )
     built_for = board_of(folder, report)
-    twin = built_for.twin(emulator)
+    twin = built_for.with_threads(threads).twin(emulator)
+    twin = replace(twin, machine=replace(twin.machine, threads=threads))
     project = BuiltProject(
         folder, built_for, twin, report, read_stages(folder, built_for.erase_bytes)
     )
@@ -142,12 +148,13 @@ def open_project(
 
 
 def board_of(folder: Path, report: BuildReport) -> Board:
-    """The board that a project was built for, as it was then, with the storage that was chosen.
+    """The board that a project was built for, as it was then, with what was chosen of it.
 
     Raises:
         BoardError: the project's board file is malformed.
     """
-    return load_board(folder / "board.toml", report.board.partition(":")[2] or None)
+    board = load_board(folder / "board.toml", report.board.partition(":")[2] or None)
+    return board.with_threads(report.threads)
 
 
 def execute(
@@ -200,6 +207,8 @@ def execute(
         raise OutputError(f"{copy} cannot be written: {error.strerror or error}") from error
     set_request(copy, request)
     command = emulator.command(machine, elf)
+    if machine.threads is not None:
+        command = ["env", f"POETFW_THREADS={machine.threads}", *command]
     log = run_firmware(
         command,
         folder,

@@ -94,7 +94,7 @@ def plan_build(
     """
     deadline = deadline or Deadline(settings.time_limit_s)
     progress("reading board, model and data")
-    board = load_board(settings.board)
+    board = load_board(settings.board).with_threads(settings.threads)
     board.require_firmware()
     settings = settings.on(board)
     watchdog_ms = watchdog_time_ms(settings, board)
@@ -150,6 +150,7 @@ def plan_build(
         plan.memory,
         slots,
         lowering.names,
+        board.compute.arithmetic,
         model.state_dict,
     )
     held = settings.weights_in_flash

@@ -5,6 +5,7 @@
 
 #include "energy.h"
 #include "hal.h"
+#include "plan.h"
 #include "poet.h"
 #include "storage_file.h"
 
@@ -98,8 +99,22 @@ _Noreturn void poet_hal_exit(int code)
     exit(code);
 }
 
+/* Ends the program where it would meet an instruction that this computer does not know. */
+static void require_processor(void)
+{
+#if defined POET_FMA && defined __x86_64__
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        static const char text[] = "this program is for processors with AVX2 and FMA: build it with "
+                                   "arithmetic = \"separate\" in the board file\n";
+        (void)!write(STDERR_FILENO, text, sizeof text - 1u);
+        _exit(1);
+    }
+#endif
+}
+
 int main(int argc, char **argv)
 {
+    require_processor();
     const char *const name = argc > 1 ? argv[1] : getenv("POETFW_STORAGE");
     listens = argc > 2 && strcmp(argv[2], "listen") == 0;
     poet_storage_file(name != NULL ? name : "storage.img");

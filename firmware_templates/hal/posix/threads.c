@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a kernel's work, on as many threads as the board file says: the one that trains, and others that
- * wait for work from the first on that there is. */
+/* The parts of a kernel's work, on as many threads as POETFW_THREADS says, else as the build does: the one that trains,
+ * and others that wait for work from the first on that there is. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "parts.h"
@@ -9,11 +9,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#ifdef POET_THREADS
+#ifndef POET_THREADS
+#define POET_THREADS 1
+#endif
+
+enum { MOST_THREADS = 64 };
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
+    int32_t parts;   /* 0 before it is known */
     int32_t started; /* threads */
     int32_t left;    /* parts that are not done */
     uint32_t round;
@@ -50,20 +55,26 @@ static void *run_parts(void *argument)
 
 int32_t poet_parts(void)
 {
-    return POET_THREADS;
+    if (work.parts == 0) {
+        const char *const text = getenv("POETFW_THREADS");
+        const long given = text != NULL ? strtol(text, NULL, 10) : 0;
+        work.parts = given >= 1 && given <= MOST_THREADS ? (int32_t)given : POET_THREADS;
+    }
+    return work.parts;
 }
 
 /* All threads have seen the last round before there is a next one: it ends with their parts. */
 void poet_run_parts(void (*part)(void *context, int32_t index), void *context)
 {
+    const int32_t others = poet_parts() - 1;
     check(pthread_mutex_lock(&work.lock));
     work.part = part;
     work.context = context;
-    work.left = POET_THREADS - 1;
+    work.left = others;
     work.round++;
     check(pthread_cond_broadcast(&work.changed));
     check(pthread_mutex_unlock(&work.lock));
-    for (; work.started < POET_THREADS - 1; work.started++) {
+    for (; work.started < others; work.started++) {
         pthread_t thread;
         check(pthread_create(&thread, NULL, run_parts, (void *)(intptr_t)(work.started + 1)));
         check(pthread_detach(thread));
@@ -75,5 +86,3 @@ void poet_run_parts(void (*part)(void *context, int32_t index), void *context)
     }
     check(pthread_mutex_unlock(&work.lock));
 }
-
-#endif

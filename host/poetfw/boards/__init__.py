@@ -2,6 +2,7 @@
 """Boards as data: the typed loader of `boards/*.toml`."""
 
 from poetfw.boards.board import (
+    Arithmetic,
     Board,
     BoardStorage,
     Compute,
@@ -17,6 +18,7 @@ from poetfw.boards.loader import list_boards, load_board
 from poetfw.boards.toolchain import Toolchain
 
 __all__ = [
+    "Arithmetic",
     "Board",
     "BoardStorage",
     "Compute",

@@ -7,7 +7,8 @@ Every figure comes from the board's TOML file and keeps the source it names ther
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 
@@ -31,6 +32,19 @@ class Price:
     byte: float
 
 
+class Arithmetic(StrEnum):
+    """How sums of products are rounded: convolutions', dense layers' and those of matrices."""
+
+    SEPARATE = "separate"
+    """Each product, and each sum."""
+
+    FMA = "fma"
+    """A product and the sum it is added to at once, where the core does both in one instruction."""
+
+    INTEGERS = "integers"
+    """Once, at the end of a result: for cores without a floating-point unit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
     """How fast the board's core works.
@@ -38,17 +52,21 @@ class Compute:
     Attributes:
         macs_per_s: 32-bit floating-point multiply-accumulates per second.
         ram_bandwidth_bytes_per_s: bytes per second between core and RAM.
-        exact: whether sums of products have the bits that they have on other boards. A core without
-            a floating-point unit is over twice as fast where they need not.
+        arithmetic: how sums of products are rounded. Boards of one class have the same bits.
         prices: what operators take, by kind; of those without one, the two figures above decide.
         threads: that kernels divide their results among, to the same bits.
     """
 
     macs_per_s: float
     ram_bandwidth_bytes_per_s: float
-    exact: bool = True
+    arithmetic: Arithmetic = Arithmetic.SEPARATE
     prices: Mapping[str, Price] = field(default_factory=dict)
     threads: int = 1
+
+    @property
+    def exact(self) -> bool:
+        """Whether sums of products have the bits that they have on most boards."""
+        return self.arithmetic is Arithmetic.SEPARATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +171,7 @@ class Machine:
         platformio_env: the PlatformIO environment that builds for it; None where it runs the very
             program that runs on the board.
         ram_bytes: RAM that firmware may use there; None for as much as the board has.
+        threads: that kernels divide their results among there; None for as many as the build says.
     """
 
     emulator: str
@@ -162,6 +181,7 @@ class Machine:
     hal: str
     platformio_env: str | None
     ram_bytes: int | None
+    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +258,21 @@ class Board:
         """The core, and how many threads share an op: what the time of one depends on."""
         threads = self.compute.threads
         return self.core if threads == 1 else f"{self.core}, {threads} threads"
+
+    def with_threads(self, threads: int | None) -> Board:
+        """The board with another number of threads; itself where that is None.
+
+        Raises:
+            BoardError: there is no operating system for several.
+        """
+        if threads is None or threads == self.compute.threads:
+            return self
+        if not self.toolchain.hosted:
+            raise BoardError(
+                f"board {self.name!r} has no operating system: its kernels run on 1 thread",
+                "leave --threads out",
+            )
+        return replace(self, compute=replace(self.compute, threads=threads))
 
     def require_firmware(self) -> FirmwareSupport:
         """How firmware is built for the board.

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from poetfw.boards.board import (
+    Arithmetic,
     Board,
     BoardStorage,
     Compute,
@@ -97,6 +98,7 @@ class _Compute(_Table):
     macs_per_s: _Figure[_PerSecond]
     ram_bandwidth_bytes_per_s: _Figure[_PerSecond]
     exact: bool = True
+    arithmetic: Literal["separate", "fma"] = "separate"
     prices: _Identifier | None = None
     threads: Annotated[int, Field(ge=1, le=64)] = 1
 
@@ -245,6 +247,17 @@ class _BoardFile(_Table):
             raise ValueError(
                 "compute.exact must be true: sums in integers are for cores without a "
                 "floating-point unit"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _products_can_be_fused(self) -> _BoardFile:
+        if self.compute.arithmetic == "fma" and (
+            self.toolchain is None or not self.toolchain.made().fast_fma
+        ):
+            raise ValueError(
+                'compute.arithmetic must be "separate": the core multiplies and adds in one '
+                "instruction slowly, or not at all"
             )
         return self
 
@@ -445,6 +458,9 @@ def _compute(table: _Compute, path: Path) -> Compute:
     values = _values(table)
     name = values.pop("prices")
     prices = {} if name is None else _prices(name, path, exact=table.exact)
+    values["arithmetic"] = (
+        Arithmetic(table.arithmetic) if values.pop("exact") else Arithmetic.INTEGERS
+    )
     return Compute(**values, prices=prices)
 
 

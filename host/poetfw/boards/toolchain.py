@@ -23,6 +23,7 @@ class Toolchain:
         hosted: whether programs run under an operating system, with its C library.
         packages: what to install on Debian or Ubuntu.
         shared_hal: the HAL family that all its boards share, or None.
+        fast_fma: whether its cores multiply and add as fast in one instruction as they multiply.
     """
 
     compiler: str
@@ -30,6 +31,7 @@ class Toolchain:
     hosted: bool
     packages: str
     shared_hal: str | None
+    fast_fma: bool
 
     @property
     def soft_float(self) -> bool:
@@ -73,7 +75,12 @@ def make_toolchain(
     if fpu is not None:
         machine_flags.append("-mfpu=" + _one_of("fpu", fpu, entry.get("fpus", ())))
     return Toolchain(
-        compiler, tuple(machine_flags), entry["hosted"], entry["packages"], entry.get("shared_hal")
+        compiler,
+        tuple(machine_flags),
+        entry["hosted"],
+        entry["packages"],
+        entry.get("shared_hal"),
+        entry["fast_fma"],
     )
 
 

@@ -26,6 +26,7 @@ from poetfw.cli.options import (
     out_option,
     scheduler_option,
     settings_of_optimizer,
+    threads_option,
     training_options,
 )
 from poetfw.devices import choose_environment
@@ -63,6 +64,7 @@ from poetfw.report import BuildReport
     is_flag=True,
     help="Let the program hold the initial weights: then it can begin without a storage.",
 )
+@threads_option("[default: the board file's]")
 @option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
@@ -139,7 +141,7 @@ def build(
     settings = BuildSettings(
         time_limit_s=time_limit, optimizer_settings=settings_of_optimizer(options), **options
     )
-    known = load_board(settings.board)
+    known = load_board(settings.board).with_threads(settings.threads)
     folder = out_folder(out, known)
     check_output_folder(folder)
     if not generate_only:

@@ -501,6 +501,16 @@ def port_option(command: _Command) -> _Command:
     )(command)
 
 
+def threads_option(default: str) -> Callable[[_Command], _Command]:
+    """--threads, whose help ends with what holds without it."""
+    return option(
+        "--threads",
+        type=click.IntRange(1, 64),
+        help="Threads that kernels divide their results among, on a board with an operating "
+        f"system; bits stay the same.  {default}",
+    )
+
+
 def host_option(command: _Command) -> _Command:
     """--host."""
     return option("--host", metavar="USER@HOST", help="A board that ssh reaches, as ssh calls it.")(

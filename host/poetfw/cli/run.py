@@ -21,6 +21,7 @@ from poetfw.cli.options import (
     option,
     out_option,
     port_option,
+    threads_option,
 )
 from poetfw.devices import Event
 from poetfw.devices.ssh import Host
@@ -59,6 +60,7 @@ from poetfw.verification import verdict
 )
 @option("--emulator", metavar="NAME", help="Which of the board's twins.  [default: its first]")
 @option("--on-board", "itself", is_flag=True, help="Run it on the board itself, not on a twin.")
+@threads_option("[default: the build's]")
 @port_option
 @host_option
 @option(
@@ -90,6 +92,7 @@ def run(
     tensorboard: Path | None,
     emulator: str | None,
     itself: bool,
+    threads: int | None,
     port: str | None,
     host: str | None,
     verify: bool,
@@ -114,6 +117,8 @@ def run(
         raise click.UsageError("--port and --host go with --on-board")
     if itself and emulator is not None:
         raise click.UsageError("--on-board and --emulator contradict each other")
+    if itself and threads is not None:
+        raise click.UsageError("--threads is for twins: a board has those that it was built with")
     if port is not None and host is not None:
         raise click.UsageError("--port and --host both say where the board is: give one of them")
     if resume and verify:
@@ -124,7 +129,7 @@ def run(
         raise click.UsageError("--patience does not go with --on-board, --resume and --verify")
     if tensorboard is not None:
         check_events_folder(tensorboard)
-    project = open_project(*built_folder(out, board), emulator, itself)
+    project = open_project(*built_folder(out, board), emulator, itself, threads)
     settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume, patience)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:

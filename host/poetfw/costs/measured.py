@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from poetfw.boards import Board
+from poetfw.boards import Arithmetic, Board
 from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
@@ -27,8 +27,8 @@ from poetfw.transfer import Transfer
 
 NO_METER = "none"
 
-Versions = Callable[[Case, bool], str]
-"""Says which version of its kernel a case has today, and whether with exact sums."""
+Versions = Callable[[Case, Arithmetic], str]
+"""Says which version of its kernel a case has today, by how sums of products are rounded."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
     for row in rows:
         if (row.setup.core, row.setup.clock_hz) != (board.processor, board.clock_hz):
             continue
-        if row.kernel_version != version_of(row.case, board.compute.exact):
+        if row.kernel_version != version_of(row.case, board.compute.arithmetic):
             stale += 1
             continue
         groups.setdefault(replace(row.setup, meter=NO_METER), []).append(row)

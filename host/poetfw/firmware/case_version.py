@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from poetfw.boards import Arithmetic
 from poetfw.costs import Case, alone
 from poetfw.firmware.kernel_version import kernel_version
 from poetfw.ops import kind_of
@@ -17,24 +18,24 @@ _LOADED_BY = ("data",)
 _MOVED_BY = ("slots", "pages")
 
 
-def case_version(case: Case, exact: bool = True) -> str:
+def case_version(case: Case, arithmetic: Arithmetic = Arithmetic.SEPARATE) -> str:
     """16 hexadecimal digits: a digest of the sources of its kernel, or of what moves tensors.
 
     Args:
         case: an op, or a transfer.
-        exact: as `Compute.exact` has it: other sums are compiled from other files.
+        arithmetic: as the board has it: other sums are compiled from other files.
 
     Raises:
         ModelError: there is no such op.
     """
     if case.kind in TRANSFERS:
-        return _version(_MOVED_BY, exact)
+        return _version(_MOVED_BY, arithmetic)
     op, graph = alone(case)
-    return _version(kind_of(op).kernel(op, graph).sources or _LOADED_BY, exact)
+    return _version(kind_of(op).kernel(op, graph).sources or _LOADED_BY, arithmetic)
 
 
-def _version(sources: Sequence[str], exact: bool) -> str:
-    versions = [kernel_version(source, exact) for source in sources]
+def _version(sources: Sequence[str], arithmetic: Arithmetic) -> str:
+    versions = [kernel_version(source, arithmetic) for source in sources]
     if len(versions) == 1:
         return versions[0]
     return hashlib.sha256("".join(versions).encode()).hexdigest()[:16]

@@ -9,14 +9,22 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from poetfw.boards import Arithmetic
 from poetfw.resources import firmware_templates_dir
 
 _FOLDERS = ("kernels", "runtime", "storage")
+_INSTEAD = {
+    Arithmetic.SEPARATE: {},
+    Arithmetic.FMA: {"product.h": "fma/product.h"},
+    Arithmetic.INTEGERS: {"dot.c": "dot_fused.c"},
+}
+"""What takes a file's place."""
+
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 
 @cache
-def kernel_version(source: str, exact: bool = True) -> str:
+def kernel_version(source: str, arithmetic: Arithmetic = Arithmetic.SEPARATE) -> str:
     """16 hexadecimal digits: a digest of a C file, every header it includes, and their C files.
 
     Headers of the board (its HAL) and of the generated project are not among them.
@@ -24,7 +32,7 @@ def kernel_version(source: str, exact: bool = True) -> str:
     Args:
         source: the file without its ending: `Kernel.source`, or a file of the runtime's or the
             storage's.
-        exact: as `Compute.exact` has it.
+        arithmetic: how sums of products are rounded.
 
     Raises:
         FileNotFoundError: the templates have no such file.
@@ -32,23 +40,23 @@ def kernel_version(source: str, exact: bool = True) -> str:
     if _template(f"{source}.c") is None:
         raise FileNotFoundError(f"there is no {source}.c in {', '.join(_FOLDERS)}")
     digest = hashlib.sha256()
-    for path in compiled_from([source], exact):
+    for path in compiled_from([source], arithmetic):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
-def compiled_from(sources: Iterable[str], exact: bool) -> list[Path]:
+def compiled_from(sources: Iterable[str], arithmetic: Arithmetic) -> list[Path]:
     """C files with what they include of the templates, its C files, and so on, once each.
 
     Args:
         sources: the files without their endings.
-        exact: whether sums of products shall have the bits that they have on other boards.
+        arithmetic: how sums of products are rounded.
     """
     found: set[Path] = set()
     waiting = [f"{source}{ending}" for source in sources for ending in (".c", ".h")]
     while waiting:
         name = waiting.pop()
-        path = _template("dot_fused.c" if name == "dot.c" and not exact else name)
+        path = _template(_INSTEAD[arithmetic].get(name, name))
         if path is not None and path not in found:
             found.add(path)
             waiting += _INCLUDE.findall(path.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw import __version__
-from poetfw.boards import Board
+from poetfw.boards import Arithmetic, Board
 from poetfw.firmware.c_text import (
     comment_text,
     literal,
@@ -40,6 +40,13 @@ from poetfw.training import Program
 
 _INDENT = 4
 _IMAGE_WORDS = 18  # of a struct poet_image without a ring; poetfw.c asserts it
+_OTHER_SUMS: Mapping[Arithmetic, tuple[str, ...]] = {
+    Arithmetic.SEPARATE: (),
+    Arithmetic.FMA: ("fused products",),
+    Arithmetic.INTEGERS: ("fused sums",),
+}
+"""What tells plans apart that sum otherwise: training must not go on with other bits."""
+
 C_TYPES: Mapping[Dtype, str] = {Dtype.F32: "float", Dtype.I32: "int32_t"}
 
 
@@ -176,7 +183,7 @@ def _plan_id(
         program.training.to_json(),
         program.evaluation.to_json(),
         *(part.to_json() if isinstance(part, MemoryPlan) else part for part in parts),
-        *(() if board.compute.exact else ("fused sums",)),
+        *_OTHER_SUMS[board.compute.arithmetic],
         *([] if ring is None else [ring.samples, ring.share]),
     ]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]
@@ -246,6 +253,9 @@ def board_settings(
     if board.compute.threads > 1:
         count = str(board.compute.threads)
         threads = (Define("POET_THREADS", count, "that divide the kernels' work"),)
+    fma: tuple[Define, ...] = ()
+    if board.compute.arithmetic is Arithmetic.FMA:
+        fma = (Define("POET_FMA", "1", "products are added in one instruction, which rounds once"),)
     return (
         Define("POET_PLAN_ID", f"0x{plan_id}u", "names this plan; the storage image must agree"),
         Define("POET_BOARD", string_literal(board.name)),
@@ -259,6 +269,7 @@ def board_settings(
         Define("POET_BLOCK_BYTES", size(BLOCK_BYTES), "one storage block"),
         *overlap,
         *threads,
+        *fma,
         Define("POET_PAGE_BUFFER", size(page_buffer_offset), "its offset in the arena"),
     )
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 import jinja2
 
 from poetfw import __version__
-from poetfw.boards import Board, Machine, with_used
+from poetfw.boards import Arithmetic, Board, Machine, with_used
 from poetfw.errors import BoardError, OutputError, listed
 from poetfw.firmware.kernel_version import compiled_from
 from poetfw.firmware.library import GENERATED, HEADER, LIBRARY, InitialWeights, statuses
@@ -125,7 +125,7 @@ def copied_sources(board: Board, kernels: Sequence[str]) -> dict[str, bytes]:
     """
     templates = firmware_templates_dir()
     files: dict[str, bytes] = {}
-    for file in kernel_files(kernels, exact=board.compute.exact):
+    for file in kernel_files(kernels, board.compute.arithmetic):
         files[f"{LIBRARY}/kernels/{file.name}"] = file.read_bytes()
     for folder in ("runtime", "storage", "port"):
         for file in sorted((templates / folder).glob("*.[ch]")):
@@ -206,14 +206,15 @@ def read_sources(folder: Path) -> dict[str, bytes]:
     return files
 
 
-def kernel_files(kernels: Sequence[str], *, exact: bool) -> tuple[Path, ...]:
+def kernel_files(kernels: Sequence[str], arithmetic: Arithmetic) -> tuple[Path, ...]:
     """The sources of kernels, what they include from their folder, and its sources, once each.
 
     Args:
         kernels: the sources' names without their endings.
-        exact: whether their sums of products shall have the bits that they have on other boards.
+        arithmetic: how sums of products are rounded.
     """
-    return tuple(path for path in compiled_from(kernels, exact) if path.parent.name == "kernels")
+    folder = firmware_templates_dir() / "kernels"
+    return tuple(p for p in compiled_from(kernels, arithmetic) if p.is_relative_to(folder))
 
 
 def hal_families(board: Board) -> frozenset[str]:

@@ -76,6 +76,8 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         elf=None,
         twin_elf=None,
         out_dir=str(folder),
+        arithmetic=build.board.compute.arithmetic,
+        threads=build.board.compute.threads,
         plan_id=build.plan_id,
         train_samples=len(build.data.x_train),
         held_out_samples=len(build.data.x_test),

@@ -43,6 +43,7 @@ class BuildSettings:
         train: patterns of the names of the only parameters that are trained; empty for all.
         weights_in_flash: whether the program holds the initial weights, too.
         weights: the path of a file of weights to start from; None for the model's own.
+        threads: that kernels divide their results among; None for what the board's file says.
         seed: decides the initial weights and the order of samples.
         checkpoint_every: steps between two checkpoints; 0 for one at the training's end.
         checkpoint_sets: places in storage that checkpoints take in turn, 2 or more.
@@ -82,6 +83,7 @@ class BuildSettings:
     train: tuple[str, ...] = ()
     weights_in_flash: bool = False
     weights: str | None = None
+    threads: int | None = None
     seed: int = 0
     checkpoint_every: int = 0
     checkpoint_sets: int = 2

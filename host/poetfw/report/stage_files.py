@@ -10,12 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from poetfw.boards import Arithmetic
 from poetfw.costs import CostTable
 from poetfw.errors import ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
+from poetfw.ir import Graph
 from poetfw.memory import MemoryPlan
 from poetfw.models import StateEntry
-from poetfw.ops import check_shapes
+from poetfw.ops import check_shapes, kind_of
 from poetfw.reading import parse_json, read_bytes
 from poetfw.schedule import ExecutionPlan, Schedule, Step, StepKind
 from poetfw.training import Program
@@ -46,6 +48,7 @@ def stage_files(
     memory: MemoryPlan,
     slots: Sequence[Slot],
     names: Mapping[str, str],
+    arithmetic: Arithmetic,
     state_dict: Sequence[StateEntry] = (),
 ) -> dict[str, bytes]:
     """The content of each stage file, by its name. The same input gives the same bytes.
@@ -59,8 +62,9 @@ def stage_files(
         "costs.json": costs.to_json(),
         "schedule.json": schedule,
         "plan.json": {
-            "training": _plan_json(training.plan),
-            "evaluation": _plan_json(evaluation.plan),
+            "arithmetic": arithmetic,
+            "training": _plan_json(training.plan, program.training),
+            "evaluation": _plan_json(evaluation.plan, program.evaluation),
         },
         "memory.json": memory.to_json(),
         "slots.json": {"slots": [asdict(slot) for slot in slots]},
@@ -79,8 +83,14 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _plan_json(plan: ExecutionPlan) -> list[dict[str, str]]:
-    return [{"step": step.kind, "node": step.node} for step in plan]
+def _plan_json(plan: ExecutionPlan, graph: Graph) -> list[dict[str, str]]:
+    """Each step, and where it computes, the kernel's function."""
+    functions = {op.name: kind_of(op).kernel(op, graph).function for op in graph.ops}
+    return [
+        {"step": step.kind, "node": step.node}
+        | ({"function": functions[step.node]} if step.kind is StepKind.COMPUTE else {})
+        for step in plan
+    ]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ConfigDict, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
+from poetfw.boards import Arithmetic
 from poetfw.errors import OutputError
 from poetfw.limits import Timing
 from poetfw.reading import read_bytes
@@ -45,6 +46,8 @@ class BuildReport:
         elf: path of the board's ELF; None before it is compiled.
         twin_elf: path of the first twin's ELF; None where that is the board's own, or nothing.
         out_dir: the project's folder.
+        arithmetic: how sums of products are rounded: "separate", "fma" or "integers".
+        threads: that kernels divide their results among.
         plan_id: names the plan; firmware and storage image must agree on it.
         train_samples: samples to train with.
         held_out_samples: samples to evaluate with.
@@ -77,6 +80,8 @@ class BuildReport:
     elf: str | None
     twin_elf: str | None
     out_dir: str
+    arithmetic: Arithmetic
+    threads: PositiveInt
     plan_id: str
     train_samples: PositiveInt
     held_out_samples: PositiveInt

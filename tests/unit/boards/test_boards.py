@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.boards import Board, Machine, list_boards, load_board
+from poetfw.boards import Arithmetic, Board, Machine, list_boards, load_board
 from poetfw.cli.main import cli
 from poetfw.errors import BoardError, DataError
 from poetfw.planning import BuildSettings
@@ -97,6 +97,33 @@ def test_a_board_without_a_firmware_table_can_only_be_scheduled_for():
 
 def test_sums_are_exact_where_a_floating_point_unit_makes_them():
     assert [board.name for board in list_boards() if not board.compute.exact] == ["mkr1000"]
+
+
+@pytest.mark.parametrize("name", ["linux", "rpi4", "tx2", "nrf52840", "mkr1000", "stm32f405"])
+def test_products_are_fused_where_that_is_fast(tmp_path: Path, name: str):
+    path = tmp_path / "board.toml"
+    board = load_board(name)
+    assert board.compute.exact == (board.compute.arithmetic is Arithmetic.SEPARATE)
+    text = board.path.read_text().replace("exact = false", "")
+    path.write_text(text.replace("[compute]", '[compute]\narithmetic = "fma"'))
+    if board.toolchain.hosted:
+        assert load_board(path).compute.arithmetic is Arithmetic.FMA
+        path.write_text(text.replace("[compute]", '[compute]\narithmetic = "fused"'))
+        with pytest.raises(BoardError, match=r"compute\.arithmetic: .*'separate' or 'fma'"):
+            load_board(path)
+    else:
+        message = 'compute.arithmetic must be "separate": the core multiplies and adds in one'
+        with pytest.raises(BoardError, match=message):
+            load_board(path)
+
+
+def test_threads_can_be_others_than_the_files():
+    linux = load_board("linux")
+    assert linux.with_threads(None) is linux
+    assert linux.with_threads(3).compute.threads == 3
+    assert linux.with_threads(3).with_threads(None).compute.threads == 3
+    with pytest.raises(BoardError, match="'nrf52840' has no operating system: its kernels run on"):
+        load_board("nrf52840").with_threads(2)
 
 
 def test_threads_need_an_operating_system(tmp_path: Path):

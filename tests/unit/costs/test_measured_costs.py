@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.boards import load_board
+from poetfw.boards import Arithmetic, load_board
 from poetfw.costs import (
     Case,
     ComparedOp,
@@ -327,9 +327,9 @@ def test_other_sums_are_other_kernels(graph: Graph) -> None:
     """Two boards of the same compiler share no row of what is compiled from other files."""
     cases = {op.kind: case_of(op, graph) for op in graph.ops}
     convolution, relu = cases["conv2d"], cases["relu"]
-    assert case_version(convolution) != case_version(convolution, False)
-    assert case_version(relu) == case_version(relu, False)
-    inexact = replace(BOARD, compute=replace(BOARD.compute, exact=False))
+    assert len({case_version(convolution, arithmetic) for arithmetic in Arithmetic}) == 3
+    assert len({case_version(relu, arithmetic) for arithmetic in Arithmetic}) == 1
+    inexact = replace(BOARD, compute=replace(BOARD.compute, arithmetic=Arithmetic.INTEGERS))
     rows = [measured(convolution, 1e-3), measured(relu, 1e-3)]
     assert usable(rows, BOARD, case_version).stale == 0
     assert set(usable(rows, inexact, case_version).rows) == {relu}

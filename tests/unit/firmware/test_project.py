@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from poetfw.boards import Arithmetic
 from poetfw.errors import OutputError
 from poetfw.firmware import Project, check_output_folder, write_project
 from poetfw.firmware.project import APPLICATION, kernel_files
@@ -29,11 +30,21 @@ def test_writing_again_replaces_everything_but_objects_and_runs(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize(("exact", "there"), [(True, "dot.c"), (False, "dot_fused.c")])
-def test_a_project_has_one_way_to_sum(exact: bool, there: str) -> None:
-    names = [path.name for path in kernel_files(["linear", "relu"], exact=exact)]
-    assert sorted(name for name in names if name.startswith("dot")) == sorted([there, "dot.h"])
-    assert not [p for p in kernel_files(["relu"], exact=exact) if p.name.startswith("dot")]
+@pytest.mark.parametrize(
+    ("arithmetic", "sums", "product"),
+    [
+        (Arithmetic.SEPARATE, "dot.c", "kernels/product.h"),
+        (Arithmetic.FMA, "dot.c", "fma/product.h"),
+        (Arithmetic.INTEGERS, "dot_fused.c", "kernels/product.h"),
+    ],
+)
+def test_a_project_has_one_way_to_sum(arithmetic: Arithmetic, sums: str, product: str) -> None:
+    paths = kernel_files(["linear", "relu"], arithmetic)
+    names = [path.name for path in paths]
+    assert len(names) == len(set(names))
+    assert sorted(name for name in names if name.startswith("dot")) == sorted([sums, "dot.h"])
+    assert [p for p in paths if p.name == "product.h" and p.match(f"*/{product}")]
+    assert not [p for p in kernel_files(["relu"], arithmetic) if p.name.startswith("dot")]
 
 
 @pytest.mark.parametrize("path", ["../evil", "/etc/evil", "a/../../evil"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poetfw.boards import Arithmetic
 from poetfw.firmware.project import kernel_files
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, Array, Constants, Kernel, infer_output
@@ -68,15 +70,45 @@ NARROW = "-D__builtin_cpu_supports(feature)=0"
 
 
 def compile_kernels(
-    folder: Path, *flags: str, dot: str = "dot.c", compiler: str = "gcc"
+    folder: Path,
+    *flags: str,
+    dot: str = "dot.c",
+    compiler: str = "gcc",
+    only: tuple[str, ...] = ("",),
 ) -> ctypes.CDLL:
-    """All kernels, with one of the two files that sum products where there is no FPU."""
+    """All kernels, or those that begin so, with one of the two files that sum without an FPU."""
     kernels = [path for path in sorted(KERNELS.glob("*.c")) if not path.name.startswith("dot")]
+    kernels = [path for path in kernels if path.name.startswith(only)]
     sources = [*kernels, KERNELS / dot, TEMPLATES / "runtime" / "poet_math.c"]
     library = folder / "kernels.so"
     options = ["-shared", "-fPIC", *SEMANTICS, *WARNINGS, *INCLUDES, *flags]
     subprocess.run([compiler, *options, "-o", str(library), *map(str, sources)], check=True)
     return ctypes.CDLL(str(library))
+
+
+@pytest.fixture(scope="session")
+def run_fused(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Array]:
+    """Runs a kernel of arithmetic class "fma", and gives what it puts out."""
+    if platform.machine() == "x86_64" and "fma" not in Path("/proc/cpuinfo").read_text().split():
+        pytest.skip("this computer does not multiply and add in one instruction")
+    fused = ("-include", str(KERNELS / "fma/product.h"))
+    sums = ("conv2d", "linear", "matmul", "panel", "update", "dot.c")
+    library = compile_kernels(tmp_path_factory.mktemp("fused"), "-O0", *fused, only=sums)
+
+    def run(
+        kind: str, inputs: Sequence[Array], attributes: Mapping[str, Attribute] | None = None
+    ) -> Array:
+        op, graph = _graph_of_one(kind, inputs, attributes or {}, ())
+        kernel = KINDS[kind].kernel(op, graph)
+        (left,) = _call(library, kernel, op, graph, inputs, (), prefill=0xA5)
+        output = np.frombuffer(left, np.float32).reshape(graph.by_name["out"].shape)
+        doubles = [_double(value) for value in inputs]
+        expected = KINDS[kind].compute(op, doubles, [])
+        bounds = KINDS[kind].error_bounds(op, doubles, [])
+        _check_bounds(kind, Ran(output, (), expected, (), bounds))
+        return output
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -205,7 +237,7 @@ def _check_against_header(kernel: Kernel) -> None:
 
 def _headers(source: str) -> str:
     """A kernel's header and those that come with it."""
-    files = kernel_files([source], exact=True)
+    files = kernel_files([source], Arithmetic.SEPARATE)
     return "".join(path.read_text() for path in files if path.suffix == ".h")
 
 

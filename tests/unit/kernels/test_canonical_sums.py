@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from poetfw.ir import Attribute
 from poetfw.ops import Array
 
 Run = Callable[..., Any]
+Add = Callable[[Array, Array, Any], Array]
 ZERO = np.float32(0)
 
 
@@ -65,35 +67,69 @@ class Geometry(NamedTuple):
                     yield u, v, np.ix_(i, j), np.ix_(p, q)
 
 
-def forward(case: Geometry, x: Array, w: Array, b: Array | None) -> Array:
+def separate(total: Array, a: Array, b: Array) -> Array:
+    """A product, rounded, added to a total, and rounded."""
+    return total + a * b
+
+
+def fused(total: Array, a: Array, b: Array) -> Array:
+    """The same, rounded once. A double holds the product; its sum is rounded to odd where it is
+    not exact, so that rounding it again to a float is right (Boldo, Melquiond, 2008).
+    """
+    product, wide = a.astype(np.float64) * b, total.astype(np.float64)
+    rounded = wide + product
+    part = rounded - wide
+    error = (wide - (rounded - part)) + (product - part)
+    is_even = rounded.view(np.uint64) % 2 == 0
+    odd = np.nextafter(rounded, np.where(error > 0, np.inf, -np.inf))
+    inexact = np.isfinite(error) & (error != 0)
+    return np.where(inexact & is_even, odd, rounded).astype(np.float32)
+
+
+def forward(case: Geometry, x: Array, w: Array, b: Array | None, add: Add = separate) -> Array:
+    """A channel's taps, then the channels; those of a kernel of one tap in one sum."""
     y = np.zeros(case.y, np.float32)
     for n in range(case.x[0]):
         for o, c, k in case.channels():
-            total = np.zeros(case.y[2:], np.float32)
+            alone = case.kernel == (1, 1)
+            total = y[n, o] if alone else np.zeros(case.y[2:], np.float32)
             for u, v, at, met in case.taps():
-                total[at] += x[n, c][met] * w[o, k, u, v]
-            y[n, o] += total
+                total[at] = add(total[at], x[n, c][met], w[o, k, u, v])
+            y[n, o] = total if alone else y[n, o] + total
     return y if b is None else y + b.reshape(-1, 1, 1)
 
 
-def backward_input(case: Geometry, w: Array, dy: Array) -> Array:
+def backward_input(case: Geometry, w: Array, dy: Array, add: Add = separate) -> Array:
+    """As forward, where inputs a stride apart meet the same taps of the kernel."""
+    counts = [
+        [len(range((j + padding) % stride, kernel, stride)) for j in range(case.x[2 + axis])]
+        for axis, (kernel, stride, padding) in enumerate(
+            zip(case.kernel, case.stride, case.padding[:2], strict=True)
+        )
+    ]
+    alone = np.outer(*counts) == 1
     dx = np.zeros(case.x, np.float32)
     for n in range(case.x[0]):
         for o, c, k in case.channels():
-            total = np.zeros(case.x[2:], np.float32)
+            total = np.where(alone, dx[n, c], ZERO)
             for u, v, at, met in case.taps():
-                total[met] += dy[n, o][at] * w[o, k, u, v]
-            dx[n, c] += total
+                total[met] = add(total[met], dy[n, o][at], w[o, k, u, v])
+            dx[n, c] = np.where(alone, total, dx[n, c] + total)
     return dx
 
 
-def backward_weight(case: Geometry, x: Array, dy: Array) -> Array:
+def backward_weight(case: Geometry, x: Array, dy: Array, add: Add = separate) -> Array:
+    """A row of positions, then the rows of all samples; rows of one position in one sum."""
+    alone = case.y[3] == 1
     dw = np.zeros(case.w, np.float32)
     for u, v, at, met in case.taps():
         for o, c, k in case.channels():
             for n in range(case.x[0]):
-                for row in x[n, c][met] * dy[n, o][at]:
-                    dw[o, k, u, v] += np.add.accumulate(row, dtype=np.float32)[-1]
+                for a, b in zip(x[n, c][met], dy[n, o][at], strict=True):
+                    total = dw[o, k, u, v, None] if alone else np.zeros(1, np.float32)
+                    for column in range(len(a)):
+                        total = add(total, a[column, None], b[column, None])
+                    dw[o, k, u, v] = total[0] if alone else dw[o, k, u, v] + total[0]
     return dw
 
 
@@ -150,6 +186,43 @@ def test_convolutions(run_kernel: Run, case: Geometry) -> None:
     exact(bits(ran.output), bits(backward_weight(case, x, dy)))
 
 
+def test_zeros_of_fused_products_have_no_sign(run_fused: Run) -> None:
+    """A product that is too small for a float is -0 then, and so is a sum that begins with it."""
+    for groups, kernel in ((1, (3, 3)), (1, (1, 1)), (8, (3, 3))):
+        case = Geometry((1, 8, 6, 7), 8, kernel, groups=groups)
+        x, w = np.full(case.x, 1e-30, np.float32), np.full(case.w, -1e-30, np.float32)
+        dy = np.full(case.y, 1e-30, np.float32)
+        assert not bits(run_fused("conv2d", [x, w], case.attributes)).any()
+        extents = {"input_shape": case.x, "weight_shape": case.w, **case.attributes}
+        assert not bits(run_fused("conv2d_backward_input", [w, dy], extents)).any()
+        assert not bits(run_fused("conv2d_backward_weight", [-x, dy], extents)).any()
+    x, w = np.full((9, 40), 1e-30, np.float32), np.full((7, 40), -1e-30, np.float32)
+    assert not bits(run_fused("linear", [x, w])).any()
+    assert not bits(run_fused("linear", [x[:1], w])).any()
+    assert not bits(run_fused("linear_backward_input", [w, x[:, :7].copy()])).any()
+    assert not bits(run_fused("linear_backward_weight", [x, -x[:, :7]])).any()
+
+
+FUSED = [case for case in GEOMETRIES if np.prod(case.y) * np.prod(case.w[1:]) < 15_000]
+
+
+@pytest.mark.parametrize("case", FUSED, ids=str)
+def test_convolutions_of_fused_products(run_fused: Run, case: Geometry) -> None:
+    generator = np.random.default_rng(3)
+    x, w, dy, b = (
+        generator.standard_normal(shape).astype(np.float32)
+        for shape in (case.x, case.w, case.y, case.w[:1])
+    )
+    x[x < -1] = ZERO
+    attributes = case.attributes
+    exact = np.testing.assert_array_equal
+    exact(bits(run_fused("conv2d", [x, w, b], attributes)), bits(forward(case, x, w, b, fused)))
+    dx = run_fused("conv2d_backward_input", [w, dy], {**attributes, "input_shape": case.x})
+    exact(bits(dx), bits(backward_input(case, w, dy, fused)))
+    dw = run_fused("conv2d_backward_weight", [x, dy], {**attributes, "weight_shape": case.w})
+    exact(bits(dw), bits(backward_weight(case, x, dy, fused)))
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan], ids=str)
 def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
@@ -190,32 +263,92 @@ def test_zeros_have_no_sign(run_kernel: Run, channels: tuple[int, int, int]) -> 
         assert not bits(ran.output).any()
 
 
-@pytest.mark.parametrize(
-    ("batch", "features", "outputs"),
-    [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9), (2, 1100, 2)],
-)
+class Dense(NamedTuple):
+    """A dense layer, and what its passes come to."""
+
+    x: Array
+    w: Array
+    dy: Array
+    b: Array
+    y: Array
+    dx: Array
+    dw: Array
+
+    @staticmethod
+    def of(batch: int, features: int, outputs: int, add: Add) -> Dense:
+        """Forward, runs of 32 features; backward, one sum."""
+        generator = np.random.default_rng(4)
+        x, w, dy, b = (
+            generator.standard_normal(shape).astype(np.float32)
+            for shape in ((batch, features), (outputs, features), (batch, outputs), (outputs,))
+        )
+        y = np.zeros((batch, outputs), np.float32)
+        for first in range(0, features, 32):
+            run = np.zeros_like(y)
+            for f in range(first, min(first + 32, features)):
+                run = add(run, x[:, f, None], w[:, f])
+            y += run
+        dx = np.zeros_like(x)
+        for o in range(outputs):
+            dx = add(dx, dy[:, o, None], w[o])
+        dw = np.zeros_like(w)
+        for n in range(batch):
+            dw = add(dw, dy[n, :, None], x[n])
+        return Dense(x, w, dy, b, y + b, dx, dw)
+
+
+DENSE = [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9), (2, 1100, 2)]
+
+
+@pytest.mark.parametrize(("batch", "features", "outputs"), DENSE)
 def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) -> None:
-    generator = np.random.default_rng(4)
-    x, w, dy, b = (
-        generator.standard_normal(shape).astype(np.float32)
-        for shape in ((batch, features), (outputs, features), (batch, outputs), (outputs,))
-    )
-    y = np.zeros((batch, outputs), np.float32)
-    for first in range(0, features, 32):
-        run = np.zeros_like(y)
-        for f in range(first, min(first + 32, features)):
-            run += x[:, f, None] * w[:, f]
-        y += run
-    dx = np.zeros_like(x)
-    for o in range(outputs):
-        dx += dy[:, o, None] * w[o]
-    dw = np.zeros_like(w)
-    for n in range(batch):
-        dw += dy[n, :, None] * x[n]
+    x, w, dy, b, *sums = Dense.of(batch, features, outputs, separate)
     exact = np.testing.assert_array_equal
-    exact(bits(run_kernel("linear", [x, w, b]).output), bits(y + b))
-    exact(bits(run_kernel("linear_backward_input", [w, dy]).output), bits(dx))
-    exact(bits(run_kernel("linear_backward_weight", [x, dy]).output), bits(dw))
+    exact(bits(run_kernel("linear", [x, w, b]).output), bits(sums[0]))
+    exact(bits(run_kernel("linear_backward_input", [w, dy]).output), bits(sums[1]))
+    exact(bits(run_kernel("linear_backward_weight", [x, dy]).output), bits(sums[2]))
+
+
+@pytest.mark.parametrize(("batch", "features", "outputs"), DENSE)
+def test_dense_layers_of_fused_products(
+    run_fused: Run, batch: int, features: int, outputs: int
+) -> None:
+    x, w, dy, b, *sums = Dense.of(batch, features, outputs, fused)
+    exact = np.testing.assert_array_equal
+    exact(bits(run_fused("linear", [x, w, b])), bits(sums[0]))
+    exact(bits(run_fused("linear_backward_input", [w, dy])), bits(sums[1]))
+    exact(bits(run_fused("linear_backward_weight", [x, dy])), bits(sums[2]))
+    assert (sums[0] != Dense.of(batch, features, outputs, separate).y).any()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("inner", [7, 33, 320])
+def test_products_of_matrices_of_fused_products(run_fused: Run, inner: int) -> None:
+    generator = np.random.default_rng(6)
+    a, b = (generator.standard_normal(s).astype(np.float32) for s in ((1, 5, inner), (1, inner, 9)))
+    a[0, 1, 0] = np.inf  # summed again, without what fills up a run
+    expected = np.zeros((1, 5, 9), np.float32)
+    for first in range(0, inner, 32):
+        run = np.zeros_like(expected)
+        for k in range(first, min(first + 32, inner)):
+            run = fused(run, a[:, :, k, None], b[:, k, None, :])
+        expected += run
+    plain = {"transpose_a": 0, "transpose_b": 0}
+    np.testing.assert_array_equal(run_fused("matmul", [a, b], plain), expected)
+
+
+def test_fused_products_round_once() -> None:
+    """`fused` beside sums of fractions, some of them halfway between two floats."""
+    generator = np.random.default_rng(9)
+    a, b, total = (generator.standard_normal(300).astype(np.float32) for _ in range(3))
+    total[100:] *= np.float32(2.0**-24)
+    total[200:] = np.float32(2.0**-40)
+    b[200:] = np.float32(1) + np.float32(2.0**-12)
+    a[200:] = np.float32(1) + np.float32(2.0**-12)  # 1 + 2^-11 + 2^-24: halfway, but for the total
+    for sum_, x, y, result in zip(total, a, b, fused(total, a, b), strict=True):
+        exact = Fraction(float(sum_)) + Fraction(float(x)) * Fraction(float(y))
+        near = [result, *(np.nextafter(result, np.float32(s * np.inf)) for s in (-1, 1))]
+        assert min(near, key=lambda value: abs(Fraction(float(value)) - exact)) == result
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

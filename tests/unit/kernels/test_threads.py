@@ -15,7 +15,10 @@ SOURCES = (
     HERE / "threaded.c",
     *(
         TEMPLATES / f"kernels/{name}.c"
-        for name in ("conv2d", "dot", "linear", "matmul", "panel", "sgd", "update")
+        for name in (
+            *("conv2d", "conv2d_vectors", "dot", "linear", "linear_vectors", "matmul"),
+            *("panel", "sgd", "update"),
+        )
     ),
     TEMPLATES / "runtime/poet_math.c",
     TEMPLATES / "storage/crc32.c",
@@ -38,6 +41,9 @@ def printed(
     subprocess.run(command, check=True)
     ran = subprocess.run([*emulator, program], check=True, capture_output=True, text=True)
     return ran.stdout.splitlines()
+
+
+FUSED = ("-D_POSIX_C_SOURCE=200809L", "-include", str(TEMPLATES / "kernels/fma/product.h"))
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +70,15 @@ def test_threads_do_not_race(alone: list[str], tmp_path: Path) -> None:
     shutil.which("qemu-aarch64") is None or shutil.which("aarch64-linux-gnu-gcc") is None,
     reason="needs qemu-aarch64 and aarch64-linux-gnu-gcc",
 )
-def test_a_cortex_a72_has_the_same_bits(alone: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("arithmetic", ["separate", "fma"])
+def test_a_cortex_a72_has_the_same_bits(alone: list[str], tmp_path: Path, arithmetic: str) -> None:
     """But of what is no number: the sign of such results is the processor's."""
     flags = ("-O2", "-mcpu=cortex-a72", "-static", "-DPOET_THREADS=4", str(POOL))
+    if arithmetic == "fma":
+        separate, alone = alone, printed(tmp_path, "-O1", *FUSED)
+        assert not set(separate) & set(alone)
+        assert printed(tmp_path, "-O3", *FUSED, "-DPOET_THREADS=3", str(POOL)) == alone
+        flags = (*flags, *FUSED)
     emulator = ("qemu-aarch64", "-cpu", "cortex-a72")
     lines = printed(tmp_path, *flags, compiler="aarch64-linux-gnu-gcc", emulator=emulator)
     finite = [
