@@ -14,13 +14,14 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
 from poetfw.boards import load_board
-from poetfw.costs import Case
-from poetfw.costs.fitted import fit_transfer
+from poetfw.costs import MOVES, TRANSFERS, Case
+from poetfw.costs.fitted import fit_beside, fit_transfer
 from poetfw.devices import build_environments, choose_environment
 from poetfw.devices.emulators.unicorn.__main__ import MACHINES, _hear, _print, read_flash
 from poetfw.devices.emulators.unicorn.sd_card import Card
@@ -28,7 +29,7 @@ from poetfw.devices.link import Link, Profiler, piped
 from poetfw.firmware import IMAGE, write_project
 from poetfw.firmware.sketch import NOTHING, render_sketch
 from poetfw.planning import BuildSettings, derive_program, load_model
-from poetfw.transfer import Transfer
+from poetfw.transfer import Beside, Transfer, page_bytes
 
 BOARDS = ("nrf52840", "mkr1000")
 """Those with a card and a model of their chip."""
@@ -55,25 +56,30 @@ def measured(board_name: str, folder: Path) -> Mapping[str, Transfer]:
     assert storage is not None
     settings = BuildSettings(board=board_name, model="mlp").on(board)
     program = derive_program(settings, load_model(settings))
-    cases = [
-        Case(kind, size_bytes=size) for kind in ("page_in", "page_out") for size in SIZES_BYTES
-    ]
+    kinds = MOVES if storage.overlap else TRANSFERS
+    cases = [Case(kind, size_bytes=size) for kind in kinds for size in SIZES_BYTES]
     sketch = render_sketch(cases, program, board, ROOM_BYTES)
     write_project(sketch.project, folder)
     environment = choose_environment(board, "auto")
     elf = build_environments(folder, [environment])[environment]
     machine = str(board.twin("unicorn").machine.machine)
     (folder / IMAGE).write_bytes(bytes(CARD_BYTES))
-    rows: dict[str, list[tuple[int, float, float]]] = {"page_in": [], "page_out": []}
+    rows: dict[str, list[tuple[int, float]]] = {kind: [] for kind in MOVES}
     with piped([sys.executable, __file__, SERVE, machine, str(elf.resolve())], folder) as line:
         profiler = Profiler(Link(line))
         nothing = profiler.run(len(cases), NOTHING, 1)
         for index, case in enumerate(cases):
             profiler.run(index, case.key, 1)
-            time_s = (profiler.run(index, case.key, 2) - nothing) / 2 / board.clock_hz
-            blocks = -(-case.size_bytes // storage.block_bytes)
-            rows[case.kind].append((blocks * storage.block_bytes, time_s, time_s))
-    return {kind: fit_transfer(points, getattr(storage, kind)) for kind, points in rows.items()}
+            call = nothing if case.kind in TRANSFERS else 0
+            time_s = (profiler.run(index, case.key, 2) - call) / 2 / board.clock_hz
+            rows[case.kind].append((page_bytes(case.size_bytes, storage.block_bytes), time_s))
+    return {
+        kind: replace(
+            fit_transfer([(*row, row[1]) for row in rows[kind]], getattr(storage, kind)),
+            beside=fit_beside(rows[f"{kind}_beside"], rows[f"{kind}_taken"]),
+        )
+        for kind in TRANSFERS
+    }
 
 
 def serve(name: str, elf: str) -> None:
@@ -94,25 +100,31 @@ def main(board: str | None, as_json: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             found[name] = measured(name, Path(folder))
     if as_json:
-        print(
-            json.dumps(
-                {
-                    name: {k: [t.bandwidth_bytes_per_s, t.latency_s] for k, t in one.items()}
-                    for name, one in found.items()
-                }
-            )
-        )
+        document = {
+            name: {kind: asdict(transfer) for kind, transfer in one.items()}
+            for name, one in found.items()
+        }
+        print(json.dumps(document))
         return
     print(f"{'':<15}{'':<10}{'measured':>22}{'board file':>25}")
     for name, transfers in found.items():
         for kind, transfer in transfers.items():
             both = (transfer, getattr(load_board(name).storage, kind))
             print(f"{name:<15}{kind:<10}" + "   ".join(map(shown, both)))
+            besides = [one.beside for one in both if one.beside is not None]
+            if besides:
+                print(f"{'':<15}{'  beside':<10}" + "   ".join(map(shown, besides)))
+                print(f"{'':<15}{'  core':<10}" + "   ".join(map(core_shown, besides)))
 
 
-def shown(transfer: Transfer) -> str:
+def shown(line: Transfer | Beside) -> str:
     """Bandwidth and latency."""
-    return f"{transfer.bandwidth_bytes_per_s / 1e3:8.1f} KB/s {transfer.latency_s * 1e3:5.2f} ms"
+    return f"{line.bandwidth_bytes_per_s / 1e3:8.1f} KB/s {line.latency_s * 1e3:6.3f} ms"
+
+
+def core_shown(beside: Beside) -> str:
+    """What a byte and a transfer take of the core."""
+    return f"{beside.core_s_per_byte * 1e9:8.1f} ns/B {beside.core_latency_s * 1e3:6.3f} ms"
 
 
 if __name__ == "__main__":

@@ -6,12 +6,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from poetfw.costs import Case, alone
+from poetfw.costs import MOVES, Case, alone
 from poetfw.firmware.kernel_version import kernel_version
 from poetfw.ops import kind_of
-
-TRANSFERS = ("page_in", "page_out")
-"""Kinds of cases that are no ops."""
 
 _LOADED_BY = ("data",)
 _MOVED_BY = ("slots", "pages")
@@ -27,7 +24,7 @@ def case_version(case: Case, exact: bool = True) -> str:
     Raises:
         ModelError: there is no such op.
     """
-    if case.kind in TRANSFERS:
+    if case.kind in MOVES:
         return _version(_MOVED_BY, exact)
     op, graph = alone(case)
     return _version(kind_of(op).kernel(op, graph).sources or _LOADED_BY, exact)
