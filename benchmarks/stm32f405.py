@@ -24,7 +24,7 @@ _AREAS = ((0x40010000, 0x4000), (0x40020000, 0x4000), (0xE0000000, 0x50000))
 _SPI_CR1, _SPI_SR, _SPI_DR = 0x40013000, 0x40013008, 0x4001300C
 _USART_SR, _USART_DR = 0x40011000, 0x40011004
 _GPIO_BSRR, _RCC_CR, _RCC_CFGR = 0x40020018, 0x40023800, 0x40023808
-_RXNE, _TXE = 1 << 0, 1 << 7
+_SPI_RXNE, _USART_RXNE, _USART_TXE = 1 << 0, 1 << 5, 1 << 7
 _SELECT_PIN = 4
 
 
@@ -62,11 +62,11 @@ class Stm32f405(Bus):
         if address == _RCC_CFGR:
             return value & ~0xC | (value & 3) << 2
         if address == _SPI_SR:
-            return _RXNE
+            return _SPI_RXNE
         if address == _SPI_DR:
             return self._received
         if address == _USART_SR:
-            return _TXE | _RXNE * bool(self._heard)
+            return _USART_TXE | _USART_RXNE * bool(self._heard)
         if address == _USART_DR:
             character, self._heard = self._heard[0], self._heard[1:]
             return character

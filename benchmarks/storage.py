@@ -53,7 +53,7 @@ READ_S, WRITE_S = 0.2e-3, 0.1e-3
 """What the card takes from a command to its first block, and to write a block."""
 
 ROOM_BYTES = 16_384
-CARD_BYTES = 16 << 20
+STORAGE_BYTES = 8 << 20
 SERVE = "serve"
 
 
@@ -102,7 +102,7 @@ def times_of(
     write_project(sketch.project, folder)
     environment = choose_environment(board, "auto")
     elf = build_environments(folder, [environment])[environment]
-    (folder / IMAGE).write_bytes(bytes(CARD_BYTES))
+    (folder / IMAGE).write_bytes(bytes(STORAGE_BYTES))
     times = {}
     with piped([sys.executable, __file__, SERVE, name, str(elf.resolve())], folder) as line:
         profiler = Profiler(Link(line))

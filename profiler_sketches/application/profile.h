@@ -53,6 +53,9 @@ int poet_prepare_kernel(int (*transfer)(void));
 /* Computes for so many halves of that time, as a kernel does beside a transfer. */
 void poet_kernel(uint32_t halves);
 
+/* Gives a tensor other content than it had the last time: flash with the same content is not erased. */
+void poet_change(uint8_t *tensor, uint32_t bytes);
+
 /* The next load is of the next batch: how long it takes to find where a sample is differs from one to the other. */
 void poet_select_next(void);
 

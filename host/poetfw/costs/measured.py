@@ -162,7 +162,7 @@ class Measured:
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
         row = self.rows.get(case)
         if row is not None and not is_of_board(row):
-            return analytic
+            return replace(analytic, source=Source.BOARD_FILE)
         if row is not None:
             energy_j = row.energy_j if _metered(row) else row.time_s * power_w
             return OpCost(row.time_s, energy_j, Source.MEASURED)

@@ -25,6 +25,9 @@ class Source(StrEnum):
     MEASURED = "measured"
     FITTED = "fitted"
     ANALYTIC = "analytic"
+    BOARD_FILE = "board file"
+    """Of a load of a batch: what an emulator counted is no board's storage, and so it takes what the
+    board's file says of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class CostTable:
 
     @property
     def sources(self) -> dict[str, int]:
-        """How many ops are measured, fitted and analytic. Whoever shows a cost says which."""
+        """How many ops' costs come from where. Whoever shows a cost says which."""
         counted = Counter(cost.source for cost in self.ops.values())
         return {source.value: counted[source] for source in Source}
 
@@ -83,6 +86,10 @@ class CostTable:
             return Source.ANALYTIC.value
         ops = ", ".join(f"{count} {source}" for source, count in sources.items() if count)
         paging = "paging measured" if self.page_in or self.page_out else "paging analytic"
+        if sources[Source.MEASURED] + sources[Source.BOARD_FILE] == len(self.ops):
+            ops = "every op is measured"
+            if sources[Source.BOARD_FILE]:
+                paging = "loads and transfers are the board file's"
         return f"{ops}; {paging} ({self.basis})"
 
     def to_json(self) -> dict[str, Any]:

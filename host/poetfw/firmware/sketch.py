@@ -292,6 +292,7 @@ class _Lowering:
 
     def __init__(self, board: Board, room_bytes: int, zeros: Zeros) -> None:
         self._overlap = board.overlaps
+        self._erases = board.storage is not None and board.storage.erase_bytes is not None
         self._zeros = zeros
         self._room_bytes = room_bytes
         self.constants = ConstantTable()
@@ -393,6 +394,8 @@ class _Lowering:
         if not self._overlap:
             return call_statement(f"poet_{direction}", arguments, fallible=True), ""
         begin = call_statement(f"poet_{direction}_begin", arguments, fallible=True)
+        if self._erases and direction == "page_out":
+            begin = _lines(call_statement("poet_change", arguments[1:], fallible=False), begin)
         return begin, call_statement("poet_page_wait", [slot], fallible=True)
 
 
