@@ -161,7 +161,7 @@ class Measured:
         """What a case costs; `analytic` where neither it nor anything like it was measured."""
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
         row = self.rows.get(case)
-        if row is not None and not is_of_board(row):
+        if self.setup is not None and self.setup.machine and reads_storage(case):
             return replace(analytic, source=Source.BOARD_FILE)
         if row is not None:
             energy_j = row.energy_j if _metered(row) else row.time_s * power_w

@@ -26,8 +26,7 @@ class Source(StrEnum):
     FITTED = "fitted"
     ANALYTIC = "analytic"
     BOARD_FILE = "board file"
-    """Of a load of a batch: what an emulator counted is no board's storage, and so it takes what the
-    board's file says of that."""
+    """Of a load of a batch, where an emulator, which has no board's storage, measured the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def test_a_sketch_is_the_same_every_time_and_names_itself(program: Program) -> N
     first, again = (render_sketch(cases, program, BOARD, ROOM) for _ in range(2))
     assert first == again
     assert first.sketch_id in rendered(first)
-    keys = re.findall(r'^    \{"([0-9a-f]{16})", run_', rendered(first), re.MULTILINE)
+    keys = re.findall(r'^    \{"([0-9a-f]{16})", (?:run|move)_', rendered(first), re.MULTILINE)
     assert keys == [*(case.key for case in cases), "0" * 16]
     other = render_sketch(cases[1:], program, BOARD, ROOM)
     assert other.sketch_id != first.sketch_id

@@ -219,3 +219,17 @@ def test_hastened_page_ins_come_between_no_op_and_what_it_takes_over() -> None:
     assert (
         simulate(problem, hasten_page_ins(problem, over)).time_s == simulate(problem, over).time_s
     )
+
+
+def test_what_a_transfer_takes_of_the_core_is_never_hidden() -> None:
+    """Waited for, it takes 10; the storage is busy for 8 of them, the core for 5."""
+    transfer = Transfer(math.inf, 10.0, 0.0, 0.0, Beside(math.inf, 8.0, 5.0, 0.0))
+    moving = transfer.moving(1)
+    assert (moving.storage_s, moving.during_s, moving.apart_s) == (8.0, 3.0, 2.0)
+    for begin in ("page_in", "page_out"):
+        for computing_s, whole_s in ((0.0, 10.0), (20.0, 25.0)):
+            clock = Clock(overlap=True)
+            getattr(clock, begin)("a", moving)
+            clock.compute((), computing_s)
+            clock.free("a")
+            assert clock.makespan_s == whole_s
