@@ -6,8 +6,8 @@ program runs on the model of the chip, where an exchange on SPI takes the time o
 card takes its time, too. Each statement of a training step is timed, and within it the waiting for
 pages (the stall).
 
-The planned timeline is that of `schedule/timeline.py`: an op takes what it took in the run, the
-interrupts of transfers beside it included, and a transfer what the board file says.
+The planned timeline is that of `schedule/timeline.py`: each op and each transfer takes what the
+profiler's sketch measured of it alone, on the same model.
 
     python benchmarks/overlap.py [--json]
 """
@@ -15,41 +15,40 @@ interrupts of transfers beside it included, and a transfer what the board file s
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from storage import READ_S, WRITE_S, times_of
 
 from poetfw.boards import load_board
+from poetfw.costs import Case, case_of
 from poetfw.devices.emulators.unicorn.__main__ import read_flash
 from poetfw.devices.emulators.unicorn.bus import MachineError
 from poetfw.devices.emulators.unicorn.nrf52840 import CORE_HZ, Nrf52840Dk
 from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.firmware import IMAGE, RunRequest, set_request
 from poetfw.ir import Graph
+from poetfw.planning import BuildSettings, derive_program, load_model
+from poetfw.profiling import cases_of
 from poetfw.resources import boards_dir
 from poetfw.schedule.timeline import Clock
+from poetfw.transfer import Beside, Transfer
 
 MODEL = "--batch 8 --ram 100000 --scheduler swap-proactive --work-limit 5".split()
 STEPS = 2
 CARD_BYTES = 16 << 20
-FIGURES = {
-    "value = 0.84e6": "value = 0.93e6",  # bytes per second, in
-    "value = 1.13e-3": "value = 0.8e-3",
-    "value = 0.758e6": "value = 0.84e6",  # out
-    "value = 0.80e-3": "value = 0.5e-3",
-}
-"""What the board file says, of transfers that are waited for with their checksums, and what the
-card alone takes: the checksums are the core's work."""
-READ_S, WRITE_S = 0.2e-3, 0.1e-3
-"""What the card takes from a command to its first block, and to write a block."""
+ROOM_BYTES = 200_000
+"""For the operands of an op, apart from each other."""
 
 MARKS = """
 #include "console.h"
@@ -110,9 +109,6 @@ def build(folder: Path, overlap: bool) -> Path:
     folder.mkdir()
     board = folder / "board.toml"
     text = (boards_dir() / "nrf52840.toml").read_text()
-    for published, here in FIGURES.items():
-        assert published in text
-        text = text.replace(published, here)
     board.write_text(text.replace("overlap = true", f"overlap = {overlap}".lower()))
     analytic = ("--costs", "analytic")
     made = poetfw("build", "--board", board, *MODEL, *analytic, "--out", "project", folder=folder)
@@ -199,29 +195,44 @@ def measure(project: Path) -> Measured:
     return Measured(marks[-1][0] - marks[0][0], dict(busy), dict(stalls))
 
 
-def planned(project: Path, busy: dict[int, int]) -> Clock:
-    """The timeline of a plan whose ops take so many cycles."""
+def profiled(folder: Path) -> Mapping[Case, float]:
+    """Seconds of each case of the network, measured alone."""
+    settings = BuildSettings(board="nrf52840", batch=8).on(load_board("nrf52840"))
+    program = derive_program(settings, load_model(settings))
+    cases = cases_of(program.training, load_board("nrf52840"))
+    return times_of(cases, program, "nrf52840", ROOM_BYTES, folder)
+
+
+def planned(project: Path, times: Mapping[Case, float], beside: bool) -> Clock:
+    """The timeline of a plan.
+
+    Args:
+        project: has the plan.
+        times: seconds of each case.
+        beside: whether a transfer takes what it takes beside a kernel; else the core has nothing
+            to do with it, and it takes as long as when it is waited for.
+    """
     plan = json.loads((project / "plan.json").read_text())["training"]
     graph = Graph.from_json(json.loads((project / "graph.json").read_text())["training"])
-    storage = load_board(project.parent / "board.toml").storage
-    assert storage is not None
     ops = {op.name: op for op in graph.ops}
     sizes = {op.name: graph.by_name[op.output].size_bytes for op in graph.ops if op.output}
     producer = {op.output: op.name for op in graph.ops if op.output}
-    clock, number = Clock(overlap=True), 0
-    blocks = storage.block_bytes
+    clock = Clock(overlap=True)
     for step in plan:
-        node = step["node"]
-        number += step["step"] != "free"
-        if step["step"] == "compute":
+        kind, node = step["step"], step["node"]
+        if kind == "compute":
             inputs = [producer[name] for name in ops[node].inputs if name in producer]
-            clock.compute(inputs, busy.get(number, 0) / CORE_HZ)
-        elif step["step"] == "free":
+            clock.compute(inputs, times[case_of(ops[node], graph)])
+        elif kind == "free":
             clock.free(node)
         else:
-            move = storage.page_in if step["step"] == "page_in" else storage.page_out
-            time_s = move.time_s(-(-sizes[node] // blocks) * blocks)
-            (clock.page_in if step["step"] == "page_in" else clock.page_out)(node, time_s)
+            waited_s, storage_s, core_s = (
+                times[Case(f"{kind}{how}", size_bytes=sizes[node])]
+                for how in ("", "_beside", "_taken")
+            )
+            line = Beside(math.inf, storage_s, core_s, 0.0) if beside else None
+            moving = Transfer(math.inf, waited_s, 0.0, 0.0, line).moving(0)
+            (clock.page_in if kind == "page_in" else clock.page_out)(node, moving)
     return clock
 
 
@@ -233,7 +244,8 @@ def main(as_json: bool) -> None:
         folder = Path(temporary)
         beside, waiting = build(folder / "beside", True), build(folder / "waiting", False)
         with_overlap, without = measure(beside), measure(waiting)
-        clock = planned(beside, with_overlap.busy)
+        times = profiled(folder / "sketch")
+        clock, hidden = (planned(beside, times, one) for one in (True, False))
     result = {
         "ticks_with_overlap": with_overlap.cycles,
         "ticks_without": without.cycles,
@@ -242,6 +254,7 @@ def main(as_json: bool) -> None:
         "stall_without": without.stall,
         "stall_planned": round(clock.stall_s * CORE_HZ),
         "ticks_planned": round(clock.makespan_s * CORE_HZ),
+        "planned_for_storage_alone": round(hidden.makespan_s * CORE_HZ),
     }
     if as_json:
         print(json.dumps(result))

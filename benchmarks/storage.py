@@ -13,25 +13,38 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import click
+from stm32f405 import Stm32f405
 
 from poetfw.boards import load_board
-from poetfw.costs import Case
-from poetfw.costs.fitted import fit_transfer
+from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case
+from poetfw.costs.fitted import fit_beside, fit_transfer
 from poetfw.devices import build_environments, choose_environment
-from poetfw.devices.emulators.unicorn.__main__ import MACHINES, _hear, _print, read_flash
+from poetfw.devices.emulators.unicorn.__main__ import _hear, _print, read_flash
+from poetfw.devices.emulators.unicorn.flash import Flash
+from poetfw.devices.emulators.unicorn.nrf52840 import Nrf52840Dk
+from poetfw.devices.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
+from poetfw.devices.emulators.unicorn.samd21 import Mkr1000
 from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.devices.link import Link, Profiler, piped
 from poetfw.firmware import IMAGE, write_project
 from poetfw.firmware.sketch import NOTHING, render_sketch
 from poetfw.planning import BuildSettings, derive_program, load_model
-from poetfw.transfer import Transfer
+from poetfw.training import Program
+from poetfw.transfer import Beside, Transfer, page_bytes
 
-BOARDS = ("nrf52840", "mkr1000")
-"""Those with a card and a model of their chip."""
+CHIPS: dict[str, Any] = {
+    "nrf52840": Nrf52840Dk,
+    "nrf52840:qspi": Nrf52840DkFlash,
+    "mkr1000": Mkr1000,
+    "stm32f405": Stm32f405,
+}
+"""Models of boards' chips, whose storage takes its time."""
 
 SIZES_BYTES = (512, 1024, 2048, 4096, 8192)
 """Of tensors that small networks page."""
@@ -40,79 +53,111 @@ READ_S, WRITE_S = 0.2e-3, 0.1e-3
 """What the card takes from a command to its first block, and to write a block."""
 
 ROOM_BYTES = 16_384
-CARD_BYTES = 16 << 20
+STORAGE_BYTES = 8 << 20
 SERVE = "serve"
 
 
-def measured(board_name: str, folder: Path) -> Mapping[str, Transfer]:
+def measured(name: str, folder: Path) -> Mapping[str, Transfer]:
     """What `page_in` and `page_out` take, by a line through those of all sizes.
 
     Raises:
         PoetfwError: the sketch cannot be built, or the driver fails.
     """
-    board = load_board(board_name)
+    board = load_board(name)
     storage = board.storage
     assert storage is not None
-    settings = BuildSettings(board=board_name, model="mlp").on(board)
+    settings = BuildSettings(board=name, model="mlp").on(board)
     program = derive_program(settings, load_model(settings))
-    cases = [
-        Case(kind, size_bytes=size) for kind in ("page_in", "page_out") for size in SIZES_BYTES
-    ]
-    sketch = render_sketch(cases, program, board, ROOM_BYTES)
+    kinds = MOVES if storage.overlap else TRANSFERS
+    cases = [Case(kind, size_bytes=size) for kind in kinds for size in SIZES_BYTES]
+    rows: dict[str, list[tuple[int, float]]] = {kind: [] for kind in MOVES}
+    for case, time_s in times_of(cases, program, name, ROOM_BYTES, folder).items():
+        rows[case.kind].append((page_bytes(case.size_bytes, storage.block_bytes), time_s))
+    return {
+        kind: replace(
+            fit_transfer([(*row, row[1]) for row in rows[kind]], getattr(storage, kind)),
+            beside=fit_beside(rows[f"{kind}_beside"], rows[f"{kind}_taken"]),
+        )
+        for kind in TRANSFERS
+    }
+
+
+def times_of(
+    cases: Sequence[Case], program: Program, name: str, room_bytes: int, folder: Path
+) -> Mapping[Case, float]:
+    """Seconds that each case takes on a board's chip.
+
+    Args:
+        cases: ops and transfers of a program.
+        program: whose.
+        name: the board's.
+        room_bytes: what the sketch's arena may have.
+        folder: where the sketch is built.
+
+    Raises:
+        PoetfwError: the sketch cannot be built, or the driver fails.
+    """
+    board = load_board(name)
+    sketch = render_sketch(cases, program, board, room_bytes)
     write_project(sketch.project, folder)
     environment = choose_environment(board, "auto")
     elf = build_environments(folder, [environment])[environment]
-    machine = str(board.twin("unicorn").machine.machine)
-    (folder / IMAGE).write_bytes(bytes(CARD_BYTES))
-    rows: dict[str, list[tuple[int, float, float]]] = {"page_in": [], "page_out": []}
-    with piped([sys.executable, __file__, SERVE, machine, str(elf.resolve())], folder) as line:
+    (folder / IMAGE).write_bytes(bytes(STORAGE_BYTES))
+    times = {}
+    with piped([sys.executable, __file__, SERVE, name, str(elf.resolve())], folder) as line:
         profiler = Profiler(Link(line))
         nothing = profiler.run(len(cases), NOTHING, 1)
         for index, case in enumerate(cases):
             profiler.run(index, case.key, 1)
-            time_s = (profiler.run(index, case.key, 2) - nothing) / 2 / board.clock_hz
-            blocks = -(-case.size_bytes // storage.block_bytes)
-            rows[case.kind].append((blocks * storage.block_bytes, time_s, time_s))
-    return {kind: fit_transfer(points, getattr(storage, kind)) for kind, points in rows.items()}
+            call = 0 if case.kind in (*BESIDE, *TAKEN) else nothing
+            times[case] = (profiler.run(index, case.key, 2) - call) / 2 / board.clock_hz
+    return times
 
 
 def serve(name: str, elf: str) -> None:
-    """Be the chip with a card that takes its time, at standard input and output."""
-    machine = MACHINES[name]
+    """Be a board whose storage takes its time, at standard input and output."""
+    chip = CHIPS[name]
     with Path(IMAGE).open("r+b") as image:
-        card = Card(image, READ_S, WRITE_S)
-        machine(read_flash(Path(elf), machine), card, _print, _hear).run()
+        storage = Flash(image) if chip is Nrf52840DkFlash else Card(image, READ_S, WRITE_S)
+        program = Path(elf) if chip is Stm32f405 else read_flash(Path(elf), chip)
+        chip(program, storage, _print, _hear).run()
 
 
 @click.command()
-@click.option("--board", type=click.Choice(BOARDS), help="Only this one.")
+@click.option("--board", type=click.Choice(list(CHIPS)), help="Only this one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def main(board: str | None, as_json: bool) -> None:
     """Measure and print."""
     found = {}
-    for name in [board] if board else BOARDS:
+    for name in [board] if board else CHIPS:
         with tempfile.TemporaryDirectory() as folder:
             found[name] = measured(name, Path(folder))
     if as_json:
-        print(
-            json.dumps(
-                {
-                    name: {k: [t.bandwidth_bytes_per_s, t.latency_s] for k, t in one.items()}
-                    for name, one in found.items()
-                }
-            )
-        )
+        document = {
+            name: {kind: asdict(transfer) for kind, transfer in one.items()}
+            for name, one in found.items()
+        }
+        print(json.dumps(document))
         return
     print(f"{'':<15}{'':<10}{'measured':>22}{'board file':>25}")
     for name, transfers in found.items():
         for kind, transfer in transfers.items():
             both = (transfer, getattr(load_board(name).storage, kind))
             print(f"{name:<15}{kind:<10}" + "   ".join(map(shown, both)))
+            besides = [one.beside for one in both if one.beside is not None]
+            if besides:
+                print(f"{'':<15}{'  beside':<10}" + "   ".join(map(shown, besides)))
+                print(f"{'':<15}{'  core':<10}" + "   ".join(map(core_shown, besides)))
 
 
-def shown(transfer: Transfer) -> str:
+def shown(line: Transfer | Beside) -> str:
     """Bandwidth and latency."""
-    return f"{transfer.bandwidth_bytes_per_s / 1e3:8.1f} KB/s {transfer.latency_s * 1e3:5.2f} ms"
+    return f"{line.bandwidth_bytes_per_s / 1e3:8.1f} KB/s {line.latency_s * 1e3:6.3f} ms"
+
+
+def core_shown(beside: Beside) -> str:
+    """What a byte and a transfer take of the core."""
+    return f"{beside.core_s_per_byte * 1e9:8.1f} ns/B {beside.core_latency_s * 1e3:6.3f} ms"
 
 
 if __name__ == "__main__":

@@ -5,19 +5,66 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+TRAILER_BYTES = 16
+"""What ends every slot's last block: magic, payload bytes, generation, CRC-32 of the payload."""
+
+
+def page_bytes(size_bytes: int, block_bytes: int, trailer_bytes: int = TRAILER_BYTES) -> int:
+    """Bytes that move when a tensor of `size_bytes` is paged: whole blocks, with its trailer."""
+    return -(-(size_bytes + trailer_bytes) // block_bytes) * block_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a transfer takes while the core computes.
+
+    The storage is busy with n bytes (whole blocks) for `latency_s + n / bandwidth_bytes_per_s`
+    seconds; of that, and before or after it, the core is busy for
+    `core_latency_s + n * core_s_per_byte`: interrupts, copies, checksums.
+    """
+
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    core_latency_s: float
+    core_s_per_byte: float
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """When core and storage are busy with one transfer.
+
+    Attributes:
+        storage_s: seconds that the storage is.
+        during_s: seconds of these that the core is.
+        apart_s: seconds that the core is while the storage is not: before a page-out, after a
+            page-in.
+    """
+
+    storage_s: float
+    during_s: float = 0.0
+    apart_s: float = 0.0
+
+    @property
+    def core_s(self) -> float:
+        """Seconds that the core is busy."""
+        return self.during_s + self.apart_s
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """What moving bytes between RAM and storage costs, in one direction.
 
-    A transfer of n bytes (whole blocks) takes `latency_s + n / bandwidth_bytes_per_s` seconds and
-    `energy_j + n * energy_j_per_byte` joules. With infinite bandwidth, bytes take no time.
+    A transfer of n bytes (whole blocks) that the core waits for takes
+    `latency_s + n / bandwidth_bytes_per_s` seconds and `energy_j + n * energy_j_per_byte` joules.
+    With infinite bandwidth, bytes take no time. `beside` is what it takes beside computing; None
+    where only the storage has to do with it, for as long as if it was waited for.
     """
 
     bandwidth_bytes_per_s: float
     latency_s: float
     energy_j_per_byte: float
     energy_j: float = 0.0
+    beside: Beside | None = None
 
     def time_s(self, size_bytes: int) -> float:
         """Seconds that a transfer of `size_bytes` (whole blocks) takes."""
@@ -26,3 +73,13 @@ class Transfer:
     def cost_j(self, size_bytes: int) -> float:
         """Joules that a transfer of `size_bytes` (whole blocks) takes."""
         return self.energy_j + size_bytes * self.energy_j_per_byte
+
+    def moving(self, size_bytes: int) -> Moving:
+        """When core and storage are busy with `size_bytes` (whole blocks) beside computing."""
+        waited_s, beside = self.time_s(size_bytes), self.beside
+        if beside is None:
+            return Moving(waited_s)
+        storage_s = min(waited_s, beside.latency_s + size_bytes / beside.bandwidth_bytes_per_s)
+        core_s = min(waited_s, beside.core_latency_s + size_bytes * beside.core_s_per_byte)
+        apart_s = min(core_s, waited_s - storage_s)
+        return Moving(storage_s, core_s - apart_s, apart_s)

@@ -10,6 +10,7 @@
 #include "scratch.h"
 
 #define PROTOCOL 1u
+#define PASSES 16u
 #define CRC_BYTES 4u
 #define RECORD_BYTES (POET_X_BYTES + POET_Y_BYTES + 2u * CRC_BYTES)
 #define RECORD_BLOCKS ((RECORD_BYTES + POET_BLOCK_BYTES - 1u) / POET_BLOCK_BYTES)
@@ -31,6 +32,7 @@ static struct poet_samples samples = {0u, SAMPLES, 0u};
 static uint32_t batch; /* the next */
 static int scratch_is_open;
 static uint32_t state;
+static uint32_t passes; /* of the kernel beside a transfer, in half the time of the transfer */
 
 __attribute__((weak)) void poet_mark(int begins)
 {
@@ -117,6 +119,48 @@ void poet_select_next(void)
     poet_data_select_training(&samples, 0u, batch++);
 }
 
+/* A sum of products over the page buffer, which no transfer of a slot goes through. */
+static void compute(uint32_t times)
+{
+    const volatile float *const x = (const volatile float *)(void *)(poet_arena + POET_PAGE_BUFFER);
+    volatile float sum = 0.0f;
+    for (; times > 0u; times--) {
+        float products = 0.0f;
+        for (uint32_t i = 0u; i < POET_BLOCK_BYTES / sizeof *x; i++) {
+            products += x[i] * x[i];
+        }
+        sum = products;
+    }
+    (void)sum;
+}
+
+int poet_prepare_kernel(int (*transfer)(void))
+{
+    memset(poet_arena + POET_PAGE_BUFFER, 0, POET_BLOCK_BYTES);
+    POET_TRY(transfer());
+    const uint64_t start = poet_hal_ticks();
+    POET_TRY(transfer());
+    const uint64_t moved = poet_hal_ticks();
+    compute(PASSES);
+    const uint64_t computing = poet_hal_ticks() - moved;
+    passes = (uint32_t)(PASSES * (moved - start) / (2u * (computing > 0u ? computing : 1u))) + 1u;
+    return POET_OK;
+}
+
+void poet_kernel(uint32_t halves)
+{
+    compute(halves * passes);
+}
+
+void poet_change(uint8_t *tensor, uint32_t bytes)
+{
+    static uint8_t other = 0x55u;
+    other = (uint8_t)~other;
+    for (uint32_t i = 0u; i < bytes; i += POET_BLOCK_BYTES) {
+        tensor[i] = other;
+    }
+}
+
 static int prepare(const struct poet_case *one)
 {
     state = 1u;
@@ -130,19 +174,30 @@ static int prepare(const struct poet_case *one)
     return one->prepare != NULL ? one->prepare() : POET_OK;
 }
 
-static int run_case(struct run *run)
+static int time_runs(int (*run)(void), uint32_t times, uint64_t *ticks)
 {
-    int status = prepare(run->one);
-    if (status != POET_OK) {
-        return status;
-    }
+    int status = POET_OK;
     poet_mark(1);
     const uint64_t start = poet_hal_ticks();
-    for (uint32_t i = 0u; i < run->times && status == POET_OK; i++) {
-        status = run->one->run();
+    for (uint32_t i = 0u; i < times && status == POET_OK; i++) {
+        status = run();
     }
-    run->ticks = poet_hal_ticks() - start;
+    *ticks = poet_hal_ticks() - start;
     poet_mark(0);
+    return status;
+}
+
+static int run_case(struct run *run)
+{
+    uint64_t without = 0u;
+    int status = prepare(run->one);
+    if (status == POET_OK && run->one->without != NULL) {
+        status = time_runs(run->one->without, run->times, &without);
+    }
+    if (status == POET_OK) {
+        status = time_runs(run->one->run, run->times, &run->ticks);
+        run->ticks = run->ticks > without ? run->ticks - without : 0u;
+    }
     poet_pages_forget();
     return status;
 }

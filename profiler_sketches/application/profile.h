@@ -32,6 +32,7 @@ struct poet_case {
     char key[POET_CASE_KEY_CHARACTERS + 1u]; /* names it among all there are */
     int (*run)(void);
     int (*prepare)(void); /* what must be in the storage; NULL for nothing */
+    int (*without)(void); /* what is timed likewise, and subtracted; NULL for nothing */
     uint32_t first_fill;
     uint32_t fills;
     uint32_t transfer; /* enum poet_transfer */
@@ -45,6 +46,15 @@ extern const uint32_t poet_case_count;
 
 /* Puts a sample into the storage that every sample of a batch is read from. */
 int poet_prepare_sample(void);
+
+/* Sees how long a transfer takes that is waited for. */
+int poet_prepare_kernel(int (*transfer)(void));
+
+/* Computes for so many halves of that time, as a kernel does beside a transfer. */
+void poet_kernel(uint32_t halves);
+
+/* Gives a tensor other content than it had the last time: flash with the same content is not erased. */
+void poet_change(uint8_t *tensor, uint32_t bytes);
 
 /* The next load is of the next batch: how long it takes to find where a sample is differs from one to the other. */
 void poet_select_next(void);

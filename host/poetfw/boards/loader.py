@@ -29,7 +29,7 @@ from poetfw.boards.toolchain import Toolchain, make_toolchain
 from poetfw.errors import BoardError, listed
 from poetfw.reading import read_bytes
 from poetfw.resources import boards_dir, cores_dir, user_boards_dir
-from poetfw.transfer import Transfer
+from poetfw.transfer import Beside, Transfer
 
 _LARGEST_FILE_BYTES = 256 * 1024
 
@@ -42,6 +42,7 @@ _PerSecond = Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)]
 _Seconds = Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)]
 _Watts = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 _WattsOrZero = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
+_SecondsPerByte = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _JoulesPerByte = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Cycles = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 _Joules = Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False)]
@@ -122,11 +123,19 @@ class _Power(_Table):
     standby_w: _Figure[_WattsOrZero]
 
 
+class _Beside(_Table):
+    bandwidth_bytes_per_s: _Figure[_PerSecond]
+    latency_s: _Figure[_Seconds]
+    core_latency_s: _Figure[_Seconds]
+    core_s_per_byte: _Figure[_SecondsPerByte]
+
+
 class _Transfer(_Table):
     bandwidth_bytes_per_s: _Figure[_PerSecond]
     latency_s: _Figure[_Seconds]
     energy_j_per_byte: _Figure[_JoulesPerByte]
     energy_j: _Figure[_Joules]
+    beside: _Beside | None = None
 
 
 class _Storage(_Table):
@@ -538,13 +547,18 @@ def _storage(table: _Storage) -> BoardStorage:
     return BoardStorage(
         kind=table.kind,
         block_bytes=table.block_bytes.value,
-        page_in=Transfer(**_values(table.page_in)),
-        page_out=Transfer(**_values(table.page_out)),
+        page_in=_transfer(table.page_in),
+        page_out=_transfer(table.page_out),
         standby_power_w=table.standby_power_w.value,
         overlap=table.overlap,
         size_bytes=None if table.size_bytes is None else table.size_bytes.value,
         erase_bytes=None if table.erase_bytes is None else table.erase_bytes.value,
     )
+
+
+def _transfer(table: _Transfer) -> Transfer:
+    beside = None if table.beside is None else Beside(**_values(table.beside))
+    return Transfer(**{**_values(table), "beside": beside})
 
 
 def _values(table: _Table) -> dict[str, Any]:

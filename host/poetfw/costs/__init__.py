@@ -8,10 +8,25 @@ from poetfw.costs.database import Database
 from poetfw.costs.exchange import read_measurements, to_csv, to_json
 from poetfw.costs.fitted import Fit
 from poetfw.costs.measured import Measured, MeasuredCosts, usable
-from poetfw.costs.measurement import Case, Counter, Measurement, Setup, case_of
+from poetfw.costs.measurement import (
+    BESIDE,
+    MOVES,
+    TAKEN,
+    TRANSFERS,
+    Case,
+    Counter,
+    Measurement,
+    Setup,
+    case_of,
+    direction_of,
+)
 from poetfw.costs.table import CostProvider, CostTable, OpCost, Source
 
 __all__ = [
+    "BESIDE",
+    "MOVES",
+    "TAKEN",
+    "TRANSFERS",
     "Case",
     "ComparedOp",
     "CostProvider",
@@ -30,6 +45,7 @@ __all__ = [
     "case_of",
     "compare_costs",
     "cost_of",
+    "direction_of",
     "fits_of",
     "read_measurements",
     "reads_storage",

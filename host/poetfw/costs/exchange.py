@@ -27,14 +27,12 @@ from pydantic import (
 )
 
 from poetfw.costs.alone import alone
-from poetfw.costs.measurement import Case, Counter, Measurement, Setup
+from poetfw.costs.measurement import MOVES, Case, Counter, Measurement, Setup
 from poetfw.errors import CostsError, ModelError
 from poetfw.ir import Dtype
 from poetfw.reading import parse_json, read_bytes
 
 SCHEMA_VERSION = 1
-TRANSFERS = ("page_in", "page_out")
-"""Kinds of cases that are no ops."""
 
 _SETUP = tuple(field.name for field in fields(Setup))
 _FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
@@ -86,12 +84,12 @@ class _Case(_Strict):
             },
             size_bytes=self.size_bytes,
         )
-        if case.kind in TRANSFERS:
+        if case.kind in MOVES:
             if case.inputs or case.updates or case.attributes or not case.size_bytes:
                 raise ValueError(f"a {case.kind} has size_bytes above 0, and nothing else")
             return case
         if case.size_bytes:
-            raise ValueError(f"size_bytes is that of {' or '.join(TRANSFERS)}, not of an op")
+            raise ValueError(f"size_bytes is that of {' or '.join(MOVES)}, not of an op")
         try:
             _, graph = alone(case)
         except ModelError as error:

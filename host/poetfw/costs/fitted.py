@@ -19,10 +19,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.costs.exchange import TRANSFERS
 from poetfw.costs.features import Featured, Features, featured
-from poetfw.costs.measurement import Case, Measurement
-from poetfw.transfer import Transfer
+from poetfw.costs.measurement import MOVES, Case, Measurement
+from poetfw.transfer import Beside, Transfer
 
 ENOUGH_ROWS = 8
 """So many measured cases make a fit."""
@@ -146,7 +145,7 @@ class FittedModel:
         return [
             (featured(row.case), self.figure(row))
             for row in rows
-            if row.case.kind not in TRANSFERS and self.figure(row) > 0
+            if row.case.kind not in MOVES and self.figure(row) > 0
         ]
 
 
@@ -177,6 +176,22 @@ def fit_transfer(rows: Sequence[tuple[int, float, float]], believed: Transfer) -
         energy_j_per_byte=j_per_byte,
         energy_j=energy_j,
     )
+
+
+def fit_beside(
+    storage: Sequence[tuple[int, float]], core: Sequence[tuple[int, float]]
+) -> Beside | None:
+    """What transfers take beside computing; None where less than two sizes were measured of each.
+
+    Args:
+        storage: bytes, and seconds that the storage is busy with them.
+        core: bytes, and seconds that the core is.
+    """
+    storage, core = ([row for row in rows if row[1] > 0] for rows in (storage, core))
+    if min(len(dict(storage)), len(dict(core))) < 2:
+        return None
+    latency_s, s_per_byte = _line(storage)
+    return Beside(1 / s_per_byte if s_per_byte else np.inf, latency_s, *_line(core))
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from poetfw.boards import Arithmetic, Board
+from poetfw.boards import Arithmetic, Board, BoardStorage
 from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
-from poetfw.costs.fitted import FittedModel, fit_transfer
+from poetfw.costs.fitted import FittedModel, fit_beside, fit_transfer
 from poetfw.costs.measurement import Case, Measurement, Setup, case_of
 from poetfw.costs.table import CostTable, OpCost, Source
 from poetfw.errors import CostsError
 from poetfw.ir import Graph
-from poetfw.transfer import Transfer
+from poetfw.transfer import Transfer, page_bytes
 
 NO_METER = "none"
 
@@ -148,8 +148,8 @@ class Measured:
         """What every op of a graph costs on the board."""
         page_in = page_out = None
         if board.storage is not None:
-            page_in = self.transfer("page_in", board.storage.page_in)
-            page_out = self.transfer("page_out", board.storage.page_out)
+            page_in = self.transfer("page_in", board.storage)
+            page_out = self.transfer("page_out", board.storage)
             # A load that was not measured reads the storage as a page-in does.
             reads = page_in or board.storage.page_in
             board = replace(board, storage=replace(board.storage, page_in=reads))
@@ -161,8 +161,8 @@ class Measured:
         """What a case costs; `analytic` where neither it nor anything like it was measured."""
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
         row = self.rows.get(case)
-        if row is not None and not is_of_board(row):
-            return analytic
+        if self.setup is not None and self.setup.machine and reads_storage(case):
+            return replace(analytic, source=Source.BOARD_FILE)
         if row is not None:
             energy_j = row.energy_j if _metered(row) else row.time_s * power_w
             return OpCost(row.time_s, energy_j, Source.MEASURED)
@@ -172,27 +172,35 @@ class Measured:
         fitted_j = self.energy.predict(case)
         return OpCost(time_s, time_s * power_w if fitted_j is None else fitted_j, Source.FITTED)
 
-    def transfer(self, kind: str, believed: Transfer) -> Transfer | None:
+    def transfer(self, kind: str, storage: BoardStorage) -> Transfer | None:
         """What a transfer takes, if any was measured on the board itself.
 
         An emulator's storage is a file or a model of a chip, and no storage of the board.
 
         Args:
             kind: one of `TRANSFERS`.
-            believed: what the board's file says of it.
+            storage: what the board's file says of it.
         """
-        rows = [
-            row
-            for case, row in self.rows.items()
-            if case.kind == kind and row.time_s > 0 and is_of_board(row)
-        ]
+        believed: Transfer = getattr(storage, kind)
+
+        def rows_of(kind: str) -> list[tuple[int, Measurement]]:
+            return [
+                (page_bytes(case.size_bytes, storage.block_bytes), row)
+                for case, row in sorted(self.rows.items(), key=lambda item: item[0].size_bytes)
+                if case.kind == kind and row.time_s > 0 and is_of_board(row)
+            ]
+
+        rows = rows_of(kind)
         if not rows:
             return None
-        metered = [row for row in rows if _metered(row) and row.energy_j > 0]
+        metered = [(size, row) for size, row in rows if _metered(row) and row.energy_j > 0]
         measured = []
-        for row in sorted(metered or rows, key=lambda row: row.case.size_bytes):
-            size = row.case.size_bytes
+        for size, row in metered or rows:
             power_w = believed.cost_j(size) / believed.time_s(size)
             energy_j = row.energy_j if metered else row.time_s * power_w
             measured.append((size, row.time_s, energy_j))
-        return fit_transfer(measured, believed)
+        beside, taken = (
+            [(size, row.time_s) for size, row in rows_of(f"{kind}_{what}")]
+            for what in ("beside", "taken")
+        )
+        return replace(fit_transfer(measured, believed), beside=fit_beside(beside, taken))

@@ -16,13 +16,28 @@ from poetfw.ir import Attribute, Dtype, Graph, Op
 
 Shape = tuple[int, ...]
 
+TRANSFERS = ("page_in", "page_out")
+"""Kinds of cases that are transfers, each waited for."""
+BESIDE = ("page_in_beside", "page_out_beside")
+"""How long the storage is busy with a transfer while the core computes: that is how much later the
+second of two ends than one alone, with a kernel beside the first."""
+TAKEN = ("page_in_taken", "page_out_taken")
+"""What a transfer takes from a kernel that runs longer than it does: the core's part of it."""
+MOVES = (*TRANSFERS, *BESIDE, *TAKEN)
+"""Kinds of cases that are no ops."""
+
+
+def direction_of(kind: str) -> str:
+    """The one of `TRANSFERS` that a case of a kind in `MOVES` is about."""
+    return next(direction for direction in TRANSFERS if kind.startswith(direction))
+
 
 @dataclass(frozen=True)
 class Case:
     """What costs the same wherever it occurs: an operator, with the shapes of its operands.
 
-    A case is one op of a training graph without its names, or one transfer of `bytes` between RAM
-    and storage (kinds `page_in` and `page_out`).
+    A case is one op of a training graph without its names, or one transfer of `size_bytes` between
+    RAM and storage (kinds `MOVES`).
 
     Attributes:
         kind: the op's kind, as `Op.kind` has it.

@@ -14,9 +14,9 @@ from typing import Any
 from poetfw.boards import Board
 from poetfw.errors import ProblemError
 from poetfw.ir import Graph
-from poetfw.transfer import Transfer
+from poetfw.transfer import Beside, Transfer
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class Source(StrEnum):
@@ -25,6 +25,8 @@ class Source(StrEnum):
     MEASURED = "measured"
     FITTED = "fitted"
     ANALYTIC = "analytic"
+    BOARD_FILE = "board file"
+    """Of a load of a batch, where an emulator, which has no board's storage, measured the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class CostTable:
 
     @property
     def sources(self) -> dict[str, int]:
-        """How many ops are measured, fitted and analytic. Whoever shows a cost says which."""
+        """How many ops' costs come from where. Whoever shows a cost says which."""
         counted = Counter(cost.source for cost in self.ops.values())
         return {source.value: counted[source] for source in Source}
 
@@ -83,6 +85,10 @@ class CostTable:
             return Source.ANALYTIC.value
         ops = ", ".join(f"{count} {source}" for source, count in sources.items() if count)
         paging = "paging measured" if self.page_in or self.page_out else "paging analytic"
+        if sources[Source.MEASURED] + sources[Source.BOARD_FILE] == len(self.ops):
+            ops = "every op is measured"
+            if sources[Source.BOARD_FILE]:
+                paging = "loads and transfers are the board file's"
         return f"{ops}; {paging} ({self.basis})"
 
     def to_json(self) -> dict[str, Any]:
@@ -126,25 +132,32 @@ class CostTable:
             raise ProblemError(f"the cost table's JSON is malformed: {error!r}") from error
 
 
-def _transfer_to_json(transfer: Transfer | None) -> dict[str, float | None] | None:
-    """The bandwidth is None where bytes take no time: JSON has no infinity."""
+def _transfer_to_json(transfer: Transfer | None) -> dict[str, Any] | None:
+    """A bandwidth is None where bytes take no time: JSON has no infinity."""
     if transfer is None:
         return None
-    document: dict[str, float | None] = asdict(transfer)
-    if math.isinf(transfer.bandwidth_bytes_per_s):
-        document["bandwidth_bytes_per_s"] = None
+    document: dict[str, Any] = asdict(transfer)
+    for rates in filter(None, (document, document["beside"])):
+        if math.isinf(rates["bandwidth_bytes_per_s"]):
+            rates["bandwidth_bytes_per_s"] = None
     return document
 
 
 def _transfer(document: Mapping[str, Any] | None) -> Transfer | None:
     if document is None:
         return None
+    beside = document["beside"]
+    figures = _figures({name: value for name, value in document.items() if name != "beside"})
+    return Transfer(**figures, beside=None if beside is None else Beside(**_figures(beside)))
+
+
+def _figures(document: Mapping[str, Any]) -> dict[str, float]:
     if document["bandwidth_bytes_per_s"] is None:
         document = {**document, "bandwidth_bytes_per_s": math.inf}
-    transfer = Transfer(**{str(name): float(value) for name, value in document.items()})
-    if not all(value >= 0 for value in asdict(transfer).values()):
+    figures = {str(name): float(value) for name, value in document.items()}
+    if not all(value >= 0 for value in figures.values()):
         raise ValueError("a transfer takes less than nothing")
-    return transfer
+    return figures
 
 
 CostProvider = Callable[[Graph, Board], CostTable]

@@ -7,12 +7,9 @@ import hashlib
 from collections.abc import Sequence
 
 from poetfw.boards import Arithmetic
-from poetfw.costs import Case, alone
+from poetfw.costs import MOVES, Case, alone
 from poetfw.firmware.kernel_version import kernel_version
 from poetfw.ops import kind_of
-
-TRANSFERS = ("page_in", "page_out")
-"""Kinds of cases that are no ops."""
 
 _LOADED_BY = ("data",)
 _MOVED_BY = ("slots", "pages")
@@ -28,7 +25,7 @@ def case_version(case: Case, arithmetic: Arithmetic = Arithmetic.SEPARATE) -> st
     Raises:
         ModelError: there is no such op.
     """
-    if case.kind in TRANSFERS:
+    if case.kind in MOVES:
         return _version(_MOVED_BY, arithmetic)
     op, graph = alone(case)
     return _version(kind_of(op).kernel(op, graph).sources or _LOADED_BY, arithmetic)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 
 from poetfw import __version__
 from poetfw.boards import Board
-from poetfw.costs import Case, alone
+from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, direction_of
 from poetfw.firmware.c_text import comment_text, shape_text
-from poetfw.firmware.case_version import TRANSFERS
 from poetfw.firmware.library import GENERATED
 from poetfw.firmware.lower import (
     C_TYPES,
@@ -30,13 +29,14 @@ from poetfw.firmware.project import (
     hal_families,
     template_environment,
 )
-from poetfw.firmware.slots import BLOCK_BYTES, TRAILER_BYTES
+from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.views import ConstantsView, Define, PersistentView, SlotView
 from poetfw.ir import Dtype, Op, Tensor
 from poetfw.memory.plan import ALIGNMENT
 from poetfw.ops import kind_of
 from poetfw.resources import profiler_sketches_dir
 from poetfw.training import Program
+from poetfw.transfer import TRAILER_BYTES
 
 NOTHING = "0" * 16
 """Key of the last case of every sketch, which does nothing: what a call takes."""
@@ -45,6 +45,8 @@ _PAGE_BUFFER = 0
 _SECTOR_BLOCKS = 8  # scratch space begins where flash can be erased
 _WORD_BYTES = 4
 _ALL_ZERO = 256
+_HALVES = dict.fromkeys(BESIDE, 1) | dict.fromkeys(TAKEN, 3)
+"""How many halves of a transfer's time a kernel beside it takes: less than it, or more."""
 _GENERATED = (
     ("generated/plan.h.j2", f"{GENERATED}/plan.h"),
     ("generated/plan.c.j2", f"{GENERATED}/plan.c"),
@@ -81,7 +83,7 @@ class _CaseView:
         key: names it.
         comment: what it is, for people.
         functions: what it is run by, and prepared by.
-        run, prepare: which of them.
+        run, prepare, without: which of them; `without` is what is timed, too, and subtracted.
         first_fill, fills: what its operands are filled with.
         transfer: the enumerator of its direction.
         size_bytes: of a transfer.
@@ -96,6 +98,7 @@ class _CaseView:
     fills: int
     transfer: str = "POET_NO_TRANSFER"
     size_bytes: int = 0
+    without: str = "NULL"
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ def arena_bytes_of(case: Case, room_bytes: int) -> int:
     Raises:
         ModelError: there is no such op.
     """
-    if case.kind in TRANSFERS:
+    if case.kind in MOVES:
         return BLOCK_BYTES + _padded(case.size_bytes)
     return _Layout.of(case, room_bytes).end
 
@@ -208,7 +211,7 @@ def render_sketch(
         program.input.size_bytes // program.batch + program.label.size_bytes // program.batch + 8
     )
     slots_block = -(-record_blocks // _SECTOR_BLOCKS) * _SECTOR_BLOCKS
-    largest = max((case.size_bytes for case in cases if case.kind in TRANSFERS), default=0)
+    largest = max((case.size_bytes for case in cases if case.kind in MOVES), default=0)
     scratch_blocks = slots_block + _blocks(largest + TRAILER_BYTES)
     view = _SketchView(
         title=f"{comment_text(program.training.name.removesuffix(' training'))} on {board.name}",
@@ -289,6 +292,7 @@ class _Lowering:
 
     def __init__(self, board: Board, room_bytes: int, zeros: Zeros) -> None:
         self._overlap = board.overlaps
+        self._erases = board.storage is not None and board.storage.erase_bytes is not None
         self._zeros = zeros
         self._room_bytes = room_bytes
         self.constants = ConstantTable()
@@ -299,7 +303,7 @@ class _Lowering:
         )
 
     def case(self, index: int, case: Case) -> _CaseView:
-        if case.kind in TRANSFERS:
+        if case.kind in MOVES:
             return self._transfer(index, case)
         return self._op(index, case)
 
@@ -340,24 +344,41 @@ class _Lowering:
         )
 
     def _transfer(self, index: int, case: Case) -> _CaseView:
-        slot = self._slot(case.size_bytes)
+        direction, beside = direction_of(case.kind), case.kind not in TRANSFERS
+        begin, wait = self._moves(direction, case.size_bytes)
         first_fill = len(self.fills)
         self.fills.append(_Fill(BLOCK_BYTES, case.size_bytes // _WORD_BYTES, "POET_FILL_SIGNED"))
-        run = _Function(f"run_{index}", self._move(case.kind, slot, case.size_bytes))
-        functions, prepare = [run], "NULL"
-        if case.kind == "page_in":
-            prepare = f"before_{index}"
-            functions.append(_Function(prepare, self._move("page_out", slot, case.size_bytes)))
+        move = _Function(f"move_{index}", _lines(begin, wait))
+        functions, run, without, prepare = [move], move.name, "NULL", list[str]()
+        if direction == "page_in":
+            prepare += self._moves("page_out", case.size_bytes)
+        if beside:
+            kernel = f"poet_kernel({_HALVES[case.kind]}u);"
+            prepare.append(call_statement("poet_prepare_kernel", [move.name], fallible=True))
+            ran = [begin, kernel, wait]
+            without = move.name
+            if case.kind in TAKEN:
+                functions.append(_Function(f"kernel_{index}", kernel))
+                without = functions[-1].name
+            else:
+                ran.insert(0, begin)
+            functions.append(_Function(f"run_{index}", _lines(*ran)))
+            run = functions[-1].name
+        if prepare:
+            functions.append(_Function(f"before_{index}", _lines(*prepare)))
         return _CaseView(
             key=case.key,
             comment=f"{case.kind} of {case.size_bytes:,} bytes",
             functions=tuple(functions),
-            run=run.name,
-            prepare=prepare,
+            run=run,
+            prepare=functions[-1].name if prepare else "NULL",
             first_fill=first_fill,
             fills=1,
-            transfer=f"POET_TRANSFER_{case.kind.removeprefix('page_').upper()}",
+            transfer="POET_NO_TRANSFER"
+            if beside
+            else f"POET_TRANSFER_{direction.removeprefix('page_').upper()}",
             size_bytes=case.size_bytes,
+            without=without,
         )
 
     def _slot(self, size_bytes: int) -> str:
@@ -366,12 +387,20 @@ class _Lowering:
             self.slots += (SlotView(name, 0, size_bytes, f"page: {size_bytes:,} bytes"),)
         return name
 
-    def _move(self, kind: str, slot: str, size_bytes: int) -> str:
+    def _moves(self, direction: str, size_bytes: int) -> tuple[str, str]:
+        """What begins a transfer, and what waits for it: nothing where that is one call."""
+        slot = self._slot(size_bytes)
         arguments = [slot, f"poet_arena + {BLOCK_BYTES}u", f"{size_bytes}u"]
         if not self._overlap:
-            return call_statement(f"poet_{kind}", arguments, fallible=True)
-        begin = call_statement(f"poet_{kind}_begin", arguments, fallible=True)
-        return f"{begin}\n    {call_statement('poet_page_wait', [slot], fallible=True)}"
+            return call_statement(f"poet_{direction}", arguments, fallible=True), ""
+        begin = call_statement(f"poet_{direction}_begin", arguments, fallible=True)
+        if self._erases and direction == "page_out":
+            begin = _lines(call_statement("poet_change", arguments[1:], fallible=False), begin)
+        return begin, call_statement("poet_page_wait", [slot], fallible=True)
+
+
+def _lines(*statements: str) -> str:
+    return "\n    ".join(filter(None, statements))
 
 
 def _padded(size_bytes: int) -> int:

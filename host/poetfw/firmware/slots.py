@@ -9,12 +9,11 @@ from enum import StrEnum
 
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.training import Program
+from poetfw.transfer import TRAILER_BYTES
 
 BLOCK_BYTES = 512
 SET_ALIGNMENT = 8
 """Sets begin and end at a multiple of so many blocks: 4 KiB, which flash erases at once."""
-TRAILER_BYTES = 16
-"""What ends every slot's last block: magic, payload bytes, generation, CRC-32 of the payload."""
 
 
 class SlotPurpose(StrEnum):

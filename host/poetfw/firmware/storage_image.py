@@ -24,7 +24,6 @@ from poetfw.firmware.ring import RingRegion, place_blocks
 from poetfw.firmware.slots import (
     BLOCK_BYTES,
     SET_ALIGNMENT,
-    TRAILER_BYTES,
     Slot,
     SlotPurpose,
     record_block,
@@ -34,6 +33,7 @@ from poetfw.firmware.slots import (
 from poetfw.ir import Dtype, Tensor
 from poetfw.ops import Array
 from poetfw.training import Program
+from poetfw.transfer import TRAILER_BYTES
 
 LARGEST_SAMPLES_BYTES = 1 << 28
 """The samples in a storage image may have so many bytes, padding to whole blocks included."""

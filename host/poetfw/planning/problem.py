@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from poetfw.boards import Board, load_board
 from poetfw.costs import CostProvider, CostTable, analytic_costs
@@ -17,7 +16,7 @@ from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.settings import BuildSettings
 from poetfw.schedule import Node, ScheduleProblem, Storage
 from poetfw.training import in_place_input
-from poetfw.transfer import Transfer
+from poetfw.transfer import TRAILER_BYTES
 
 
 def schedule_problem(
@@ -115,18 +114,14 @@ def load_schedule_problem(
 
 
 def _storage(board: Board, costs: CostTable) -> Storage | None:
-    """What paging costs: as measured, else as the board's file has it.
-
-    A slot's trailer may take a block of its own, so one more is counted.
-    """
+    """What paging costs: as measured, else as the board's file has it."""
     storage = board.storage
     if storage is None:
         return None
-    block = storage.block_bytes
-
-    def with_trailer(cost: Transfer) -> Transfer:
-        return replace(cost, latency_s=cost.time_s(block), energy_j=cost.cost_j(block))
-
-    page_in = with_trailer(costs.page_in or storage.page_in)
-    page_out = with_trailer(costs.page_out or storage.page_out)
-    return Storage(block, page_in, page_out, storage.overlap)
+    return Storage(
+        block_bytes=storage.block_bytes,
+        page_in=costs.page_in or storage.page_in,
+        page_out=costs.page_out or storage.page_out,
+        overlap=storage.overlap,
+        trailer_bytes=TRAILER_BYTES,
+    )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from poetfw.boards import Board, family_watchdog
 from poetfw.costs import CostProvider
@@ -66,9 +67,9 @@ def _unfed(
             yield table.ops[op.name].time_s, f"the op {op.name!r}"
     graph = program.training
     problem = schedule_problem(graph, board, costs(graph, board), None)
-    storage = problem.storage
-    if storage is None:
+    if problem.storage is None:
         return
+    storage = replace(problem.storage, overlap=False)  # the core may wait for all of a transfer
     bytes_of = {node.name: node.output_bytes for node in problem.nodes}
     for step in plan.training.plan:
         if step.kind is StepKind.PAGE_IN:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from poetfw.boards import Board
-from poetfw.costs import Case, case_of
+from poetfw.costs import MOVES, TRANSFERS, Case, case_of
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.firmware.slots import TRAILER_BYTES
 from poetfw.ir import Graph
+from poetfw.transfer import TRAILER_BYTES
 
 _ONE_BLOCK_BYTES = BLOCK_BYTES - TRAILER_BYTES  # a tensor that its trailer fits behind
 _SEVERAL = 8
@@ -19,7 +19,8 @@ def cases_of(graph: Graph, board: Board) -> tuple[Case, ...]:
     """The cases of a training step: its ops in their order, then transfers, the smallest first.
 
     A view's case is the copy that it is where it cannot be in place. Transfers are of every size
-    that a plan may page, of one block, and of several.
+    that a plan may page, of one block, and of several; where they overlap with computing, also
+    beside a kernel.
     """
     ops = (case_of(op, graph) for op in graph.ops)
     return tuple(dict.fromkeys([*ops, *_transfers(graph, board)]))
@@ -35,5 +36,5 @@ def _transfers(graph: Graph, board: Board) -> Iterable[Case]:
     }
     several = BLOCK_BYTES * _SEVERAL
     for size_bytes in sorted({*sizes, _ONE_BLOCK_BYTES, several}):
-        for kind in ("page_in", "page_out"):
+        for kind in MOVES if board.overlaps else TRANSFERS:
             yield Case(kind, size_bytes=size_bytes)

@@ -10,10 +10,9 @@ from functools import partial
 from statistics import median
 
 from poetfw.boards import Board
-from poetfw.costs import Case, Counter, Measurement, Setup
+from poetfw.costs import BESIDE, MOVES, TAKEN, Case, Counter, Measurement, Setup, direction_of
 from poetfw.devices.link import Profiler, StatusError
 from poetfw.errors import DeviceError, WrongBoardError
-from poetfw.firmware.case_version import TRANSFERS
 from poetfw.firmware.sketch import NOTHING, Sketch
 from poetfw.profiling.metering import BusyError, Metering
 
@@ -25,6 +24,9 @@ MOST_TIMES = 4096
 
 SAMPLES = 5
 """How often that is timed; twice where an emulator counts the same both times."""
+
+_TIMES_OF_DIFFERENCE = 8
+"""Or so often where two runs differ by little."""
 
 _NOTHING_TIMES = 10_000
 _NANOSECONDS_PER_S = 1_000_000_000
@@ -119,11 +121,12 @@ def measure_sketch(
                 f"the board's case {index} is not the one that its sketch has there",
                 "repeat the command",
             )
+        difference = case.kind in (*BESIDE, *TAKEN)
         try:
-            timed = time_case(profiler, index, case.key, counter, hz, nothing_ticks)
+            timed = time_case(profiler, index, case.key, counter, hz, nothing_ticks, difference)
             time_s = timed.ticks / hz
             energy_j, energy_spread_j = time_s * power_w(case, board), 0.0
-            if metering is not None:
+            if metering is not None and not difference:
                 with_call = timed.ticks + nothing_ticks
                 energy = metering.energy_of(
                     case,
@@ -155,7 +158,13 @@ def measure_sketch(
 
 
 def time_case(
-    profiler: Profiler, index: int, key: str, counter: Counter, hz: float, nothing_ticks: float
+    profiler: Profiler,
+    index: int,
+    key: str,
+    counter: Counter,
+    hz: float,
+    nothing_ticks: float,
+    difference: bool = False,
 ) -> Timed:
     """Time one case: warm up, see how long it takes, and run it as often as that asks for.
 
@@ -166,22 +175,25 @@ def time_case(
         counter: what the device counts in.
         hz: ticks in a second.
         nothing_ticks: what a call of nothing takes.
+        difference: whether the device says by how much two runs differ, which may be nothing, and
+            takes longer than that.
 
     Raises:
         DeviceError: the device or the line fails, or it says that the case takes no time.
     """
     profiler.run(index, key, 1)
     once = profiler.run(index, key, 1)
-    times = min(MOST_TIMES, max(1, math.ceil(LEAST_S * hz / max(once, 1))))
+    most = _TIMES_OF_DIFFERENCE if difference else MOST_TIMES
+    times = min(most, max(1, math.ceil(LEAST_S * hz / max(once, 1))))
     samples: list[float] = []
     while len(samples) < SAMPLES:
         ticks = profiler.run(index, key, times)
-        if ticks == 0 and times > 1:
+        if ticks == 0 and times > 1 and not difference:
             raise DeviceError(
                 f"the board says that case {index} takes no time at all, {times} times",
                 "reset it, and repeat the command",
             )
-        samples.append(max(0.0, ticks / times - nothing_ticks))
+        samples.append(ticks / times if difference else max(0.0, ticks / times - nothing_ticks))
         if counter is Counter.INSTRUCTIONS and samples[-2:] == [samples[-1]] * 2:
             break
     middle = median(samples)
@@ -191,7 +203,7 @@ def time_case(
 
 def power_w(case: Case, board: Board) -> float:
     """What is drawn while a case runs, by the board's file: during a transfer, by the storage."""
-    if case.kind not in TRANSFERS or board.storage is None:
+    if case.kind not in MOVES or case.kind in TAKEN or board.storage is None:
         return board.power.active_w
-    transfer = getattr(board.storage, case.kind)
+    transfer = getattr(board.storage, direction_of(case.kind))
     return float(transfer.cost_j(case.size_bytes) / transfer.time_s(case.size_bytes))

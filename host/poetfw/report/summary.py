@@ -52,7 +52,7 @@ class BuildReport:
         train_samples: samples to train with.
         held_out_samples: samples to evaluate with.
         classifies: whether the metric is a count of correct answers, not a squared error.
-        cost_sources: how many ops' energy and time are measured, fitted and analytic.
+        cost_sources: how many ops' energy and time come from where.
         costs: the same in words, and under which conditions they were measured.
         schedule: the schedule's figures.
         time_limited: whether the time limit ended a search: another run may decide otherwise.

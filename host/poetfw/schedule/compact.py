@@ -507,7 +507,9 @@ def limit_time(
     storage = graph.problem.storage
     if storage is not None and storage.overlap:
         # What must hold of core and channel each; the planner finds out how well they overlap.
-        program.at_most(computing, spare)
+        core_in = spent(page_in, tuple(storage.moving_in(m).core_s for m in graph.size))
+        core_out = spent(page_out, tuple(storage.moving_out(m).core_s for m in graph.size))
+        program.at_most(computing + core_in + core_out, spare)
         program.at_most(moving, deadline_s / unit)
     else:
         program.at_most(computing + moving, spare)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Self
 
-from poetfw.transfer import Transfer
+from poetfw.transfer import Moving, Transfer, page_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,28 +20,42 @@ class Storage:
         page_out: from RAM to storage.
         overlap: whether a transfer runs while the core computes; there is one channel, so no two
             transfers run at once.
+        trailer_bytes: what moves with every tensor.
     """
 
     block_bytes: int
     page_in: Transfer
     page_out: Transfer
     overlap: bool = False
+    trailer_bytes: int = 0
 
     def paged_bytes(self, size_bytes: int) -> int:
         """Bytes that move when a tensor of `size_bytes` is paged: whole blocks."""
-        return -(-size_bytes // self.block_bytes) * self.block_bytes
+        return page_bytes(size_bytes, self.block_bytes, self.trailer_bytes)
+
+    def moving_in(self, size_bytes: int) -> Moving:
+        """When core and channel are busy with paging in a tensor of `size_bytes`."""
+        return self._moving(self.page_in, size_bytes)
+
+    def moving_out(self, size_bytes: int) -> Moving:
+        """When core and channel are busy with paging out a tensor of `size_bytes`."""
+        return self._moving(self.page_out, size_bytes)
+
+    def _moving(self, transfer: Transfer, size_bytes: int) -> Moving:
+        paged = self.paged_bytes(size_bytes)
+        return transfer.moving(paged) if self.overlap else Moving(transfer.time_s(paged))
 
     def page_in_time_s(self, size_bytes: int) -> float:
-        """Seconds that paging in a tensor of `size_bytes` takes."""
-        return self.page_in.time_s(self.paged_bytes(size_bytes))
+        """Seconds that paging in a tensor of `size_bytes` keeps the channel busy."""
+        return self.moving_in(size_bytes).storage_s
 
     def page_in_energy_j(self, size_bytes: int) -> float:
         """Joules that paging in a tensor of `size_bytes` takes."""
         return self.page_in.cost_j(self.paged_bytes(size_bytes))
 
     def page_out_time_s(self, size_bytes: int) -> float:
-        """Seconds that paging out a tensor of `size_bytes` takes."""
-        return self.page_out.time_s(self.paged_bytes(size_bytes))
+        """Seconds that paging out a tensor of `size_bytes` keeps the channel busy."""
+        return self.moving_out(size_bytes).storage_s
 
     def page_out_energy_j(self, size_bytes: int) -> float:
         """Joules that paging out a tensor of `size_bytes` takes."""

@@ -22,7 +22,7 @@ from poetfw.schedule.problem import (
     Storage,
 )
 from poetfw.schedule.validation import validate
-from poetfw.transfer import Transfer
+from poetfw.transfer import Beside, Transfer
 
 SCHEMA_VERSION = 1
 
@@ -33,6 +33,15 @@ class StrictTable(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+class BesideTable(StrictTable):
+    """What a transfer takes beside computing, as in `poetfw.transfer.Beside`."""
+
+    bandwidth_bytes_per_s: float | None
+    latency_s: float
+    core_latency_s: float
+    core_s_per_byte: float
+
+
 class TransferTable(StrictTable):
     """What a transfer costs, as in `poetfw.transfer.Transfer`."""
 
@@ -41,6 +50,7 @@ class TransferTable(StrictTable):
     latency_s: float
     energy_j_per_byte: float
     energy_j: float = 0.0
+    beside: BesideTable | None = None
 
 
 class _Storage(StrictTable):
@@ -48,6 +58,7 @@ class _Storage(StrictTable):
     page_in: TransferTable
     page_out: TransferTable
     overlap: bool = False
+    trailer_bytes: int = 0
 
 
 class _Node(StrictTable):
@@ -127,6 +138,7 @@ def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
             "page_in": transfer_to_json(storage.page_in),
             "page_out": transfer_to_json(storage.page_out),
             "overlap": storage.overlap,
+            "trailer_bytes": storage.trailer_bytes,
         },
         "nodes": [
             {
@@ -177,29 +189,42 @@ def _storage(document: _Storage) -> Storage:
         transfer_of(document.page_in),
         transfer_of(document.page_out),
         document.overlap,
+        document.trailer_bytes,
     )
 
 
 def transfer_of(document: TransferTable) -> Transfer:
     """What a document says that a transfer costs."""
-    bandwidth = document.bandwidth_bytes_per_s
+    beside = document.beside
     return Transfer(
-        math.inf if bandwidth is None else bandwidth,
+        _rate(document.bandwidth_bytes_per_s),
         document.latency_s,
         document.energy_j_per_byte,
         document.energy_j,
+        None
+        if beside is None
+        else Beside(
+            _rate(beside.bandwidth_bytes_per_s),
+            beside.latency_s,
+            beside.core_latency_s,
+            beside.core_s_per_byte,
+        ),
     )
 
 
-def transfer_to_json(transfer: Transfer) -> dict[str, float | None]:
+def _rate(bandwidth: float | None) -> float:
+    return math.inf if bandwidth is None else bandwidth
+
+
+def transfer_to_json(transfer: Transfer) -> dict[str, Any]:
     """The document that `transfer_of` reads."""
-    bandwidth = transfer.bandwidth_bytes_per_s
-    return {
-        "bandwidth_bytes_per_s": None if math.isinf(bandwidth) else bandwidth,
-        "latency_s": transfer.latency_s,
-        "energy_j_per_byte": transfer.energy_j_per_byte,
-        "energy_j": transfer.energy_j,
-    }
+    document = asdict(transfer)
+    if transfer.beside is None:
+        del document["beside"]
+    for rates in filter(None, (document, document.get("beside"))):
+        if math.isinf(rates["bandwidth_bytes_per_s"]):
+            rates["bandwidth_bytes_per_s"] = None
+    return document
 
 
 def read_table(kind: type[_Document], text: str | bytes, source: str) -> _Document:

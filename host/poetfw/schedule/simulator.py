@@ -141,9 +141,9 @@ class _Replay:
             self.refuse("its tensor is in RAM already")
         assert self.problem.storage is not None
         self.paging_j.append(self.problem.storage.page_in_energy_j(node.output_bytes))
-        time_s = self.problem.storage.page_in_time_s(node.output_bytes)
-        self.times_s.append(time_s)
-        self.clock.page_in(node.name, time_s)
+        moving = self.problem.storage.moving_in(node.output_bytes)
+        self.times_s.append(moving.storage_s)
+        self.clock.page_in(node.name, moving)
         self.counts["page_ins"] += 1
         self.put(node)
         return self.live
@@ -157,9 +157,9 @@ class _Replay:
         if node.name not in self.ram:
             self.refuse("its tensor is not in RAM")
         self.paging_j.append(storage.page_out_energy_j(node.output_bytes))
-        time_s = storage.page_out_time_s(node.output_bytes)
-        self.times_s.append(time_s)
-        self.clock.page_out(node.name, time_s)
+        moving = storage.moving_out(node.output_bytes)
+        self.times_s.append(moving.storage_s)
+        self.clock.page_out(node.name, moving)
         self.counts["page_outs"] += 1
         self.aux.add(node.name)
         return self.live

@@ -4,6 +4,8 @@
 Without overlap the core waits for every transfer. With it, a page-in or page-out step only begins a
 transfer, in the plan's order on one channel, and the core goes on; it waits where it must: before
 an op whose input is still on its way in, and before freeing a tensor that is still on its way out.
+What a transfer takes of the core (interrupts, checksums) is the core's time, too: all of it where a
+transfer begins, but for what has to wait until a tensor is in.
 """
 
 from __future__ import annotations
@@ -11,12 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from poetfw.transfer import Moving
+
 
 class Span(NamedTuple):
     """When a step ran, in seconds from the plan's start; a free takes no time."""
 
     start_s: float
     end_s: float
+
+
+_LONG_THERE = 0.0, 0.0
 
 
 class Clock:
@@ -31,7 +38,7 @@ class Clock:
         self._overlap = overlap
         self._core_s = 0.0
         self._channel_s = 0.0
-        self._arrives_s: dict[str, float] = {}
+        self._arrives_s: dict[str, tuple[float, float]] = {}  # and the core's work then
         self._written_s: dict[str, float] = {}
         self.spans: list[Span] = []
         self.stall_s = 0.0
@@ -52,7 +59,8 @@ class Clock:
 
     def compute(self, inputs: Iterable[str], time_s: float) -> None:
         """An op runs once everything it reads is there."""
-        self._wait(max((self._arrives_s.get(name, 0.0) for name in inputs), default=0.0))
+        for name in inputs:
+            self._receive(name)
         self.spans.append(Span(self._core_s, self._core_s + time_s))
         self._core_s += time_s
 
@@ -60,26 +68,38 @@ class Clock:
         """The next op writes over a tensor, which must be out before."""
         self._wait(self._written_s.get(name, 0.0))
 
-    def page_in(self, name: str, time_s: float) -> None:
+    def page_in(self, name: str, moving: Moving) -> None:
         """A tensor begins its way in once it has been written and the channel is free."""
-        self._arrives_s[name] = self._transfer(self._written_s.get(name, 0.0), time_s)
+        self._transfer(self._written_s.get(name, 0.0), moving.storage_s)
+        self._arrives_s[name] = self._channel_s, moving.apart_s
+        self._core_s += moving.during_s
 
-    def page_out(self, name: str, time_s: float) -> None:
+    def page_out(self, name: str, moving: Moving) -> None:
         """A tensor begins its way out once it is there and the channel is free."""
-        self._written_s[name] = self._transfer(self._arrives_s.get(name, 0.0), time_s)
+        self._core_s += moving.apart_s
+        arrives_s, _ = self._arrives_s.get(name, _LONG_THERE)
+        self._transfer(arrives_s, moving.storage_s)
+        self._written_s[name] = self._channel_s
+        self._core_s += moving.during_s
 
     def free(self, name: str) -> None:
         """A tensor's RAM is free once nothing moves in or out of it."""
-        self._wait(max(self._written_s.get(name, 0.0), self._arrives_s.pop(name, 0.0)))
+        self._wait(self._written_s.get(name, 0.0))
+        self._receive(name)
         self.spans.append(Span(self._core_s, self._core_s))
 
-    def _transfer(self, possible_s: float, time_s: float) -> float:
+    def _receive(self, name: str) -> None:
+        """What the core does with a tensor that came in, once it has."""
+        arrives_s, apart_s = self._arrives_s.pop(name, _LONG_THERE)
+        self._wait(arrives_s)
+        self._core_s += apart_s
+
+    def _transfer(self, possible_s: float, time_s: float) -> None:
         start_s = max(self._core_s, self._channel_s, possible_s)
         self._channel_s = start_s + time_s
         self.spans.append(Span(start_s, self._channel_s))
         if not self._overlap:
             self._core_s = self._channel_s
-        return self._channel_s
 
     def _wait(self, until_s: float) -> None:
         if until_s > self._core_s:

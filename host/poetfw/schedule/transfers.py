@@ -180,10 +180,10 @@ class _Replay:
         assert problem.storage is not None
         self._steps.append(step)
         if step.kind is StepKind.PAGE_OUT:
-            self._clock.page_out(node.name, problem.storage.page_out_time_s(node.output_bytes))
+            self._clock.page_out(node.name, problem.storage.moving_out(node.output_bytes))
             return
         if step.kind is StepKind.PAGE_IN:
-            self._clock.page_in(node.name, problem.storage.page_in_time_s(node.output_bytes))
+            self._clock.page_in(node.name, problem.storage.moving_in(node.output_bytes))
         else:
             if taken_over:
                 assert node.in_place is not None

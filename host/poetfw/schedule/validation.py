@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from poetfw.errors import ProblemError, listed
 from poetfw.schedule.problem import Node, ScheduleProblem, Storage
-from poetfw.transfer import Transfer
+from poetfw.transfer import Beside, Transfer
 
 LARGEST_BYTES = 2**40
 """Largest budget, output, workspace or block accepted, in bytes."""
@@ -84,15 +84,21 @@ def _check_storage(storage: Storage) -> None:
     if storage.block_bytes < 1:
         raise ProblemError(f"storage has block_bytes {storage.block_bytes}: expected 1 or more")
     _require("storage", "block_bytes", storage.block_bytes, LARGEST_BYTES)
+    _require("storage", "trailer_bytes", storage.trailer_bytes, LARGEST_BYTES)
     for name in ("page_in", "page_out"):
         transfer: Transfer = getattr(storage, name)
-        for quantity in ("latency_s", "energy_j_per_byte", "energy_j"):
-            _require(f"storage's {name}", quantity, getattr(transfer, quantity))
-        bandwidth = transfer.bandwidth_bytes_per_s
-        if not bandwidth > 0:  # infinite where transfers take no time; NaN is refused
-            raise ProblemError(
-                f"storage's {name} has bandwidth_bytes_per_s {bandwidth}: expected more than 0"
-            )
+        _check_rates(f"storage's {name}", transfer, ("latency_s", "energy_j_per_byte", "energy_j"))
+        if transfer.beside is not None:
+            quantities = ("latency_s", "core_latency_s", "core_s_per_byte")
+            _check_rates(f"storage's {name}.beside", transfer.beside, quantities)
+
+
+def _check_rates(where: str, rates: Transfer | Beside, quantities: tuple[str, ...]) -> None:
+    for quantity in quantities:
+        _require(where, quantity, getattr(rates, quantity))
+    bandwidth = rates.bandwidth_bytes_per_s
+    if not bandwidth > 0:  # infinite where transfers take no time; NaN is refused
+        raise ProblemError(f"{where} has bandwidth_bytes_per_s {bandwidth}: expected more than 0")
 
 
 def _require(where: str, quantity: str, value: float, most: float = LARGEST_COST) -> None:

@@ -562,7 +562,7 @@ def test_no_such_board(name: str):
         ("value = 3.185e6", "value = 1e30", "compute.macs_per_s.value"),
         ("value = 18.9e-3", "value = 0.0", "power.active_w.value: .*greater than 0"),
         ("value = 18.9e-3", "value = 1e9", "power.active_w.value"),
-        ("value = 1.13e-3", "value = -0.1", "storage.page_in.latency_s.value"),
+        ("value = 0.515e-3", "value = -0.1", "storage.page_in.latency_s.value"),
         ("value = 512,", "value = 500,", "storage.block_bytes.value"),
         ("value = 512,", "value = 768,", "storage.block_bytes.value: .*multiple of 512"),
         ('value = 0, source = "no b', 'value = 258_048, source = "b', "memory: .*leave nothing"),

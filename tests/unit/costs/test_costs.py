@@ -49,7 +49,7 @@ def test_every_op_of_a_graph_has_a_cost_that_survives_json():
         output="z",
     )
     table = analytic_costs(graph, BOARD)
-    assert table.sources == {"measured": 0, "fitted": 0, "analytic": 2}
+    assert table.sources == {"measured": 0, "fitted": 0, "analytic": 2, "board file": 0}
     assert table.summary == "analytic"
     assert set(table.ops) == {"a", "b"}
     assert table.ops["a"].time_s == pytest.approx(6 / 3.185e6)

@@ -98,7 +98,7 @@ def test_plans_take_measured_costs_where_there_are_any(folder: Path) -> None:
     assert path == folder / "data/poetfw/costs.sqlite"
     Database(path).add([*mlp_rows(), *transfers(1e-6)])
     found = run("schedule", *MLP, *SOLVE)
-    assert found["cost_sources"] == {"measured": 20, "fitted": 0, "analytic": 2}
+    assert found["cost_sources"] == {"measured": 20, "fitted": 0, "analytic": 2, "board file": 0}
     assert found["time_s"] != analytic["time_s"]
     assert run("schedule", *MLP, *SOLVE, "--costs", "analytic")["time_s"] == analytic["time_s"]
     compared = run(

@@ -97,7 +97,12 @@ def test_the_best_that_is_known_of_each_op_counts(graph: Graph, tmp_path: Path) 
             assert cost == analytic.ops[op.name]
         if cost.source is not Source.ANALYTIC:
             assert cost.energy_j == pytest.approx(cost.time_s * BOARD.power.active_w)
-    assert table.sources == {"measured": 1, "fitted": 3, "analytic": len(graph.ops) - 4}
+    assert table.sources == {
+        "measured": 1,
+        "fitted": 3,
+        "analytic": len(graph.ops) - 4,
+        "board file": 0,
+    }
     assert table.page_in is None
     assert table.basis == "the board, counted in cycles"
 
@@ -212,8 +217,10 @@ def test_measured_transfers_are_those_of_the_problem(graph: Graph, tmp_path: Pat
     database.add(transfers(3e-7))
     storage = load_schedule_problem(SETTINGS, costs=costs_from(database.path)).storage
     assert storage is not None
-    # A slot's trailer may take a block of its own.
-    assert storage.page_in.time_s(1024) == pytest.approx(3e-7 * (1000 + 1024 + 512))
+    # With each of these goes a block for its trailer.
+    assert storage.paged_bytes(1024) == 1536
+    assert storage.page_in_time_s(1024) == pytest.approx(3e-7 * (1000 + 1024))
+    assert storage.paged_bytes(1000) == 1024
     power_w = 0.33
     assert storage.page_out.energy_j_per_byte == pytest.approx(3e-7 * power_w, rel=1e-3)
 
@@ -246,7 +253,11 @@ def test_an_emulators_ops_count_where_the_board_has_none_and_its_transfers_never
     loads = sum(not op.inputs for op in graph.ops)
     assert table.sources["measured"] == len(graph.ops) - loads
     assert (table.page_in, table.page_out) == (None, None)
-    assert table.summary.endswith("; paging analytic (qemu, counted in instructions)")
+    assert table.sources["board file"] == loads
+    assert table.summary == (
+        "every op is measured; loads and transfers are the board file's "
+        "(qemu, counted in instructions)"
+    )
     analytic = load_schedule_problem(SETTINGS, costs=analytic_costs)
     assert load_schedule_problem(SETTINGS, costs=provider).storage == analytic.storage
     database.add(transfers(2e-9))
@@ -259,7 +270,7 @@ def test_a_load_that_was_not_measured_reads_as_pages_do(graph: Graph) -> None:
     assert load.output is not None
     assert graph.by_name[load.output].size_bytes == 512
     computing_s = 512 / BOARD.compute.ram_bandwidth_bytes_per_s
-    assert table.ops[load.name].time_s == pytest.approx(3e-7 * (1000 + 512) + computing_s)
+    assert table.ops[load.name].time_s == pytest.approx(3e-7 * (1000 - 512 + 512) + computing_s)
 
 
 def test_ops_are_shown_as_measured_fitted_and_analytic(graph: Graph) -> None:
@@ -343,7 +354,9 @@ def test_an_emulators_loads_are_no_measurement(graph: Graph) -> None:
     assert usable(rows, BOARD, case_version).table(graph, BOARD).sources["measured"] == 2
     table = usable(emulated, BOARD, case_version).table(graph, BOARD)
     assert table.sources["measured"] == 0
-    assert table.ops == analytic_costs(graph, BOARD).ops
+    assert table.sources["board file"] == 2
+    analytic = analytic_costs(graph, BOARD).ops
+    assert all(cost.time_s == analytic[name].time_s for name, cost in table.ops.items())
 
 
 def test_what_a_meter_sees_beside_an_emulator_is_no_boards(graph: Graph) -> None:

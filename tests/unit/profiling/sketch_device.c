@@ -82,20 +82,33 @@ static int run_load(void)
     return take(4u, 20011u);
 }
 
+/* A transfer beside a kernel, and the kernel. */
+static int run_beside(void)
+{
+    POET_TRY(poet_page_out(3u, poet_arena + 512, 2400u));
+    return take(5u, 9017u);
+}
+
+static int run_kernel(void)
+{
+    return take(5u, 8400u);
+}
+
 static int run_nothing(void)
 {
-    return take(5u, 7u);
+    return take(6u, 7u);
 }
 
 const struct poet_fill poet_fills[] = {{512u, 4u, POET_FILL_SIGNED, 0u}, {528u, 4u, POET_FILL_POSITIVE, 0u}};
-const uint32_t poet_case_count = 6u;
+const uint32_t poet_case_count = 7u;
 const struct poet_case poet_cases[] = {
-    {KEY_SMALL, run_small, NULL, 0u, 2u, POET_NO_TRANSFER, 0u},
-    {KEY_LARGE, run_large, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
-    {KEY_OUT, run_out, NULL, 0u, 0u, POET_TRANSFER_OUT, 2400u},
-    {KEY_IN, run_in, run_out, 0u, 0u, POET_TRANSFER_IN, 2400u},
-    {KEY_LOAD, run_load, poet_prepare_sample, 0u, 0u, POET_NO_TRANSFER, 0u},
-    {"0000000000000000", run_nothing, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
+    {KEY_SMALL, run_small, NULL, NULL, 0u, 2u, POET_NO_TRANSFER, 0u},
+    {KEY_LARGE, run_large, NULL, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
+    {KEY_OUT, run_out, NULL, NULL, 0u, 0u, POET_TRANSFER_OUT, 2400u},
+    {KEY_IN, run_in, run_out, NULL, 0u, 0u, POET_TRANSFER_IN, 2400u},
+    {KEY_LOAD, run_load, poet_prepare_sample, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
+    {KEY_TAKEN, run_beside, run_out, run_kernel, 0u, 0u, POET_NO_TRANSFER, 2400u},
+    {"0000000000000000", run_nothing, NULL, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
 };
 
 void poet_hal_console_write(const char *text, uint32_t bytes)

@@ -28,6 +28,7 @@ CASES = {
     Case("page_out", size_bytes=2400): 4300,
     Case("page_in", size_bytes=2400): 3100,
     Case("load_x", attributes={"shape": (4, 150)}): 20_011,
+    Case("page_out_taken", size_bytes=2400): 617,
 }
 """What each takes, in ticks."""
 NOTHING = 7
@@ -51,7 +52,7 @@ def compile_sketch_device(out: Path) -> Path:
     for name in needed:
         sources += [path for folder in folders if (path := folder / f"{name}.c").exists()]
     includes = [application, sketches / "hal", GENERATED, *folders, TEMPLATES / "hal"]
-    names = ("SMALL", "LARGE", "OUT", "IN", "LOAD")
+    names = ("SMALL", "LARGE", "OUT", "IN", "LOAD", "TAKEN")
     keys = [f'-DKEY_{name}="{case.key}"' for name, case in zip(names, CASES, strict=True)]
     room = ("-DPOET_SCRATCH_BLOCKS=16u", "-DPOET_SCRATCH_SLOTS=8u")
     return compile_c(out, sources, includes, *keys, *room, "-shared", "-fPIC")

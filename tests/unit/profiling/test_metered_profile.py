@@ -117,7 +117,12 @@ def test_a_meter_of_the_computer_measures_what_plans_take(
     graph = derive_program(settings, load_model(settings)).training
     solve = ("schedule", *MLP, "--scheduler", "checkpoint-all")
     planned = run(*solve)
-    assert planned["cost_sources"] == {"measured": len(graph.ops), "fitted": 0, "analytic": 0}
+    assert planned["cost_sources"] == {
+        "measured": len(graph.ops),
+        "fitted": 0,
+        "analytic": 0,
+        "board file": 0,
+    }
     joules = sum(cases[case_of(op, graph).key]["energy_j"] for op in graph.ops)
     assert planned["energy_j"] == pytest.approx(joules)
     assert run(*solve, "--costs", "analytic")["energy_j"] != pytest.approx(joules, rel=0.05)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from poetfw.boards import load_board
-from poetfw.costs import Case, alone, case_of
+from poetfw.costs import BESIDE, TAKEN, TRANSFERS, Case, alone, case_of
 from poetfw.devices.link import piped
 from poetfw.devices.slices import STEPS, run_slices
 from poetfw.errors import DeviceError, PortLostError, ToolError
@@ -70,16 +70,39 @@ def test_a_sketch_is_the_same_every_time_and_names_itself(program: Program) -> N
     first, again = (render_sketch(cases, program, BOARD, ROOM) for _ in range(2))
     assert first == again
     assert first.sketch_id in rendered(first)
-    keys = re.findall(r'^    \{"([0-9a-f]{16})", run_', rendered(first), re.MULTILINE)
+    keys = re.findall(r'^    \{"([0-9a-f]{16})", (?:run|move)_', rendered(first), re.MULTILINE)
     assert keys == [*(case.key for case in cases), "0" * 16]
     other = render_sketch(cases[1:], program, BOARD, ROOM)
     assert other.sketch_id != first.sketch_id
     assert not {"src/runtime/desk.c", "lib/poetfw/runtime/poetfw.c"} & {*first.project.files}
     assert "poet_page_wait(SLOT_65536)" in rendered(first)
-    waits = replace(BOARD.storage, overlap=False)  # type: ignore[type-var]
-    assert "poet_page_wait" not in rendered(
-        render_sketch(cases, program, replace(BOARD, storage=waits), ROOM)
+    waiting = replace(BOARD, storage=replace(BOARD.storage, overlap=False))  # type: ignore[type-var]
+    cases = cases_of(program.training, waiting)
+    assert {case.kind for case in cases if case.size_bytes} == {*TRANSFERS}
+    assert "poet_page_wait" not in rendered(render_sketch(cases, program, waiting, ROOM))
+
+
+def test_what_a_transfer_takes_beside_a_kernel_is_a_difference(program: Program) -> None:
+    """Two transfers and a short kernel without one; a transfer and a long one without it."""
+    cases = [Case(kind, size_bytes=4096) for kind in (*BESIDE, *TAKEN)]
+    code = re.sub(r"\s+", " ", rendered(render_sketch(cases, program, BOARD, ROOM)))
+    begin, wait = (
+        f"POET_TRY({call}); "
+        for call in (
+            "poet_page_{}_begin(SLOT_4096, poet_arena + 512u, 4096u)",
+            "poet_page_wait(SLOT_4096)",
+        )
     )
+    for index, way in enumerate(("in", "out")):
+        one = begin.format(way)
+        assert f"int run_{index}(void) {{ {one}{one}poet_kernel(1u); {wait}return" in code
+        assert f"int run_{index + 2}(void) {{ {one}poet_kernel(3u); {wait}return" in code
+    assert "run_0, before_0, move_0," in code
+    assert "run_2, before_2, kernel_2," in code
+    wrote = begin.format("out") + wait
+    prepare = "POET_TRY(poet_prepare_kernel(move_{})); return"
+    assert f"int before_0(void) {{ {wrote}{prepare.format(0)}" in code
+    assert f"int before_1(void) {{ {prepare.format(1)}" in code
 
 
 def test_operands_lie_apart_where_they_can(program: Program) -> None:

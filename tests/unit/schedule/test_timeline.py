@@ -19,6 +19,7 @@ from poetfw.schedule import (
 )
 from poetfw.schedule.timeline import Clock
 from poetfw.schedule.transfers import hasten_page_ins, plan_transfers
+from poetfw.transfer import Beside, Moving
 
 COMPUTE, IN, OUT, FREE = StepKind.COMPUTE, StepKind.PAGE_IN, StepKind.PAGE_OUT, StepKind.FREE
 SECOND = Transfer(bandwidth_bytes_per_s=100.0, latency_s=0.0, energy_j_per_byte=0.0)
@@ -55,13 +56,13 @@ PAGED = (
 def test_core_and_channel_wait_for_each_other_where_they_must() -> None:
     clock = Clock(overlap=True)
     clock.compute((), 1.0)
-    clock.page_out("a", 5.0)  # 1 to 6
+    clock.page_out("a", Moving(5.0))  # 1 to 6
     assert clock.makespan_s == 6.0
     clock.compute(("a",), 1.0)  # 1 to 2: reading what is on its way out is no matter
     clock.take_over("a")  # but writing over it is
     clock.compute(("a",), 1.0)  # 6 to 7
-    clock.page_in("a", 2.0)  # 7 to 9
-    clock.page_in("b", 2.0)  # 9 to 11
+    clock.page_in("a", Moving(2.0))  # 7 to 9
+    clock.page_in("b", Moving(2.0))  # 9 to 11
     clock.compute(("a",), 1.0)  # 9 to 10
     clock.free("b")  # 11
     starts = [span.start_s for span in clock.spans]
@@ -218,3 +219,17 @@ def test_hastened_page_ins_come_between_no_op_and_what_it_takes_over() -> None:
     assert (
         simulate(problem, hasten_page_ins(problem, over)).time_s == simulate(problem, over).time_s
     )
+
+
+def test_what_a_transfer_takes_of_the_core_is_never_hidden() -> None:
+    """Waited for, it takes 10; the storage is busy for 8 of them, the core for 5."""
+    transfer = Transfer(math.inf, 10.0, 0.0, 0.0, Beside(math.inf, 8.0, 5.0, 0.0))
+    moving = transfer.moving(1)
+    assert (moving.storage_s, moving.during_s, moving.apart_s) == (8.0, 3.0, 2.0)
+    for begin in ("page_in", "page_out"):
+        for computing_s, whole_s in ((0.0, 10.0), (20.0, 25.0)):
+            clock = Clock(overlap=True)
+            getattr(clock, begin)("a", moving)
+            clock.compute((), computing_s)
+            clock.free("a")
+            assert clock.makespan_s == whole_s

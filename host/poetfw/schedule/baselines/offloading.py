@@ -185,6 +185,8 @@ def lower_bound_s(problem: ScheduleProblem) -> float:
         raise UnsuitableError("lower bound", "it only pages, and there is no storage")
     excess = max(0, max(kept_bytes(Indexed.of(problem))) - problem.ram_bytes)
     storage = problem.storage
-    per_byte_s = 1 / storage.page_out.bandwidth_bytes_per_s
-    per_byte_s += 1 / storage.page_in.bandwidth_bytes_per_s
+    per_byte_s = 0.0
+    for transfer in (storage.page_out, storage.page_in):
+        beside = transfer.beside if storage.overlap else None
+        per_byte_s += 1 / (beside or transfer).bandwidth_bytes_per_s
     return max(math.fsum(node.time_s for node in problem.nodes), excess * per_byte_s)
