@@ -48,3 +48,12 @@ def test_no_plan_takes_less_than_blocks_do(numbers: range) -> None:
             error.add_note(f"problem {number}")
             raise
     assert above_ceiling
+
+
+def test_what_takes_over_room_is_not_there_twice() -> None:
+    problem = random_devices(553)  # n1 takes over n0, and is read later in the same block
+    best = least_cost(problem, Minimise.ENERGY)
+    assert best is not None
+    blocks = (range(len(problem.devices[0].problem.nodes)),)
+    made = formulate_devices_blocks(problem, Minimise.ENERGY, blocks)
+    assert solve_program(made.program, EXACT, Work(60.0)).objective == pytest.approx(best)
