@@ -44,6 +44,12 @@ def test_two_devices_equal_brute_force(numbers: range) -> None:
             raise
 
 
+def test_a_tensor_goes_while_nobody_looks_at_it() -> None:
+    problem = random_devices(519)  # n1 has to make room in a stage that neither makes nor reads it
+    best = least_cost(problem, Minimise.ENERGY)
+    assert solve_devices(problem, Minimise.ENERGY, EXACT, Work(120.0)).cost == pytest.approx(best)
+
+
 @pytest.mark.parametrize("numbers", chunks(range(60), quick=3, size=3))
 def test_one_device_is_poet(numbers: range) -> None:
     for number in numbers:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from poetfw.limits import Work
 from poetfw.schedule.devices.plan import Made, complete, in_order, named
@@ -68,33 +68,34 @@ def on_device(name: str, plan: ExecutionPlan) -> DevicesPlan:
     return tuple(DeviceStep(DeviceStepKind(step.kind.value), step.node, name) for step in plan)
 
 
-def ceiling(problem: DevicesProblem, minimise: Minimise, work: Work) -> Ceiling:
-    """The best placement where memory has no limits: for two devices, a minimum cut.
+@dataclass(frozen=True)
+class Placement:
+    """The program of the best placement where memory has no limits, and its columns.
+
+    Attributes:
+        program: what to solve.
+        runs: by (device, node), whether it is computed there.
+        copies: by (source, target, node), whether its tensor is copied.
+    """
+
+    program: Program = field(default_factory=Program)
+    runs: dict[tuple[int, int], int] = field(default_factory=dict)
+    copies: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+
+def formulate_placement(problem: DevicesProblem, minimise: Minimise) -> Placement:
+    """Where nodes are computed and what is copied, as a program: for two devices a minimum cut.
 
     Binaries R[d,i] compute node i on d, and C[a,b,i] copy its tensor: R[d,k] ≤ R[d,i] + ΣC[·,d,i]
     for an input i of k. A tensor may be computed on several devices. With y = 1 - R on one of two
     devices, every row has two terms of opposite signs beside C, so that the relaxation's best
     solution is whole: it is a minimum s-t cut. With more, C may copy in circles, and the sum is a
     bound only.
-
-    Args:
-        problem: valid.
-        minimise: what to.
-        work: what finding it may take.
     """
     graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
-    graph, program = graphs[0], Program()
+    graph, made = graphs[0], Placement()
+    program, runs, copies = made.program, made.runs, made.copies
     number = {device.name: d for d, device in enumerate(problem.devices)}
-    runs: dict[tuple[int, int], int] = {}
-    copies: dict[tuple[int, int, int], int] = {}
-    least = math.fsum(
-        min(
-            of.problem.nodes[i].energy_j
-            for of, device in zip(graphs, problem.devices, strict=True)
-            if of.problem.nodes[i].name not in device.lacks
-        )
-        for i in range(graph.n)
-    )
     for i, node in enumerate(graph.problem.nodes):
         for d, device in enumerate(problem.devices):
             if node.name not in device.lacks:
@@ -114,6 +115,24 @@ def ceiling(problem: DevicesProblem, minimise: Minimise, work: Work) -> Ceiling:
             there = [(copies[a, b, i], -1.0) for a, b, j in copies if (b, j) == (d, i)]
             there += [(runs[d, i], -1.0)] if (d, i) in runs else []
             program.at_most([(column, 1.0), *there], 0)
+    return made
+
+
+def ceiling(problem: DevicesProblem, minimise: Minimise, work: Work) -> Ceiling:
+    """The best placement where memory has no limits, see `formulate_placement`.
+
+    Args:
+        problem: valid.
+        minimise: what to.
+        work: what finding it may take.
+    """
+    placement = formulate_placement(problem, minimise)
+    program, runs, copies = placement.program, placement.runs, placement.copies
+    graph = Indexed.of(problem.devices[0].problem)
+    firsts: dict[int, float] = {}
+    for (_, i), column in runs.items():
+        firsts[i] = min(program.costs[column], firsts.get(i, math.inf))
+    least = math.fsum(firsts.values())
     solution = solve_program(program, SolverOptions(gap=0.0), work)
     bound = max(least, solution.bound) * (1 - 1e-9)
     if solution.values is None:
@@ -125,7 +144,9 @@ def ceiling(problem: DevicesProblem, minimise: Minimise, work: Work) -> Ceiling:
         for (d, i), column in runs.items():
             if values[column] > 0.5:
                 first = next(
-                    a for a in range(len(graphs)) if (a, i) in runs and values[runs[a, i]] > 0.5
+                    a
+                    for a in range(len(problem.devices))
+                    if (a, i) in runs and values[runs[a, i]] > 0.5
                 )
                 made.append(Made(i if d == first else i + 1, i, DeviceStepKind.COMPUTE, d))
         for (a, b, i), column in copies.items():

@@ -286,6 +286,7 @@ def _check_links(problem: DevicesProblem) -> None:
 
 def _check_working_sets(problem: DevicesProblem) -> None:
     graphs = [Indexed.of(device.problem) for device in problem.devices]
+    nowhere: list[tuple[int, str, str]] = []
     for i, node in enumerate(problem.devices[0].problem.nodes):
         able = [
             (graph.working_set(i), device)
@@ -299,9 +300,12 @@ def _check_working_sets(problem: DevicesProblem) -> None:
                 f"{needs:,} bytes on {device.name!r}, which has {device.problem.ram_bytes:,}"
                 for needs, device in able
             )
-            raise InfeasibleError(
-                f"node {node.name!r} fits on no device: it needs {wants}", "give one of them more"
-            )
+            nowhere.append((min(needs for needs, _ in able), node.name, wants))
+    if nowhere:
+        _, name, wants = max(nowhere, key=lambda found: found[0])  # the last one to fit
+        raise InfeasibleError(
+            f"node {name!r} fits on no device: it needs {wants}", "give one of them more"
+        )
 
 
 def _require(where: str, quantity: str, value: float, most: float = LARGEST_COST) -> None:

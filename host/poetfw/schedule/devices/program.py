@@ -116,7 +116,8 @@ def formulate_devices(
         problem: valid.
         minimise: what to.
         window: where given, only forward nodes are computed again, in backward stages, and at most
-            about so many nodes before those that the stage differentiates: a restriction.
+            about so many nodes before those that the stage differentiates, and tensors move only
+            in stages that make or read them: a restriction.
         also: what stages may make beyond the window.
         elastic: whether budgets may be exceeded, at a price.
         copies_take_ram: False counts a copy from the next stage on only, and no buffer: so XEngine
@@ -151,6 +152,7 @@ class _Builder:
         self.devices = range(len(self.graphs))
         number = {device.name: d for d, device in enumerate(problem.devices)}
         self.links = {(number[x.source], number[x.target]): x for x in problem.links}
+        self.window = window
         self.windows = [set(nodes) for nodes in recomputed_near(self.graph, window)]
         for made in also:
             self.windows[made.stage].add(made.node)
@@ -215,7 +217,9 @@ class _Builder:
             runs = (
                 i == t or i in again or any(k == t or k in again for k in self.graph.consumers[i])
             )
-            if not (size and runs):
+            # Only to make room, a tensor may have to go or come back when nobody looks at it.
+            idle = self.window is None and t <= self.graph.last_use[i]
+            if not (size and (runs or idle)):
                 continue
             for (a, b), link in self.links.items():
                 time_s = link.transfer.time_s(size)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from poetfw.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.devices.baselines import Ceiling, ceiling, greedy, on_device, single_plan
+from poetfw.schedule.devices.bounds import bound_by_blocks
 from poetfw.schedule.devices.fitting import Kitchen, Recipe, improve
 from poetfw.schedule.devices.parallel import at_once, earliest
 from poetfw.schedule.devices.plan import Made, complete, in_order, in_stages, named
@@ -45,7 +46,9 @@ _NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at t
 _PART_WORK = 3.0  # units for each such part
 _CEILING_SHARE = 0.1  # of the work that is left
 _IN_TURN_SHARE = 0.5  # of what is left, for plans whose steps follow each other
-_FITTING_SHARE = 0.5  # of what is left, to make placements fit
+_FITTING_SHARE = 0.3  # of what is left, to make placements fit
+_BLOCKS_SHARE = 0.6  # of what is left, for a bound and the plan that it suggests
+_BOUND_SHARE = 0.8  # of it, for the bound
 _SINGLE_SHARE = 0.15  # for each device alone
 _PARTS_SHARE = 0.7
 _TELLING = 1e-3  # relative: smaller steps are not told of
@@ -196,6 +199,8 @@ class _Search:
         self.fit(work.part(work.left * _FITTING_SHARE), self.recipes(starts))
         in_turn = replace(self.options, other_orders=False)
         if not self.is_proven():
+            self.solve_blocks(work.part(work.left * _BLOCKS_SHARE))
+        if not self.is_proven():
             self.solve_single(work, in_turn)
         if not self.is_proven():
             self.solve_parts(work.part(work.left * _PARTS_SHARE), starts)
@@ -274,6 +279,19 @@ class _Search:
             except InfeasibleError:
                 continue  # the others may help it
             self.take(f"{device.name} alone", plan)
+
+    def solve_blocks(self, work: Work) -> None:
+        """By the relaxation in blocks: what no plan takes less than, and where nodes belong."""
+        part, gap = work.part(work.left * _BOUND_SHARE), self.options.gap / 2
+        options = SolverOptions(self.options.solver, gap)
+        found = bound_by_blocks(self.problem, self.minimise, self.cost, options, part)
+        if found.bound > self.bound:
+            self.bound, self.covers = found.bound, BoundCovers.STAGES
+        if found.place is not None and not self.is_proven():
+            before, recipe = self.cost, self.recipe
+            self.fit(work, [self.kitchen.recipe(list(found.place))])
+            if self.cost == before:
+                self.recipe = recipe
 
     def once(self, device: Device) -> float:
         """What computing every node once takes on a device."""
@@ -387,16 +405,18 @@ class _Search:
             raise InfeasibleError(
                 f"{'there is' if proven else 'found'} no schedule of {self.problem.name!r}{within} "
                 f"in {budgets}{', computing nodes in the order given' if proven else ''}",
-                "give one of them more",
+                "give one of them more"
+                + ("" if self.problem.deadline_s is None else ", or more time"),
                 *(() if proven else (_more(work),)),
             )
-        gap = max(0.0, (self.cost - self.bound) / self.cost) if self.cost else 0.0
+        bound = min(self.bound, self.cost)
+        gap = (self.cost - bound) / self.cost if self.cost else 0.0
         return DevicesSchedule(
             **asdict(self.figures),
             scheduler=self.scheduler,
             status=Status.OPTIMAL if self.is_proven() else Status.FEASIBLE,
             minimised=self.minimise,
-            bound=self.bound,
+            bound=bound,
             bound_covers=self.covers,
             ceiling=self.ceiling.cost,
             gap=gap,

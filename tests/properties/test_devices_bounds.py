@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds by blocks for two devices against the least that any plan in stages takes."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from devices_brute_force import least_cost, random_devices
+from random_graphs import chunks
+
+from poetfw.limits import Work
+from poetfw.schedule.devices import Minimise, ceiling
+from poetfw.schedule.devices.blocks import formulate_devices_blocks
+from poetfw.schedule.devices.bounds import bound_by_blocks
+from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
+
+EXACT = SolverOptions(gap=0.0)
+
+
+def blocks_of(n: int, rng: random.Random) -> tuple[range, ...]:
+    """All stages in blocks of any sizes."""
+    starts = [0, *sorted(rng.sample(range(1, n), rng.randrange(n))), n]
+    return tuple(range(*ends) for ends in pairwise(starts))
+
+
+@pytest.mark.parametrize("numbers", chunks(range(517, 917), quick=10, size=10))
+def test_no_plan_takes_less_than_blocks_do(numbers: range) -> None:
+    above_ceiling = 0
+    for number in numbers:
+        problem, rng = random_devices(number), random.Random(number)
+        minimise = (Minimise.TIME, Minimise.ENERGY)[number % 2]
+        best = least_cost(problem, minimise)
+        if best is None:
+            continue
+        try:
+            blocks = blocks_of(len(problem.devices[0].problem.nodes), rng)
+            made = formulate_devices_blocks(problem, minimise, blocks)
+            solution = solve_program(made.program, EXACT, Work(60.0))
+            assert solution.outcome is Outcome.OPTIMAL
+            assert solution.objective <= best * (1 + 1e-7)
+            known = best * rng.choice((1.0, 1.05, 2.0, float("inf")))
+            found = bound_by_blocks(problem, minimise, known, EXACT, Work(60.0))
+            assert found.bound <= best * (1 + 1e-7)
+            above_ceiling += found.bound > 1.001 * ceiling(problem, minimise, Work(60.0)).cost
+        except Exception as error:
+            error.add_note(f"problem {number}")
+            raise
+    assert above_ceiling
+
+
+def test_what_takes_over_room_is_not_there_twice() -> None:
+    problem = random_devices(553)  # n1 takes over n0, and is read later in the same block
+    best = least_cost(problem, Minimise.ENERGY)
+    assert best is not None
+    blocks = (range(len(problem.devices[0].problem.nodes)),)
+    made = formulate_devices_blocks(problem, Minimise.ENERGY, blocks)
+    assert solve_program(made.program, EXACT, Work(60.0)).objective == pytest.approx(best)
