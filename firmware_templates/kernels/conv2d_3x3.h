@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Eight results of a 3x3 convolution that moves by 1, forward or dX: four columns of a row, in two channels. */
+#ifndef POET_CONV2D_3X3_H
+#define POET_CONV2D_3X3_H
+
+#include <stdint.h>
+
+enum { POET_STRIP = 4 };
+
+/* Edges of the source that a strip meets: there the first or the last of its six columns is padding, and a factor of
+ * 0. Rows that are padding are left out. Bits are the Cortex-M's flags N, C and Z. */
+#define POET_LEFT_EDGE 0x80000000u
+#define POET_TWO_ROWS 0x40000000u
+#define POET_RIGHT_EDGE 0x20000000u
+
+/* In this order in assembly. What is next counts elements. */
+struct poet_strip {
+    int32_t row_next;     /* of the source; below 0 for dX, where the kernel's rows go up */
+    int32_t channel_next; /* from a channel's last row of the source to the first of the next */
+    int32_t weight_next;  /* from behind a channel's last weight to the first of the next */
+    int32_t weight_other; /* to the weights of the other channel of results */
+    int32_t channels;     /* of the source */
+    uint32_t edges;
+    float bias[2];
+    int32_t result_other;
+};
+
+/* `source` is the second column that the strip meets, `weight` the first of a row. */
+typedef void poet_sum_strip_f32(const struct poet_strip *strip, const float *source,
+                                const float *weight, float *result);
+
+poet_sum_strip_f32 poet_conv2d_strip_f32;
+poet_sum_strip_f32 poet_conv2d_strip_backwards_f32; /* along columns, for dX */
+
+#endif
