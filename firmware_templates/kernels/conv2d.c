@@ -1579,6 +1579,72 @@ static bool sum_tap_vectors(const struct poet_conv2d *op, const float *x, const 
 
 #endif
 
+/* Whether rows of x and of dy are alike, and are gone through by strips. */
+static bool by_tap_rows(const struct poet_conv2d *op)
+{
+    return POET_HAS_FPU && op->kernel_height == 3 && op->kernel_width == 3 &&
+           op->stride_height == 1 && op->stride_width == 1 && op->padding_left == 1 &&
+           op->in_width == op->out_width && op->out_width % POET_STRIP == 0 &&
+           op->out_channels / op->groups % 4 == 0;
+}
+
+/* One element, without padding: for gradients that make NaN of a zero. */
+APART float sum_tap_at(const struct poet_conv2d *op, int32_t rows, int32_t tap, const float *x,
+                       const float *dy)
+{
+    const struct positions columns =
+        positions_of_tap(tap, 1, op->padding_left, op->in_width, op->out_width);
+    return sum_tap(op, rows, columns.count, x + columns.source, dy + columns.output);
+}
+
+/* dw of a row of the kernel, of one input channel and four output channels: from weight `first` on. */
+INLINE void sum_tap_row(const struct poet_conv2d *op, const struct poet_tap_row *row, const float *x,
+                        const float *dy, const struct poet_gradient_sink *dw, int32_t first)
+{
+    const int32_t next = op->in_channels / op->groups * 9;
+    float totals[4][3] = {{0.0f}};
+    if (row->rows > 0) {
+        poet_conv2d_tap_row_f32(row, x, dy, totals);
+    }
+    for (int32_t channel = 0; channel < 4; channel++) {
+        for (int32_t tap = 0; tap < 3; tap++) {
+            const float total = totals[channel][tap];
+            put(dw, first + channel * next + tap,
+                total == total ? total
+                               : sum_tap_at(op, row->rows, tap, x, dy + channel * row->dy_other));
+        }
+    }
+}
+
+static void sum_tap_rows(const struct poet_conv2d *op, const float *x, const float *dy,
+                         const struct poet_gradient_sink *dw)
+{
+    const int32_t width = op->out_width;
+    const int32_t x_plane = op->in_height * width;
+    const int32_t dy_plane = op->out_height * width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    for (int32_t u = 0; u < 3; u++) {
+        const struct positions met =
+            positions_of_tap(u, 1, op->padding_top, op->in_height, op->out_height);
+        const struct poet_tap_row row = {
+            .samples = op->batch,
+            .rows = met.count,
+            .strips = width / POET_STRIP,
+            .dy_other = dy_plane,
+            .x_next = op->in_channels * x_plane - met.count * width,
+            .dy_next = op->out_channels * dy_plane - met.count * width,
+        };
+        for (int32_t o = 0; o < op->out_channels; o += 4) {
+            const int32_t group = o / group_out;
+            for (int32_t c = 0; c < group_in; c++) {
+                sum_tap_row(op, &row, x + (group * group_in + c) * x_plane + met.source * width,
+                            dy + o * dy_plane + met.output * width, dw, (o * group_in + c) * 9 + 3 * u);
+            }
+        }
+    }
+}
+
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
@@ -1587,6 +1653,10 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
         return;
     }
 #endif
+    if (by_tap_rows(op)) {
+        sum_tap_rows(op, x, dy, dw);
+        return;
+    }
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;

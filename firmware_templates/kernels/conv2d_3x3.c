@@ -105,6 +105,70 @@ __asm__("   .syntax unified\n"
 
         "   poet_strip poet_conv2d_strip_f32, 0, 1, 2\n"
         "   poet_strip poet_conv2d_strip_backwards_f32, 2, 1, 0\n"
+
+        /* Products of four columns, s0-s5 of x, and one output channel's gradients. */
+        "   .macro poet_taps gradients, first, second, third\n"
+        "   vldmia  \\gradients!, {s8-s11}\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   multiply_one 12, \\at, %8+\\at\n"
+        "   multiply_one 13, %1+\\at, %8+\\at\n"
+        "   multiply_one 14, %2+\\at, %8+\\at\n"
+        "   add_one \\first, 12\n"
+        "   add_one \\second, 13\n"
+        "   add_one \\third, 14\n"
+        "   .endr\n"
+        "   .endm\n"
+
+        "   .pushsection .text.poet_conv2d_tap_row_f32, \"ax\", %progbits\n"
+        "   .p2align 2\n"
+        "   .global poet_conv2d_tap_row_f32\n"
+        "   .type   poet_conv2d_tap_row_f32, %function\n"
+        "   .thumb_func\n"
+        "poet_conv2d_tap_row_f32:\n"
+        "   push    {r4-r11, lr}\n"
+        "   vpush   {s16-s31}\n"
+        "   ldmia   r0, {r4-r7, r10, r11}\n"
+        "   add     r0, r2, r7, lsl #2\n"
+        "   add     r8, r0, r7, lsl #2\n"
+        "   add     r9, r8, r7, lsl #2\n"
+        "   movs    r7, #0\n"
+        "   vmov    s15, r7\n"
+        "1: mov     r12, r5\n"
+        "2: mov     lr, r6\n"
+        "   .irp    sum, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27\n"
+        "   vmov.f32 s\\sum, s15\n"
+        "   .endr\n"
+        "   vldmia  r1!, {s1}\n"
+        "3: subs    lr, lr, #1\n"
+        "   ite     ne\n"
+        "   vldmiane r1!, {s2-s5}\n"
+        "   vldmiaeq r1!, {s2-s4}\n"
+        "   it      eq\n"
+        "   vmoveq.f32 s5, s15\n"
+        "   poet_taps r2, 16, 17, 18\n"
+        "   poet_taps r0, 19, 20, 21\n"
+        "   poet_taps r8, 22, 23, 24\n"
+        "   poet_taps r9, 25, 26, 27\n"
+        "   vmov.f32 s0, s4\n"
+        "   vmov.f32 s1, s5\n"
+        "   bne.w   3b\n"
+        "   vldmia  r3, {s0-s11}\n"
+        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n"
+        "   add_one \\total, %16+\\total\n"
+        "   .endr\n"
+        "   vstmia  r3, {s0-s11}\n"
+        "   subs    r12, r12, #1\n"
+        "   bne.w   2b\n"
+        "   add     r1, r1, r10, lsl #2\n"
+        "   .irp    gradients, r2, r0, r8, r9\n"
+        "   add     \\gradients, \\gradients, r11, lsl #2\n"
+        "   .endr\n"
+        "   subs    r4, r4, #1\n"
+        "   bne.w   1b\n"
+        "   vpop    {s16-s31}\n"
+        "   pop     {r4-r11, pc}\n"
+        "   .size   poet_conv2d_tap_row_f32, . - poet_conv2d_tap_row_f32\n"
+        "   .popsection\n"
         "   .noaltmacro\n");
 
 #else
@@ -153,6 +217,34 @@ void poet_conv2d_strip_backwards_f32(const struct poet_strip *strip, const float
                                      float *result)
 {
     sum_strip(strip, source, weight, result, true);
+}
+
+void poet_conv2d_tap_row_f32(const struct poet_tap_row *at, const float *x, const float *dy, float totals[4][3])
+{
+    const int32_t width = POET_STRIP * at->strips;
+    for (int32_t n = 0; n < at->samples; n++) {
+        for (int32_t row = 0; row < at->rows; row++) {
+            float sums[4][3] = {{0.0f}};
+            for (int32_t column = 0; column < width; column++) {
+                const float met[] = {column > 0 ? x[column - 1] : 0.0f, x[column],
+                                     column < width - 1 ? x[column + 1] : 0.0f};
+                for (int32_t o = 0; o < 4; o++) {
+                    for (int32_t tap = 0; tap < 3; tap++) {
+                        sums[o][tap] += met[tap] * dy[o * at->dy_other + column];
+                    }
+                }
+            }
+            for (int32_t o = 0; o < 4; o++) {
+                for (int32_t tap = 0; tap < 3; tap++) {
+                    totals[o][tap] += sums[o][tap];
+                }
+            }
+            x += width;
+            dy += width;
+        }
+        x += at->x_next;
+        dy += at->dy_next;
+    }
 }
 
 #endif
