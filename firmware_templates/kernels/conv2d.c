@@ -5,7 +5,6 @@
 #include <stddef.h>
 
 #include "burst.h"
-#include "conv2d_3x3.h"
 #include "dot.h"
 #include "panel.h"
 
@@ -198,12 +197,24 @@ APART void sum_products_16(const struct poet_dot *walk, const float *source, int
     }
 }
 
+/* A plane of 2 * `pairs` rows and 3 * `threes` columns, and the elements to the next row. */
+struct plane {
+    int32_t pairs;
+    int32_t threes;
+    int32_t source_row;
+    int32_t result_row;
+};
+
+typedef void plane_kernel(const struct plane *plane, const float *source, const float *weight,
+                          float *result);
+
 /* What is computed at every position of some: so many channels of one group of the result. */
 struct job {
     struct poet_dot walk;
     int32_t channels;
     int32_t weight_next; /* elements to the next channel */
     int32_t result_channel;
+    plane_kernel *add_plane; /* for a 3x3 kernel that moves by 1 */
     const float *weight;
     const float *bias; /* NULL for none */
 };
@@ -372,14 +383,9 @@ APART void sum_box(const struct job *job, const struct box *box, const float *so
     }
 }
 
-#if POET_HAS_VECTORS
-
-/* A plane of 2 * `pairs` rows and 3 * `threes` columns, and the elements to the next row. */
-struct plane {
-    int32_t pairs;
-    int32_t threes;
-    int32_t source_row;
-    int32_t result_row;
+/* A column of the source under a 3x3 kernel at two rows of results, the second below the first. */
+struct column {
+    float a, b, c, d;
 };
 
 /* The nine products at a position, from left, middle and right of three rows. */
@@ -397,6 +403,8 @@ INLINE float sum_9(const float w[9], float l0, float m0, float r0, float l1, flo
     sum += w[8] * r2;
     return sum;
 }
+
+#if POET_HAS_VECTORS
 
 /* Four products' sums: of columns from `source` on, or where the source is walked backwards, up to there. */
 INLINE poet_floats sum_9_of_4(const float w[9], const float *source, int32_t row, int32_t step)
@@ -447,6 +455,57 @@ INLINE void sum_plane(const struct plane *plane, const float *source, const floa
     }
 }
 
+#else
+
+INLINE void add_2(const float w[9], const struct column *l, const struct column *m,
+                  const struct column *r, float *above, float *below)
+{
+    const float upper = sum_9(w, l->a, m->a, r->a, l->b, m->b, r->b, l->c, m->c, r->c);
+    const float lower = sum_9(w, l->b, m->b, r->b, l->c, m->c, r->c, l->d, m->d, r->d);
+    *above += upper;
+    *below += lower;
+}
+
+/* One channel's products of a 3x3 kernel in a plane, added to the results. A
+ * column of the source is loaded once for two rows of results, and stays in registers for three. */
+INLINE void sum_plane(const struct plane *plane, const float *source, const float *weight,
+                      float *result, int32_t step)
+{
+    const int32_t source_row = plane->source_row;
+    const int32_t result_row = plane->result_row;
+    const float w[9] = {weight[0], weight[1], weight[2], weight[3], weight[4],
+                        weight[5], weight[6], weight[7], weight[8]};
+    for (int32_t pair = plane->pairs; pair > 0; pair--) {
+        const float *s0 = source;
+        const float *s1 = s0 + source_row;
+        const float *s2 = s1 + source_row;
+        const float *s3 = s2 + source_row;
+        float *above = result;
+        float *below = result + result_row;
+        const float *end = above + 3 * step * plane->threes;
+        struct column l = {s0[0], s1[0], s2[0], s3[0]};
+        struct column m = {s0[step], s1[step], s2[step], s3[step]};
+        do {
+            const struct column r = {s0[2 * step], s1[2 * step], s2[2 * step], s3[2 * step]};
+            add_2(w, &l, &m, &r, above, below);
+            l = (struct column){s0[3 * step], s1[3 * step], s2[3 * step], s3[3 * step]};
+            add_2(w, &m, &r, &l, above + step, below + step);
+            m = (struct column){s0[4 * step], s1[4 * step], s2[4 * step], s3[4 * step]};
+            add_2(w, &r, &l, &m, above + 2 * step, below + 2 * step);
+            s0 += 3 * step;
+            s1 += 3 * step;
+            s2 += 3 * step;
+            s3 += 3 * step;
+            above += 3 * step;
+            below += 3 * step;
+        } while (above != end);
+        source += 2 * source_row;
+        result += 2 * result_row;
+    }
+}
+
+#endif
+
 APART void add_plane(const struct plane *plane, const float *source, const float *weight, float *result)
 {
     sum_plane(plane, source, weight, result, 1);
@@ -492,7 +551,7 @@ APART void sum_planes(const struct job *job, const struct box *box, const float 
             const float *s = source;
             const float *w = weight;
             for (int32_t c = 0; c < job->walk.outer.count; c++) {
-                (step < 0 ? add_plane_backwards : add_plane)(&plane, s, w, to);
+                job->add_plane(&plane, s, w, to);
                 s += job->walk.outer.a_next;
                 w += job->walk.outer.b_next;
             }
@@ -521,8 +580,6 @@ static bool holds_planes(const struct poet_dot *walk, const struct box *box)
            columns->count >= 3;
 }
 
-#endif
-
 APART void sum_positions(const struct job *job, struct box *box, const float *source,
                          float *result)
 {
@@ -532,7 +589,6 @@ APART void sum_positions(const struct job *job, struct box *box, const float *so
         sum_each(job, box, source, result);
         return;
     }
-#if POET_HAS_VECTORS
     if (holds_planes(&job->walk, box)) {
         const int32_t width = columns->count;
         const int32_t height = rows->count;
@@ -550,7 +606,6 @@ APART void sum_positions(const struct job *job, struct box *box, const float *so
         rows->count = height;
         columns->count = width % 3;
     }
-#endif
     sum_box(job, box, source, result);
 }
 
@@ -661,7 +716,6 @@ struct pass {
     int32_t source_group; /* elements to the next group */
     int32_t weight_group;
     int32_t result_group;
-    poet_sum_strip_f32 *sum_strip;
 };
 
 APART void sum_groups(const struct pass *pass, const struct run *rows, const struct run *columns,
@@ -909,102 +963,6 @@ static bool sum_vectors(const struct pass *pass, const float *source, const floa
 
 #endif
 
-/* Positions in a line whose kernels meet the source with two columns at least. */
-struct range {
-    int32_t first;
-    int32_t count;
-    int32_t source; /* the column under the first tap at the first position, -1 for padding */
-};
-
-static bool moves_by_1(const struct side *side)
-{
-    return side->kernel == 3 && side->stride == 1;
-}
-
-/* Whether no factor makes NaN of a zero. */
-static bool are_finite(const float *factors, int32_t count)
-{
-    float sum = 0.0f;
-    for (int32_t i = 0; i < count; i++) {
-        sum += 0.0f * factors[i];
-    }
-    return sum == 0.0f;
-}
-
-/* Where results are made by strips: at no position where the kernel is another, or zeros change a sum. */
-static struct range strip_columns(const struct pass *pass, const float *weight)
-{
-    const struct side *side = &pass->columns;
-    const int32_t before = side->of_input ? 2 - side->padding : side->padding;
-    const int32_t first = before > 1 ? before - 1 : 0;
-    const int32_t met = side->source_extent + before - 1; /* by two columns of the kernel, and those before */
-    const int32_t end = met < side->result_extent ? met : side->result_extent;
-    const bool fits = POET_HAS_FPU && moves_by_1(side) && moves_by_1(&pass->rows) &&
-                      end - first >= POET_STRIP &&
-                      are_finite(weight, pass->groups * pass->weight_group);
-    const struct range range = {first, fits ? end - first : 0, first - before};
-    return range;
-}
-
-/* Some rows of two channels. The last strip of a row may make results again. */
-INLINE void sum_rows(const struct pass *pass, int32_t rows, const struct range *columns,
-                     struct poet_strip *strip, const float *source, const float *weight, float *result)
-{
-    const uint32_t row_edges = strip->edges;
-    const int32_t last = columns->count - POET_STRIP;
-    const int32_t inside = pass->columns.source_extent - columns->source - 2 - POET_STRIP;
-    for (; rows > 0; rows--) {
-        strip->edges = row_edges | (columns->source < 0 ? POET_LEFT_EDGE : 0u);
-        for (int32_t at = 0;;) {
-            strip->edges |= at > inside ? POET_RIGHT_EDGE : 0u;
-            pass->sum_strip(strip, source + at, weight, result + at);
-            if (at == last) {
-                break;
-            }
-            at = at + POET_STRIP < last ? at + POET_STRIP : last;
-            strip->edges = row_edges;
-        }
-        source += pass->source_width;
-        result += pass->result_width;
-    }
-}
-
-/* All channels and samples of some rows. The last pair of channels may make one again; a single one is a pair. */
-APART void sum_strips(const struct pass *pass, const struct run *rows, const struct range *columns,
-                      const float *source, const float *weight, const float *bias, float *result)
-{
-    const struct poet_dot *walk = &pass->job.walk;
-    const int32_t other = pass->job.channels > 1 ? 1 : 0;
-    const int32_t last = pass->job.channels - 1 - other;
-    struct poet_strip strip = {
-        .row_next = walk->middle.a_next,
-        .channel_next = walk->outer.a_next - (rows->taps.count - 1) * walk->middle.a_next,
-        .weight_next = walk->outer.b_next - 3 * rows->taps.count,
-        .weight_other = other * pass->job.weight_next,
-        .channels = walk->outer.count,
-        .result_other = other * pass->job.result_channel,
-    };
-    source += rows->taps.source * pass->source_width + columns->source + 1;
-    weight += 3 * rows->taps.tap;
-    result += rows->first * pass->result_width + columns->first;
-    for (int32_t n = 0; n < pass->samples.count; n++) {
-        for (int32_t group = 0; group < pass->groups; group++) {
-            for (int32_t pair = 0; pair < pass->job.channels; pair += 2) {
-                const int32_t channel = pair < last ? pair : last;
-                const int32_t named = group * pass->job.channels + channel;
-                strip.bias[0] = bias_of(bias, named);
-                strip.bias[1] = bias_of(bias, named + other);
-                strip.edges = rows->taps.count == 2 ? POET_TWO_ROWS : 0u;
-                sum_rows(pass, rows->count, columns, &strip, source + group * pass->source_group,
-                         weight + group * pass->weight_group + channel * pass->job.weight_next,
-                         result + group * pass->result_group + channel * pass->job.result_channel);
-            }
-        }
-        source += pass->samples.source_next;
-        result += pass->samples.result_next;
-    }
-}
-
 static void sum_pass(const struct pass *pass, const float *source, const float *weight,
                      const float *bias, float *result)
 {
@@ -1013,18 +971,11 @@ static void sum_pass(const struct pass *pass, const float *source, const float *
         return;
     }
 #endif
-    const struct range strips = strip_columns(pass, weight);
     struct run rows = before_all;
     while (next_run(&pass->rows, &rows)) {
-        const bool by_strips = strips.count > 0 && rows.taps.count >= 2;
-        if (by_strips) {
-            sum_strips(pass, &rows, &strips, source, weight, bias, result);
-        }
         struct run columns = before_all;
         while (next_run(&pass->columns, &columns)) {
-            if (!by_strips || columns.taps.count < 2) {
-                sum_groups(pass, &rows, &columns, source, weight, bias, result);
-            }
+            sum_groups(pass, &rows, &columns, source, weight, bias, result);
         }
     }
 }
@@ -1048,6 +999,7 @@ static struct pass forward_pass(const struct poet_conv2d *op)
                 .channels = group_out,
                 .weight_next = group_in * kernel,
                 .result_channel = out_plane,
+                .add_plane = POET_HAS_FPU ? add_plane : NULL,
             },
         .samples = {op->batch, op->in_channels * in_plane, op->out_channels * out_plane},
         .rows = {op->kernel_height, op->stride_height, op->padding_top, op->in_height,
@@ -1061,7 +1013,6 @@ static struct pass forward_pass(const struct poet_conv2d *op)
         .source_group = group_in * in_plane,
         .weight_group = group_out * group_in * kernel,
         .result_group = group_out * out_plane,
-        .sum_strip = POET_HAS_FPU ? poet_conv2d_strip_f32 : NULL,
     };
     return pass;
 }
@@ -1085,6 +1036,7 @@ static struct pass backward_input_pass(const struct poet_conv2d *op)
                 .channels = group_in,
                 .weight_next = kernel,
                 .result_channel = in_plane,
+                .add_plane = POET_HAS_FPU ? add_plane_backwards : NULL,
             },
         .samples = {op->batch, op->out_channels * out_plane, op->in_channels * in_plane},
         .rows = {op->kernel_height, op->stride_height, op->padding_top, op->out_height,
@@ -1098,7 +1050,6 @@ static struct pass backward_input_pass(const struct poet_conv2d *op)
         .source_group = group_out * out_plane,
         .weight_group = group_out * group_in * kernel,
         .result_group = group_in * in_plane,
-        .sum_strip = POET_HAS_FPU ? poet_conv2d_strip_backwards_f32 : NULL,
     };
     return pass;
 }
@@ -1579,72 +1530,6 @@ static bool sum_tap_vectors(const struct poet_conv2d *op, const float *x, const 
 
 #endif
 
-/* Whether rows of x and of dy are alike, and are gone through by strips. */
-static bool by_tap_rows(const struct poet_conv2d *op)
-{
-    return POET_HAS_FPU && op->kernel_height == 3 && op->kernel_width == 3 &&
-           op->stride_height == 1 && op->stride_width == 1 && op->padding_left == 1 &&
-           op->in_width == op->out_width && op->out_width % POET_STRIP == 0 &&
-           op->out_channels / op->groups % 4 == 0;
-}
-
-/* One element, without padding: for gradients that make NaN of a zero. */
-APART float sum_tap_at(const struct poet_conv2d *op, int32_t rows, int32_t tap, const float *x,
-                       const float *dy)
-{
-    const struct positions columns =
-        positions_of_tap(tap, 1, op->padding_left, op->in_width, op->out_width);
-    return sum_tap(op, rows, columns.count, x + columns.source, dy + columns.output);
-}
-
-/* dw of a row of the kernel, of one input channel and four output channels: from weight `first` on. */
-INLINE void sum_tap_row(const struct poet_conv2d *op, const struct poet_tap_row *row, const float *x,
-                        const float *dy, const struct poet_gradient_sink *dw, int32_t first)
-{
-    const int32_t next = op->in_channels / op->groups * 9;
-    float totals[4][3] = {{0.0f}};
-    if (row->rows > 0) {
-        poet_conv2d_tap_row_f32(row, x, dy, totals);
-    }
-    for (int32_t channel = 0; channel < 4; channel++) {
-        for (int32_t tap = 0; tap < 3; tap++) {
-            const float total = totals[channel][tap];
-            put(dw, first + channel * next + tap,
-                total == total ? total
-                               : sum_tap_at(op, row->rows, tap, x, dy + channel * row->dy_other));
-        }
-    }
-}
-
-static void sum_tap_rows(const struct poet_conv2d *op, const float *x, const float *dy,
-                         const struct poet_gradient_sink *dw)
-{
-    const int32_t width = op->out_width;
-    const int32_t x_plane = op->in_height * width;
-    const int32_t dy_plane = op->out_height * width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
-    for (int32_t u = 0; u < 3; u++) {
-        const struct positions met =
-            positions_of_tap(u, 1, op->padding_top, op->in_height, op->out_height);
-        const struct poet_tap_row row = {
-            .samples = op->batch,
-            .rows = met.count,
-            .strips = width / POET_STRIP,
-            .dy_other = dy_plane,
-            .x_next = op->in_channels * x_plane - met.count * width,
-            .dy_next = op->out_channels * dy_plane - met.count * width,
-        };
-        for (int32_t o = 0; o < op->out_channels; o += 4) {
-            const int32_t group = o / group_out;
-            for (int32_t c = 0; c < group_in; c++) {
-                sum_tap_row(op, &row, x + (group * group_in + c) * x_plane + met.source * width,
-                            dy + o * dy_plane + met.output * width, dw, (o * group_in + c) * 9 + 3 * u);
-            }
-        }
-    }
-}
-
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
@@ -1653,10 +1538,6 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
         return;
     }
 #endif
-    if (by_tap_rows(op)) {
-        sum_tap_rows(op, x, dy, dw);
-        return;
-    }
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;

@@ -2,249 +2,274 @@
 #include "conv2d_3x3.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
-#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+#include "conv2d_strip.h"
+#include "fpu.h"
+#include "vectors.h"
 
-/* In assembly, as compilers join no loads of floats, and here all registers hold some:
- *   s0-s5    a row of the source, 0 where it is padding    s8-s10, s11-s13  a row of weights of either channel
- *   s16-s23  a channel's sums                              s24-s31          totals
- *   s6, s7, s14, s15  products */
-__asm__("   .syntax unified\n"
-        "   .thumb\n"
-        "   .altmacro\n"
+/* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as they are.
+ * Sums to which a zero may have added NaN are taken again without. */
 
-        "   .macro multiply_one to, source, weight\n"
-        "   vmul.f32 s\\to, s\\source, s\\weight\n"
-        "   .endm\n"
-        "   .macro add_one to, what\n"
-        "   vadd.f32 s\\to, s\\to, s\\what\n"
-        "   .endm\n"
+/* Whether the core's registers hold strips; conv2d.c is for others. */
+enum { BY_STRIPS = POET_HAS_FPU && !POET_HAS_VECTORS };
 
-        "   .macro poet_multiply to, source, weight\n"
-        "   multiply_one %\\to, %\\source, \\weight\n"
-        "   multiply_one %\\to+1, %\\source+1, \\weight\n"
-        "   multiply_one %\\to+2, %\\source+2, \\weight\n"
-        "   multiply_one %\\to+3, %\\source+3, \\weight\n"
-        "   .endm\n"
+/* Forward, or dX: of one group of one sample, whose channels are `plane` elements apart. */
+struct pass {
+    poet_sum_strip_f32 *sum_strip;
+    int32_t up; /* from one row of the kernel to the next, so many of the source: 1, or -1 for dX */
+    int32_t height;
+    int32_t width;
+    int32_t sources; /* channels */
+    int32_t results;
+    int32_t weight_source; /* weights to the next channel of the source, and of the result */
+    int32_t weight_result;
+    bool finite; /* the weights */
+};
 
-        "   .macro poet_add to, source, weight\n"
-        "   multiply_one 6, %\\source, \\weight\n"
-        "   multiply_one 7, %\\source+1, \\weight\n"
-        "   multiply_one 14, %\\source+2, \\weight\n"
-        "   multiply_one 15, %\\source+3, \\weight\n"
-        "   add_one %\\to, 6\n"
-        "   add_one %\\to+1, 7\n"
-        "   add_one %\\to+2, 14\n"
-        "   add_one %\\to+3, 15\n"
-        "   .endm\n"
-
-        /* The products of one row of the kernel, whose taps meet the source from these columns on. */
-        "   .macro poet_row begin, first, second, third\n"
-        "   vldmia  r1, {s1-s4}\n"
-        "   it      pl\n"
-        "   vldrpl  s0, [r1, #-4]\n"
-        "   it      cc\n"
-        "   vldrcc  s5, [r1, #16]\n"
-        "   vldmia  r2!, {s8-s10}\n"
-        "   vldmia  r7!, {s11-s13}\n"
-        "   poet_\\begin 16, \\first, 8\n"
-        "   poet_\\begin 20, \\first, 11\n"
-        "   poet_add 16, \\second, 9\n"
-        "   poet_add 20, \\second, 12\n"
-        "   poet_add 16, \\third, 10\n"
-        "   poet_add 20, \\third, 13\n"
-        "   .endm\n"
-
-        "   .macro poet_strip name, first, second, third\n"
-        "   .pushsection .text.\\name, \"ax\", %progbits\n"
-        "   .p2align 2\n"
-        "   .global \\name\n"
-        "   .type   \\name, %function\n"
-        "   .thumb_func\n"
-        "\\name:\n"
-        "   push    {r4-r8, lr}\n"
-        "   vpush   {s16-s31}\n"
-        "   ldmia   r0!, {r4-r8, r12}\n"
-        "   add     r7, r2, r7, lsl #2\n"
-        "   movs    lr, #0\n"
-        "   vmov    s0, lr\n"
-        "   vmov    s5, lr\n"
-        "   .irp    total, 24, 25, 26, 27, 28, 29, 30, 31\n"
-        "   vmov.f32 s\\total, s0\n"
-        "   .endr\n"
-        "1: msr     APSR_nzcvq, r12\n"
-        "   poet_row multiply, \\first, \\second, \\third\n"
-        "   add     r1, r1, r4, lsl #2\n"
-        "   poet_row add, \\first, \\second, \\third\n"
-        "   beq.w   2f\n"
-        "   add     r1, r1, r4, lsl #2\n"
-        "   poet_row add, \\first, \\second, \\third\n"
-        "2:\n"
-        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
-        "   add_one %8+\\sum, \\sum\n"
-        "   .endr\n"
-        "   add     r1, r1, r5, lsl #2\n"
-        "   add     r2, r2, r6, lsl #2\n"
-        "   add     r7, r7, r6, lsl #2\n"
-        "   subs    r8, r8, #1\n"
-        "   bne.w   1b\n"
-        "   vldmia  r0!, {s0-s1}\n"
-        "   ldr     r0, [r0]\n"
-        "   .irp    total, 24, 25, 26, 27\n"
-        "   add_one \\total, 0\n"
-        "   add_one %4+\\total, 1\n"
-        "   .endr\n"
-        "   vstmia  r3, {s24-s27}\n"
-        "   add     r3, r3, r0, lsl #2\n"
-        "   vstmia  r3, {s28-s31}\n"
-        "   vpop    {s16-s31}\n"
-        "   pop     {r4-r8, pc}\n"
-        "   .size   \\name, . - \\name\n"
-        "   .popsection\n"
-        "   .endm\n"
-
-        "   poet_strip poet_conv2d_strip_f32, 0, 1, 2\n"
-        "   poet_strip poet_conv2d_strip_backwards_f32, 2, 1, 0\n"
-
-        /* Products of four columns, s0-s5 of x, and one output channel's gradients. */
-        "   .macro poet_taps gradients, first, second, third\n"
-        "   vldmia  \\gradients!, {s8-s11}\n"
-        "   .irp    at, 0, 1, 2, 3\n"
-        "   multiply_one 12, \\at, %8+\\at\n"
-        "   multiply_one 13, %1+\\at, %8+\\at\n"
-        "   multiply_one 14, %2+\\at, %8+\\at\n"
-        "   add_one \\first, 12\n"
-        "   add_one \\second, 13\n"
-        "   add_one \\third, 14\n"
-        "   .endr\n"
-        "   .endm\n"
-
-        "   .pushsection .text.poet_conv2d_tap_row_f32, \"ax\", %progbits\n"
-        "   .p2align 2\n"
-        "   .global poet_conv2d_tap_row_f32\n"
-        "   .type   poet_conv2d_tap_row_f32, %function\n"
-        "   .thumb_func\n"
-        "poet_conv2d_tap_row_f32:\n"
-        "   push    {r4-r11, lr}\n"
-        "   vpush   {s16-s31}\n"
-        "   ldmia   r0, {r4-r7, r10, r11}\n"
-        "   add     r0, r2, r7, lsl #2\n"
-        "   add     r8, r0, r7, lsl #2\n"
-        "   add     r9, r8, r7, lsl #2\n"
-        "   movs    r7, #0\n"
-        "   vmov    s15, r7\n"
-        "1: mov     r12, r5\n"
-        "2: mov     lr, r6\n"
-        "   .irp    sum, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27\n"
-        "   vmov.f32 s\\sum, s15\n"
-        "   .endr\n"
-        "   vldmia  r1!, {s1}\n"
-        "3: subs    lr, lr, #1\n"
-        "   ite     ne\n"
-        "   vldmiane r1!, {s2-s5}\n"
-        "   vldmiaeq r1!, {s2-s4}\n"
-        "   it      eq\n"
-        "   vmoveq.f32 s5, s15\n"
-        "   poet_taps r2, 16, 17, 18\n"
-        "   poet_taps r0, 19, 20, 21\n"
-        "   poet_taps r8, 22, 23, 24\n"
-        "   poet_taps r9, 25, 26, 27\n"
-        "   vmov.f32 s0, s4\n"
-        "   vmov.f32 s1, s5\n"
-        "   bne.w   3b\n"
-        "   vldmia  r3, {s0-s11}\n"
-        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n"
-        "   add_one \\total, %16+\\total\n"
-        "   .endr\n"
-        "   vstmia  r3, {s0-s11}\n"
-        "   subs    r12, r12, #1\n"
-        "   bne.w   2b\n"
-        "   add     r1, r1, r10, lsl #2\n"
-        "   .irp    gradients, r2, r0, r8, r9\n"
-        "   add     \\gradients, \\gradients, r11, lsl #2\n"
-        "   .endr\n"
-        "   subs    r4, r4, #1\n"
-        "   bne.w   1b\n"
-        "   vpop    {s16-s31}\n"
-        "   pop     {r4-r11, pc}\n"
-        "   .size   poet_conv2d_tap_row_f32, . - poet_conv2d_tap_row_f32\n"
-        "   .popsection\n"
-        "   .noaltmacro\n");
-
-#else
-
-/* The same sums in C. */
-static inline __attribute__((always_inline)) void
-sum_strip(const struct poet_strip *strip, const float *source, const float *weight, float *result, bool backwards)
+static bool are_finite(const float *factors, int32_t count)
 {
-    const int32_t rows = (strip->edges & POET_TWO_ROWS) != 0u ? 2 : 3;
-    const bool left = (strip->edges & POET_LEFT_EDGE) != 0u;
-    const bool right = (strip->edges & POET_RIGHT_EDGE) != 0u;
-    float totals[2][POET_STRIP] = {{0.0f}};
-    for (int32_t channel = 0; channel < strip->channels; channel++) {
-        float sums[2][POET_STRIP] = {{0.0f}};
-        for (int32_t row = 0; row < rows; row++) {
-            const float columns[] = {left ? 0.0f : source[-1], source[0], source[1], source[2], source[3],
-                                     right ? 0.0f : source[4]};
-            for (int32_t tap = 0; tap < 3; tap++) {
-                for (int32_t i = 0; i < POET_STRIP; i++) {
-                    const float met = columns[i + (backwards ? 2 - tap : tap)];
-                    sums[0][i] += met * weight[tap];
-                    sums[1][i] += met * weight[strip->weight_other + tap];
-                }
-            }
-            weight += 3;
-            source += row + 1 < rows ? strip->row_next : strip->channel_next;
-        }
-        for (int32_t i = 0; i < POET_STRIP; i++) {
-            totals[0][i] += sums[0][i];
-            totals[1][i] += sums[1][i];
-        }
-        weight += strip->weight_next;
+    float sum = 0.0f;
+    for (int32_t i = 0; i < count; i++) {
+        sum += 0.0f * factors[i];
     }
-    for (int32_t i = 0; i < POET_STRIP; i++) {
-        result[i] = totals[0][i] + strip->bias[0];
-        result[strip->result_other + i] = totals[1][i] + strip->bias[1];
+    return sum == 0.0f;
+}
+
+/* One result, without padding. */
+static float sum_one(const struct pass *pass, int32_t row, int32_t column, const float *source,
+                     const float *weight)
+{
+    float total = 0.0f;
+    for (int32_t channel = 0; channel < pass->sources; channel++) {
+        float sum = 0.0f;
+        for (int32_t tap = 0; tap < 9; tap++) {
+            const int32_t i = row + pass->up * (tap / 3 - 1);
+            const int32_t j = column + pass->up * (tap % 3 - 1);
+            if (i >= 0 && i < pass->height && j >= 0 && j < pass->width) {
+                sum += source[i * pass->width + j] * weight[tap];
+            }
+        }
+        total += sum;
+        source += pass->height * pass->width;
+        weight += pass->weight_source;
+    }
+    return total;
+}
+
+/* A row of two channels of the result: strips of which the last may make results again. */
+static void sum_row(const struct pass *pass, struct poet_strip *strip, const float *source,
+                    const float *weight, float *result)
+{
+    const uint32_t rows = strip->edges;
+    const int32_t last = pass->width - POET_STRIP;
+    int32_t at = 0;
+    strip->edges |= POET_LEFT_EDGE;
+    while (at < last) {
+        pass->sum_strip(strip, source + at, weight, result + at);
+        strip->edges = rows;
+        at += POET_STRIP;
+    }
+    strip->edges |= POET_RIGHT_EDGE;
+    pass->sum_strip(strip, source + last, weight, result + last);
+}
+
+/* Two channels of the result. */
+static void sum_planes(const struct pass *pass, struct poet_strip *strip, const float *source,
+                       const float *weight, float *result)
+{
+    const int32_t width = pass->width;
+    for (int32_t row = 0; row < pass->height; row++) {
+        const bool at_edge = row == 0 || row == pass->height - 1;
+        const int32_t first = row - pass->up;
+        const bool cut = first < 0 || first == pass->height; /* the kernel's first row */
+        const int32_t rows = at_edge ? 2 : 3;
+        strip->channel_next = pass->height * width - (rows - 1) * strip->row_next;
+        strip->weight_next = pass->weight_source - 3 * rows;
+        strip->edges = at_edge ? POET_TWO_ROWS : 0u;
+        sum_row(pass, strip, source + (cut ? row : first) * width, weight + (cut ? 3 : 0), result);
+        for (int32_t end = 0; !pass->finite && end < 2; end++) {
+            const int32_t column = end * (width - 1);
+            const float *other = weight + strip->weight_other;
+            result[column] = sum_one(pass, row, column, source, weight) + strip->bias[0];
+            result[strip->result_other + column] =
+                sum_one(pass, row, column, source, other) + strip->bias[1];
+        }
+        result += width;
     }
 }
 
-void poet_conv2d_strip_f32(const struct poet_strip *strip, const float *source, const float *weight, float *result)
+/* All channels of a group: two at a time, of which the last may make one again; a single one is both. */
+static void sum_group(const struct pass *pass, const float *source, const float *weight,
+                      const float *bias, float *result)
 {
-    sum_strip(strip, source, weight, result, false);
-}
-
-void poet_conv2d_strip_backwards_f32(const struct poet_strip *strip, const float *source, const float *weight,
-                                     float *result)
-{
-    sum_strip(strip, source, weight, result, true);
-}
-
-void poet_conv2d_tap_row_f32(const struct poet_tap_row *at, const float *x, const float *dy, float totals[4][3])
-{
-    const int32_t width = POET_STRIP * at->strips;
-    for (int32_t n = 0; n < at->samples; n++) {
-        for (int32_t row = 0; row < at->rows; row++) {
-            float sums[4][3] = {{0.0f}};
-            for (int32_t column = 0; column < width; column++) {
-                const float met[] = {column > 0 ? x[column - 1] : 0.0f, x[column],
-                                     column < width - 1 ? x[column + 1] : 0.0f};
-                for (int32_t o = 0; o < 4; o++) {
-                    for (int32_t tap = 0; tap < 3; tap++) {
-                        sums[o][tap] += met[tap] * dy[o * at->dy_other + column];
-                    }
-                }
-            }
-            for (int32_t o = 0; o < 4; o++) {
-                for (int32_t tap = 0; tap < 3; tap++) {
-                    totals[o][tap] += sums[o][tap];
-                }
-            }
-            x += width;
-            dy += width;
-        }
-        x += at->x_next;
-        dy += at->dy_next;
+    const int32_t plane = pass->height * pass->width;
+    const int32_t other = pass->results > 1 ? 1 : 0;
+    struct poet_strip strip = {
+        .row_next = pass->up * pass->width,
+        .weight_other = other * pass->weight_result,
+        .channels = pass->sources,
+        .result_other = other * plane,
+    };
+    for (int32_t pair = 0; pair < pass->results; pair += 2) {
+        const int32_t channel = pair + other < pass->results ? pair : pair - 1;
+        strip.bias[0] = bias != NULL ? bias[channel] : -0.0f; /* which changes no float */
+        strip.bias[1] = bias != NULL ? bias[channel + other] : -0.0f;
+        sum_planes(pass, &strip, source, weight + channel * pass->weight_result,
+                   result + channel * plane);
     }
 }
 
-#endif
+static void sum_groups(const struct poet_conv2d *op, const struct pass *pass, const float *source,
+                       const float *weight, const float *bias, float *result)
+{
+    const int32_t plane = pass->height * pass->width;
+    const int32_t weights = pass->sources * pass->results * 9;
+    for (int32_t n = 0; n < op->batch; n++) {
+        for (int32_t group = 0; group < op->groups; group++) {
+            sum_group(pass, source, weight + group * weights,
+                      bias != NULL ? bias + group * pass->results : NULL, result);
+            source += pass->sources * plane;
+            result += pass->results * plane;
+        }
+    }
+}
+
+void poet_conv2d_3x3_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                                 const float *b, float *y)
+{
+    if (!BY_STRIPS) {
+        poet_conv2d_forward_f32(op, x, w, b, y);
+        return;
+    }
+    const int32_t group_in = op->in_channels / op->groups;
+    const struct pass pass = {
+        .sum_strip = poet_conv2d_strip_f32,
+        .up = 1,
+        .height = op->in_height,
+        .width = op->in_width,
+        .sources = group_in,
+        .results = op->out_channels / op->groups,
+        .weight_source = 9,
+        .weight_result = 9 * group_in,
+        .finite = are_finite(w, op->out_channels * group_in * 9),
+    };
+    sum_groups(op, &pass, x, w, b, y);
+}
+
+void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const float *w,
+                                        const float *dy, float *dx)
+{
+    if (!BY_STRIPS) {
+        poet_conv2d_backward_input_f32(op, w, dy, dx);
+        return;
+    }
+    const int32_t group_in = op->in_channels / op->groups;
+    const struct pass pass = {
+        .sum_strip = poet_conv2d_strip_backwards_f32,
+        .up = -1,
+        .height = op->in_height,
+        .width = op->in_width,
+        .sources = op->out_channels / op->groups,
+        .results = group_in,
+        .weight_source = 9 * group_in,
+        .weight_result = 9,
+        .finite = are_finite(w, op->out_channels * group_in * 9),
+    };
+    sum_groups(op, &pass, dy, w, NULL, dx);
+}
+
+/* dw of one tap, without padding: `row` and `column` is where it meets x, relative to dy. */
+static float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
+                     const float *dy)
+{
+    const int32_t height = op->in_height;
+    const int32_t width = op->in_width;
+    float total = 0.0f;
+    for (int32_t n = 0; n < op->batch; n++) {
+        for (int32_t i = 0; i < height; i++) {
+            float sum = 0.0f;
+            for (int32_t j = 0; i + row >= 0 && i + row < height && j < width; j++) {
+                if (j + column >= 0 && j + column < width) {
+                    sum += x[(i + row) * width + j + column] * dy[i * width + j];
+                }
+            }
+            total += sum;
+        }
+        x += op->in_channels * height * width;
+        dy += op->out_channels * height * width;
+    }
+    return total;
+}
+
+/* dw of one row of the kernel, of one input and four output channels: from weight `first` on. */
+static void sum_tap_row(const struct poet_conv2d *op, const struct poet_tap_row *at, int32_t row,
+                        const float *x, const float *dy, const struct poet_gradient_sink *dw,
+                        int32_t first)
+{
+    const int32_t x_row = row > 0 ? op->in_width : 0; /* the first that the tap meets, and that of dy */
+    const int32_t dy_row = row < 0 ? op->in_width : 0;
+    float totals[4][3] = {{0.0f}};
+    poet_conv2d_tap_row_f32(at, x + x_row, dy + dy_row, totals);
+    for (int32_t channel = 0; channel < 4; channel++) {
+        for (int32_t tap = 0; tap < 3; tap++) {
+            const float total = totals[channel][tap];
+            poet_gradient_sink_put_f32(
+                dw, first + tap,
+                total == total ? total : sum_tap(op, row, tap - 1, x, dy + channel * at->dy_other));
+        }
+        first += op->in_channels / op->groups * 9;
+    }
+}
+
+static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
+                     const struct poet_gradient_sink *dw)
+{
+    const int32_t plane = op->in_height * op->in_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    for (int32_t row = -1; row <= 1; row++) {
+        const int32_t rows = op->in_height - (row == 0 ? 0 : 1);
+        const struct poet_tap_row at = {
+            .samples = op->batch,
+            .rows = rows,
+            .strips = op->in_width / POET_STRIP,
+            .dy_other = plane,
+            .x_next = op->in_channels * plane - rows * op->in_width,
+            .dy_next = op->out_channels * plane - rows * op->in_width,
+        };
+        for (int32_t o = 0; o < op->out_channels; o += 4) {
+            const float *source = x + o / group_out * group_in * plane;
+            for (int32_t c = 0; c < group_in; c++) {
+                sum_tap_row(op, &at, row, source + c * plane, dy + o * plane, dw,
+                            (o * group_in + c) * 9 + 3 * (row + 1));
+            }
+        }
+    }
+}
+
+void poet_conv2d_3x3_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                         const float *dy, float *dw)
+{
+    if (!BY_STRIPS) {
+        poet_conv2d_backward_weight_f32(op, x, dy, dw);
+        return;
+    }
+    const struct poet_gradient_sink sink = {.gradient = dw};
+    sum_taps(op, x, dy, &sink);
+}
+
+void poet_conv2d_3x3_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
+                                                const float *dy, const struct poet_update *update,
+                                                const float *pace, float *w, float *first,
+                                                float *second, float *sum)
+{
+    if (!BY_STRIPS) {
+        poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
+        return;
+    }
+    const struct poet_gradient_sink sink = {
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
+    sum_taps(op, x, dy, &sink);
+}
