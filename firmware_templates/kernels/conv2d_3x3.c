@@ -5,14 +5,9 @@
 #include <stddef.h>
 
 #include "conv2d_strip.h"
-#include "fpu.h"
-#include "vectors.h"
 
 /* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as they are.
  * Sums to which a zero may have added NaN are taken again without. */
-
-/* Whether the core's registers hold strips; conv2d.c is for others. */
-enum { BY_STRIPS = POET_HAS_FPU && !POET_HAS_VECTORS };
 
 /* Forward, or dX: of one group of one sample, whose channels are `plane` elements apart. */
 struct pass {
@@ -138,7 +133,7 @@ static void sum_groups(const struct poet_conv2d *op, const struct pass *pass, co
 void poet_conv2d_3x3_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                                  const float *b, float *y)
 {
-    if (!BY_STRIPS) {
+    if (!POET_BY_STRIPS) {
         poet_conv2d_forward_f32(op, x, w, b, y);
         return;
     }
@@ -160,7 +155,7 @@ void poet_conv2d_3x3_forward_f32(const struct poet_conv2d *op, const float *x, c
 void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const float *w,
                                         const float *dy, float *dx)
 {
-    if (!BY_STRIPS) {
+    if (!POET_BY_STRIPS) {
         poet_conv2d_backward_input_f32(op, w, dy, dx);
         return;
     }
@@ -203,14 +198,14 @@ static float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, 
 }
 
 /* dw of one row of the kernel, of one input and four output channels: from weight `first` on. */
-static void sum_tap_row(const struct poet_conv2d *op, const struct poet_tap_row *at, int32_t row,
+static void sum_tap_row(const struct poet_conv2d *op, const struct poet_rows *at, int32_t row,
                         const float *x, const float *dy, const struct poet_gradient_sink *dw,
                         int32_t first)
 {
     const int32_t x_row = row > 0 ? op->in_width : 0; /* the first that the tap meets, and that of dy */
     const int32_t dy_row = row < 0 ? op->in_width : 0;
     float totals[4][3] = {{0.0f}};
-    poet_conv2d_tap_row_f32(at, x + x_row, dy + dy_row, totals);
+    poet_conv2d_tap_rows_f32(at, x + x_row, dy + dy_row, totals);
     for (int32_t channel = 0; channel < 4; channel++) {
         for (int32_t tap = 0; tap < 3; tap++) {
             const float total = totals[channel][tap];
@@ -230,7 +225,7 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
     const int32_t group_out = op->out_channels / op->groups;
     for (int32_t row = -1; row <= 1; row++) {
         const int32_t rows = op->in_height - (row == 0 ? 0 : 1);
-        const struct poet_tap_row at = {
+        const struct poet_rows at = {
             .samples = op->batch,
             .rows = rows,
             .strips = op->in_width / POET_STRIP,
@@ -251,7 +246,7 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
 void poet_conv2d_3x3_backward_weight_f32(const struct poet_conv2d *op, const float *x,
                                          const float *dy, float *dw)
 {
-    if (!BY_STRIPS) {
+    if (!POET_BY_STRIPS) {
         poet_conv2d_backward_weight_f32(op, x, dy, dw);
         return;
     }
@@ -264,7 +259,7 @@ void poet_conv2d_3x3_backward_weight_update_f32(const struct poet_conv2d *op, co
                                                 const float *pace, float *w, float *first,
                                                 float *second, float *sum)
 {
-    if (!BY_STRIPS) {
+    if (!POET_BY_STRIPS) {
         poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
         return;
     }

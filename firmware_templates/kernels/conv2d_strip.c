@@ -119,22 +119,58 @@ __asm__("   .syntax unified\n"
         "   .endr\n"
         "   .endm\n"
 
-        "   .pushsection .text.poet_conv2d_tap_row_f32, \"ax\", %progbits\n"
+        /* The same of one column of each of two input channels, s0-s3 and s4-s7. */
+        "   .macro poet_pair gradients, first, second\n"
+        "   vldmia  \\gradients!, {s8-s11}\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   multiply_one 12, \\at, %8+\\at\n"
+        "   multiply_one 13, %4+\\at, %8+\\at\n"
+        "   add_one \\first, 12\n"
+        "   add_one \\second, 13\n"
+        "   .endr\n"
+        "   .endm\n"
+
+        /* r1, r7  x                r4, r12  samples, rows left    r5, r6    rows, strips
+         * r2, r0, r9, r8  dy       lr       strips left           r10, r11  what is next   s15  0 */
+        "   .macro poet_begin name\n"
+        "   .pushsection .text.\\name, \"ax\", %progbits\n"
         "   .p2align 2\n"
-        "   .global poet_conv2d_tap_row_f32\n"
-        "   .type   poet_conv2d_tap_row_f32, %function\n"
+        "   .global \\name\n"
+        "   .type   \\name, %function\n"
         "   .thumb_func\n"
-        "poet_conv2d_tap_row_f32:\n"
+        "\\name:\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
-        "   ldmia   r0, {r4-r7, r10, r11}\n"
-        "   add     r0, r2, r7, lsl #2\n"
-        "   add     r8, r0, r7, lsl #2\n"
-        "   add     r9, r8, r7, lsl #2\n"
-        "   movs    r7, #0\n"
-        "   vmov    s15, r7\n"
+        "   ldmia   r0, {r4-r8, r10, r11}\n"
+        "   add     r7, r1, r7, lsl #2\n"
+        "   add     r0, r2, r8, lsl #2\n"
+        "   add     r9, r0, r8, lsl #2\n"
+        "   add     r8, r9, r8, lsl #2\n"
+        "   movs    r12, #0\n"
+        "   vmov    s15, r12\n"
         "1: mov     r12, r5\n"
         "2: mov     lr, r6\n"
+        "   .endm\n"
+
+        /* On to the next row, and the next sample. */
+        "   .macro poet_end name\n"
+        "   subs    r12, r12, #1\n"
+        "   bne.w   2b\n"
+        "   .irp    next, r1, r7\n"
+        "   add     \\next, \\next, r10, lsl #2\n"
+        "   .endr\n"
+        "   .irp    next, r2, r0, r9, r8\n"
+        "   add     \\next, \\next, r11, lsl #2\n"
+        "   .endr\n"
+        "   subs    r4, r4, #1\n"
+        "   bne.w   1b\n"
+        "   vpop    {s16-s31}\n"
+        "   pop     {r4-r11, pc}\n"
+        "   .size   \\name, . - \\name\n"
+        "   .popsection\n"
+        "   .endm\n"
+
+        "   poet_begin poet_conv2d_tap_rows_f32\n"
         "   .irp    sum, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27\n"
         "   vmov.f32 s\\sum, s15\n"
         "   .endr\n"
@@ -147,8 +183,8 @@ __asm__("   .syntax unified\n"
         "   vmoveq.f32 s5, s15\n"
         "   poet_taps r2, 16, 17, 18\n"
         "   poet_taps r0, 19, 20, 21\n"
-        "   poet_taps r8, 22, 23, 24\n"
-        "   poet_taps r9, 25, 26, 27\n"
+        "   poet_taps r9, 22, 23, 24\n"
+        "   poet_taps r8, 25, 26, 27\n"
         "   vmov.f32 s0, s4\n"
         "   vmov.f32 s1, s5\n"
         "   bne.w   3b\n"
@@ -157,18 +193,26 @@ __asm__("   .syntax unified\n"
         "   add_one \\total, %16+\\total\n"
         "   .endr\n"
         "   vstmia  r3, {s0-s11}\n"
-        "   subs    r12, r12, #1\n"
-        "   bne.w   2b\n"
-        "   add     r1, r1, r10, lsl #2\n"
-        "   .irp    gradients, r2, r0, r8, r9\n"
-        "   add     \\gradients, \\gradients, r11, lsl #2\n"
+        "   poet_end poet_conv2d_tap_rows_f32\n"
+
+        "   poet_begin poet_conv2d_pair_rows_f32\n"
+        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "   vmov.f32 s\\sum, s15\n"
         "   .endr\n"
-        "   subs    r4, r4, #1\n"
-        "   bne.w   1b\n"
-        "   vpop    {s16-s31}\n"
-        "   pop     {r4-r11, pc}\n"
-        "   .size   poet_conv2d_tap_row_f32, . - poet_conv2d_tap_row_f32\n"
-        "   .popsection\n"
+        "3: vldmia  r1!, {s0-s3}\n"
+        "   vldmia  r7!, {s4-s7}\n"
+        "   poet_pair r2, 16, 17\n"
+        "   poet_pair r0, 18, 19\n"
+        "   poet_pair r9, 20, 21\n"
+        "   poet_pair r8, 22, 23\n"
+        "   subs    lr, lr, #1\n"
+        "   bne.w   3b\n"
+        "   vldmia  r3, {s0-s7}\n"
+        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7\n"
+        "   add_one \\total, %16+\\total\n"
+        "   .endr\n"
+        "   vstmia  r3, {s0-s7}\n"
+        "   poet_end poet_conv2d_pair_rows_f32\n"
         "   .noaltmacro\n");
 
 #else
@@ -225,7 +269,7 @@ void poet_conv2d_strip_backwards_f32(const struct poet_strip *strip, const float
     sum_strip(strip, source, weight, result, true);
 }
 
-void poet_conv2d_tap_row_f32(const struct poet_tap_row *at, const float *x, const float *dy, float totals[4][3])
+void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy, float totals[4][3])
 {
     const int32_t width = POET_STRIP * at->strips;
     for (int32_t n = 0; n < at->samples; n++) {
@@ -248,6 +292,32 @@ void poet_conv2d_tap_row_f32(const struct poet_tap_row *at, const float *x, cons
                 for (int32_t tap = 0; tap < 3; tap++) {
                     totals[o][tap] += sums[o][tap];
                 }
+            }
+            x += width;
+            dy += width;
+        }
+        x += at->x_next;
+        dy += at->dy_next;
+    }
+}
+
+void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy, float totals[4][2])
+{
+    const int32_t width = POET_STRIP * at->strips;
+    for (int32_t n = 0; n < at->samples; n++) {
+        for (int32_t row = 0; row < at->rows; row++) {
+            float sums[4][2] = {{0.0f}};
+            for (int32_t column = 0; column < width; column++) {
+                UNROLLED
+                for (int32_t o = 0; o < 4; o++) {
+                    sums[o][0] += x[column] * dy[o * at->dy_other + column];
+                    sums[o][1] += x[at->x_other + column] * dy[o * at->dy_other + column];
+                }
+            }
+            UNROLLED
+            for (int32_t o = 0; o < 4; o++) {
+                totals[o][0] += sums[o][0];
+                totals[o][1] += sums[o][1];
             }
             x += width;
             dy += width;

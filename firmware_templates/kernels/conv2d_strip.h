@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner blocks of 3x3 convolutions that move by 1. */
+/* The inner blocks of 3x3 convolutions that move by 1, and of dW of 1x1 ones. */
 #ifndef POET_CONV2D_STRIP_H
 #define POET_CONV2D_STRIP_H
 
 #include <stdint.h>
+
+#include "fpu.h"
+#include "vectors.h"
+
+/* Whether the core's registers hold strips; conv2d.c is for others. */
+enum { POET_BY_STRIPS = POET_HAS_FPU && !POET_HAS_VECTORS };
 
 /* Columns that are summed, or gone through, at a time. */
 enum { POET_STRIP = 4 };
@@ -33,18 +39,23 @@ typedef void poet_sum_strip_f32(const struct poet_strip *strip, const float *sou
 poet_sum_strip_f32 poet_conv2d_strip_f32;
 poet_sum_strip_f32 poet_conv2d_strip_backwards_f32; /* along columns, for dX */
 
-/* dW of one input channel and three taps, which are a row of the kernel, for four output channels. Rows of x and dy are of
- * one width, with a column of padding on either side of x, which is a factor of 0. Rows of dy are those that meet x. */
-struct poet_tap_row {
+/* Sums for dW go through rows of x and dy of one width, that lie behind each other. What is next counts elements. */
+struct poet_rows {
     int32_t samples;
     int32_t rows;
     int32_t strips;   /* in a row */
-    int32_t dy_other; /* elements to the next output channel */
+    int32_t x_other;  /* to the next input channel */
+    int32_t dy_other; /* to the next output channel */
     int32_t x_next;   /* from behind a sample's last row to the next one's first */
     int32_t dy_next;
 };
 
-/* Adds to totals the sums of each row. */
-void poet_conv2d_tap_row_f32(const struct poet_tap_row *at, const float *x, const float *dy, float totals[4][3]);
+/* Both add to totals the sums of each row, for four output channels:
+ * of one input channel and three taps, which are a row of the kernel, with a column of padding on either side of x, which is a
+ * factor of 0; */
+void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy, float totals[4][3]);
+
+/* of two input channels and a single tap, without padding. */
+void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy, float totals[4][2]);
 
 #endif

@@ -217,7 +217,7 @@ def _convolution(kernel: Kernel) -> Counter[str]:
     if "3x3" in kernel.function:
         return _strips(at, kernel.function)
     if "backward_weight" in kernel.function:
-        return _taps_of_weight(at)
+        return _pairs(at) if "pointwise" in kernel.function else _taps_of_weight(at)
     if "pointwise" in kernel.function:
         return _matrices(at, backward="backward" in kernel.function)
     return _positions(at, backward="backward" in kernel.function)
@@ -417,6 +417,22 @@ def _strips(at: Mapping[str, int], function: str) -> Counter[str]:
             "strips.channels": strips * at["in_height"] * summed,
             "strips.rows": strips * met * summed,
             "weights": 9 * weights,
+        }
+    )
+
+
+def _pairs(at: Mapping[str, int]) -> Counter[str]:
+    """`conv2d_pointwise.c`: dW of 1x1 kernels, four output and two input channels at a time."""
+    inner, outer = _group_channels(at, backward=False)
+    weights = at["groups"] * inner * outer
+    calls = weights // 2 // _LINE
+    rows = calls * at["batch"] * at["in_height"]
+    return Counter(
+        {
+            "pair_rows.calls": calls,
+            "pair_rows.rows": rows,
+            "pair_rows.strips": rows * at["in_width"] // _LINE,
+            "weights": weights,
         }
     )
 

@@ -134,14 +134,12 @@ class _Geometry:
         return w.reshape(self.groups, self.w[0] // self.groups, -1)
 
 
-_SOURCES = {"depthwise_": "conv2d_depthwise", "3x3_": "conv2d_3x3"}
-"""Where a kernel for a class of shapes is, if not in conv2d.c."""
-
-
 class _Conv2d(OpKind):
     """What the three passes share: attributes stride, padding, groups and all the extents."""
 
     function: ClassVar[str]
+    sources: ClassVar[Mapping[str, str]] = {"depthwise_": "conv2d_depthwise", "3x3_": "conv2d_3x3"}
+    """The C files of classes of shapes that are not in conv2d.c."""
 
     def shape_class(self, geometry: _Geometry) -> str:
         """What the name of the kernel for such a shape begins with."""
@@ -166,7 +164,7 @@ class _Conv2d(OpKind):
         geometry = self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
         shape_class = self.shape_class(geometry)
         return Kernel(
-            source=_SOURCES.get(shape_class, "conv2d"),
+            source=self.sources.get(shape_class, "conv2d"),
             function=f"poet_conv2d_{shape_class}{self.function}_f32",
             arguments=(*self.inputs_of(op), op.output),
             struct="poet_conv2d",
@@ -307,12 +305,15 @@ class Conv2dBackwardWeight(_Conv2d):
 
     name = "conv2d_backward_weight"
     function = "backward_weight"
+    sources: ClassVar = {**_Conv2d.sources, "pointwise_": "conv2d_pointwise"}
     streams = True
 
     def shape_class(self, geometry: _Geometry) -> str:
         if geometry.depthwise:
             return "depthwise_"
         fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
+        if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
+            return "pointwise_"
         return "3x3_" if geometry.three_by_three and fours else ""
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:

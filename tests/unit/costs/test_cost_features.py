@@ -23,6 +23,7 @@ PRODUCTS = {
     "pairs.left": 2 * 9,
     "strips.rows": 2 * 4 * 3,
     "tap_rows.strips": 4 * 4 * 3,
+    "pair_rows.strips": 4 * 4 * 2,
     "taps.threes": 3 * 9,
     "taps.left": 9,
     "dots4.bursts": 4 * 8,
@@ -131,7 +132,19 @@ def test_every_way_of_summing_is_among_them() -> None:
         for name, count in featured(case).features.items()
         if count
     }
-    assert {name for name in PRODUCTS if not name.startswith(("dots", "columns", "scaled"))} <= seen
+    assert {
+        name for name in PRODUCTS if not name.startswith(("dots", "columns", "scaled", "pair_rows"))
+    } <= seen
+
+
+def test_a_pointwise_weights_products_are_all_counted() -> None:
+    x, y = (((3, c, 5, 8), Dtype.F32) for c in (6, 4))
+    window: dict[str, Attribute] = {"stride": (1, 1), "padding": (0,) * 4, "groups": 1}
+    attributes = {**window, "weight_shape": (4, 6, 1, 1)}
+    case = Case("conv2d_backward_weight", (x, y), attributes=attributes)
+    features = featured(case).features
+    assert features["pair_rows.strips"]
+    assert products(features) == features["macs"] == 3 * 6 * 4 * 40
 
 
 @pytest.mark.parametrize("batch", [1, 3])
