@@ -113,6 +113,7 @@ GEOMETRIES = [
     Geometry((1, 4, 10, 9), 3, (5, 5), stride=(2, 2), padding=(2, 2, 2, 2)),
     Geometry((2, 5, 3, 5), 9, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 8, 3, 5), 10, (1, 1), padding=(0, 0, 0, 0), groups=2),
+    Geometry((2, 8, 3, 8), 8, (1, 1), padding=(0, 0, 0, 0), groups=2),
     Geometry((1, 5, 6, 7), 8, (1, 1), stride=(2, 3), padding=(0, 0, 0, 0)),
     Geometry((2, 3, 9, 10), 3, (3, 3), groups=3),
     Geometry((1, 2, 5, 4), 2, (3, 3), padding=(2, 0, 0, 2), groups=2),
