@@ -6,8 +6,8 @@
 
 #include "conv2d_strip.h"
 
-/* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as they are.
- * Sums to which a zero may have added NaN are taken again without. */
+/* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as
+ * they are. Sums to which a zero may have added NaN are taken again without. */
 
 /* Forward, or dX: of one group of one sample, whose channels are `plane` elements apart. */
 struct pass {

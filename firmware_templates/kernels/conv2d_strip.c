@@ -8,7 +8,8 @@
 /* In assembly, as compilers join no loads of floats, and here all registers hold some:
  *   s0-s5    a row of the source, 0 where it is padding    s8-s10, s11-s13  a row of weights of either channel
  *   s16-s23  a channel's sums                              s24-s31          totals
- *   s6, s7, s14, s15  products */
+ *   s6, s7, s14, s15  products
+ * poet_begin says which registers are what in the other functions. */
 __asm__("   .syntax unified\n"
         "   .thumb\n"
         "   .altmacro\n"
@@ -131,7 +132,8 @@ __asm__("   .syntax unified\n"
         "   .endm\n"
 
         /* r1, r7  x                r4, r12  samples, rows left    r5, r6    rows, strips
-         * r2, r0, r9, r8  dy       lr       strips left           r10, r11  what is next   s15  0 */
+         * r2, r0, r9, r8  dy       lr       strips left           r10, r11  what is next
+         * s8-s11  gradients    s12-s14  products    s15  0    s16-s27  a row's sums */
         "   .macro poet_begin name\n"
         "   .pushsection .text.\\name, \"ax\", %progbits\n"
         "   .p2align 2\n"
@@ -221,7 +223,8 @@ __asm__("   .syntax unified\n"
 #define UNROLLED _Pragma("GCC unroll 4")
 
 static inline __attribute__((always_inline)) void
-sum_strip(const struct poet_strip *strip, const float *source, const float *weight, float *result, bool backwards)
+sum_strip(const struct poet_strip *strip, const float *source, const float *weight, float *result,
+          bool backwards)
 {
     const int32_t rows = (strip->edges & POET_TWO_ROWS) != 0u ? 2 : 3;
     const bool left = (strip->edges & POET_LEFT_EDGE) != 0u;
@@ -230,8 +233,8 @@ sum_strip(const struct poet_strip *strip, const float *source, const float *weig
     for (int32_t channel = 0; channel < strip->channels; channel++) {
         float sums[2][POET_STRIP] = {{0.0f}};
         for (int32_t row = 0; row < rows; row++) {
-            const float columns[] = {left ? 0.0f : source[-1], source[0], source[1], source[2], source[3],
-                                     right ? 0.0f : source[4]};
+            const float columns[] = {left ? 0.0f : source[-1], source[0], source[1],
+                                     source[2], source[3], right ? 0.0f : source[4]};
             UNROLLED
             for (int32_t tap = 0; tap < 3; tap++) {
                 UNROLLED
@@ -258,18 +261,20 @@ sum_strip(const struct poet_strip *strip, const float *source, const float *weig
     }
 }
 
-void poet_conv2d_strip_f32(const struct poet_strip *strip, const float *source, const float *weight, float *result)
+void poet_conv2d_strip_f32(const struct poet_strip *strip, const float *source,
+                           const float *weight, float *result)
 {
     sum_strip(strip, source, weight, result, false);
 }
 
-void poet_conv2d_strip_backwards_f32(const struct poet_strip *strip, const float *source, const float *weight,
-                                     float *result)
+void poet_conv2d_strip_backwards_f32(const struct poet_strip *strip, const float *source,
+                                     const float *weight, float *result)
 {
     sum_strip(strip, source, weight, result, true);
 }
 
-void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy, float totals[4][3])
+void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
+                              float totals[4][3])
 {
     const int32_t width = POET_STRIP * at->strips;
     for (int32_t n = 0; n < at->samples; n++) {
@@ -301,7 +306,8 @@ void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const 
     }
 }
 
-void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy, float totals[4][2])
+void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
+                               float totals[4][2])
 {
     const int32_t width = POET_STRIP * at->strips;
     for (int32_t n = 0; n < at->samples; n++) {

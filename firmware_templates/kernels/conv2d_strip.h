@@ -14,8 +14,9 @@ enum { POET_BY_STRIPS = POET_HAS_FPU && !POET_HAS_VECTORS };
 /* Columns that are summed, or gone through, at a time. */
 enum { POET_STRIP = 4 };
 
-/* A strip is eight results, forward or dX: four columns of a row, in two channels. Edges of the source that a strip meets: there the first or the last of its six columns is padding, and a factor of
- * 0. Rows that are padding are left out. Bits are the Cortex-M's flags N, C and Z. */
+/* A strip is eight results, forward or dX: four columns of a row, in two channels. At an edge the first or the last of the
+ * six columns that it meets is padding, and a factor of 0. Of three rows, one that is padding is left out. The bits are
+ * the Cortex-M's flags N, Z and C. */
 #define POET_LEFT_EDGE 0x80000000u
 #define POET_TWO_ROWS 0x40000000u
 #define POET_RIGHT_EDGE 0x20000000u
@@ -50,12 +51,13 @@ struct poet_rows {
     int32_t dy_next;
 };
 
-/* Both add to totals the sums of each row, for four output channels:
- * of one input channel and three taps, which are a row of the kernel, with a column of padding on either side of x, which is a
- * factor of 0; */
-void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy, float totals[4][3]);
+/* Adds to totals the sums of each row, of one input channel and three taps, which are a row of the kernel, for four output
+ * channels. A column of padding on either side of x is a factor of 0. */
+void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
+                              float totals[4][3]);
 
-/* of two input channels and a single tap, without padding. */
-void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy, float totals[4][2]);
+/* The same of two input channels and a single tap, without padding. */
+void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
+                               float totals[4][2]);
 
 #endif
