@@ -136,6 +136,11 @@ def backward_weight(case: Geometry, x: Array, dy: Array, add: Add = separate) ->
 GEOMETRIES = [
     Geometry((1, 6, 7, 8), 5, (3, 3)),
     Geometry((5, 1, 8, 11), 9, (3, 3)),
+    Geometry((2, 3, 9, 11), 5, (3, 3), padding=(0, 0, 0, 0)),
+    Geometry((1, 1, 3, 9), 3, (3, 3)),
+    Geometry((3, 3, 5, 12), 8, (3, 3)),
+    Geometry((2, 6, 2, 4), 8, (3, 3), groups=2),
+    Geometry((2, 2, 1, 8), 4, (3, 3)),
     Geometry((2, 4, 6, 5), 4, (3, 3), padding=(0, 1, 2, 3)),
     Geometry((1, 3, 9, 9), 8, (3, 3), stride=(2, 1)),
     Geometry((2, 4, 9, 12), 6, (3, 3), stride=(1, 2), groups=2),
@@ -144,6 +149,7 @@ GEOMETRIES = [
     Geometry((1, 4, 10, 9), 3, (5, 5), stride=(2, 2), padding=(2, 2, 2, 2)),
     Geometry((2, 5, 3, 5), 9, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 8, 3, 5), 10, (1, 1), padding=(0, 0, 0, 0), groups=2),
+    Geometry((2, 8, 3, 8), 8, (1, 1), padding=(0, 0, 0, 0), groups=2),
     Geometry((1, 5, 6, 7), 8, (1, 1), stride=(2, 3), padding=(0, 0, 0, 0)),
     Geometry((2, 3, 9, 10), 3, (3, 3), groups=3),
     Geometry((1, 2, 5, 4), 2, (3, 3), padding=(2, 0, 0, 2), groups=2),
@@ -229,6 +235,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
     """0 times a number that is not finite is none: sums that do not meet it are as without it."""
     for case in (
         Geometry((1, 5, 6, 7), 6, (3, 3)),
+        Geometry((2, 5, 6, 8), 8, (3, 3)),
         Geometry((2, 4, 7, 7), 5, (3, 3), (2, 2)),
         Geometry((2, 5, 6, 7), 5, (3, 3), groups=5),
     ):
@@ -238,6 +245,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
             for shape in (case.x, case.w, case.y)
         )
         w[1, -1, 0, 0] = w[3, 0, 2, 1] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
+        dy[1 % len(dy), 3, 2, 0] = x[0, 2, 3, 6] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
         exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))

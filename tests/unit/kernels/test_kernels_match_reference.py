@@ -454,6 +454,20 @@ def test_max_pool2d(
     assert_close(ran.output, ran.expected_output, float(np.abs(dy).max()))
 
 
+@pytest.mark.parametrize("stride", [(1, 3), (2, 2)])
+@pytest.mark.parametrize("padding", [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 1)])
+def test_max_pool2d_of_windows_of_two(
+    run_kernel: Run, stride: tuple[int, int], padding: tuple[int, ...]
+) -> None:
+    attributes: dict[str, Attribute] = {"kernel": (2, 2), "stride": stride, "padding": padding}
+    (x,) = normal(1, (2, 2, 5, 7))
+    ran = run_kernel("max_pool2d", [x], attributes)
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+    (dy,) = normal(2, ran.output.shape)
+    ran = run_kernel("max_pool2d_backward", [x, dy], attributes)
+    assert_close(ran.output, ran.expected_output, float(np.abs(dy).max()))
+
+
 @few
 @given(windows(pooling=True), small, small, seeds, st.integers(0, 1))
 def test_avg_pool2d(
