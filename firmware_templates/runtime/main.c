@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The application that poetfw writes: does what the storage says, and reports on the console. It is yours: `poetfw
  * build` does not write over a changed one. */
+#include "for_size.h"
+
 #include "console.h"
 #include "desk.h"
 #include "hal.h"

@@ -2,6 +2,8 @@
 /* The card's protocol as routines that stop wherever the bus has to exchange bytes, and go on from there when it
  * has: in the interrupt at the exchange's end, or at once where the bus is polled. Nothing else waits.
  */
+#include "for_size.h"
+
 #include "sd.h"
 
 #include "plan.h"
