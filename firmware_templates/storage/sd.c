@@ -151,23 +151,26 @@ static struct {
  * ends, or stops, with it. */
 enum progress { STOPPED, ENDED };
 enum routine { COMMAND, WAIT, DATA, PART, ATTEMPT, ROUTINES };
-static uint16_t places[ROUTINES];
+static uint8_t places[ROUTINES];
 
-#define BEGIN(routine)                    \
-    uint16_t *const place = &places[routine]; \
-    switch (*place) {                     \
+/* A place is a line of its routine. */
+#define BEGIN(routine)                       \
+    enum { FIRST_LINE = __LINE__ };          \
+    uint8_t *const place = &places[routine]; \
+    switch (*place) {                        \
     case 0:
+#define HERE (__LINE__ - FIRST_LINE)
 #define STOP()              \
     do {                    \
-        *place = __LINE__;  \
+        *place = HERE;      \
         return STOPPED;     \
-    case __LINE__:;         \
+    case HERE:;             \
     } while (0)
 #define CALL(progress)                 \
     do {                               \
-        *place = __LINE__;             \
+        *place = HERE;                 \
         __attribute__((fallthrough));  \
-    case __LINE__:                     \
+    case HERE:                         \
         if ((progress) == STOPPED) {   \
             return STOPPED;            \
         }                              \
