@@ -62,10 +62,13 @@ class Constants:
 
 
 DIVISORS: Mapping[str, str] = {
+    "POET_BATCH_NORM_PLANE": "elements of a channel of a sample",
+    "POET_BATCH_NORM_ROWS": "of such a plane",
     "POET_CONV2D_SUMS": "channels of a group of y or dx",
     "POET_CONV2D_OUTPUTS": "channels of a group of dy, for dw",
     "POET_LINEAR_FEATURES": "of x",
     "POET_LINEAR_OUTPUTS": "of y",
+    "POET_RELU_ELEMENTS": "of x",
 }
 """The macros of `kernels/shapes.h`: a number that divides so many of all layers, and of what."""
 
