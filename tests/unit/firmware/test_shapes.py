@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network's shapes have in common: said to the kernels, which leave out what is not needed."""
+"""What a network's shapes have in common, which its kernels are told."""
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def layers(*features: int) -> Graph:
     """x [4, first] through linear layers to the last of the features, a ReLU behind the first."""
     builder = GraphBuilder("layers", "x", (4, features[0]))
     name = builder.input
-    for i, (read, made) in enumerate(zip(features, features[1:], strict=False)):
+    for i, (read, made) in enumerate(pairwise(features)):
         weight = builder.parameter(f"w{i}", np.ones((made, read), np.float32))
         name = builder.op("linear", f"y{i}", (name, weight))
         if i == 0:
@@ -39,7 +40,7 @@ def convolutions(*channels: int, groups: int = 1) -> Graph:
     """x [2, first, 6, 6] through 3x3 convolutions, of which the last has groups."""
     builder = GraphBuilder("convolutions", "x", (2, channels[0], 6, 6))
     name = builder.input
-    for i, (read, made) in enumerate(zip(channels, channels[1:], strict=False)):
+    for i, (read, made) in enumerate(pairwise(channels)):
         of = groups if i == len(channels) - 2 else 1
         weight = builder.parameter(f"w{i}", np.ones((made, read // of, 3, 3), np.float32))
         attributes = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": of}

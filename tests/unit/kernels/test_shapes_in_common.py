@@ -6,10 +6,13 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
+
+from poetfw.ir import Attribute
+from poetfw.ops import KINDS
+from poetfw.ops.base import DIVISORS
 from unit.kernels.conftest import (
     INCLUDES,
     KERNELS,
@@ -20,11 +23,7 @@ from unit.kernels.conftest import (
     graph_of_one,
 )
 
-from poetfw.ir import Attribute
-from poetfw.ops import KINDS
-from poetfw.ops.base import DIVISORS
-
-TOLD = {name: 8 for name in DIVISORS} | {"POET_LINEAR_FEATURES": 16}
+TOLD = dict.fromkeys(DIVISORS, 8) | {"POET_LINEAR_FEATURES": 16}
 SOURCES = ("batch_norm", "conv2d", "dot", "linear", "relu", "update")
 MOVES_BY_1: Mapping[str, Attribute] = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 1}
 X, DY, W = (2, 8, 6, 4), (2, 16, 6, 4), (16, 8, 3, 3)
