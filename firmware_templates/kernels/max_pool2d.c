@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "max_pool2d.h"
 
+#include <stdbool.h>
+
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 2")
@@ -39,35 +41,53 @@ INLINE const float *first_of(const float *row, int32_t width, int32_t rows, int3
     return best;
 }
 
-/* Where in the plane the first maximum of a window is. */
-INLINE const float *first_maximum(const float *plane, int32_t width, struct span rows,
-                                  struct span columns)
+/* Where in the plane the first maximum of the window at a row and column of the result is. */
+INLINE const float *first_maximum(const struct poet_max_pool2d *op, const float *plane, int32_t i,
+                                  int32_t j, bool whole)
 {
-    const float *first = plane + rows.first * width + columns.first;
-    const int32_t height = rows.end - rows.first;
-    const int32_t length = columns.end - columns.first;
-    return height == 2 && length == 2 ? first_of(first, width, 2, 2)
-                                      : first_of(first, width, height, length);
+    if (whole) {
+        return first_of(plane + i * op->stride_height * op->in_width + j * op->stride_width,
+                        op->in_width, 2, 2);
+    }
+    const struct span rows =
+        span_of(i, op->kernel_height, op->stride_height, op->padding_top, op->in_height);
+    const struct span columns =
+        span_of(j, op->kernel_width, op->stride_width, op->padding_left, op->in_width);
+    return first_of(plane + rows.first * op->in_width + columns.first, op->in_width,
+                    rows.end - rows.first, columns.end - columns.first);
 }
 
-void poet_max_pool2d_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y)
+/* Whether windows are 2x2, and none has padding. */
+static bool are_whole(const struct poet_max_pool2d *op)
+{
+    return op->kernel_height == 2 && op->kernel_width == 2 && op->padding_top == 0 &&
+           op->padding_left == 0 && (op->out_height - 1) * op->stride_height + 2 <= op->in_height &&
+           (op->out_width - 1) * op->stride_width + 2 <= op->in_width;
+}
+
+INLINE void forward(const struct poet_max_pool2d *op, const float *x, float *y, bool whole)
 {
     for (int32_t plane = 0; plane < op->planes; plane++) {
         for (int32_t i = 0; i < op->out_height; i++) {
-            const struct span rows = span_of(i, op->kernel_height, op->stride_height,
-                                             op->padding_top, op->in_height);
             for (int32_t j = 0; j < op->out_width; j++) {
-                const struct span columns = span_of(j, op->kernel_width, op->stride_width,
-                                                    op->padding_left, op->in_width);
-                *y++ = *first_maximum(x, op->in_width, rows, columns);
+                *y++ = *first_maximum(op, x, i, j, whole);
             }
         }
         x += op->in_height * op->in_width;
     }
 }
 
-void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float *x, const float *dy,
-                                  float *dx)
+void poet_max_pool2d_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y)
+{
+    if (are_whole(op)) {
+        forward(op, x, y, true);
+    } else {
+        forward(op, x, y, false);
+    }
+}
+
+INLINE void backward(const struct poet_max_pool2d *op, const float *x, const float *dy, float *dx,
+                     bool whole)
 {
     const int32_t in_plane = op->in_height * op->in_width;
     for (int32_t plane = 0; plane < op->planes; plane++) {
@@ -75,15 +95,21 @@ void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float 
             dx[k] = 0.0f;
         }
         for (int32_t i = 0; i < op->out_height; i++) {
-            const struct span rows = span_of(i, op->kernel_height, op->stride_height,
-                                             op->padding_top, op->in_height);
             for (int32_t j = 0; j < op->out_width; j++) {
-                const struct span columns = span_of(j, op->kernel_width, op->stride_width,
-                                                    op->padding_left, op->in_width);
-                dx[first_maximum(x, op->in_width, rows, columns) - x] += *dy++;
+                dx[first_maximum(op, x, i, j, whole) - x] += *dy++;
             }
         }
         x += in_plane;
         dx += in_plane;
+    }
+}
+
+void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float *x, const float *dy,
+                                  float *dx)
+{
+    if (are_whole(op)) {
+        backward(op, x, dy, dx, true);
+    } else {
+        backward(op, x, dy, dx, false);
     }
 }

@@ -4,8 +4,8 @@
 Every kernel has the work that its operator states, the elements, rows and planes of its operands,
 and a fixed cost. For most that is enough. The kernels of convolutions and linear layers do the same
 work at speeds that differ by a factor of three: in blocks of 16 sums, by fours, or one by one, and
-a 3x3 kernel's interior in planes of two rows and three columns. So for these, what is done in which
-way is counted, as `conv2d.c` and `linear.c` choose it; MACs alone miss single ops by half.
+3x3 kernels in strips or planes. So for these, what is done in which way is counted, as the C files
+choose it; MACs alone miss single ops by half.
 """
 
 from __future__ import annotations
@@ -214,6 +214,8 @@ def _convolution(kernel: Kernel) -> Counter[str]:
         return Counter()
     if "depthwise" in kernel.function and (by_planes := _depthwise(at, kernel.function)):
         return by_planes
+    if "3x3" in kernel.function:
+        return _strips(at, kernel.function)
     if "backward_weight" in kernel.function:
         return _taps_of_weight(at)
     if "pointwise" in kernel.function:
@@ -387,6 +389,36 @@ def _taps_of_weight(at: Mapping[str, int]) -> Counter[str]:
             found["channels"] += groups * (blocked + others)
     found["weights"] = at["kernel_height"] * at["kernel_width"] * at["groups"] * inner * outer
     return found
+
+
+def _strips(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_3x3.c`: strips of four columns, and the rows of the kernel that they meet."""
+    inner, outer = _group_channels(at, backward=False)
+    met = 3 * at["in_height"] - 2
+    weights = at["groups"] * inner * outer
+    if "weight" in function:
+        calls = weights // _LINE
+        rows = calls * at["batch"] * met
+        return Counter(
+            {
+                "tap_rows.calls": 3 * calls,
+                "tap_rows.rows": rows,
+                "tap_rows.strips": rows * at["in_width"] // _LINE,
+                "weights": 9 * weights,
+            }
+        )
+    summed, channels = _group_channels(at, "input" in function)
+    pairs = at["batch"] * at["groups"] * -(-channels // 2)
+    strips = pairs * -(-at["in_width"] // _LINE)
+    return Counter(
+        {
+            "strips.lines": pairs * at["in_height"],
+            "strips": strips * at["in_height"],
+            "strips.channels": strips * at["in_height"] * summed,
+            "strips.rows": strips * met * summed,
+            "weights": 9 * weights,
+        }
+    )
 
 
 def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:

@@ -86,6 +86,13 @@ class _Geometry:
         """Whether each channel is a group."""
         return self.x[1] == self.y[1] == self.groups
 
+    @property
+    def three_by_three(self) -> bool:
+        """Whether a 3x3 kernel moves by 1 over planes of one size, of 2 by 4 at least."""
+        window = self.window
+        moves_by_1 = window.kernel == (3, 3) and window.stride == (1, 1)
+        return moves_by_1 and window.padding == (1, 1, 1, 1) and self.x[2] >= 2 and self.x[3] >= 4
+
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
         return (
@@ -127,17 +134,22 @@ class _Geometry:
         return w.reshape(self.groups, self.w[0] // self.groups, -1)
 
 
+_SOURCES = {"depthwise_": "conv2d_depthwise", "3x3_": "conv2d_3x3"}
+"""Where a kernel for a class of shapes is, if not in conv2d.c."""
+
+
 class _Conv2d(OpKind):
     """What the three passes share: attributes stride, padding, groups and all the extents."""
 
     function: ClassVar[str]
-    pointwise_kernel: ClassVar[bool] = True
 
     def shape_class(self, geometry: _Geometry) -> str:
         """What the name of the kernel for such a shape begins with."""
-        if geometry.pointwise and self.pointwise_kernel:
+        if geometry.pointwise:
             return "pointwise_"
-        return "depthwise_" if geometry.depthwise else ""
+        if geometry.depthwise:
+            return "depthwise_"
+        return "3x3_" if geometry.three_by_three else ""
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
@@ -154,7 +166,7 @@ class _Conv2d(OpKind):
         geometry = self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
         shape_class = self.shape_class(geometry)
         return Kernel(
-            source="conv2d_depthwise" if shape_class == "depthwise_" else "conv2d",
+            source=_SOURCES.get(shape_class, "conv2d"),
             function=f"poet_conv2d_{shape_class}{self.function}_f32",
             arguments=(*self.inputs_of(op), op.output),
             struct="poet_conv2d",
@@ -303,8 +315,13 @@ class Conv2dBackwardWeight(_Conv2d):
 
     name = "conv2d_backward_weight"
     function = "backward_weight"
-    pointwise_kernel = False
     streams = True
+
+    def shape_class(self, geometry: _Geometry) -> str:
+        if geometry.depthwise:
+            return "depthwise_"
+        fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
+        return "3x3_" if geometry.three_by_three and fours else ""
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))

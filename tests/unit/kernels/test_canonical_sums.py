@@ -100,6 +100,11 @@ def backward_weight(case: Geometry, x: Array, dy: Array) -> Array:
 GEOMETRIES = [
     Geometry((1, 6, 7, 8), 5, (3, 3)),
     Geometry((5, 1, 8, 11), 9, (3, 3)),
+    Geometry((2, 3, 9, 11), 5, (3, 3), padding=(0, 0, 0, 0)),
+    Geometry((1, 1, 3, 9), 3, (3, 3)),
+    Geometry((3, 3, 5, 12), 8, (3, 3)),
+    Geometry((2, 6, 2, 4), 8, (3, 3), groups=2),
+    Geometry((2, 2, 1, 8), 4, (3, 3)),
     Geometry((2, 4, 6, 5), 4, (3, 3), padding=(0, 1, 2, 3)),
     Geometry((1, 3, 9, 9), 8, (3, 3), stride=(2, 1)),
     Geometry((2, 4, 9, 12), 6, (3, 3), stride=(1, 2), groups=2),
@@ -156,6 +161,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
     """0 times a number that is not finite is none: sums that do not meet it are as without it."""
     for case in (
         Geometry((1, 5, 6, 7), 6, (3, 3)),
+        Geometry((2, 5, 6, 8), 8, (3, 3)),
         Geometry((2, 4, 7, 7), 5, (3, 3), (2, 2)),
         Geometry((2, 5, 6, 7), 5, (3, 3), groups=5),
     ):
@@ -165,6 +171,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
             for shape in (case.x, case.w, case.y)
         )
         w[1, -1, 0, 0] = w[3, 0, 2, 1] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
+        dy[1 % len(dy), 3, 2, 0] = x[0, 2, 3, 6] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
         exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))

@@ -7,7 +7,7 @@
 
 #include "accuracy.h"
 #include "batch_norm.h"
-#include "conv2d.h"
+#include "conv2d_3x3.h"
 #include "linear.h"
 #include "max_pool2d.h"
 #include "relu.h"

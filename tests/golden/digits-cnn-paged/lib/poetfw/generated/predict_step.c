@@ -47,7 +47,7 @@ int poet_predict_step(const void *x, void *output)
     memcpy(T0051, x, POET_X_BYTES);
     poet_between_ops();
     /*   2  conv1: conv2d T0051[1,1,8,8], P0000[8,1,3,3] -> T0052[1,8,8,8] */
-    poet_conv2d_forward_f32(&poet_op0018, T0051, P0000, NULL, T0052);
+    poet_conv2d_3x3_forward_f32(&poet_op0018, T0051, P0000, NULL, T0052);
     poet_between_ops();
     /*   3  bn1: batch_norm T0052[1,8,8,8], P0001[2,8], P0002[2,8] -> T0053[1,8,8,8] */
     poet_batch_norm_inference_f32(&poet_op0019, T0052, P0001, P0002, T0053);
@@ -56,7 +56,7 @@ int poet_predict_step(const void *x, void *output)
     poet_relu_forward_f32(&poet_op0020, T0053, T0054);
     poet_between_ops();
     /*   5  conv2: conv2d T0054[1,8,8,8], P0003[8,8,3,3] -> T0055[1,8,8,8] */
-    poet_conv2d_forward_f32(&poet_op0021, T0054, P0003, NULL, T0055);
+    poet_conv2d_3x3_forward_f32(&poet_op0021, T0054, P0003, NULL, T0055);
     poet_between_ops();
     /*   6  bn2: batch_norm T0055[1,8,8,8], P0004[2,8], P0005[2,8] -> T0056[1,8,8,8] */
     poet_batch_norm_inference_f32(&poet_op0019, T0055, P0004, P0005, T0056);
@@ -68,7 +68,7 @@ int poet_predict_step(const void *x, void *output)
     poet_max_pool2d_forward_f32(&poet_op0022, T0057, T0058);
     poet_between_ops();
     /*   9  conv3: conv2d T0058[1,8,4,4], P0006[16,8,3,3] -> T0059[1,16,4,4] */
-    poet_conv2d_forward_f32(&poet_op0023, T0058, P0006, NULL, T0059);
+    poet_conv2d_3x3_forward_f32(&poet_op0023, T0058, P0006, NULL, T0059);
     poet_between_ops();
     /*  10  bn3: batch_norm T0059[1,16,4,4], P0007[2,16], P0008[2,16] -> T0060[1,16,4,4] */
     poet_batch_norm_inference_f32(&poet_op0024, T0059, P0007, P0008, T0060);

@@ -101,7 +101,7 @@ int poet_train_step(void)
     POET_TRY(poet_page_out_begin(SLOT_T0000, T0000_1, 1024u));
     poet_between_ops();
     /*   3  conv1: conv2d T0000_1[4,1,8,8], P0000[8,1,3,3] -> T0001[4,8,8,8] */
-    poet_conv2d_forward_f32(&poet_op0000, T0000_1, P0000, NULL, T0001);
+    poet_conv2d_3x3_forward_f32(&poet_op0000, T0000_1, P0000, NULL, T0001);
     poet_between_ops();
     /*   4  page out conv1, wanted again at step 51 */
     POET_TRY(poet_page_out_begin(SLOT_T0001, T0001, 8192u));
@@ -124,7 +124,7 @@ int poet_train_step(void)
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0000));
     /*  10  conv2: conv2d T0004_1[4,8,8,8], P0003[8,8,3,3] -> T0005[4,8,8,8] */
-    poet_conv2d_forward_f32(&poet_op0005, T0004_1, P0003, NULL, T0005);
+    poet_conv2d_3x3_forward_f32(&poet_op0005, T0004_1, P0003, NULL, T0005);
     poet_between_ops();
     /*  11  bn2.statistics: batch_norm_statistics T0005[4,8,8,8] -> T0006[2,8] */
     poet_batch_norm_statistics_f32(&poet_op0001, T0005, T0006);
@@ -146,7 +146,7 @@ int poet_train_step(void)
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0004));
     /*  17  conv3: conv2d T0009_1[4,8,4,4], P0006[16,8,3,3] -> T0010_1[4,16,4,4] */
-    poet_conv2d_forward_f32(&poet_op0007, T0009_1, P0006, NULL, T0010_1);
+    poet_conv2d_3x3_forward_f32(&poet_op0007, T0009_1, P0006, NULL, T0010_1);
     poet_between_ops();
     /*  18  page out conv3, wanted again at step 36 */
     POET_TRY(poet_page_out_begin(SLOT_T0010, T0010_1, 4096u));
@@ -220,12 +220,12 @@ int poet_train_step(void)
     poet_update_f32(32, T0024, NULL, &poet_op0016.update, NULL, P0007, P0014, NULL, NULL);
     poet_between_ops();
     /*  41  conv3.backward_input: conv2d_backward_input P0006[16,8,3,3], T0025[4,16,4,4] -> T0026[4,8,4,4] */
-    poet_conv2d_backward_input_f32(&poet_op0007, P0006, T0025, T0026);
+    poet_conv2d_3x3_backward_input_f32(&poet_op0007, P0006, T0025, T0026);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0009));
     /*  42  conv3.weight.update: conv2d_backward_weight_sgd T0009_2[4,8,4,4], T0025[4,16,4,4] -> P0006[16,8,3,3], P0015[16,8,3,3] */
-    poet_conv2d_backward_weight_update_f32(&poet_op0007, T0009_2, T0025, &poet_op0016.update,
-                                           NULL, P0006, P0015, NULL, NULL);
+    poet_conv2d_3x3_backward_weight_update_f32(&poet_op0007, T0009_2, T0025, &poet_op0016.update,
+                                               NULL, P0006, P0015, NULL, NULL);
     poet_between_ops();
     /*  43  pool2.backward: max_pool2d_backward T0008[4,8,8,8], T0026[4,8,4,4] -> T0027[4,8,8,8] */
     poet_max_pool2d_backward_f32(&poet_op0006, T0008, T0026, T0027);
@@ -248,10 +248,10 @@ int poet_train_step(void)
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0004));
     /*  49  conv2.backward_weight: conv2d_backward_weight T0004_2[4,8,8,8], T0030[4,8,8,8] -> T0031[8,8,3,3] */
-    poet_conv2d_backward_weight_f32(&poet_op0005, T0004_2, T0030, T0031);
+    poet_conv2d_3x3_backward_weight_f32(&poet_op0005, T0004_2, T0030, T0031);
     poet_between_ops();
     /*  50  conv2.backward_input: conv2d_backward_input P0003[8,8,3,3], T0030[4,8,8,8] -> T0032[4,8,8,8] */
-    poet_conv2d_backward_input_f32(&poet_op0005, P0003, T0030, T0032);
+    poet_conv2d_3x3_backward_input_f32(&poet_op0005, P0003, T0030, T0032);
     poet_between_ops();
     /*  51  page in conv1 */
     POET_TRY(poet_page_in_begin(SLOT_T0001, T0001, 8192u));
@@ -279,8 +279,8 @@ int poet_train_step(void)
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0000));
     /*  58  conv1.weight.update: conv2d_backward_weight_sgd T0000_2[4,1,8,8], T0035[4,8,8,8] -> P0000[8,1,3,3], P0019[8,1,3,3] */
-    poet_conv2d_backward_weight_update_f32(&poet_op0000, T0000_2, T0035, &poet_op0016.update,
-                                           NULL, P0000, P0019, NULL, NULL);
+    poet_conv2d_3x3_backward_weight_update_f32(&poet_op0000, T0000_2, T0035, &poet_op0016.update,
+                                               NULL, P0000, P0019, NULL, NULL);
     poet_between_ops();
     return POET_OK;
 }

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conv2d_3x3.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "conv2d_strip.h"
+#include "fpu.h"
+#include "vectors.h"
+
+/* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as they are.
+ * Sums to which a zero may have added NaN are taken again without. */
+
+/* Whether the core's registers hold strips; conv2d.c is for others. */
+enum { BY_STRIPS = POET_HAS_FPU && !POET_HAS_VECTORS };
+
+/* Forward, or dX: of one group of one sample, whose channels are `plane` elements apart. */
+struct pass {
+    poet_sum_strip_f32 *sum_strip;
+    int32_t up; /* from one row of the kernel to the next, so many of the source: 1, or -1 for dX */
+    int32_t height;
+    int32_t width;
+    int32_t sources; /* channels */
+    int32_t results;
+    int32_t weight_source; /* weights to the next channel of the source, and of the result */
+    int32_t weight_result;
+    bool finite; /* the weights */
+};
+
+static bool are_finite(const float *factors, int32_t count)
+{
+    float sum = 0.0f;
+    for (int32_t i = 0; i < count; i++) {
+        sum += 0.0f * factors[i];
+    }
+    return sum == 0.0f;
+}
+
+/* One result, without padding. */
+static float sum_one(const struct pass *pass, int32_t row, int32_t column, const float *source,
+                     const float *weight)
+{
+    float total = 0.0f;
+    for (int32_t channel = 0; channel < pass->sources; channel++) {
+        float sum = 0.0f;
+        for (int32_t tap = 0; tap < 9; tap++) {
+            const int32_t i = row + pass->up * (tap / 3 - 1);
+            const int32_t j = column + pass->up * (tap % 3 - 1);
+            if (i >= 0 && i < pass->height && j >= 0 && j < pass->width) {
+                sum += source[i * pass->width + j] * weight[tap];
+            }
+        }
+        total += sum;
+        source += pass->height * pass->width;
+        weight += pass->weight_source;
+    }
+    return total;
+}
+
+/* A row of two channels of the result: strips of which the last may make results again. */
+static void sum_row(const struct pass *pass, struct poet_strip *strip, const float *source,
+                    const float *weight, float *result)
+{
+    const uint32_t rows = strip->edges;
+    const int32_t last = pass->width - POET_STRIP;
+    int32_t at = 0;
+    strip->edges |= POET_LEFT_EDGE;
+    while (at < last) {
+        pass->sum_strip(strip, source + at, weight, result + at);
+        strip->edges = rows;
+        at += POET_STRIP;
+    }
+    strip->edges |= POET_RIGHT_EDGE;
+    pass->sum_strip(strip, source + last, weight, result + last);
+}
+
+/* Two channels of the result. */
+static void sum_planes(const struct pass *pass, struct poet_strip *strip, const float *source,
+                       const float *weight, float *result)
+{
+    const int32_t width = pass->width;
+    for (int32_t row = 0; row < pass->height; row++) {
+        const bool at_edge = row == 0 || row == pass->height - 1;
+        const int32_t first = row - pass->up;
+        const bool cut = first < 0 || first == pass->height; /* the kernel's first row */
+        const int32_t rows = at_edge ? 2 : 3;
+        strip->channel_next = pass->height * width - (rows - 1) * strip->row_next;
+        strip->weight_next = pass->weight_source - 3 * rows;
+        strip->edges = at_edge ? POET_TWO_ROWS : 0u;
+        sum_row(pass, strip, source + (cut ? row : first) * width, weight + (cut ? 3 : 0), result);
+        for (int32_t end = 0; !pass->finite && end < 2; end++) {
+            const int32_t column = end * (width - 1);
+            const float *other = weight + strip->weight_other;
+            result[column] = sum_one(pass, row, column, source, weight) + strip->bias[0];
+            result[strip->result_other + column] =
+                sum_one(pass, row, column, source, other) + strip->bias[1];
+        }
+        result += width;
+    }
+}
+
+/* All channels of a group: two at a time, of which the last may make one again; a single one is both. */
+static void sum_group(const struct pass *pass, const float *source, const float *weight,
+                      const float *bias, float *result)
+{
+    const int32_t plane = pass->height * pass->width;
+    const int32_t other = pass->results > 1 ? 1 : 0;
+    struct poet_strip strip = {
+        .row_next = pass->up * pass->width,
+        .weight_other = other * pass->weight_result,
+        .channels = pass->sources,
+        .result_other = other * plane,
+    };
+    for (int32_t pair = 0; pair < pass->results; pair += 2) {
+        const int32_t channel = pair + other < pass->results ? pair : pair - 1;
+        strip.bias[0] = bias != NULL ? bias[channel] : -0.0f; /* which changes no float */
+        strip.bias[1] = bias != NULL ? bias[channel + other] : -0.0f;
+        sum_planes(pass, &strip, source, weight + channel * pass->weight_result,
+                   result + channel * plane);
+    }
+}
+
+static void sum_groups(const struct poet_conv2d *op, const struct pass *pass, const float *source,
+                       const float *weight, const float *bias, float *result)
+{
+    const int32_t plane = pass->height * pass->width;
+    const int32_t weights = pass->sources * pass->results * 9;
+    for (int32_t n = 0; n < op->batch; n++) {
+        for (int32_t group = 0; group < op->groups; group++) {
+            sum_group(pass, source, weight + group * weights,
+                      bias != NULL ? bias + group * pass->results : NULL, result);
+            source += pass->sources * plane;
+            result += pass->results * plane;
+        }
+    }
+}
+
+void poet_conv2d_3x3_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                                 const float *b, float *y)
+{
+    if (!BY_STRIPS) {
+        poet_conv2d_forward_f32(op, x, w, b, y);
+        return;
+    }
+    const int32_t group_in = op->in_channels / op->groups;
+    const struct pass pass = {
+        .sum_strip = poet_conv2d_strip_f32,
+        .up = 1,
+        .height = op->in_height,
+        .width = op->in_width,
+        .sources = group_in,
+        .results = op->out_channels / op->groups,
+        .weight_source = 9,
+        .weight_result = 9 * group_in,
+        .finite = are_finite(w, op->out_channels * group_in * 9),
+    };
+    sum_groups(op, &pass, x, w, b, y);
+}
+
+void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const float *w,
+                                        const float *dy, float *dx)
+{
+    if (!BY_STRIPS) {
+        poet_conv2d_backward_input_f32(op, w, dy, dx);
+        return;
+    }
+    const int32_t group_in = op->in_channels / op->groups;
+    const struct pass pass = {
+        .sum_strip = poet_conv2d_strip_backwards_f32,
+        .up = -1,
+        .height = op->in_height,
+        .width = op->in_width,
+        .sources = op->out_channels / op->groups,
+        .results = group_in,
+        .weight_source = 9 * group_in,
+        .weight_result = 9,
+        .finite = are_finite(w, op->out_channels * group_in * 9),
+    };
+    sum_groups(op, &pass, dy, w, NULL, dx);
+}
+
+/* dw of one tap, without padding: `row` and `column` is where it meets x, relative to dy. */
+static float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
+                     const float *dy)
+{
+    const int32_t height = op->in_height;
+    const int32_t width = op->in_width;
+    float total = 0.0f;
+    for (int32_t n = 0; n < op->batch; n++) {
+        for (int32_t i = 0; i < height; i++) {
+            float sum = 0.0f;
+            for (int32_t j = 0; i + row >= 0 && i + row < height && j < width; j++) {
+                if (j + column >= 0 && j + column < width) {
+                    sum += x[(i + row) * width + j + column] * dy[i * width + j];
+                }
+            }
+            total += sum;
+        }
+        x += op->in_channels * height * width;
+        dy += op->out_channels * height * width;
+    }
+    return total;
+}
+
+/* dw of one row of the kernel, of one input and four output channels: from weight `first` on. */
+static void sum_tap_row(const struct poet_conv2d *op, const struct poet_tap_row *at, int32_t row,
+                        const float *x, const float *dy, const struct poet_gradient_sink *dw,
+                        int32_t first)
+{
+    const int32_t x_row = row > 0 ? op->in_width : 0; /* the first that the tap meets, and that of dy */
+    const int32_t dy_row = row < 0 ? op->in_width : 0;
+    float totals[4][3] = {{0.0f}};
+    poet_conv2d_tap_row_f32(at, x + x_row, dy + dy_row, totals);
+    for (int32_t channel = 0; channel < 4; channel++) {
+        for (int32_t tap = 0; tap < 3; tap++) {
+            const float total = totals[channel][tap];
+            poet_gradient_sink_put_f32(
+                dw, first + tap,
+                total == total ? total : sum_tap(op, row, tap - 1, x, dy + channel * at->dy_other));
+        }
+        first += op->in_channels / op->groups * 9;
+    }
+}
+
+static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
+                     const struct poet_gradient_sink *dw)
+{
+    const int32_t plane = op->in_height * op->in_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    for (int32_t row = -1; row <= 1; row++) {
+        const int32_t rows = op->in_height - (row == 0 ? 0 : 1);
+        const struct poet_tap_row at = {
+            .samples = op->batch,
+            .rows = rows,
+            .strips = op->in_width / POET_STRIP,
+            .dy_other = plane,
+            .x_next = op->in_channels * plane - rows * op->in_width,
+            .dy_next = op->out_channels * plane - rows * op->in_width,
+        };
+        for (int32_t o = 0; o < op->out_channels; o += 4) {
+            const float *source = x + o / group_out * group_in * plane;
+            for (int32_t c = 0; c < group_in; c++) {
+                sum_tap_row(op, &at, row, source + c * plane, dy + o * plane, dw,
+                            (o * group_in + c) * 9 + 3 * (row + 1));
+            }
+        }
+    }
+}
+
+void poet_conv2d_3x3_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                         const float *dy, float *dw)
+{
+    if (!BY_STRIPS) {
+        poet_conv2d_backward_weight_f32(op, x, dy, dw);
+        return;
+    }
+    const struct poet_gradient_sink sink = {.gradient = dw};
+    sum_taps(op, x, dy, &sink);
+}
+
+void poet_conv2d_3x3_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
+                                                const float *dy, const struct poet_update *update,
+                                                const float *pace, float *w, float *first,
+                                                float *second, float *sum)
+{
+    if (!BY_STRIPS) {
+        poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
+        return;
+    }
+    const struct poet_gradient_sink sink = {
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
+    sum_taps(op, x, dy, &sink);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conv2d_strip.h"
+
+#include <stdbool.h>
+
+#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+
+/* In assembly, as compilers join no loads of floats, and here all registers hold some:
+ *   s0-s5    a row of the source, 0 where it is padding    s8-s10, s11-s13  a row of weights of either channel
+ *   s16-s23  a channel's sums                              s24-s31          totals
+ *   s6, s7, s14, s15  products */
+__asm__("   .syntax unified\n"
+        "   .thumb\n"
+        "   .altmacro\n"
+
+        "   .macro multiply_one to, source, weight\n"
+        "   vmul.f32 s\\to, s\\source, s\\weight\n"
+        "   .endm\n"
+        "   .macro add_one to, what\n"
+        "   vadd.f32 s\\to, s\\to, s\\what\n"
+        "   .endm\n"
+
+        "   .macro poet_multiply to, source, weight\n"
+        "   multiply_one %\\to, %\\source, \\weight\n"
+        "   multiply_one %\\to+1, %\\source+1, \\weight\n"
+        "   multiply_one %\\to+2, %\\source+2, \\weight\n"
+        "   multiply_one %\\to+3, %\\source+3, \\weight\n"
+        "   .endm\n"
+
+        "   .macro poet_add to, source, weight\n"
+        "   multiply_one 6, %\\source, \\weight\n"
+        "   multiply_one 7, %\\source+1, \\weight\n"
+        "   multiply_one 14, %\\source+2, \\weight\n"
+        "   multiply_one 15, %\\source+3, \\weight\n"
+        "   add_one %\\to, 6\n"
+        "   add_one %\\to+1, 7\n"
+        "   add_one %\\to+2, 14\n"
+        "   add_one %\\to+3, 15\n"
+        "   .endm\n"
+
+        /* The products of one row of the kernel, whose taps meet the source from these columns on. */
+        "   .macro poet_row begin, first, second, third\n"
+        "   vldmia  r1, {s1-s4}\n"
+        "   it      pl\n"
+        "   vldrpl  s0, [r1, #-4]\n"
+        "   it      cc\n"
+        "   vldrcc  s5, [r1, #16]\n"
+        "   vldmia  r2!, {s8-s10}\n"
+        "   vldmia  r7!, {s11-s13}\n"
+        "   poet_\\begin 16, \\first, 8\n"
+        "   poet_\\begin 20, \\first, 11\n"
+        "   poet_add 16, \\second, 9\n"
+        "   poet_add 20, \\second, 12\n"
+        "   poet_add 16, \\third, 10\n"
+        "   poet_add 20, \\third, 13\n"
+        "   .endm\n"
+
+        "   .macro poet_strip name, first, second, third\n"
+        "   .pushsection .text.\\name, \"ax\", %progbits\n"
+        "   .p2align 2\n"
+        "   .global \\name\n"
+        "   .type   \\name, %function\n"
+        "   .thumb_func\n"
+        "\\name:\n"
+        "   push    {r4-r8, lr}\n"
+        "   vpush   {s16-s31}\n"
+        "   ldmia   r0!, {r4-r8, r12}\n"
+        "   add     r7, r2, r7, lsl #2\n"
+        "   movs    lr, #0\n"
+        "   vmov    s0, lr\n"
+        "   vmov    s5, lr\n"
+        "   .irp    total, 24, 25, 26, 27, 28, 29, 30, 31\n"
+        "   vmov.f32 s\\total, s0\n"
+        "   .endr\n"
+        "1: msr     APSR_nzcvq, r12\n"
+        "   poet_row multiply, \\first, \\second, \\third\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "   poet_row add, \\first, \\second, \\third\n"
+        "   beq.w   2f\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "   poet_row add, \\first, \\second, \\third\n"
+        "2:\n"
+        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "   add_one %8+\\sum, \\sum\n"
+        "   .endr\n"
+        "   add     r1, r1, r5, lsl #2\n"
+        "   add     r2, r2, r6, lsl #2\n"
+        "   add     r7, r7, r6, lsl #2\n"
+        "   subs    r8, r8, #1\n"
+        "   bne.w   1b\n"
+        "   vldmia  r0!, {s0-s1}\n"
+        "   ldr     r0, [r0]\n"
+        "   .irp    total, 24, 25, 26, 27\n"
+        "   add_one \\total, 0\n"
+        "   add_one %4+\\total, 1\n"
+        "   .endr\n"
+        "   vstmia  r3, {s24-s27}\n"
+        "   add     r3, r3, r0, lsl #2\n"
+        "   vstmia  r3, {s28-s31}\n"
+        "   vpop    {s16-s31}\n"
+        "   pop     {r4-r8, pc}\n"
+        "   .size   \\name, . - \\name\n"
+        "   .popsection\n"
+        "   .endm\n"
+
+        "   poet_strip poet_conv2d_strip_f32, 0, 1, 2\n"
+        "   poet_strip poet_conv2d_strip_backwards_f32, 2, 1, 0\n"
+
+        /* Products of four columns, s0-s5 of x, and one output channel's gradients. */
+        "   .macro poet_taps gradients, first, second, third\n"
+        "   vldmia  \\gradients!, {s8-s11}\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   multiply_one 12, \\at, %8+\\at\n"
+        "   multiply_one 13, %1+\\at, %8+\\at\n"
+        "   multiply_one 14, %2+\\at, %8+\\at\n"
+        "   add_one \\first, 12\n"
+        "   add_one \\second, 13\n"
+        "   add_one \\third, 14\n"
+        "   .endr\n"
+        "   .endm\n"
+
+        "   .pushsection .text.poet_conv2d_tap_row_f32, \"ax\", %progbits\n"
+        "   .p2align 2\n"
+        "   .global poet_conv2d_tap_row_f32\n"
+        "   .type   poet_conv2d_tap_row_f32, %function\n"
+        "   .thumb_func\n"
+        "poet_conv2d_tap_row_f32:\n"
+        "   push    {r4-r11, lr}\n"
+        "   vpush   {s16-s31}\n"
+        "   ldmia   r0, {r4-r7, r10, r11}\n"
+        "   add     r0, r2, r7, lsl #2\n"
+        "   add     r8, r0, r7, lsl #2\n"
+        "   add     r9, r8, r7, lsl #2\n"
+        "   movs    r7, #0\n"
+        "   vmov    s15, r7\n"
+        "1: mov     r12, r5\n"
+        "2: mov     lr, r6\n"
+        "   .irp    sum, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27\n"
+        "   vmov.f32 s\\sum, s15\n"
+        "   .endr\n"
+        "   vldmia  r1!, {s1}\n"
+        "3: subs    lr, lr, #1\n"
+        "   ite     ne\n"
+        "   vldmiane r1!, {s2-s5}\n"
+        "   vldmiaeq r1!, {s2-s4}\n"
+        "   it      eq\n"
+        "   vmoveq.f32 s5, s15\n"
+        "   poet_taps r2, 16, 17, 18\n"
+        "   poet_taps r0, 19, 20, 21\n"
+        "   poet_taps r8, 22, 23, 24\n"
+        "   poet_taps r9, 25, 26, 27\n"
+        "   vmov.f32 s0, s4\n"
+        "   vmov.f32 s1, s5\n"
+        "   bne.w   3b\n"
+        "   vldmia  r3, {s0-s11}\n"
+        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n"
+        "   add_one \\total, %16+\\total\n"
+        "   .endr\n"
+        "   vstmia  r3, {s0-s11}\n"
+        "   subs    r12, r12, #1\n"
+        "   bne.w   2b\n"
+        "   add     r1, r1, r10, lsl #2\n"
+        "   .irp    gradients, r2, r0, r8, r9\n"
+        "   add     \\gradients, \\gradients, r11, lsl #2\n"
+        "   .endr\n"
+        "   subs    r4, r4, #1\n"
+        "   bne.w   1b\n"
+        "   vpop    {s16-s31}\n"
+        "   pop     {r4-r11, pc}\n"
+        "   .size   poet_conv2d_tap_row_f32, . - poet_conv2d_tap_row_f32\n"
+        "   .popsection\n"
+        "   .noaltmacro\n");
+
+#else
+
+/* The same sums in C. */
+static inline __attribute__((always_inline)) void
+sum_strip(const struct poet_strip *strip, const float *source, const float *weight, float *result, bool backwards)
+{
+    const int32_t rows = (strip->edges & POET_TWO_ROWS) != 0u ? 2 : 3;
+    const bool left = (strip->edges & POET_LEFT_EDGE) != 0u;
+    const bool right = (strip->edges & POET_RIGHT_EDGE) != 0u;
+    float totals[2][POET_STRIP] = {{0.0f}};
+    for (int32_t channel = 0; channel < strip->channels; channel++) {
+        float sums[2][POET_STRIP] = {{0.0f}};
+        for (int32_t row = 0; row < rows; row++) {
+            const float columns[] = {left ? 0.0f : source[-1], source[0], source[1], source[2], source[3],
+                                     right ? 0.0f : source[4]};
+            for (int32_t tap = 0; tap < 3; tap++) {
+                for (int32_t i = 0; i < POET_STRIP; i++) {
+                    const float met = columns[i + (backwards ? 2 - tap : tap)];
+                    sums[0][i] += met * weight[tap];
+                    sums[1][i] += met * weight[strip->weight_other + tap];
+                }
+            }
+            weight += 3;
+            source += row + 1 < rows ? strip->row_next : strip->channel_next;
+        }
+        for (int32_t i = 0; i < POET_STRIP; i++) {
+            totals[0][i] += sums[0][i];
+            totals[1][i] += sums[1][i];
+        }
+        weight += strip->weight_next;
+    }
+    for (int32_t i = 0; i < POET_STRIP; i++) {
+        result[i] = totals[0][i] + strip->bias[0];
+        result[strip->result_other + i] = totals[1][i] + strip->bias[1];
+    }
+}
+
+void poet_conv2d_strip_f32(const struct poet_strip *strip, const float *source, const float *weight, float *result)
+{
+    sum_strip(strip, source, weight, result, false);
+}
+
+void poet_conv2d_strip_backwards_f32(const struct poet_strip *strip, const float *source, const float *weight,
+                                     float *result)
+{
+    sum_strip(strip, source, weight, result, true);
+}
+
+void poet_conv2d_tap_row_f32(const struct poet_tap_row *at, const float *x, const float *dy, float totals[4][3])
+{
+    const int32_t width = POET_STRIP * at->strips;
+    for (int32_t n = 0; n < at->samples; n++) {
+        for (int32_t row = 0; row < at->rows; row++) {
+            float sums[4][3] = {{0.0f}};
+            for (int32_t column = 0; column < width; column++) {
+                const float met[] = {column > 0 ? x[column - 1] : 0.0f, x[column],
+                                     column < width - 1 ? x[column + 1] : 0.0f};
+                for (int32_t o = 0; o < 4; o++) {
+                    for (int32_t tap = 0; tap < 3; tap++) {
+                        sums[o][tap] += met[tap] * dy[o * at->dy_other + column];
+                    }
+                }
+            }
+            for (int32_t o = 0; o < 4; o++) {
+                for (int32_t tap = 0; tap < 3; tap++) {
+                    totals[o][tap] += sums[o][tap];
+                }
+            }
+            x += width;
+            dy += width;
+        }
+        x += at->x_next;
+        dy += at->dy_next;
+    }
+}
+
+#endif
