@@ -24,7 +24,8 @@ PARTS = (
     ("src/hal/", "board: start, bus, console, clock"),
     ("src/", "application: reports, commands"),
 )
-REST = "texts, alignment, code in assembly"
+ASSEMBLY = "kernels in assembly"
+REST = "texts, alignment"
 
 
 def parts(elf: Path) -> Counter[str]:
@@ -37,8 +38,9 @@ def parts(elf: Path) -> Counter[str]:
     ).stdout
     found = Counter({REST: elf_size(elf).flash_bytes})
     for fields in (line.split(maxsplit=4) for line in listing.splitlines()):
-        if len(fields) == 5 and fields[2] in "tTrRdDwWV":
-            part = next((name for folder, name in PARTS if f"/{folder}" in fields[4]), REST)
+        if len(fields) >= 4 and fields[2] in "tTrRdDwWV":
+            source = fields[4] if len(fields) == 5 else ""
+            part = next((name for folder, name in PARTS if f"/{folder}" in source), ASSEMBLY)
             found[part] += int(fields[1], 16)
             found[REST] -= int(fields[1], 16)
     return found
@@ -47,7 +49,7 @@ def parts(elf: Path) -> Counter[str]:
 def main() -> None:
     """Print a table with a column for each ELF."""
     columns = [parts(Path(argument)) for argument in sys.argv[1:]]
-    for name in (*dict(PARTS).values(), REST):
+    for name in (*dict(PARTS).values(), ASSEMBLY, REST):
         print(f"| {name} |", *(f"{column[name]:,} |" for column in columns))
     print("| together |", *(f"{column.total():,} |" for column in columns))
 
