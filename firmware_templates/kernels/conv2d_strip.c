@@ -174,6 +174,8 @@ __asm__("   .syntax unified\n"
 #else
 
 /* The same sums in C. */
+#define UNROLLED _Pragma("GCC unroll 4")
+
 static inline __attribute__((always_inline)) void
 sum_strip(const struct poet_strip *strip, const float *source, const float *weight, float *result, bool backwards)
 {
@@ -186,7 +188,9 @@ sum_strip(const struct poet_strip *strip, const float *source, const float *weig
         for (int32_t row = 0; row < rows; row++) {
             const float columns[] = {left ? 0.0f : source[-1], source[0], source[1], source[2], source[3],
                                      right ? 0.0f : source[4]};
+            UNROLLED
             for (int32_t tap = 0; tap < 3; tap++) {
+                UNROLLED
                 for (int32_t i = 0; i < POET_STRIP; i++) {
                     const float met = columns[i + (backwards ? 2 - tap : tap)];
                     sums[0][i] += met * weight[tap];
@@ -196,12 +200,14 @@ sum_strip(const struct poet_strip *strip, const float *source, const float *weig
             weight += 3;
             source += row + 1 < rows ? strip->row_next : strip->channel_next;
         }
+        UNROLLED
         for (int32_t i = 0; i < POET_STRIP; i++) {
             totals[0][i] += sums[0][i];
             totals[1][i] += sums[1][i];
         }
         weight += strip->weight_next;
     }
+    UNROLLED
     for (int32_t i = 0; i < POET_STRIP; i++) {
         result[i] = totals[0][i] + strip->bias[0];
         result[strip->result_other + i] = totals[1][i] + strip->bias[1];
@@ -228,13 +234,17 @@ void poet_conv2d_tap_row_f32(const struct poet_tap_row *at, const float *x, cons
             for (int32_t column = 0; column < width; column++) {
                 const float met[] = {column > 0 ? x[column - 1] : 0.0f, x[column],
                                      column < width - 1 ? x[column + 1] : 0.0f};
+                UNROLLED
                 for (int32_t o = 0; o < 4; o++) {
+                    UNROLLED
                     for (int32_t tap = 0; tap < 3; tap++) {
                         sums[o][tap] += met[tap] * dy[o * at->dy_other + column];
                     }
                 }
             }
+            UNROLLED
             for (int32_t o = 0; o < 4; o++) {
+                UNROLLED
                 for (int32_t tap = 0; tap < 3; tap++) {
                     totals[o][tap] += sums[o][tap];
                 }
