@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SERCOM1 as SPI master (SAM D21 data sheet, DS40001882, chapter 27), whose bytes two channels of the DMA controller
  * move. */
-#include "for_size.h"
-
 #include "spi.h"
 
 #include "dmac.h"
