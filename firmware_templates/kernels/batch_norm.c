@@ -3,6 +3,7 @@
 
 #include "burst.h"
 #include "poet_math.h"
+#include "shapes.h"
 
 /* Sums run over a row first and then over the rows, which keeps rounding errors small. */
 
@@ -50,7 +51,7 @@ INLINE float sum_of(const struct poet_batch_norm_statistics *op, const float *x,
             total += a;
             total += b;
         }
-        for (; rows > 0; rows--) {
+        for (; (!POET_HAS_FPU || POET_BATCH_NORM_ROWS % 2 != 0) && rows > 0; rows--) {
             float a = 0.0f;
             for (int32_t left = width; left > 0; left--) {
                 a += term(*row++, distances, mean);
@@ -101,7 +102,7 @@ void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float
         int32_t samples = op->batch;
         do {
             int32_t left = plane;
-            for (; left % POET_BURST != 0; left--) {
+            for (; POET_BATCH_NORM_PLANE % POET_BURST != 0 && left % POET_BURST != 0; left--) {
                 *to++ = (*from++ - mean) * scale + shift;
             }
             for (; left > 0; left -= POET_BURST) {
@@ -203,7 +204,7 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
         int32_t samples = op->batch;
         do {
             int32_t left = plane;
-            for (; left % POET_BURST != 0; left--) {
+            for (; POET_BATCH_NORM_PLANE % POET_BURST != 0 && left % POET_BURST != 0; left--) {
                 *to++ = scale * ((*g++ - offset) - (*s++ - mean) * slope);
             }
             for (; left > 0; left -= POET_BURST) {

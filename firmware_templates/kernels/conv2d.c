@@ -7,6 +7,7 @@
 #include "burst.h"
 #include "conv2d_vectors.h"
 #include "dot.h"
+#include "shapes.h"
 
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
  * over channels and the kernel's taps that meet the source. They differ in how the two are walked.
@@ -290,7 +291,7 @@ APART void sum_four(const struct job *job, const struct axis *line, const float 
         result += 4 * job->result_channel;
         bias = bias != NULL ? bias + 4 : NULL;
     }
-    if (channels > 0) {
+    if (POET_CONV2D_SUMS % 4 != 0 && channels > 0) {
         const struct poet_dot other = exchanged(&job->walk);
         for (; channels > 0; channels--) {
             float totals[4];
@@ -318,7 +319,7 @@ APART void sum_one(const struct job *job, const float *source, float *result)
         }
         weight += 4 * job->weight_next;
     }
-    for (; channel < job->channels; channel++) {
+    for (; (!POET_HAS_FPU || POET_CONV2D_SUMS % 4 != 0) && channel < job->channels; channel++) {
         *result = sum_products(&job->walk, source, weight) + bias_of(job->bias, channel);
         result += job->result_channel;
         weight += job->weight_next;
@@ -1086,7 +1087,7 @@ static void sum_tap_channels(const struct poet_conv2d *op, const struct tap *tap
             put(dw, first + (channel + lane) * tap->next, totals[lane]);
         }
     }
-    for (; channel < count; channel++) {
+    for (; (!POET_HAS_FPU || POET_CONV2D_OUTPUTS % 4 != 0) && channel < count; channel++) {
         put(
             dw, first + channel * tap->next,
             sum_tap(op, tap->rows, tap->columns, x, dy + channel * dy_plane));

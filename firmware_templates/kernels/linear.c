@@ -7,6 +7,7 @@
 #include "dot.h"
 #include "linear_vectors.h"
 #include "product.h"
+#include "shapes.h"
 
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
@@ -34,7 +35,7 @@ INLINE void dots(const float *a, const float *b, int32_t count, int32_t rows, fl
                 }
             }
         }
-        for (; a != end; a++) {
+        for (; POET_LINEAR_FEATURES % POET_BURST != 0 && a != end; a++) {
             UNROLLED
             for (int32_t r = 0; r < rows; r++) {
                 sum[r] = poet_add_product(sum[r], *a, *row[r]++);
@@ -75,13 +76,13 @@ INLINE void all_dots(const struct poet_linear *op, const float *x, const float *
         w += 4 * features;
         y += 4;
     }
-    if (left >= 2) {
+    if (POET_LINEAR_OUTPUTS % 4 != 0 && left >= 2) {
         dots(x, w, features, 2, y);
         w += 2 * features;
         y += 2;
         left -= 2;
     }
-    if (left > 0) {
+    if (POET_LINEAR_OUTPUTS % 2 != 0 && left > 0) {
         dots(x, w, features, 1, y);
     }
 }
@@ -185,13 +186,13 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
     }
     for (int32_t left = width; left > 0; left -= columns) {
         float *to = result->gradient != NULL ? result->gradient + first : sums;
-        if (left >= 16) {
+        if (POET_LINEAR_FEATURES % 16 == 0 || left >= 16) {
             columns = 16;
             combine(factors, step, rows, count, width, 16, to);
-        } else if (left >= 8) {
+        } else if (POET_LINEAR_FEATURES % 8 == 0 || left >= 8) {
             columns = 8;
             combine(factors, step, rows, count, width, 8, to);
-        } else if (left >= 4) {
+        } else if (POET_LINEAR_FEATURES % 4 == 0 || left >= 4) {
             columns = 4;
             combine(factors, step, rows, count, width, 4, to);
         } else {

@@ -57,14 +57,6 @@ INLINE const float *first_maximum(const struct poet_max_pool2d *op, const float 
                     rows.end - rows.first, columns.end - columns.first);
 }
 
-/* Whether windows are 2x2, and none has padding. */
-static bool are_whole(const struct poet_max_pool2d *op)
-{
-    return op->kernel_height == 2 && op->kernel_width == 2 && op->padding_top == 0 &&
-           op->padding_left == 0 && (op->out_height - 1) * op->stride_height + 2 <= op->in_height &&
-           (op->out_width - 1) * op->stride_width + 2 <= op->in_width;
-}
-
 INLINE void forward(const struct poet_max_pool2d *op, const float *x, float *y, bool whole)
 {
     for (int32_t plane = 0; plane < op->planes; plane++) {
@@ -79,11 +71,12 @@ INLINE void forward(const struct poet_max_pool2d *op, const float *x, float *y, 
 
 void poet_max_pool2d_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y)
 {
-    if (are_whole(op)) {
-        forward(op, x, y, true);
-    } else {
-        forward(op, x, y, false);
-    }
+    forward(op, x, y, false);
+}
+
+void poet_max_pool2d_2x2_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y)
+{
+    forward(op, x, y, true);
 }
 
 INLINE void backward(const struct poet_max_pool2d *op, const float *x, const float *dy, float *dx,
@@ -107,9 +100,11 @@ INLINE void backward(const struct poet_max_pool2d *op, const float *x, const flo
 void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float *x, const float *dy,
                                   float *dx)
 {
-    if (are_whole(op)) {
-        backward(op, x, dy, dx, true);
-    } else {
-        backward(op, x, dy, dx, false);
-    }
+    backward(op, x, dy, dx, false);
+}
+
+void poet_max_pool2d_2x2_backward_f32(const struct poet_max_pool2d *op, const float *x,
+                                      const float *dy, float *dx)
+{
+    backward(op, x, dy, dx, true);
 }

@@ -32,4 +32,9 @@ void poet_max_pool2d_forward_f32(const struct poet_max_pool2d *op, const float *
 void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float *x, const float *dy,
                                   float *dx);
 
+/* The same to the same bits where windows are 2x2 and there is no padding. */
+void poet_max_pool2d_2x2_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y);
+void poet_max_pool2d_2x2_backward_f32(const struct poet_max_pool2d *op, const float *x,
+                                      const float *dy, float *dx);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "burst.h"
 #include "poet_math.h"
+#include "shapes.h"
 
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
@@ -22,7 +23,7 @@ INLINE float rectified(float x, bool to_six)
 INLINE void forward(const struct poet_relu *op, const float *x, float *y, bool to_six)
 {
     int32_t left = op->elements;
-    for (; left % POET_BURST != 0; left--) {
+    for (; POET_RELU_ELEMENTS % POET_BURST != 0 && left % POET_BURST != 0; left--) {
         *y++ = rectified(*x++, to_six);
     }
     for (; left > 0; left -= POET_BURST) {
@@ -44,7 +45,7 @@ INLINE void backward(const struct poet_relu *op, const float *y, const float *dy
                      bool to_six)
 {
     int32_t left = op->elements;
-    for (; left % POET_BURST != 0; left--) {
+    for (; POET_RELU_ELEMENTS % POET_BURST != 0 && left % POET_BURST != 0; left--) {
         *dx++ = passed(*y++, *dy++, to_six);
     }
     for (; left > 0; left -= POET_BURST) {

@@ -3,5 +3,5 @@
  * the core. It stands here, and not among a build's flags, because each build system that compiles the library has
  * another way to say those of one file, or none. Freestanding, a loop may become a call of memcpy or memset alone. */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("Os", "no-strict-aliasing", "no-tree-loop-distribute-patterns")
+#pragma GCC optimize("Os", "no-strict-aliasing", "no-tree-loop-distribute-patterns", "no-jump-tables")
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The application that poetfw writes: does what the storage says, and reports on the console. It is yours: `poetfw
  * build` does not write over a changed one. */
+#include "for_size.h"
+
 #include "console.h"
 #include "desk.h"
 #include "hal.h"
@@ -42,27 +44,58 @@ static void start_watchdog(void)
 }
 #endif
 
-static int save(struct poetfw *net)
+/* What reports is compiled apart, so that what it reports is not on the stack while the library runs. */
+#define APART static __attribute__((noinline))
+
+APART uint32_t trained_steps(const struct poetfw *net)
 {
     struct poetfw_metrics metrics;
-    poet_feed();
-    const int status = poetfw_save(net);
-    if (status < POETFW_OK) {
-        return status;
-    }
+    (void)poetfw_metrics(net, &metrics);
+    return metrics.step;
+}
+
+APART void print_commit(const struct poetfw *net)
+{
+    struct poetfw_metrics metrics;
     (void)poetfw_metrics(net, &metrics);
     print_count("@commit ", metrics.step);
     print_count(" set=", metrics.set);
     print_count(" written=", metrics.written_blocks);
     poet_print("\n");
-    return POETFW_OK;
 }
 
-static int train(struct poetfw *net, const struct poetfw_task *task, const char **at, uint64_t *total_ticks)
+APART void print_step(const struct poetfw *net, uint64_t ticks)
 {
     struct poetfw_metrics metrics;
     (void)poetfw_metrics(net, &metrics);
-    for (uint32_t step = metrics.step + 1u; step <= task->steps; step++) {
+    print_count("@step ", metrics.step);
+    print_value(" loss=", metrics.loss);
+    print_count(" ticks=", ticks);
+    poet_print("\n");
+}
+
+APART void print_evaluation(const struct poetfw *net, uint32_t batch)
+{
+    struct poetfw_metrics metrics;
+    (void)poetfw_metrics(net, &metrics);
+    print_count("@eval ", batch);
+    print_value(" metric=", metrics.metric);
+    poet_print("\n");
+}
+
+static int save(struct poetfw *net)
+{
+    poet_feed();
+    const int status = poetfw_save(net);
+    if (status >= POETFW_OK) {
+        print_commit(net);
+    }
+    return status;
+}
+
+static int train(struct poetfw *net, uint32_t steps, const char **at, uint64_t *total_ticks)
+{
+    for (uint32_t step = trained_steps(net) + 1u; step <= steps; step++) {
         *at = "train";
         const uint64_t start = poet_hal_ticks();
         int status = poetfw_train(net);
@@ -70,12 +103,8 @@ static int train(struct poetfw *net, const struct poetfw_task *task, const char 
         if (status < POETFW_OK) {
             return status;
         }
-        (void)poetfw_metrics(net, &metrics);
         *total_ticks += ticks;
-        print_count("@step ", step);
-        print_value(" loss=", metrics.loss);
-        print_count(" ticks=", ticks);
-        poet_print("\n");
+        print_step(net, ticks);
         if (poetfw_save_is_due(net)) {
             *at = "save";
             status = save(net);
@@ -90,16 +119,12 @@ static int train(struct poetfw *net, const struct poetfw_task *task, const char 
 
 static int evaluate(struct poetfw *net, uint32_t batches)
 {
-    struct poetfw_metrics metrics;
     for (uint32_t batch = 1u; batch <= batches; batch++) {
         const int status = poetfw_evaluate(net, batch);
         if (status < POETFW_OK) {
             return status;
         }
-        (void)poetfw_metrics(net, &metrics);
-        print_count("@eval ", batch);
-        print_value(" metric=", metrics.metric);
-        poet_print("\n");
+        print_evaluation(net, batch);
     }
     return POETFW_OK;
 }
@@ -109,7 +134,6 @@ static int evaluate(struct poetfw *net, uint32_t batches)
 static int run(struct poetfw *net, const char **at, uint64_t *ticks)
 {
     struct poetfw_task task;
-    struct poetfw_metrics metrics;
     *at = "image";
     poet_feed();
     int status = poetfw_open(net);
@@ -127,12 +151,11 @@ static int run(struct poetfw *net, const char **at, uint64_t *ticks)
 #endif
     if (status >= POETFW_OK) {
         (void)poetfw_task(net, &task);
-        (void)poetfw_metrics(net, &metrics);
         print_count("@train steps=", task.steps);
         print_count(" batch=", POETFW_BATCH);
-        print_count(" done=", metrics.step);
+        print_count(" done=", trained_steps(net));
         poet_print("\n");
-        status = train(net, &task, at, ticks);
+        status = train(net, task.steps, at, ticks);
     }
     if (status >= POETFW_OK) {
         *at = "evaluate";
@@ -141,7 +164,7 @@ static int run(struct poetfw *net, const char **at, uint64_t *ticks)
     return status;
 }
 
-static void print_done(const struct poetfw *net, uint64_t ticks)
+APART void print_done(const struct poetfw *net, uint64_t ticks)
 {
     struct poetfw_metrics metrics;
     (void)poetfw_metrics(net, &metrics);

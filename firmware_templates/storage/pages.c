@@ -2,6 +2,8 @@
 /* Slots that move while the core computes. Whole blocks of a tensor move between its RAM and the storage,
  * what is left of it and the trailer through a block of their own. Where they do not fit into one block, which is
  * so for a few sizes, the first of two is waited for. */
+#include "for_size.h"
+
 #include "slots.h"
 
 #include "crc32.h"

@@ -2,6 +2,8 @@
 /* The card's protocol as routines that stop wherever the bus has to exchange bytes, and go on from there when it
  * has: in the interrupt at the exchange's end, or at once where the bus is polled. Nothing else waits.
  */
+#include "for_size.h"
+
 #include "sd.h"
 
 #include "plan.h"
@@ -151,21 +153,24 @@ enum progress { STOPPED, ENDED };
 enum routine { COMMAND, WAIT, DATA, PART, ATTEMPT, ROUTINES };
 static uint16_t places[ROUTINES];
 
-#define BEGIN(routine)                    \
+/* A place is a line of its routine, counted from its first: a small number takes less code. */
+#define BEGIN(routine)                        \
+    enum { FIRST_LINE = __LINE__ };           \
     uint16_t *const place = &places[routine]; \
-    switch (*place) {                     \
+    switch (*place) {                         \
     case 0:
+#define HERE (__LINE__ - FIRST_LINE)
 #define STOP()              \
     do {                    \
-        *place = __LINE__;  \
+        *place = HERE;      \
         return STOPPED;     \
-    case __LINE__:;         \
+    case HERE:;             \
     } while (0)
 #define CALL(progress)                 \
     do {                               \
-        *place = __LINE__;             \
+        *place = HERE;                 \
         __attribute__((fallthrough));  \
-    case __LINE__:                     \
+    case HERE:                         \
         if ((progress) == STOPPED) {   \
             return STOPPED;            \
         }                              \

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Block storage on the SD card. */
+#include "for_size.h"
+
 #include "hal.h"
 #include "poet.h"
 #include "sd.h"

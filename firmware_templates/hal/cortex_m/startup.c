@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reset, vectors and faults: the same on every Cortex-M. */
+#include "for_size.h"
+
 #include "console.h"
 #include "hal.h"
 #include "poet.h"

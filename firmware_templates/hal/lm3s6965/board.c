@@ -8,6 +8,8 @@
  * kept to the board's RAM: what is above it still holds the paint from the start, and the stack, below which
  * there is nothing, has not been used up.
  */
+#include "for_size.h"
+
 #include "console.h"
 #include "doze.h"
 #include "hal.h"

@@ -4,6 +4,8 @@
  * Run with -icount shift=0, which makes virtual time advance by 1 ns per instruction: a tick of the
  * timer is 40 ns and so 40 instructions.
  */
+#include "for_size.h"
+
 #include "doze.h"
 #include "guard.h"
 #include "hal.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Block storage in the file storage.img of the emulator's working directory, by semihosting. */
+#include "for_size.h"
+
 #include "hal.h"
 #include "poet.h"
 #include "semihosting.h"

@@ -4,6 +4,8 @@
  * Run with -icount shift=0, which makes virtual time advance by 1 ns per instruction; a cycle of the core is
  * 1000/168 ns and so 125/21 instructions.
  */
+#include "for_size.h"
+
 #include "desk.h"
 #include "doze.h"
 #include "guard.h"

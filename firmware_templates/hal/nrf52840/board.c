@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nRF52840: debug access, supply, reset pin, clock, console, cycle counter, reset cause. Registers are those
  * of the nRF52840 Product Specification 1.7 and, for the core, of the ARMv7-M Architecture Reference Manual. */
+#include "for_size.h"
+
 #include "doze.h"
 #include "gpio.h"
 #include "hal.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPIM2 with EasyDMA (nRF52840 Product Specification 1.7, section 6.25). Not SPIM3: its erratum 198
  * corrupts transmitted data when the processor uses the same RAM. */
+#include "for_size.h"
+
 #include "spi.h"
 
 #include "gpio.h"

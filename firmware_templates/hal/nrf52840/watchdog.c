@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* WDT, section 6.36 of the nRF52840 Product Specification 1.7: it counts down at 32,768 Hz, from an oscillator that it
  * switches on itself, and resets the chip (RESETREAS: DOG) behind 0. */
+#include "for_size.h"
+
 #include "core.h"
 #include "hal.h"
 

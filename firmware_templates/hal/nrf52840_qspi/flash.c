@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Block storage on flash. Blocks are smaller than what is erased at once, so a sector of which anything changes
  * is read, changed in RAM, erased and written; unless nothing needs to be erased, because bits are only cleared. */
+#include "for_size.h"
+
 #include "flash.h"
 
 #include "hal.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SAM D21: console, tick, reset cause. Registers are those of the SAM D21 data sheet, DS40001882. */
+#include "for_size.h"
+
 #include "clock.h"
 #include "doze.h"
 #include "hal.h"

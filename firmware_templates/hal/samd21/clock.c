@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers are those of the SAM D21 data sheet, DS40001882: GCLK (chapter 15), PM (16), SYSCTRL (17) and NVMCTRL
  * (22). */
+#include "for_size.h"
+
 #include "clock.h"
 
 #include "core.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* WDT (SAM D21 data sheet, DS40001882, chapter 18). It counts a power of two of cycles; a divider of its own makes any time
  * of that, from an oscillator that never stops. */
+#include "for_size.h"
+
 #include "clock.h"
 #include "core.h"
 #include "doze.h"

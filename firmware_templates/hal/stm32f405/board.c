@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* STM32F405: debug access, start, tick, reset cause, end. */
+#include "for_size.h"
+
 #include "doze.h"
 #include "hal.h"
 #include "rcc.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 168 MHz from the PLL, locked to the crystal (RM0090, chapter 7, and chapter 3 for flash). */
+#include "for_size.h"
+
 #include "hal_pins.h"
 #include "rcc.h"
 #include "status.h"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ from poetfw.firmware.views import (
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
 from poetfw.ops import Constants, Kernel, kind_of, stores_gradient
-from poetfw.ops.base import Field
+from poetfw.ops.base import DIVISORS, Field
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import Program
 
@@ -165,6 +166,7 @@ def lower(
             if slot.purpose is SlotPurpose.PERSISTENT
         ),
         constants=constants.views(),
+        divisors=constants.divisors(),
         kernels=tuple(sorted({kernel for step in views for kernel in step.kernels})),
         training=training_view,
         evaluation=evaluation_view,
@@ -375,6 +377,7 @@ class ConstantTable:
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
+        self._divisors: dict[str, int] = {}
 
     def arguments(self, op: Op, kernel: Kernel, identifier: Callable[[str], str]) -> list[str]:
         """What a kernel is called with, but for its workspace, as C.
@@ -384,6 +387,8 @@ class ConstantTable:
             kernel: the call.
             identifier: what stands for a tensor, by its name.
         """
+        for name, extent in kernel.divided:
+            self._divisors[name] = math.gcd(self._divisors.get(name, 0), extent)
         arguments = []
         if kernel.struct is not None:
             arguments.append(f"&{self._add(op, kernel.struct, kernel.fields)}")
@@ -412,6 +417,13 @@ class ConstantTable:
     def views(self) -> tuple[ConstantsView, ...]:
         """All of them, for the templates."""
         return tuple(self._views.values())
+
+    def divisors(self) -> tuple[Define, ...]:
+        """What divides the shapes of the ops there were; 1 where nothing was to be divided."""
+        return tuple(
+            Define(name, str(self._divisors.get(name, 1)), comment)
+            for name, comment in DIVISORS.items()
+        )
 
 
 class _StepLowering:

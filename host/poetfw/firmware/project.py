@@ -54,6 +54,7 @@ _GENERATED = (
     ("plan.c.j2", f"{GENERATED}/plan.c", None),
     ("ops.h.j2", f"{GENERATED}/ops.h", None),
     ("ops.c.j2", f"{GENERATED}/ops.c", None),
+    ("shapes.h.j2", f"{LIBRARY}/kernels/shapes.h", None),
     ("step.c.j2", f"{GENERATED}/train_step.c", "training"),
     ("step.c.j2", f"{GENERATED}/evaluate_step.c", "evaluation"),
     ("step.c.j2", f"{GENERATED}/predict_step.c", "prediction"),
@@ -113,7 +114,7 @@ def render_project(
         )
         files[target] = text.encode()
     files[f"{GENERATED}/initial_weights.c"] = render_weights(view.title, view.plan_id, weights)
-    return Project({**files, **copied_sources(board, view.kernels)})
+    return Project({**copied_sources(board, view.kernels), **files})
 
 
 def copied_sources(board: Board, kernels: Sequence[str]) -> dict[str, bytes]:

@@ -128,6 +128,7 @@ class ProjectView:
         slots: the places in storage.
         persistents: the tensors that are loaded at boot.
         constants: the kernels' constants.
+        divisors: the macros of shapes.h.
         kernels: every kernel header in use.
         training, evaluation: the generated functions of the two steps.
         prediction: that of one sample's prediction; None where it is left out.
@@ -149,6 +150,7 @@ class ProjectView:
     slots: tuple[SlotView, ...]
     persistents: tuple[PersistentView, ...]
     constants: tuple[ConstantsView, ...]
+    divisors: tuple[Define, ...]
     kernels: tuple[str, ...]
     training: StepView
     evaluation: StepView

@@ -61,6 +61,18 @@ class Constants:
     fields: tuple[tuple[str, Field], ...]
 
 
+DIVISORS: Mapping[str, str] = {
+    "POET_BATCH_NORM_PLANE": "elements of a channel of a sample",
+    "POET_BATCH_NORM_ROWS": "of such a plane",
+    "POET_CONV2D_SUMS": "channels of a group of y or dx",
+    "POET_CONV2D_OUTPUTS": "channels of a group of dy, for dw",
+    "POET_LINEAR_FEATURES": "of x",
+    "POET_LINEAR_OUTPUTS": "of y",
+    "POET_RELU_ELEMENTS": "of x",
+}
+"""The macros of `kernels/shapes.h`: a number that divides so many of all layers, and of what."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """The C call that runs an op.
@@ -76,6 +88,7 @@ class Kernel:
         fields: the constants, in the struct's order.
         workspace_bytes: scratch it needs while it runs.
         fallible: whether it returns an error code that the caller must check.
+        divided: what it takes in blocks, of the names of `DIVISORS`.
     """
 
     source: str
@@ -85,6 +98,7 @@ class Kernel:
     fields: tuple[tuple[str, Field], ...] = ()
     workspace_bytes: int = 0
     fallible: bool = False
+    divided: tuple[tuple[str, int], ...] = ()
 
     @property
     def sources(self) -> tuple[str, ...]:

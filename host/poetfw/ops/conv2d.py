@@ -169,7 +169,12 @@ class _Conv2d(OpKind):
             arguments=(*self.inputs_of(op), op.output),
             struct="poet_conv2d",
             fields=geometry.fields(),
+            divided=(self.divided(geometry),),
         )
+
+    def divided(self, geometry: _Geometry) -> tuple[str, int]:
+        """The channels that are taken in blocks."""
+        return "POET_CONV2D_SUMS", geometry.y[1] // geometry.groups
 
     def inputs_of(self, op: Op) -> tuple[str | None, ...]:
         """The inputs, with None for an absent one."""
@@ -264,6 +269,9 @@ class Conv2dBackwardInput(_Conv2d):
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, expect_integers(op, "input_shape", 1, 4), shapes[0])
 
+    def divided(self, geometry: _Geometry) -> tuple[str, int]:
+        return "POET_CONV2D_SUMS", geometry.x[1] // geometry.groups
+
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)
         expect_rank(op, inputs[0], 4)
@@ -318,6 +326,9 @@ class Conv2dBackwardWeight(_Conv2d):
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
+
+    def divided(self, geometry: _Geometry) -> tuple[str, int]:
+        return "POET_CONV2D_OUTPUTS", geometry.y[1] // geometry.groups
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)

@@ -42,6 +42,7 @@ class _Linear(OpKind):
             arguments=(*self.inputs_of(op), op.output),
             struct="poet_linear",
             fields=(("batch", batch), ("in_features", features), ("out_features", outputs)),
+            divided=(("POET_LINEAR_FEATURES", features), ("POET_LINEAR_OUTPUTS", outputs)),
         )
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:

@@ -42,9 +42,11 @@ class _MaxPool2d(OpKind):
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         x = graph.by_name[op.inputs[0]].shape
         y = pooled_shape(op, x)
+        window = Window.of(op)
+        whole = window.kernel == (2, 2) and not any(window.padding)
         return Kernel(
             source="max_pool2d",
-            function=self.function,
+            function=f"poet_max_pool2d_{'2x2_' if whole else ''}{self.function}_f32",
             arguments=(*op.inputs, op.output),
             struct="poet_max_pool2d",
             fields=(
@@ -53,7 +55,7 @@ class _MaxPool2d(OpKind):
                 ("in_width", x[3]),
                 ("out_height", y[2]),
                 ("out_width", y[3]),
-                *Window.of(op).fields(),
+                *window.fields(),
             ),
         )
 
@@ -66,7 +68,7 @@ class MaxPool2d(_MaxPool2d):
     """
 
     name = "max_pool2d"
-    function = "poet_max_pool2d_forward_f32"
+    function = "forward"
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)
@@ -94,7 +96,7 @@ class MaxPool2dBackward(_MaxPool2d):
     """Inputs x, dy; dx: each dy goes to the first maximum of its window in row-major order."""
 
     name = "max_pool2d_backward"
-    function = "poet_max_pool2d_backward_f32"
+    function = "backward"
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from poetfw.ir import Op
-from poetfw.ops.base import Array, Shape, Tape, gradient_from_output, register
+from poetfw.ir import Graph, Op
+from poetfw.ops.base import Array, Kernel, Shape, Tape, gradient_from_output, register
 from poetfw.ops.elementwise import Elementwise
 
 
@@ -16,6 +17,10 @@ class _Relu(Elementwise):
     """What the ops of this family share."""
 
     source = "relu"
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        elements = graph.by_name[op.inputs[0]].elements
+        return replace(super().kernel(op, graph), divided=(("POET_RELU_ELEMENTS", elements),))
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 0

@@ -152,18 +152,18 @@ def run_kernel(libraries: Libraries) -> Run:
         attributes: Mapping[str, Attribute] | None = None,
         updates: Sequence[Array] = (),
     ) -> Ran:
-        op, graph = _graph_of_one(kind, inputs, attributes or {}, updates)
+        op, graph = graph_of_one(kind, inputs, attributes or {}, updates)
         kernel = KINDS[kind].kernel(op, graph)
         _check_against_header(kernel)
-        first = _call(libraries.optimised, kernel, op, graph, inputs, updates, prefill=0xA5)
-        second = _call(libraries.plain, kernel, op, graph, inputs, updates, prefill=0x5A)
+        first = call(libraries.optimised, kernel, op, graph, inputs, updates, prefill=0xA5)
+        second = call(libraries.plain, kernel, op, graph, inputs, updates, prefill=0x5A)
         assert first == second, f"{kernel.function}: bits depend on build or on old contents"
-        narrow = _call(libraries.narrow, kernel, op, graph, inputs, updates, prefill=0x5A)
+        narrow = call(libraries.narrow, kernel, op, graph, inputs, updates, prefill=0x5A)
         assert first == narrow, f"{kernel.function}: other bits with narrow vectors"
         for position in KINDS[kind].in_place:
             if position < len(inputs) and inputs[position].nbytes == len(first[0]):
                 over = op.inputs[position]
-                again = _call(libraries.optimised, kernel, op, graph, inputs, updates, 0, over=over)
+                again = call(libraries.optimised, kernel, op, graph, inputs, updates, 0, over=over)
                 assert first == again, f"{kernel.function}: another result when written over {over}"
         exact = [value.astype(np.float64) for value in updates]
         bounds = KINDS[kind].error_bounds(op, [_double(value) for value in inputs], exact)
@@ -178,9 +178,9 @@ def run_kernel(libraries: Libraries) -> Run:
 
         _check_bounds(kind, ran(first))
         if '"dot.h"' in (KERNELS / f"{kernel.source}.c").read_text():
-            without = _call(libraries.without_fpu, kernel, op, graph, inputs, updates, 0xA5)
+            without = call(libraries.without_fpu, kernel, op, graph, inputs, updates, 0xA5)
             assert first == without, f"{kernel.function}: other bits without an FPU"
-            fused = _call(libraries.fused, kernel, op, graph, inputs, updates, prefill=0xA5)
+            fused = call(libraries.fused, kernel, op, graph, inputs, updates, prefill=0xA5)
             _check_bounds(kind, ran(fused))
         return ran(first)
 
@@ -200,7 +200,7 @@ def _double(value: Array) -> Array:
     return value.astype(np.float64) if value.dtype == np.float32 else value
 
 
-def _graph_of_one(
+def graph_of_one(
     kind: str,
     inputs: Sequence[Array],
     attributes: Mapping[str, Attribute],
@@ -296,7 +296,7 @@ def _constants(library: ctypes.CDLL, fields: Sequence[tuple[str, Field]]) -> cty
     return type("Constants", (ctypes.Structure,), {"_fields_": types})(*members.values())
 
 
-def _call(
+def call(
     library: ctypes.CDLL,
     kernel: Kernel,
     op: Op,

@@ -66,7 +66,7 @@ int poet_evaluate_step(void)
     poet_relu_forward_f32(&poet_op0004, T0041, T0042);
     poet_between_ops();
     /*   8  pool2: max_pool2d T0042[4,8,8,8] -> T0043[4,8,4,4] */
-    poet_max_pool2d_forward_f32(&poet_op0006, T0042, T0043);
+    poet_max_pool2d_2x2_forward_f32(&poet_op0006, T0042, T0043);
     poet_between_ops();
     /*   9  conv3: conv2d T0043[4,8,4,4], P0006[16,8,3,3] -> T0044[4,16,4,4] */
     poet_conv2d_3x3_forward_f32(&poet_op0007, T0043, P0006, NULL, T0044);
@@ -78,7 +78,7 @@ int poet_evaluate_step(void)
     poet_relu_forward_f32(&poet_op0011, T0045, T0046);
     poet_between_ops();
     /*  12  pool3: max_pool2d T0046[4,16,4,4] -> T0047[4,16,2,2] */
-    poet_max_pool2d_forward_f32(&poet_op0012, T0046, T0047);
+    poet_max_pool2d_2x2_forward_f32(&poet_op0012, T0046, T0047);
     poet_between_ops();
     /*  13  flatten: reshape T0047[4,16,2,2] -> T0048[4,64] (a view: nothing moves) */
     /*  14  logits: linear T0048[4,64], P0009[10,64], P0010[10] -> T0049[4,10] */

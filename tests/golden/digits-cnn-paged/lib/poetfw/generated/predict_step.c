@@ -65,7 +65,7 @@ int poet_predict_step(const void *x, void *output)
     poet_relu_forward_f32(&poet_op0020, T0056, T0057);
     poet_between_ops();
     /*   8  pool2: max_pool2d T0057[1,8,8,8] -> T0058[1,8,4,4] */
-    poet_max_pool2d_forward_f32(&poet_op0022, T0057, T0058);
+    poet_max_pool2d_2x2_forward_f32(&poet_op0022, T0057, T0058);
     poet_between_ops();
     /*   9  conv3: conv2d T0058[1,8,4,4], P0006[16,8,3,3] -> T0059[1,16,4,4] */
     poet_conv2d_3x3_forward_f32(&poet_op0023, T0058, P0006, NULL, T0059);
@@ -77,7 +77,7 @@ int poet_predict_step(const void *x, void *output)
     poet_relu_forward_f32(&poet_op0025, T0060, T0061);
     poet_between_ops();
     /*  12  pool3: max_pool2d T0061[1,16,4,4] -> T0062[1,16,2,2] */
-    poet_max_pool2d_forward_f32(&poet_op0026, T0061, T0062);
+    poet_max_pool2d_2x2_forward_f32(&poet_op0026, T0061, T0062);
     poet_between_ops();
     /*  13  flatten: reshape T0062[1,16,2,2] -> T0063[1,64] (a view: nothing moves) */
     /*  14  logits: linear T0063[1,64], P0009[10,64], P0010[10] -> T0064[1,10] */

@@ -139,7 +139,7 @@ int poet_train_step(void)
     poet_relu_forward_f32(&poet_op0004, T0007, T0008);
     poet_between_ops();
     /*  15  pool2: max_pool2d T0008[4,8,8,8] -> T0009_1[4,8,4,4] */
-    poet_max_pool2d_forward_f32(&poet_op0006, T0008, T0009_1);
+    poet_max_pool2d_2x2_forward_f32(&poet_op0006, T0008, T0009_1);
     poet_between_ops();
     /*  16  page out pool2, wanted again at step 37 */
     POET_TRY(poet_page_out_begin(SLOT_T0009, T0009_1, 2048u));
@@ -165,7 +165,7 @@ int poet_train_step(void)
     poet_relu_forward_f32(&poet_op0011, T0012, T0013);
     poet_between_ops();
     /*  23  pool3: max_pool2d T0013[4,16,4,4] -> T0014[4,16,2,2] */
-    poet_max_pool2d_forward_f32(&poet_op0012, T0013, T0014);
+    poet_max_pool2d_2x2_forward_f32(&poet_op0012, T0013, T0014);
     poet_between_ops();
     /*  24  flatten: reshape T0014[4,16,2,2] -> T0015[4,64] (a view: nothing moves) */
     /*  25  logits: linear T0015[4,64], P0009[10,64], P0010[10] -> T0016[4,10] */
@@ -197,7 +197,7 @@ int poet_train_step(void)
     poet_update_f32(10, T0019, NULL, &poet_op0016.update, NULL, P0010, P0013, NULL, NULL);
     poet_between_ops();
     /*  34  pool3.backward: max_pool2d_backward T0013[4,16,4,4], T0021[4,16,2,2] -> T0022[4,16,4,4] */
-    poet_max_pool2d_backward_f32(&poet_op0012, T0013, T0021, T0022);
+    poet_max_pool2d_2x2_backward_f32(&poet_op0012, T0013, T0021, T0022);
     poet_between_ops();
     /*  35  relu3.backward: relu_backward T0013[4,16,4,4], T0022[4,16,4,4] -> T0023[4,16,4,4] */
     poet_relu_backward_f32(&poet_op0011, T0013, T0022, T0023);
@@ -228,7 +228,7 @@ int poet_train_step(void)
                                                NULL, P0006, P0015, NULL, NULL);
     poet_between_ops();
     /*  43  pool2.backward: max_pool2d_backward T0008[4,8,8,8], T0026[4,8,4,4] -> T0027[4,8,8,8] */
-    poet_max_pool2d_backward_f32(&poet_op0006, T0008, T0026, T0027);
+    poet_max_pool2d_2x2_backward_f32(&poet_op0006, T0008, T0026, T0027);
     poet_between_ops();
     /*  44  relu2.backward: relu_backward T0008[4,8,8,8], T0027[4,8,8,8] -> T0028[4,8,8,8] */
     poet_relu_backward_f32(&poet_op0004, T0008, T0027, T0028);

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the flash of built projects holds, by part.
+
+    python benchmarks/flash.py ELF...
+
+Counted are symbols, by the file that they come from. What is left are texts, and what aligns them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from poetfw.devices import elf_size
+
+PARTS = (
+    ("lib/poetfw/kernels/", "kernels"),
+    ("lib/poetfw/generated/", "generated steps and tables"),
+    ("lib/poetfw/storage/sd", "SD card's driver"),
+    ("lib/poetfw/storage/", "image, slots, commits"),
+    ("lib/poetfw/runtime/", "library's calls, samples, own math"),
+    ("src/hal/", "board: start, bus, console, clock"),
+    ("src/", "application: reports, commands"),
+)
+ASSEMBLY = "kernels in assembly"
+REST = "texts, alignment"
+
+
+def parts(elf: Path) -> Counter[str]:
+    """Bytes of flash by part."""
+    listing = subprocess.run(
+        ["arm-none-eabi-nm", "--print-size", "--line-numbers", str(elf)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found = Counter({REST: elf_size(elf).flash_bytes})
+    for fields in (line.split(maxsplit=4) for line in listing.splitlines()):
+        if len(fields) >= 4 and fields[2] in "tTrRdDwWV":
+            source = fields[4] if len(fields) == 5 else ""
+            part = next((name for folder, name in PARTS if f"/{folder}" in source), ASSEMBLY)
+            found[part] += int(fields[1], 16)
+            found[REST] -= int(fields[1], 16)
+    return found
+
+
+def main() -> None:
+    """Print a table with a column for each ELF."""
+    columns = [parts(Path(argument)) for argument in sys.argv[1:]]
+    for name in (*dict(PARTS).values(), ASSEMBLY, REST):
+        print(f"| {name} |", *(f"{column[name]:,} |" for column in columns))
+    print("| together |", *(f"{column.total():,} |" for column in columns))
+
+
+if __name__ == "__main__":
+    main()
