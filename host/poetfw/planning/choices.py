@@ -24,7 +24,7 @@ from poetfw.planning.settings import BuildSettings
 from poetfw.training import DEFAULT_LOSS, Program, make_program, matching_parameters, select
 from poetfw.weight_files import read_weights
 
-_PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+_PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin", ".joblib")
 
 ORDERING_WORK = 5.0
 """Units of work that a search for an order may take."""
@@ -141,7 +141,7 @@ def _load_network(settings: BuildSettings) -> Model:
         from poetfw.importers.torch_export import import_torch
 
         return import_torch(path, batch, settings.loss)
-    if path.suffix in _PICKLED:
+    if path.suffix.lower() in _PICKLED:
         raise ModelError(
             f"{path}: files that end in {path.suffix} are pickled: they hold programs that run "
             "when they are read, so poetfw never reads one",
