@@ -171,5 +171,5 @@ def test_an_onnx_file_gets_its_trained_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["net.pt", "net.PTH", "pytorch_model.bin", "net.ckpt"])
 def test_pickled_models_are_never_opened(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="are pickled: .* poetfw never reads one"):
+    with pytest.raises(ModelError, match=r"are pickled: .* poetfw never reads one"):
         load_model(BuildSettings("linux", str(tmp_path / name)))
