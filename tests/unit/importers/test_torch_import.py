@@ -442,6 +442,22 @@ def test_the_batch_is_followed_to_other_axes_and_through_views(tmp_path: Path) -
     np.testing.assert_array_equal(infer(import_torch(path, 5, "mse"), x), np.exp(x))
 
 
+def test_a_weight_is_stretched_to_the_batch(tmp_path: Path) -> None:
+    """The token that each sample begins with."""
+    parts = {"as_tensors": [{"name": "a"}, {"name": "x"}]}
+    nodes = [
+        node("expand.default", "a", self=tensor("p_token"), size=integers(2, -1, -1)),
+        node("cat.default", "b", tensors=parts, dim={"as_int": 1}),
+        node("view.default", "y", self=tensor("b"), size=integers(2, 32)),
+    ]
+    token = np.arange(8).reshape(1, 1, 8)
+    shapes = {"a": (2, 1, 8), "b": (2, 4, 8), "y": (2, 32)}
+    members = pt2.files(nodes, shapes, {"token": token}, "y", x=(2, 3, 8))
+    model = import_torch(pt2.write(tmp_path / "net.pt2", members), 5)
+    y = infer(model, np.full((5, 3, 8), 9, np.float32))
+    np.testing.assert_array_equal(y, [[*range(8), *([9] * 24)]] * 5)
+
+
 @pytest.mark.parametrize(
     ("change", "size", "result"),
     [
