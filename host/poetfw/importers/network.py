@@ -394,9 +394,9 @@ class Network:
         Raises:
             UnsupportedError: there are more, or a letter comes twice in one.
         """
-        terms, _, result = equation.replace(" ", "").partition("->")
+        terms, arrow, result = equation.replace(" ", "").partition("->")
         letters = terms.split(",")
-        if not result:
+        if not arrow:
             result = "".join(c for c in sorted(set(terms) - {","}) if terms.count(c) == 1)
         if (
             not 1 <= len(factors) == len(letters) <= 2

@@ -15,8 +15,9 @@ import pytest
 
 import pt2
 from poetfw.errors import ModelError
+from poetfw.importers.network import Network
 from poetfw.importers.torch_export import import_torch, rules
-from poetfw.models import Model
+from poetfw.models import GraphBuilder, Model
 from poetfw.ops import kind_of
 from pt2 import node, tensor
 
@@ -477,6 +478,35 @@ def test_what_mixes_samples_needs_the_batch_of_the_file(
     import_torch(path, 2, "mse")
     with pytest.raises(ModelError, match="export it with the batch that is trained with, 4"):
         import_torch(path, 4, "mse")
+
+
+def test_a_target_that_comes_from_itself_is_refused(tmp_path: Path) -> None:
+    view = node("view.default", "t", self=tensor("t"), size=integers(2, 6))
+    loss = node("mse_loss.default", "y", self=tensor("x"))
+    loss["inputs"].append({"name": "target", "arg": tensor("t"), "kind": 1})
+    path = of_shapes([view, loss], {"t": (2, 6), "y": ()}, tmp_path, (2, 6))
+    with pytest.raises(ModelError, match="one must be the target"):
+        import_torch(path, 2)
+
+
+@pytest.mark.parametrize(
+    "equation", ["ij,jk->ki", "ij,kj", "ij,ij->j", "ij,jk->k", "ij->ji", "ij->i"]
+)
+def test_einstein_s_sum_is_numpy_s(equation: str) -> None:
+    random = np.random.default_rng(2)
+    builder = GraphBuilder("net", "x", (3, 4))
+    x = random.normal(size=(3, 4)).astype(np.float32)
+    factors, values = [builder.input], [x]
+    if "," in equation:
+        shape = {"ij": (3, 4), "jk": (4, 5), "kj": (5, 4)}[equation[3:5]]
+        values.append(random.normal(size=shape).astype(np.float32))
+        factors.append(builder.state("b", values[1]))
+    net = Network(builder, "mse")
+    graph, weights = builder.build(net.einsum("y", equation, factors))
+    known = {**weights, "x": x}
+    for op in graph.ops:
+        known[op.output] = kind_of(op).compute(op, [known[name] for name in op.inputs], [])
+    np.testing.assert_allclose(known[graph.output], np.einsum(equation, *values), rtol=1e-5)
 
 
 def test_an_operator_has_one_rule() -> None:

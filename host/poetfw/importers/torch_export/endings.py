@@ -105,7 +105,10 @@ def _other_input(
     Raises:
         UnsupportedError: there is not one such, or the target comes from no input.
     """
-    while (node := producers.get(target)) is not None and node.target.startswith(_SAME_ORDER):
+    for _ in producers:  # more steps would go in circles
+        node = producers.get(target)
+        if node is None or not node.target.startswith(_SAME_ORDER):
+            break
         target = node.reads[0]
     users = [s.user_input.arg for s in signature.input_specs if s.user_input]
     inputs = [name for argument in users for name in schema.tensors_in(argument)]
