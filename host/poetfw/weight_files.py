@@ -69,10 +69,12 @@ def read_weights(path: Path, names: Sequence[str]) -> dict[str, NDArray[np.float
     if missing:
         raise DataError(f"{path}: it holds no weights {listed(missing)}")
     for name, values in arrays.items():
-        if values.dtype != np.float32 or not np.isfinite(values).all():
+        if values.dtype != np.float32:
             raise DataError(
-                f"{path}: the weights {name!r:.80} are {values.dtype}; poetfw reads finite float32"
+                f"{path}: the weights {name!r:.80} are {values.dtype}; poetfw reads float32"
             )
+        if not np.isfinite(values).all():
+            raise DataError(f"{path}: the weights {name!r:.80} hold NaN or infinity")
     return {name: arrays[name].astype(np.float32, copy=False) for name in names}
 
 
@@ -81,7 +83,7 @@ def _read_npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 
 def _read_safetensors(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Every range is within the file and as long as its shape; ranges need not be disjoint."""
+    """Every range is as long as its shape, and together they are the file, each byte once."""
     try:
         content = memoryview(read_bytes(path, LARGEST_BYTES))
         (length,) = struct.unpack_from("<Q", content)
@@ -89,7 +91,13 @@ def _read_safetensors(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any
             raise ValueError(f"its header is said to have {length} bytes")
         header = parse_json(bytes(content[8 : 8 + length]))
         data = content[8 + length :]
-        return {name: _tensor(name, header[name], data) for name in names if name in header}
+        if not isinstance(header, dict):
+            raise ValueError("its header is no object")
+        found = {name: _tensor(name, header[name], data) for name in names if name in header}
+        ranges = sorted(header[name]["data_offsets"] for name in header if name != "__metadata__")
+        if [0, *(end for _, end in ranges)] != [*(start for start, _ in ranges), len(data)]:
+            raise ValueError("its tensors overlap, or leave bytes between them")
+        return found
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, LookupError, struct.error) as error:

@@ -15,10 +15,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import pt2
-from poetfw.errors import DataError
+from poetfw.errors import DataError, ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.torch_export import import_torch
 from poetfw.models import Model
+from poetfw.planning import BuildSettings, load_model
 from poetfw.planning.choices import start_from
 from poetfw.trained import FORMATS
 from poetfw.weight_files import npz_bytes, read_weights, safetensors_bytes
@@ -71,7 +72,10 @@ LIES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "requires a buffer"),
     "header beyond the file": (safetensors({}, b"", 1 << 40), "its header is said to have"),
     "no JSON": (safetensors(b"\xff", b""), "damaged"),
-    "no object": (safetensors([], b""), "holds no weights 'w'"),
+    "no object": (safetensors([], b""), "its header is no object"),
+    "overlap": (safetensors({"w": ENTRY, "v": ENTRY}, bytes(8)), "its tensors overlap"),
+    "bytes behind": (safetensors({"w": ENTRY}, bytes(12)), "leave bytes between"),
+    "another's lie": (safetensors({"w": ENTRY, "v": {}}, bytes(8)), "damaged"),
     "no entry": (safetensors({"w": 3}, b""), "damaged"),
     "other type": (safetensors({"w": {**ENTRY, "dtype": "F16"}}, bytes(8)), "poetfw reads F32"),
     "end beyond": (safetensors({"w": {**ENTRY}}, bytes(7)), "bytes 0 to 8 of 7"),
@@ -88,7 +92,7 @@ LIES: dict[str, tuple[bytes, str]] = {
     "a number that is none": (safetensors({"w": {**ENTRY, "shape": [True]}}, bytes(8)), "no sizes"),
     "NaN": (
         safetensors({"w": ENTRY}, np.full(2, np.nan, "<f4").tobytes()),
-        "poetfw reads finite float32",
+        "hold NaN or infinity",
     ),
 }
 
@@ -163,3 +167,9 @@ def test_an_onnx_file_gets_its_trained_weights(tmp_path: Path) -> None:
     weights.write_bytes(npz_bytes(arrays))
     for name, values in author_s_weights(start_from(import_onnx(path, 2), weights)).items():
         np.testing.assert_array_equal(values, arrays[name])
+
+
+@pytest.mark.parametrize("name", ["net.pt", "net.PTH", "pytorch_model.bin", "net.ckpt"])
+def test_pickled_models_are_never_opened(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"are pickled: .* poetfw never reads one"):
+        load_model(BuildSettings("linux", str(tmp_path / name)))

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from poetfw.cli import output
-from poetfw.cli.options import json_option, option
+from poetfw.cli.options import Folder, json_option, option
 from poetfw.exporting import WEIGHTS, ExportSettings, export_project
 from poetfw.firmware.export import FORMATS
 
 
 @click.command(epilog="Example:  poetfw export --as cmake -o keyword --name keyword build/nrf52840")
-@click.argument("project", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("project", type=Folder())
 @option("--as", "form", type=click.Choice(FORMATS), required=True, help="For what.")
 @option(
     "--name",
@@ -34,7 +34,7 @@ from poetfw.firmware.export import FORMATS
     "-o",
     "target",
     command="export",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Folder(),
     required=True,
     metavar="DIR",
     help="The folder that is written.",

@@ -85,6 +85,23 @@ class OutputFile(click.Path):
         return path
 
 
+class Folder(click.Path):
+    """A folder by its path, which is not empty: Python takes that for the current one."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path.
+
+        Raises:
+            BadParameter: it is empty, or a file's.
+        """
+        if value == "":
+            self.fail("the path is empty; the current folder is `.`", param, ctx)
+        return Path(str(super().convert(value, param, ctx)))
+
+
 def split_at_commas(
     context: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...]:
@@ -216,9 +233,7 @@ def network_options(command: _Command) -> _Command:
         option(
             "--features",
             type=click.Choice(FEATURES),
-            default=BuildSettings.features,
-            show_default=True,
-            help="What is calculated of sounds.",
+            help=f"What is calculated of sounds.  [default: {FEATURES[0]}]",
         ),
     )
 
@@ -522,7 +537,7 @@ def out_option(command: _Command) -> _Command:
     """--out."""
     return option(
         "--out",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=Folder(),
         default=None,
         metavar="DIR",
         help="The project's folder.  [default: build/BOARD]",

@@ -12,6 +12,7 @@ from poetfw import on_board, remote
 from poetfw.cli import output
 from poetfw.cli.desk import connected
 from poetfw.cli.options import (
+    Folder,
     OutputFile,
     Positive,
     built_board_option,
@@ -54,7 +55,7 @@ from poetfw.verification import verdict
 @option("--metrics", type=OutputFile(), metavar="FILE.csv", help="Write loss and metric by step.")
 @option(
     "--tensorboard",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Folder(),
     metavar="FOLDER",
     help="Write them as TensorBoard's events, too.",
 )

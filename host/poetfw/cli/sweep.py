@@ -12,6 +12,7 @@ import click
 from poetfw.cli import output
 from poetfw.cli.compare import parse_numbers, print_overheads
 from poetfw.cli.options import (
+    Folder,
     OutputFile,
     Positive,
     cost_options,
@@ -85,7 +86,7 @@ def parse_deadlines(
 )
 @option(
     "--plots",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Folder(),
     metavar="DIR",
     help="Draw energy over RAM, over deadlines, and against Capuchin's into this folder.",
 )

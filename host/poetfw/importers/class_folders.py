@@ -98,6 +98,13 @@ def list_classes(path: Path, suffixes: Sequence[str]) -> ClassFolders:
         raise DataError(
             f"{path}: there are no files in folders of classes, as in CLASS/FILE{suffixes[0]}"
         )
+    empty = set(range(len(classes))) - {number for _, number in parts[0]}
+    if empty:
+        raise DataError(
+            f"{path}: there is nothing to train with in the folder of class "
+            f"{classes[min(empty)]!r}",
+            "remove it: the folders' names, sorted, are the classes 0, 1, 2, …",
+        )
     return ClassFolders(path, tuple(classes), tuple(map(tuple, parts)))
 
 

@@ -49,7 +49,7 @@ class DataSet:
     record: Mapping[str, Any] = field(default_factory=dict)
 
 
-def load_data(spec: str | Path, model: Model, features: str = KINDS[0]) -> DataSet:
+def load_data(spec: str | Path, model: Model, features: str | None = None) -> DataSet:
     """A data set for a model.
 
     Unless the data say which samples are held out, every fifth is.
@@ -60,14 +60,18 @@ def load_data(spec: str | Path, model: Model, features: str = KINDS[0]) -> DataS
             `.csv` file; a folder of images or of WAV files, in one folder for each class.
         model: decides the shapes, and whether `y` holds class numbers (integers in
             [0, classes)) or, for the loss mse, targets of the shape of the model's output.
-        features: what is calculated of sounds, one of `poetfw.importers.spectra.KINDS`.
+        features: what is calculated of sounds, one of `poetfw.importers.spectra.KINDS`; None for
+            the first of these.
 
     Raises:
-        DataError: there is no such data set, its file is malformed, or it does not fit the model.
+        DataError: there is no such data set, its file is malformed, or it does not fit the model,
+            or features are asked for of what are no sounds.
         ToolError: what reads it is not installed.
     """
     text = str(spec)
     samples = BUILT_IN[text](model) if text in BUILT_IN else _read(spec, model, features)
+    if features is not None and "features" not in samples.record:
+        raise DataError(f"{text}: there are no sounds to calculate {features} of")
     data = _data_set(text, samples, model)
     if len(data.x_train) < model.batch:
         raise DataError(
@@ -78,7 +82,7 @@ def load_data(spec: str | Path, model: Model, features: str = KINDS[0]) -> DataS
     return data
 
 
-def _read(spec: str | Path, model: Model, features: str) -> Samples:
+def _read(spec: str | Path, model: Model, features: str | None) -> Samples:
     path = Path(spec)
     try:
         is_folder, holds_arrays = path.is_dir(), (path / "x.npy").exists()
@@ -88,7 +92,7 @@ def _read(spec: str | Path, model: Model, features: str) -> Samples:
         if holds_arrays:
             return read_arrays(path)
         if _holds_sounds(path):
-            return read_sounds(path, model, features)
+            return read_sounds(path, model, features or KINDS[0])
         return read_images(path, model)
     if path.suffix == ".csv":
         return read_csv(path, model)

@@ -166,6 +166,16 @@ class Network:
             raise UnsupportedError(f"shape {list(self.shape(x))} cannot stretch to {list(shape)}")
         return self._take(name, x, shape, steps, 0)
 
+    def windows(self, name: str, x: str, axis: int, size: int, step: int) -> str:
+        """Windows of `size` positions along an axis, `step` apart: a window is the last axis."""
+        shape = self.shape(x)
+        if size < 1 or size > shape[axis] or step < 1:
+            raise UnsupportedError(f"it takes windows of {size}, {step} apart, of {shape[axis]}")
+        steps = [*_steps(shape), _steps(shape)[axis]]
+        steps[axis] *= step
+        count = (shape[axis] - size) // step + 1
+        return self._take(name, x, (*shape[:axis], count, *shape[axis + 1 :], size), steps, 0)
+
     def repeat_positions(self, name: str, x: str, factors: Pair) -> str:
         """Each pixel of x [N, C, H, W] as often as the factors say: upsampling to the nearest."""
         batch, channels, height, width = self.shape(x)
@@ -377,6 +387,57 @@ class Network:
         if len(first) == 1:
             shape = (*shape[: len(batch)], *shape[len(batch) + 1 :])
         return self.reshape(name, y, shape)
+
+    def einsum(self, name: str, equation: str, factors: Sequence[str]) -> str:
+        """Einstein's sum of one tensor or two, as a product of matrices.
+
+        Raises:
+            UnsupportedError: there are more, or a letter comes twice in one.
+        """
+        terms, arrow, result = equation.replace(" ", "").partition("->")
+        letters = terms.split(",")
+        if not arrow:
+            result = "".join(c for c in sorted(set(terms) - {","}) if terms.count(c) == 1)
+        if (
+            not 1 <= len(factors) == len(letters) <= 2
+            or not all(
+                each.isalpha() and len(set(each)) == len(each) for each in (*letters, result)
+            )
+            or any(
+                len(each) != len(self.shape(x)) for each, x in zip(letters, factors, strict=True)
+            )
+            or not set(result) <= set(terms)
+        ):
+            raise UnsupportedError(f"its equation is {equation!r:.60}; poetfw multiplies 2 tensors")
+        extents: dict[str, int] = {}
+        rows, kept = [], []
+        for index, (each, x) in enumerate(zip(letters, factors, strict=True)):
+            others = {*result, *"".join(letters[:index] + letters[index + 1 :])}
+            gone = [axis for axis, letter in enumerate(each) if letter not in others]
+            rows.append(self.mean(name, x, gone, keep=False, total=True) if gone else x)
+            kept.append([letter for letter in each if letter in others])
+            extents |= dict(zip(each, self.shape(x), strict=True))
+        if len(rows) == 1:
+            return self.permute(name, rows[0], [kept[0].index(c) for c in result])
+        shared = [c for c in kept[0] if c in kept[1]]
+        parts = [
+            [c for c in shared if c in result],
+            [c for c in kept[0] if c not in shared],
+            [c for c in shared if c not in result],
+            [c for c in kept[1] if c not in shared],
+        ]
+
+        def matrices(x: str, own: list[str], *parts: list[str]) -> str:
+            turned = self.permute(name, x, [own.index(c) for part in parts for c in part])
+            shape = [math.prod(extents[c] for c in part) for part in parts]
+            return self.reshape(name, turned, shape)
+
+        batch, left, summed, right = parts
+        first = matrices(rows[0], kept[0], batch, left, summed)
+        second = matrices(rows[1], kept[1], batch, summed, right)
+        made = [*batch, *left, *right]
+        y = self.reshape(name, self.matmul(name, first, second), [extents[c] for c in made])
+        return self.permute(name, y, [made.index(c) for c in result])
 
     def conv(
         self,

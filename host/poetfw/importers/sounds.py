@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import struct
-import wave
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ SUFFIXES = (".wav",)
 _RATES = range(4_000, 192_001)
 _MOST_CHANNELS = 8
 _MOST_FRAMES = 10_000
+_PCM, _EXTENSIBLE = 1, 0xFFFE
+_OF_ENCODING = bytes.fromhex("000000001000800000aa00389b71")
+"""What follows an encoding's number where an extensible header has it as a GUID."""
 
 
 def read_sounds(path: Path, model: Model, kind: str) -> Samples:
@@ -65,8 +68,8 @@ def read_sounds(path: Path, model: Model, kind: str) -> Samples:
 def _read_wave(path: Path, most: int) -> tuple[int, NDArray[np.float64]]:
     """Samples a second, and the first samples, at most so many, from -1 to 1."""
     try:
-        with path.open("rb") as stream, wave.open(stream) as file:
-            rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
+        with path.open("rb") as stream:
+            rate, channels, width, size_bytes = _find_samples(stream)
             if rate not in _RATES:
                 raise DataError(
                     f"{path}: it has {rate:,} samples a second, not {_RATES[0]:,} to {_RATES[-1]:,}"
@@ -76,17 +79,44 @@ def _read_wave(path: Path, most: int) -> tuple[int, NDArray[np.float64]]:
                     f"{path}: it has {channels} channels of {8 * width} bits; up to "
                     f"{_MOST_CHANNELS} channels of 8, 16, 24 or 32 bits are read"
                 )
-            content = file.readframes(min(file.getnframes(), most))
-            if not file.getnframes() or len(content) != min(file.getnframes(), most) * (
-                channels * width
-            ):
+            frames = size_bytes // (channels * width)
+            content = stream.read(min(frames, most) * channels * width)
+            if not frames or len(content) != min(frames, most) * channels * width:
                 raise DataError(f"{path}: it holds fewer samples than it declares, or none")
-    except (wave.Error, EOFError, struct.error, ValueError, RuntimeError, OverflowError) as error:
+    except (struct.error, ValueError) as error:
         raise DataError(
-            f"{path}: no WAV file of PCM, or damaged: {error}",
-            "save it as PCM of 16 bits; extensible headers (format 65534) take Python 3.12",
+            f"{path}: no WAV file of PCM, or damaged: {error}", "save it as PCM of 16 bits"
         ) from error
     return rate, _decoded(content, width).reshape(-1, channels).mean(axis=1)
+
+
+def _find_samples(stream: BinaryIO) -> tuple[int, int, int, int]:
+    """Samples a second, channels, bytes of a sample and of all; the stream is where these begin.
+
+    Not by the module `wave`, which reads extensible headers from Python 3.12 on only.
+
+    Raises:
+        ValueError, struct.error: there is no PCM.
+    """
+    riff, _, kind = struct.unpack("<4sI4s", stream.read(12))
+    if (riff, kind) != (b"RIFF", b"WAVE"):
+        raise ValueError("it does not begin as one")
+    form = None
+    while True:
+        name, size_bytes = struct.unpack("<4sI", stream.read(8))
+        if name == b"data" and form is not None:
+            return (*form, size_bytes)
+        after = stream.tell() + size_bytes + size_bytes % 2
+        if name == b"fmt ":
+            content = stream.read(min(size_bytes, 40))
+            encoding, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", content)
+            if encoding == _EXTENSIBLE:
+                encoding, rest = struct.unpack_from("<H14s", content, 24)
+                encoding = encoding if rest == _OF_ENCODING else _EXTENSIBLE
+            if encoding != _PCM:
+                raise ValueError(f"its samples are in format {encoding}")
+            form = rate, channels, -(-bits // 8)
+        stream.seek(after)
 
 
 def _decoded(content: bytes, width: int) -> NDArray[np.float64]:

@@ -53,7 +53,7 @@ def build_model(name: str, batch: int | None = None, seed: int = 0) -> Model:
         raise ModelError(
             f"no model is called {name!r}",
             "use one of: " + ", ".join(MODELS),
-            "or give the path of an .onnx file",
+            "or give the path of a .pt2 or .onnx file",
         )
     if seed < 0:
         raise ModelError(f"the seed is {seed}: it must be 0 or more")

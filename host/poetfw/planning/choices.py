@@ -21,12 +21,10 @@ from poetfw.ops import OPTIMIZERS, Optimizer, kind_of
 from poetfw.ops.class_losses import ClassOptions
 from poetfw.ops.pace import Schedule
 from poetfw.planning.settings import BuildSettings
-from poetfw.training import Program, make_program, matching_parameters, select
+from poetfw.training import DEFAULT_LOSS, Program, make_program, matching_parameters, select
 from poetfw.weight_files import read_weights
 
-DEFAULT_LOSS = "softmax_cross_entropy"
-
-_PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+_PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin", ".joblib")
 
 ORDERING_WORK = 5.0
 """Units of work that a search for an order may take."""
@@ -40,7 +38,16 @@ def load_model(settings: BuildSettings) -> Model:
         DataError: the file of weights is malformed, or its weights do not fit.
     """
     options = ClassOptions(settings.class_weights, settings.label_smoothing, settings.ignore_index)
-    model = replace(_load_network(settings), loss_options=options)
+    model = _load_network(settings)
+    if options.chosen:
+        if model.loss_options.chosen:
+            raise ModelError(
+                f"{settings.model}: its loss has class weights, label smoothing or a label to "
+                "ignore of its own",
+                "leave these options out, or return the prediction from forward()",
+            )
+        model = replace(model, loss_options=options)
+    options = model.loss_options
     if settings.micro_batches > 1 and (options.class_weights or options.ignore_index is not None):
         warning = (
             f"the loss is a mean over the weights in each micro-batch of {settings.samples}: where "
@@ -125,16 +132,16 @@ def start_from(model: Model, path: Path) -> Model:
 
 def _load_network(settings: BuildSettings) -> Model:
     batch = settings.samples
-    path, loss = Path(settings.model), settings.loss or DEFAULT_LOSS
+    path = Path(settings.model)
     if path.suffix == ".onnx":
         from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
 
-        return import_onnx(path, batch, loss)
+        return import_onnx(path, batch, settings.loss or DEFAULT_LOSS)
     if path.suffix == ".pt2":
         from poetfw.importers.torch_export import import_torch
 
-        return import_torch(path, batch, loss)
-    if path.suffix in _PICKLED:
+        return import_torch(path, batch, settings.loss)
+    if path.suffix.lower() in _PICKLED:
         raise ModelError(
             f"{path}: files that end in {path.suffix} are pickled: they hold programs that run "
             "when they are read, so poetfw never reads one",

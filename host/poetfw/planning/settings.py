@@ -22,7 +22,7 @@ class BuildSettings:
         board: a board's name, or the path of a board's TOML file.
         model: a built-in model's name, or the path of an ONNX file.
         data: a built-in data set's name, or the path of a file or folder.
-        features: what is calculated of sounds: `mfcc` or `log-mel`.
+        features: what is calculated of sounds, `mfcc` or `log-mel`; None for MFCCs of sounds.
         batch: samples in a batch; where the board has no default, `DEFAULT_BATCH`.
         micro_batch: samples of a training step, which adds up gradients until a batch is complete;
             None for whole batches.
@@ -59,7 +59,7 @@ class BuildSettings:
     board: str
     model: str = DEFAULT_MODEL
     data: str = "digits"
-    features: str = "mfcc"
+    features: str | None = None
     batch: int | None = None
     micro_batch: int | None = None
     ram_bytes: int | None = None

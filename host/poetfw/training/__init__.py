@@ -4,7 +4,7 @@
 from poetfw.ops.sgd import Sgd
 from poetfw.training.freezing import input_channels, matching_parameters
 from poetfw.training.prediction import make_prediction
-from poetfw.training.program import CLASSIFYING, LOSSES, Program, make_program
+from poetfw.training.program import CLASSIFYING, DEFAULT_LOSS, LOSSES, Program, make_program
 from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import Selection, select
 from poetfw.training.sharing import in_place_input
@@ -12,6 +12,7 @@ from poetfw.training.views import hoist_views, open_windows
 
 __all__ = [
     "CLASSIFYING",
+    "DEFAULT_LOSS",
     "LOSSES",
     "Program",
     "Reference",

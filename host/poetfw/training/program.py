@@ -36,6 +36,7 @@ LOSSES: Mapping[str, str] = {
 }
 """The losses, each with the op that measures it in evaluation."""
 
+DEFAULT_LOSS = "softmax_cross_entropy"
 CLASSIFYING = ("softmax_cross_entropy", "nll")
 """The losses whose targets are class numbers."""
 

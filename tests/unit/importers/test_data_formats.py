@@ -469,7 +469,55 @@ def test_sounds_are_not_trusted(tmp_path: Path):
         b"",
         whole[:30],
         whole[:200],
+        whole[:36],
+        b"RIFX" + whole[4:],
+        whole[:12] + whole[36:],
         whole.replace(b"\x01\x00\x01\x00", b"\x03\0\1\0", 1),
+        extensible(whole, 3),
+        extensible(whole).replace(GUID, bytes(14)),
+        extensible(whole)[:50],
     ):
         odd.write_bytes(content)
         refused(tmp_path, model, r"odd\.wav: ")
+
+
+GUID = bytes.fromhex("000000001000800000aa00389b71")
+
+
+def extensible(whole: bytes, encoding: int = 1) -> bytes:
+    """The same samples behind the header that Windows' tools write, and a chunk of odd length."""
+    form = b"\xfe\xff" + whole[22:36] + struct.pack("<HHIH", 22, 16, 4, encoding) + GUID
+    chunks = b"LIST" + struct.pack("<I", 3) + b"abc\0" + b"fmt " + struct.pack("<I", 40) + form
+    return (
+        b"RIFF" + struct.pack("<I", len(chunks) + len(whole) - 32) + b"WAVE" + chunks + whole[36:]
+    )
+
+
+def test_an_extensible_header_changes_nothing(tmp_path: Path):
+    wanted, _ = all_of(classifier(4, 10), sounds(tmp_path))
+    for path in tmp_path.glob("*/*.wav"):
+        path.write_bytes(extensible(path.read_bytes()))
+    got, _ = all_of(classifier(4, 10), tmp_path)
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_class_without_samples_is_refused(tmp_path: Path):
+    """In `test` it may have none."""
+    sounds(tmp_path / "whole")
+    (tmp_path / "whole" / "tone1x").mkdir()
+    model = classifier(4, 10, classes=4)
+    refused(tmp_path / "whole", model, "nothing to train with in the folder of class 'tone1x'")
+    for part in ("train", "test"):
+        sounds(tmp_path / "parts" / part)
+    for file in (tmp_path / "parts" / "test" / "tone1").iterdir():
+        file.unlink()
+    assert set(load_data(tmp_path / "parts", model).y_test) == {0, 2}
+    for file in (tmp_path / "parts" / "train" / "tone0").iterdir():
+        file.unlink()
+    refused(tmp_path / "parts", model, "in the folder of class 'tone0'")
+
+
+def test_features_are_of_sounds(tmp_path: Path):
+    np.savez(tmp_path / "data.npz", x=np.zeros((20, 4, 10)), y=np.zeros(20, int))
+    for data in (tmp_path / "data.npz", "synthetic"):
+        refused(data, classifier(4, 10), "no sounds to calculate mfcc of", features="mfcc")

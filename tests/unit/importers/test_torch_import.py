@@ -15,8 +15,9 @@ import pytest
 
 import pt2
 from poetfw.errors import ModelError
+from poetfw.importers.network import Network
 from poetfw.importers.torch_export import import_torch, rules
-from poetfw.models import Model
+from poetfw.models import GraphBuilder, Model
 from poetfw.ops import kind_of
 from pt2 import node, tensor
 
@@ -414,17 +415,98 @@ def test_a_parameter_that_is_changed_in_place_is_refused(tmp_path: Path) -> None
         import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
 
 
-def test_a_batch_on_another_axis_must_be_the_file_s(tmp_path: Path) -> None:
+def of_shapes(nodes: list[Any], shapes: dict[str, Any], path: Path, x: tuple[int, ...]) -> Path:
+    return pt2.write(path / "net.pt2", pt2.files(nodes, shapes, {}, "y", x=x))
+
+
+def integers(*values: int) -> dict[str, Any]:
+    return {"as_ints": list(values)}
+
+
+def test_the_batch_is_followed_to_other_axes_and_through_views(tmp_path: Path) -> None:
+    """From [N, 3, 8] to [3, N, 8], [3, 2N, 4], [2N, 3, 4], back to [3, N, 8] and [N, 3, 8]."""
     nodes = [
-        node("transpose.int", "a", self=tensor("x"), dim0={"as_int": 0}, dim1={"as_int": 1}),
-        node("exp.default", "b", self=tensor("a")),
-        node("transpose.int", "y", self=tensor("b"), dim0={"as_int": 0}, dim1={"as_int": 1}),
+        node("permute.default", "a", self=tensor("x"), dims=integers(1, 0, 2)),
+        node("view.default", "b", self=tensor("a"), size=integers(3, 4, 4)),
+        node("permute.default", "c", self=tensor("b"), dims=integers(1, 0, 2)),
+        node("exp.default", "d", self=tensor("c")),
+        node("permute.default", "e", self=tensor("d"), dims=integers(1, 0, 2)),
+        node("reshape.default", "f", self=tensor("e"), shape=integers(6, 8)),
+        node("relu.default", "g", self=tensor("f")),
+        node("view.default", "h", self=tensor("g"), size=integers(3, 2, 8)),
+        node("permute.default", "y", self=tensor("h"), dims=integers(1, 0, 2)),
     ]
-    shapes = {"a": (6, 2), "b": (6, 2), "y": (2, 6)}
-    path = pt2.write(tmp_path / "net.pt2", pt2.files(nodes, shapes, {}, "y"))
-    import_torch(path, 2)
+    shapes = {"a": (3, 2, 8), "b": (3, 4, 4), "c": (4, 3, 4), "d": (4, 3, 4), "e": (3, 4, 4)}
+    shapes |= {"f": (6, 8), "g": (6, 8), "h": (3, 2, 8), "y": (2, 3, 8)}
+    path = of_shapes(nodes, shapes, tmp_path, (2, 3, 8))
+    x = np.random.default_rng(1).normal(size=(5, 3, 8)).astype(np.float32)
+    np.testing.assert_array_equal(infer(import_torch(path, 5, "mse"), x), np.exp(x))
+
+
+def test_a_weight_is_stretched_to_the_batch(tmp_path: Path) -> None:
+    """The token that each sample begins with."""
+    parts = {"as_tensors": [{"name": "a"}, {"name": "x"}]}
+    nodes = [
+        node("expand.default", "a", self=tensor("p_token"), size=integers(2, -1, -1)),
+        node("cat.default", "b", tensors=parts, dim={"as_int": 1}),
+        node("view.default", "y", self=tensor("b"), size=integers(2, 32)),
+    ]
+    token = np.arange(8).reshape(1, 1, 8)
+    shapes = {"a": (2, 1, 8), "b": (2, 4, 8), "y": (2, 32)}
+    members = pt2.files(nodes, shapes, {"token": token}, "y", x=(2, 3, 8))
+    model = import_torch(pt2.write(tmp_path / "net.pt2", members), 5)
+    y = infer(model, np.full((5, 3, 8), 9, np.float32))
+    np.testing.assert_array_equal(y, [[*range(8), *([9] * 24)]] * 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "size", "result"),
+    [
+        (node("cat.default", "a", tensors={"as_tensors": [{"name": "x"}] * 2}), (4, 6), (2, 2, 6)),
+        (node("slice.Tensor", "a", self=tensor("x"), end={"as_int": 2}), (2, 6), (2, 6)),
+        (node("matmul.default", "a", self=tensor("x"), other=tensor("t")), (2, 2), (2, 2)),
+    ],
+    ids=["cat", "slice", "product"],
+)
+def test_what_mixes_samples_needs_the_batch_of_the_file(
+    tmp_path: Path, change: Any, size: Any, result: Any
+) -> None:
+    turned = node("permute.default", "t", self=tensor("x"), dims=integers(1, 0))
+    view = node("view.default", "y", self=tensor("a"), size=integers(*result))
+    shapes = {"t": (6, 2), "a": size, "y": result}
+    path = of_shapes([turned, change, view], shapes, tmp_path, (2, 6))
+    import_torch(path, 2, "mse")
     with pytest.raises(ModelError, match="export it with the batch that is trained with, 4"):
-        import_torch(path, 4)
+        import_torch(path, 4, "mse")
+
+
+def test_a_target_that_comes_from_itself_is_refused(tmp_path: Path) -> None:
+    view = node("view.default", "t", self=tensor("t"), size=integers(2, 6))
+    loss = node("mse_loss.default", "y", self=tensor("x"))
+    loss["inputs"].append({"name": "target", "arg": tensor("t"), "kind": 1})
+    path = of_shapes([view, loss], {"t": (2, 6), "y": ()}, tmp_path, (2, 6))
+    with pytest.raises(ModelError, match="one must be the target"):
+        import_torch(path, 2)
+
+
+@pytest.mark.parametrize(
+    "equation", ["ij,jk->ki", "ij,kj", "ij,ij->j", "ij,jk->k", "ij->ji", "ij->i"]
+)
+def test_einstein_s_sum_is_numpy_s(equation: str) -> None:
+    random = np.random.default_rng(2)
+    builder = GraphBuilder("net", "x", (3, 4))
+    x = random.normal(size=(3, 4)).astype(np.float32)
+    factors, values = [builder.input], [x]
+    if "," in equation:
+        shape = {"ij": (3, 4), "jk": (4, 5), "kj": (5, 4)}[equation[3:5]]
+        values.append(random.normal(size=shape).astype(np.float32))
+        factors.append(builder.state("b", values[1]))
+    net = Network(builder, "mse")
+    graph, weights = builder.build(net.einsum("y", equation, factors))
+    known = {**weights, "x": x}
+    for op in graph.ops:
+        known[op.output] = kind_of(op).compute(op, [known[name] for name in op.inputs], [])
+    np.testing.assert_allclose(known[graph.output], np.einsum(equation, *values), rtol=1e-5)
 
 
 def test_an_operator_has_one_rule() -> None:

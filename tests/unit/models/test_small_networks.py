@@ -234,7 +234,7 @@ def test_a_small_network_trains_as_pytorch_trains_it(name: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(NETWORKS))
 def test_a_network_trains_as_pytorch_trains_it(name: str):
-    check_training(name, 8, 5)
+    check_training(name, 8, 10)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from pydantic import ConfigDict
@@ -29,6 +30,10 @@ class Live:
 
 Value = Live | Weight
 """What a name of the program stands for."""
+
+_PLAIN = {"as_int": int, "as_float": float, "as_bool": bool, "as_string": str}
+_LISTS = {"as_ints": int, "as_floats": float, "as_bools": bool}
+_LARGEST_INTEGER = 2**63 - 1
 
 Result = str | None
 """The tensor that an output stands for; None for one that nothing may read."""
@@ -154,3 +159,42 @@ def axes_of(call: Call, value: Value, dims: Sequence[int]) -> list[int]:
     if len(set(axes)) != len(axes):
         raise UnsupportedError(f"its axes {list(dims)} name one twice")
     return axes
+
+
+def plain(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+    """An argument as it is in the file: a number or text, or what its tensors stand for.
+
+    Raises:
+        UnsupportedError: it is of a type that no rule reads.
+    """
+    ((key, value),) = argument.items()
+    if key == "as_none":
+        return None
+    if key in _PLAIN and type(value) in (_PLAIN[key], int) and type(value) is not bool:
+        return _bounded(value) if isinstance(value, int) else value
+    if key == "as_float" and value in ("Infinity", "-Infinity"):
+        return float(value)
+    if key == "as_bool" and isinstance(value, bool):
+        return value
+    if key in _LISTS and isinstance(value, list):
+        if all(type(entry) in (_LISTS[key], int) for entry in value):
+            return tuple(_bounded(e) if isinstance(e, int) else e for e in value)
+    if key == "as_tensor":
+        return values[value["name"]]
+    if key == "as_tensors":
+        return tuple(values[each["name"]] for each in value)
+    if key in ("as_sym_int", "as_sym_ints"):
+        sizes = value if isinstance(value, list) else [value]
+        numbers = tuple(size["as_int"] for size in sizes if "as_int" in size)
+        if len(numbers) != len(sizes):
+            raise UnsupportedError(
+                "it depends on a size that is left open: export it without dynamic_shapes"
+            )
+        return numbers if isinstance(value, list) else numbers[0]
+    raise UnsupportedError(f"it has an argument of the type {key!r:.40}")
+
+
+def _bounded(value: int) -> int:
+    if abs(value) > _LARGEST_INTEGER:
+        raise UnsupportedError(f"it has the argument {value}, which is too large")
+    return value

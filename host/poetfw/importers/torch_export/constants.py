@@ -245,3 +245,5 @@ _RULES = _checked(
 )
 FOLDED = frozenset(_RULES)
 """What is understood of constants."""
+FILLED = ("zeros.default", "ones.default", "full.default")
+"""Those that make one of a size."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -15,13 +15,17 @@ from poetfw.errors import ModelError, cut
 from poetfw.importers.network import Network
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
 from poetfw.importers.torch_export import schema
-from poetfw.importers.torch_export.calls import Call, Live, Value
-from poetfw.importers.torch_export.constants import FOLDED, fold
+from poetfw.importers.torch_export.batches import Batches, Place
+from poetfw.importers.torch_export.calls import Call, Live, Value, plain
+from poetfw.importers.torch_export.constants import FILLED, FOLDED, fold
+from poetfw.importers.torch_export.endings import read_ending
 from poetfw.importers.torch_export.file import Exported, Weight, read_program
-from poetfw.importers.torch_export.rules import RULES, VIEWS
+from poetfw.importers.torch_export.rules import RESHAPING, RULES, STRETCHING, VIEWS
 from poetfw.ir import Dtype, Role
 from poetfw.models import GraphBuilder, Model, TooManyOpsError
 from poetfw.ops import Shape
+from poetfw.ops.class_losses import ALIKE
+from poetfw.training import DEFAULT_LOSS
 
 _ATEN = "torch.ops.aten."
 _FRAME = re.compile(r'File "([^"\n]*)", line (\d+), in [^\n]*\n([^\n]*)')
@@ -29,23 +33,23 @@ _OWN_FRAME = re.compile(r"[/\\]torch[/\\](nn|_|functional)")
 """A frame in PyTorch's own modules: not the author's."""
 _IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
 """Arguments that say where and how a result is stored, not what it is."""
-_PLAIN = {"as_int": int, "as_float": float, "as_bool": bool, "as_string": str}
-_LISTS = {"as_ints": int, "as_floats": float, "as_bools": bool}
-_LARGEST_INTEGER = 2**63 - 1
 
 
-def import_torch(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
+def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
     """A network from a file of `torch.export.save`, to go on training from its weights.
 
     The program needs one input and one output, whose axis 0 is the batch; whatever batch it was
-    exported with gives way to the one asked for, where each tensor has the batch on axis 0.
-    A softmax at its end is dropped where the loss is softmax cross-entropy, which has it within.
-    Nodes that the output does not need are ignored.
+    exported with gives way to the one asked for. A softmax at its end is dropped where the loss is
+    softmax cross-entropy, which has it within. Nodes that the output does not need are ignored.
+
+    Where the program ends in a loss, that is the model's, its target is a second input, and what
+    it is of is the output.
 
     Args:
         path: the file.
         batch: samples in a batch.
-        loss: a key of `poetfw.training.LOSSES`.
+        loss: a key of `poetfw.training.LOSSES`; None for the program's own, or else softmax
+            cross-entropy.
 
     Raises:
         ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
@@ -63,12 +67,21 @@ def import_torch(path: Path, batch: int, loss: str = "softmax_cross_entropy") ->
 class _Importer:
     """The translation of one program."""
 
-    def __init__(self, exported: Exported, path: Path, batch: int, loss: str) -> None:
+    def __init__(self, exported: Exported, path: Path, batch: int, loss: str | None) -> None:
         self._path = path
-        self._batch = batch
         self._graph = exported.program.graph_module.graph
-        self._output = _only_output(exported.program)
-        source = _only_input(exported.program)
+        self._ending = read_ending(exported)
+        if self._ending is None:
+            self._output = _only_output(exported.program)
+            source = _only_input(exported.program)
+        else:
+            self._output, source = self._ending.prediction, self._ending.input
+            if loss not in (None, self._ending.loss):
+                raise ModelError(
+                    f"the program ends in a loss of its own, {self._ending.loss}, not {loss}",
+                    "leave --loss out, or return the prediction from forward()",
+                )
+            loss = self._ending.loss
         meta = self._graph.tensor_values.get(source)
         shape = _shape(meta, f"the model's input {source!r:.120}")
         if len(shape) < 2 or meta is None or meta.dtype not in (schema.FLOAT, schema.LONG):
@@ -77,12 +90,12 @@ class _Importer:
                 f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
                 "needs float32 or int64 [batch, features...]"
             )
-        self._file_batch = shape[0]
+        self._batches = Batches(shape[0], batch)
         dtype = Dtype.F32 if meta.dtype == schema.FLOAT else Dtype.I32
         builder = GraphBuilder(path.stem, source, (batch, *shape[1:]), dtype)
-        self._net = Network(builder, loss)
+        self._net = Network(builder, loss or DEFAULT_LOSS)
         self._values: dict[str, Value] = {**exported.weights, source: Live(builder.input)}
-        self._batched = {builder.input}
+        self._places = {builder.input: self._batches.first}
         places = {id(value): i for i, value in enumerate(self._values.values())}
         self._storage = {name: places[id(value)] for name, value in self._values.items()}
         self._weights = set(exported.weights)
@@ -97,7 +110,7 @@ class _Importer:
         needed = self._needed()
         refusals: list[Refusal] = []
         for node in self._graph.nodes:
-            outputs = _outputs(node)
+            outputs = node.gives
             if needed.isdisjoint(outputs):
                 self._note_storage(node, outputs)
                 self._note_change(node, outputs)
@@ -116,7 +129,7 @@ class _Importer:
         refuse(refusals, sorted({target.partition(".")[0] for target in RULES}))
         self._check_changes(needed)
         output = self._values.get(self._output)
-        if not isinstance(output, Live) or output.tensor not in self._batched:
+        if not isinstance(output, Live) or output.tensor not in self._places:
             raise ModelError(
                 f"the model's output {self._output!r:.120} is not calculated from its input"
             )
@@ -124,6 +137,7 @@ class _Importer:
         return Model(
             *net.builder.build(output.tensor),
             loss=net.loss,
+            loss_options=ALIKE if self._ending is None else self._ending.options,
             description=f"imported from {self._path.name}",
             warnings=tuple(dict.fromkeys(net.warnings)),
             frozen=tuple(net.frozen),
@@ -134,13 +148,13 @@ class _Importer:
         """Names that the output depends on."""
         needed = {self._output}
         for node in reversed(self._graph.nodes):
-            if not needed.isdisjoint(_outputs(node)):
-                needed.update(_read(node))
+            if not needed.isdisjoint(node.gives):
+                needed.update(node.reads)
         return needed
 
     def _translate(self, node: schema.Node, outputs: list[str]) -> str | None:
         """Apply a node's rule; returns why it cannot be trained, or None where it can."""
-        if not all(name in self._values for name in _read(node)):
+        if not all(name in self._values for name in node.reads):
             return None  # what it reads was refused, and has no shape
         target = _functional(node.target.removeprefix(_ATEN))
         rule = RULES.get(target)
@@ -148,9 +162,12 @@ class _Importer:
             return "poetfw has no such operator"
 
         def translate() -> None:
-            call, values = self._call(node, outputs), [self._values[name] for name in _read(node)]
+            call, values = self._call(node, outputs), [self._values[name] for name in node.reads]
             try:
-                results: Any = fold(target, self._arguments(node, typed=True), values)
+                constants = self._arguments(node, typed=True)
+                if target in FILLED:
+                    constants["size"] = call.results[0]
+                results: Any = fold(target, constants, values)
                 if results is None and rule is None:
                     raise UnsupportedError("poetfw has no such operator")
                 if results is None and rule is not None:
@@ -169,38 +186,50 @@ class _Importer:
         for name in outputs:
             meta = self._graph.tensor_values.get(name)
             sizes.append(_shape(meta, f"its result {name!r:.120}"))
-        batched = any(
-            isinstance(value, Live) and value.tensor in self._batched
-            for value in map(self._values.get, _read(node))
+        place = self._place(node, sizes)
+        results = [
+            size if place is None else self._batches.viewed(size, place)[0] for size in sizes
+        ]
+        # behind a softmax, the author's own cross-entropy takes another
+        is_output = outputs == [self._output] and (
+            self._ending is None or self._net.loss != DEFAULT_LOSS
         )
-        results = [self._rebatched(shape) if batched else shape for shape in sizes]
-        is_output = outputs == [self._output]
         return Call(self._net, _name(node), is_output, tuple(sizes), tuple(results))
 
-    def _rebatched(self, shape: Shape) -> Shape:
-        """A shape in the file, for the batch that was asked for."""
-        if shape and shape[0] % self._file_batch == 0:
-            return (shape[0] // self._file_batch * self._batch, *shape[1:])
-        return shape
+    def _place(self, node: schema.Node, sizes: Sequence[Shape]) -> Place | None:
+        """Where the batch is in what a node reads; what does not depend on it may begin one."""
+        values = [self._values.get(name) for name in node.reads]
+        for value in values:
+            if isinstance(value, Live) and value.tensor in self._places:
+                return self._places[value.tensor]
+        if node.target.removeprefix(_ATEN) in STRETCHING and sizes[0][:1] == (self._batches.filed,):
+            own = [value.values.shape for value in values if isinstance(value, Weight)]
+            if all(len(shape) < len(sizes[0]) or shape[0] == 1 for shape in own):
+                return self._batches.first
+        return None
 
     def _bind(self, node: schema.Node, outputs: list[str], results: tuple[Any, ...]) -> None:
         """Let the node's outputs stand for results, whose shapes must be what the file says."""
-        call = self._call(node, outputs)
+        call, batches = self._call(node, outputs), self._batches
+        source = self._place(node, call.sizes)
+        reshapes = node.target.removeprefix(_ATEN) in RESHAPING
         if len(results) != len(outputs):
             raise UnsupportedError(f"it has {len(outputs)} results, not {len(results)}")
-        batched = call.results != call.sizes or any(
-            isinstance(value, Live) and value.tensor in self._batched
-            for value in map(self._values.get, _read(node))
-        )
-        for name, result, wanted in zip(outputs, results, call.results, strict=True):
+        for name, result, size, wanted in zip(
+            outputs, results, call.sizes, call.results, strict=True
+        ):
             if result is None:
                 continue
             value: Value = result if isinstance(result, Weight) else Live(result)
-            shape = call.shape(value)
-            if shape != wanted:
+            shape, place = call.shape(value), None
+            if source is not None and shape == wanted and reshapes:
+                place = batches.viewed(size, source)[1]
+            elif source is not None and not reshapes:
+                place = batches.moved(size, shape, source)
+            if place is None and not shape == wanted == size:
                 advice = (
-                    f": export it with the batch that is trained with, {self._batch}"
-                    if self._batch != self._file_batch
+                    f": export it with the batch that is trained with, {batches.asked}"
+                    if batches.asked != batches.filed
                     else ""
                 )
                 raise UnsupportedError(
@@ -208,8 +237,8 @@ class _Importer:
                     f"poetfw{advice}"
                 )
             self._values[name] = value
-            if batched and isinstance(value, Live):
-                self._batched.add(value.tensor)
+            if isinstance(value, Live) and place is not None:
+                self._places[value.tensor] = place
 
     def _stand_in(self, outputs: list[str]) -> None:
         """Let what a refused node would have given be judged by its shape alone."""
@@ -218,10 +247,10 @@ class _Importer:
             if meta is None or meta.dtype != schema.FLOAT or name in self._values:
                 continue
             with suppress(ModelError):  # the node itself is what to name
-                shape = self._rebatched(_shape(meta, "it"))
+                shape, _ = self._batches.viewed(_shape(meta, "it"), self._batches.first)
                 tensor = self._net.builder.declare(name, shape, Role.ACTIVATION)
                 self._values[name] = Live(tensor)
-                self._batched.add(tensor)
+                self._places[tensor] = self._batches.first
 
     # In-place operators -----------------------------------------------------------------------
 
@@ -271,7 +300,7 @@ class _Importer:
         Raises:
             UnsupportedError: one is of a type that no rule reads, or was changed since.
         """
-        for name in _read(node):
+        for name in node.reads:
             if name in self._changed:
                 raise UnsupportedError(
                     f"it reads {name!r:.60}, which {self._changed[name]} has changed in place "
@@ -280,43 +309,10 @@ class _Importer:
         return {
             each.name: each.arg["as_scalar_type"]
             if typed and "as_scalar_type" in each.arg
-            else self._plain(each.arg)
+            else plain(each.arg, self._values)
             for each in node.inputs
             if each.name not in _IRRELEVANT and (typed or not _is_float32(each.arg))
         }
-
-    def _plain(self, argument: Mapping[str, Any]) -> Any:
-        ((key, value),) = argument.items()
-        if key == "as_none":
-            return None
-        if key in _PLAIN and type(value) in (_PLAIN[key], int) and type(value) is not bool:
-            return _bounded(value) if isinstance(value, int) else value
-        if key == "as_float" and value in ("Infinity", "-Infinity"):
-            return float(value)
-        if key == "as_bool" and isinstance(value, bool):
-            return value
-        if key in _LISTS and isinstance(value, list):
-            if all(type(entry) in (_LISTS[key], int) for entry in value):
-                return tuple(_bounded(e) if isinstance(e, int) else e for e in value)
-        if key == "as_tensor":
-            return self._values[value["name"]]
-        if key == "as_tensors":
-            return tuple(self._values[each["name"]] for each in value)
-        if key in ("as_sym_int", "as_sym_ints"):
-            sizes = value if isinstance(value, list) else [value]
-            numbers = tuple(size["as_int"] for size in sizes if "as_int" in size)
-            if len(numbers) != len(sizes):
-                raise UnsupportedError(
-                    "it depends on a size that is left open: export it without dynamic_shapes"
-                )
-            return numbers if isinstance(value, list) else numbers[0]
-        raise UnsupportedError(f"it has an argument of the type {key!r:.40}")
-
-
-def _bounded(value: int) -> int:
-    if abs(value) > _LARGEST_INTEGER:
-        raise UnsupportedError(f"it has the argument {value}, which is too large")
-    return value
 
 
 def _is_float32(argument: Mapping[str, Any]) -> bool:
@@ -332,43 +328,17 @@ def _functional(target: str) -> str:
 def _changed_by(node: schema.Node) -> list[str]:
     """Names of the tensors that an operator may change: by its name, or all if it is not ATen's."""
     if not node.target.startswith(_ATEN):
-        return _read(node)
+        return node.reads
     name, _, overload = node.target.removeprefix(_ATEN).partition(".")
     if "out" in overload.split("_"):
-        return _read(node)
+        return node.reads
     in_place = name.startswith("__i") if name.endswith("__") else name.endswith("_")
     return _first_tensors(node) if in_place else []
 
 
 def _first_tensors(node: schema.Node) -> list[str]:
     """Names of the tensors in the first argument that has any."""
-    return next(filter(None, (_tensors(each.arg) for each in node.inputs)), [])
-
-
-def _tensors(argument: Mapping[str, Any]) -> list[str]:
-    """Names of the tensors in an argument."""
-    found: list[str] = []
-    for key, value in argument.items():
-        entries = value if isinstance(value, list) else [value]
-        for entry in entries:
-            if isinstance(entry, dict):
-                inner = entry.get("as_tensor", entry) if key.startswith("as_optional") else entry
-                if key in ("as_tensor", "as_tensors", "as_optional_tensors") and isinstance(
-                    inner, dict
-                ):
-                    name = inner.get("name")
-                    found += [name] if isinstance(name, str) else []
-    return found
-
-
-def _read(node: schema.Node) -> list[str]:
-    """Names of the tensors that a node reads, in order."""
-    return [name for each in node.inputs for name in _tensors(each.arg)]
-
-
-def _outputs(node: schema.Node) -> list[str]:
-    """Names of what a node gives, in order."""
-    return [name for output in node.outputs for name in _tensors(output)]
+    return next(filter(None, (schema.tensors_in(each.arg) for each in node.inputs)), [])
 
 
 def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
@@ -396,7 +366,7 @@ def _name(node: schema.Node) -> str:
     stack = node.metadata.get("nn_module_stack")
     parts = stack.split(";")[-1].split(",") if isinstance(stack, str) else []
     module = parts[1] if len(parts) == 3 else ""
-    return module or next(iter(_outputs(node)), node.target)
+    return module or next(iter(node.gives), node.target)
 
 
 def _described(node: schema.Node) -> str:
@@ -414,23 +384,30 @@ def _described(node: schema.Node) -> str:
 
 def _only_input(program: schema.Program) -> str:
     specs = program.graph_module.signature.input_specs
-    users = [name for spec in specs if spec.user_input for name in _tensors(spec.user_input.arg)]
+    users = [
+        name for spec in specs if spec.user_input for name in schema.tensors_in(spec.user_input.arg)
+    ]
     known = [spec for spec in specs if spec.user_input or spec.named]
     if len(users) != 1 or len(known) != len(specs):
         raise ModelError(
             f"the model has {len(users)} inputs that are tensors, and {len(specs) - len(known)} of "
-            "other kinds; poetfw trains models with 1 tensor"
+            "other kinds; poetfw trains models with 1 tensor, or 2 where forward() returns a loss",
         )
     return users[0]
 
 
 def _only_output(program: schema.Program) -> str:
     specs = program.graph_module.signature.output_specs
-    users = [name for spec in specs if spec.user_output for name in _tensors(spec.user_output.arg)]
+    users = [
+        name
+        for spec in specs
+        if spec.user_output
+        for name in schema.tensors_in(spec.user_output.arg)
+    ]
     if len(users) != 1 or len(specs) != 1:
         raise ModelError(
             f"the model has {len(specs)} outputs, of which {len(users)} are tensors; poetfw trains "
             "models with 1",
-            "return one tensor from forward()",
+            "return the prediction alone from forward(), or first a loss that poetfw has",
         )
     return users[0]

@@ -28,6 +28,7 @@ from poetfw.importers.torch_export.calls import (
     axes_of,
     axis_of,
 )
+from poetfw.importers.torch_export.constants import FILLED
 from poetfw.importers.torch_export.file import Weight
 from poetfw.ops import Shape
 
@@ -39,6 +40,13 @@ RULES: dict[str, Rule] = {}
 """Every ATen operator that is understood, by its name and overload."""
 VIEWS: set[str] = set()
 """Those whose result may lie in the bytes of their first argument."""
+STRETCHING = ("expand.default", "repeat.default", *FILLED)
+"""Those that may give the batch's axis to what has none."""
+RESHAPING = (
+    *("view.default", "reshape.default", "flatten.using_ints", "unflatten.int"),
+    *STRETCHING,
+)
+"""Those whose result has the shape that `Call.results` says."""
 
 _Rule = TypeVar("_Rule", bound=Rule)
 
@@ -606,6 +614,11 @@ def _matmul(call: Call, first: Value, second: Value) -> str:
     return call.net.matmul(call.name, call.tensor(first), call.tensor(second))
 
 
+@_aten("einsum.default")
+def _einsum(call: Call, equation: str, tensors: tuple[Value, ...], path: Ints | None = None) -> str:
+    return call.net.einsum(call.name, equation, [call.tensor(value) for value in tensors])
+
+
 @_aten("mean.dim")
 def _mean(call: Call, self: Value, dim: Ints | None, keepdim: bool = False) -> str:
     return _reduce(call, self, dim, keepdim, total=False)
@@ -711,6 +724,16 @@ def _rms_norm(
     return y if weight is None else net.multiply(call.name, y, call.tensor(weight))
 
 
+@_aten("_weight_norm.default")
+def _weight_norm(call: Call, v: Value, g: Value, dim: int = 0) -> str:
+    """V · g / |v|, of each position along an axis (Salimans and Kingma, 2016)."""
+    axes = [axis for axis in range(len(call.shape(v))) if dim == -1 or axis != dim]
+    length = _length(call, v, 2, tuple(axes), True)
+    inverse = call.net.builder.op("reciprocal", call.name, (length,))
+    share = call.net.multiply(call.name, inverse, call.tensor(g))
+    return call.net.multiply(call.name, call.tensor(v), share)
+
+
 @_aten("masked_fill.Scalar")
 def _masked_fill(call: Call, self: Value, mask: Value, value: Number) -> str:
     """X where the mask, a constant, is false, and elsewhere the number; infinity is HIDDEN."""
@@ -805,11 +828,16 @@ def _transpose(call: Call, self: Value, dim0: int, dim1: int) -> str:
     return call.net.permute(call.name, call.tensor(self), axes)
 
 
-@_aten("t.default", "numpy_T.default", "mT.default", view=True)
+@_aten("t.default", "numpy_T.default", view=True)
 def _turn(call: Call, self: Value) -> str:
     if len(call.shape(self)) != 2:
         raise UnsupportedError("it is no matrix")
-    return call.net.permute(call.name, call.tensor(self), (1, 0))
+    return _transpose(call, self, 0, 1)
+
+
+@_aten("mT.default", view=True)
+def _turn_matrices(call: Call, self: Value) -> str:
+    return _transpose(call, self, -2, -1)
 
 
 @_aten("select.int", view=True)
@@ -891,6 +919,27 @@ def _expand(call: Call, self: Value, size: Ints) -> str:
 @_aten("expand_as.default", view=True)
 def _expand_as(call: Call, self: Value, other: Value) -> str:
     return call.net.stretch(call.name, call.tensor(self), call.shape(other))
+
+
+@_aten("repeat.default")
+def _repeat(call: Call, self: Value, repeats: Ints) -> str:
+    """All of x so often along each axis: an axis of its own for each, stretched."""
+    shape = call.shape(self)
+    if len(repeats) < len(shape):
+        raise UnsupportedError(f"it repeats {len(shape)} axes by {list(repeats)}")
+    result = call.results[0]
+    seen = (1,) * (len(repeats) - len(shape)) + shape
+    pairs = [(1, extent) for extent in seen]
+    often = [(whole // extent, extent) for whole, extent in zip(result, seen, strict=True)]
+    x = call.net.reshape(call.name, call.tensor(self), sum(pairs, ()))
+    return call.net.reshape(call.name, call.net.stretch(call.name, x, sum(often, ())), result)
+
+
+@_aten("unfold.default", view=True)
+def _unfold(call: Call, self: Value, dimension: int, size: int, step: int) -> str:
+    return call.net.windows(
+        call.name, call.tensor(self), axis_of(call, self, dimension), size, step
+    )
 
 
 @_aten("narrow.default", view=True)
@@ -1088,6 +1137,34 @@ def _with_one_state(target: str, cell: Cell) -> None:
 _with_one_state("gru.input", gru())
 _with_one_state("rnn_tanh.input", plain("tanh"))
 _with_one_state("rnn_relu.input", plain("relu"))
+
+
+def _single(target: str, cell: Cell) -> None:
+    """The rule of a cell that its author calls step by step."""
+
+    @_aten(target)
+    def rule(
+        call: Call,
+        input: Value,
+        hx: Value | tuple[Value, ...],
+        w_ih: Value,
+        w_hh: Value,
+        b_ih: Value | None = None,
+        b_hh: Value | None = None,
+    ) -> Result | tuple[Result, ...]:
+        net, name = call.net, call.name
+        states = hx if isinstance(hx, tuple) else (hx,)
+        h, *c = map(call.tensor, states)
+        x = net.linear(f"{name}.input", call.tensor(input), call.tensor(w_ih), _bias(call, b_ih))
+        product = net.linear(f"{name}.product", h, call.tensor(w_hh), _bias(call, b_hh))
+        both = cell.step(net, name, x, product, h, c[0] if c else h)
+        return both if c else both[0]
+
+
+_single("lstm_cell.default", lstm())
+_single("gru_cell.default", gru())
+_single("rnn_tanh_cell.default", plain("tanh"))
+_single("rnn_relu_cell.default", plain("relu"))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ could change, an operator or its argument, is refused where it is not known.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -79,6 +80,16 @@ class Node(_Read):
     inputs: list[Input]
     outputs: list[dict[str, Any]]
     metadata: dict[str, Any] = {}
+
+    @property
+    def reads(self) -> list[str]:
+        """Names of the tensors that it reads, in order."""
+        return [name for each in self.inputs for name in tensors_in(each.arg)]
+
+    @property
+    def gives(self) -> list[str]:
+        """Names of its results, in order."""
+        return [name for output in self.outputs for name in tensors_in(output)]
 
 
 class Graph(_Read):
@@ -192,3 +203,19 @@ class Weights(_Read):
     """Where all weights' bytes are, by their names in the state dict."""
 
     config: dict[str, Stored]
+
+
+def tensors_in(argument: Mapping[str, Any]) -> list[str]:
+    """Names of the tensors in an argument, as it is in the file."""
+    found: list[str] = []
+    for key, value in argument.items():
+        entries = value if isinstance(value, list) else [value]
+        for entry in entries:
+            if isinstance(entry, dict):
+                inner = entry.get("as_tensor", entry) if key.startswith("as_optional") else entry
+                if key in ("as_tensor", "as_tensors", "as_optional_tensors") and isinstance(
+                    inner, dict
+                ):
+                    name = inner.get("name")
+                    found += [name] if isinstance(name, str) else []
+    return found
