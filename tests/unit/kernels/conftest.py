@@ -98,9 +98,9 @@ def run_fused(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Array]:
     def run(
         kind: str, inputs: Sequence[Array], attributes: Mapping[str, Attribute] | None = None
     ) -> Array:
-        op, graph = _graph_of_one(kind, inputs, attributes or {}, ())
+        op, graph = graph_of_one(kind, inputs, attributes or {}, ())
         kernel = KINDS[kind].kernel(op, graph)
-        (left,) = _call(library, kernel, op, graph, inputs, (), prefill=0xA5)
+        (left,) = call(library, kernel, op, graph, inputs, (), prefill=0xA5)
         output = np.frombuffer(left, np.float32).reshape(graph.by_name["out"].shape)
         doubles = [_double(value) for value in inputs]
         expected = KINDS[kind].compute(op, doubles, [])
