@@ -36,6 +36,8 @@ _FIRST_PLAN_SHARE = 0.25  # of the work
 _BLOCKS_SHARE = 0.15  # of the work left
 _CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
 _PROOF_SHARE = 0.7  # the same where there is no window, for bounds
+_FAR_SHARE = 0.95  # the same where an integer program would not get to branch
+_FAR = 1e-2  # gaps above are that far
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _ORDER_SHARE = 0.1  # of the work
@@ -166,6 +168,8 @@ def _choose_order(
     for order in orders:
         if not part.is_left() or best.found.gap <= options.gap:
             break
+        if order in looks and looks[order].bound_j >= best.found.energy_j:
+            continue  # nothing nearby is better
         known_j = best.found.energy_j
         with best.in_order(order):
             # What is known rules out more in the second one than when both were looked at.
@@ -365,7 +369,8 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
         bound_j = -math.inf
         if options.solver == DEFAULT_SOLVER:
             cuts = attempt.hints.cuts(Residency.of(graph, compact)) if attempt.hints else []
-            share = _CUTS_SHARE if window is not None else _PROOF_SHARE
+            far = _FAR_SHARE if best.found.gap > _FAR else _PROOF_SHARE
+            share = _CUTS_SHARE if window is not None else far
             cutting = work.part(work.left * share)
             windows = _windows(options, graph) if window is None else ()
             bound_j = strengthen(graph, compact, best.found.energy_j, cutting, cuts, windows)
