@@ -38,6 +38,7 @@ _CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
 _PROOF_SHARE = 0.7  # the same where there is no window, for bounds
 _FAR_SHARE = 0.95  # the same where an integer program would not get to branch
 _FAR = 1e-2  # gaps above are that far
+_LEAST_SHARE = 0.05  # of the work for programs in stages: with less left none is begun
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _ORDER_SHARE = 0.1  # of the work
@@ -123,13 +124,15 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 best.offer(quick)
                 tightest = tightest or quick
     in_stages = work.part(work.left * (1 - _MOVES_SHARE))
+    too_little = in_stages.left * _LEAST_SHARE
     chosen = _choose_order(best, ordered, options, in_stages)
     if not best.keep_in_time():
         return
     for order in dict.fromkeys((problem, chosen)):
         with best.in_order(order):
             for search in (_search_relaxation, _search_everything):
-                if in_stages.is_left() and best.found.gap > options.gap:
+                begins = in_stages.left > too_little and in_stages.is_left()
+                if begins and best.found.gap > options.gap:
                     search(best, options, in_stages)
     start = best.found.plan or tightest
     if options.other_orders and start and _is_dear(best, options):
