@@ -254,7 +254,7 @@ def test_without_its_timing_the_answer_is_the_same_twice() -> None:
         assert document["time_limited"] is False
         assert timing["seconds"] >= sum(phase["seconds"] for phase in timing["phases"])
         work = {phase["phase"]: phase["work"] for phase in timing["phases"]}
-        assert work["plans nearby"] > 0
+        assert work["orders"] > 0
         documents.append((document, work))
     assert documents[0] == documents[1]
 

@@ -36,6 +36,9 @@ _FIRST_PLAN_SHARE = 0.25  # of the work
 _BLOCKS_SHARE = 0.15  # of the work left
 _CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
 _PROOF_SHARE = 0.7  # the same where there is no window, for bounds
+_FAR_SHARE = 0.95  # the same where an integer program would not get to branch
+_FAR = 1e-2  # gaps above are that far
+_LEAST_SHARE = 0.05  # of the work for programs in stages: with less left none is begun
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _ORDER_SHARE = 0.1  # of the work
@@ -121,13 +124,15 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 best.offer(quick)
                 tightest = tightest or quick
     in_stages = work.part(work.left * (1 - _MOVES_SHARE))
+    too_little = in_stages.left * _LEAST_SHARE
     chosen = _choose_order(best, ordered, options, in_stages)
     if not best.keep_in_time():
         return
     for order in dict.fromkeys((problem, chosen)):
         with best.in_order(order):
             for search in (_search_relaxation, _search_everything):
-                if in_stages.is_left() and best.found.gap > options.gap:
+                begins = in_stages.left > too_little and in_stages.is_left()
+                if begins and best.found.gap > options.gap:
                     search(best, options, in_stages)
     start = best.found.plan or tightest
     if options.other_orders and start and _is_dear(best, options):
@@ -166,6 +171,8 @@ def _choose_order(
     for order in orders:
         if not part.is_left() or best.found.gap <= options.gap:
             break
+        if order in looks and looks[order].bound_j >= best.found.energy_j:
+            continue  # nothing nearby is better
         known_j = best.found.energy_j
         with best.in_order(order):
             # What is known rules out more in the second one than when both were looked at.
@@ -365,7 +372,8 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
         bound_j = -math.inf
         if options.solver == DEFAULT_SOLVER:
             cuts = attempt.hints.cuts(Residency.of(graph, compact)) if attempt.hints else []
-            share = _CUTS_SHARE if window is not None else _PROOF_SHARE
+            far = _FAR_SHARE if best.found.gap > _FAR else _PROOF_SHARE
+            share = _CUTS_SHARE if window is not None else far
             cutting = work.part(work.left * share)
             windows = _windows(options, graph) if window is None else ()
             bound_j = strengthen(graph, compact, best.found.energy_j, cutting, cuts, windows)

@@ -31,6 +31,9 @@ _SMALL = 10_000
 _NARROW = 0.8
 """Of a program's columns: one that has more is not narrow."""
 
+_NARROW_SHARE = 0.4
+"""Of the work left: what each narrow program gets at most."""
+
 _SLOT_LEAST = 0.01
 """Violations of slot cuts up to this are none."""
 
@@ -98,7 +101,8 @@ def strengthen(
         )
         if near.program.columns > _NARROW * compact.program.columns:
             break
-        cuts = _cuts_nearby(near, Narrow.of(near, compact), separate, energy_j, work, cuts)
+        part = work.part(work.left * _NARROW_SHARE)
+        cuts = _cuts_nearby(near, Narrow.of(near, compact), separate, energy_j, part, cuts)
     return _strengthen(compact.program, separate, energy_j, work, cuts).bound
 
 

@@ -186,7 +186,7 @@ def test_each_better_plan_and_bound_is_told() -> None:
     told: list[SearchProgress] = []
     schedule = solve(with_ram_fraction(training_chain(2), 0.5), tell=told.append)
     assert told[0].phase == "published methods"
-    assert {"order", "plans nearby", "other orders"} <= {progress.phase for progress in told}
+    assert {"order", "orders", "other orders"} <= {progress.phase for progress in told}
     energies = [progress.energy_j for progress in told]
     assert energies == sorted(energies, reverse=True)
     assert energies[-1] == schedule.energy_j

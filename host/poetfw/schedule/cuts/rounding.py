@@ -2,9 +2,9 @@
 """Knapsacks, and their cuts by mixed-integer rounding.
 
 A knapsack says that tensors live at one moment fit: Σ a_i y_i ≤ b, with sizes a_i and b whole
-numbers and each y_i a whole number of at least 0, of which an expression h_i in a program's columns
-is a lower bound. For any size δ, let a_i = q_i δ + r_i and b = p δ + r with remainders less than δ.
-Then
+numbers and each y_i either 0 or 1, of which an expression h_i in a program's columns is a lower
+bound. For any size δ, let a_i = q_i δ + r_i and b = p δ + r with remainders of 0 or more, but less
+than δ. Then
 
     Σ (q_i + max(0, r_i - r) / (δ - r)) h_i  ≤  p.
 
@@ -18,13 +18,26 @@ q_i + (r_i - r) / (δ - r). All are at least 0, so h_i ≤ y_i may stand for y_i
 
 δ = 1 byte gives the knapsack itself; sizes that occur in it give cuts such as "of these tensors,
 which take more than a third of the budget each, two".
+
+*What must be away.* The proof asks of each y_i only that it is whole and at least 0, and of a_i
+that it is whole. So it holds as well where 1 - z_i stands for some of the y_i: they have the sizes
+-a_i, and b is less by a_i for each. Rounded, -a_i is 0 or less, as it grows with the size and 0
+gives 0; so written in y_i again the coefficients are at least 0, and h_i ≤ y_i may stand there.
+With δ the bytes that node k needs, and 1 - z_i for tensors that leave 0 < r < δ free if all of them
+are there, this is
+
+    R[t,k]  ≤  Σ min(1, a_i / (δ - r)) (1 - y_i):
+
+to compute k at least δ - r bytes of them must be away. The knapsack lets a half of k be computed in
+a half of the RAM. So what one column stands for is one item, as k's tensor and inputs that are read
+for nothing else: Σ a_i y_i ≥ (Σ a_i) x where x ≤ y_i for each, and x is 0 or 1 itself.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,24 +103,68 @@ class Rounding:
         budget = self.budget - reserved // self.divisor
         if budget < 0 or not self.sizes.size:
             return None
+        items = _merged(items)
         sizes = np.array([item.size for item in items], dtype=np.int64) // self.divisor
         values = np.maximum([item.value(columns) for item in items], 0.0)
         if sizes @ values < _FULL * budget:
             return None
-        whole, rest = np.divmod(sizes[:, None], self.sizes[None, :])
-        bound, spare = np.divmod(budget, self.sizes)
-        coefficients = whole + np.maximum(0, rest - spare) / (self.sizes - spare)
+        in_parts = (values < 1.0 - _NEGLIGIBLE) & (sizes >= self.sizes[0])
+        steps = np.union1d(self.sizes, sizes[in_parts])
+        rounded = [
+            self._rounded(values, sizes, budget, steps, away)
+            for away in (np.zeros(len(items), dtype=bool), values > _THERE)
+        ]
+        best = max(rounded, key=lambda of: of.depth)
+        return _at_most(items, best.coefficients, best.bound) if best.depth > 0 else None
+
+    def _rounded(
+        self, values: Vector, sizes: Sizes, budget: int, steps: Sizes, away: NDArray[np.bool_]
+    ) -> _Rounded:
+        """The deepest of the cuts by different δ.
+
+        Args:
+            values: per item, its expression's value in the solution.
+            sizes: per item.
+            budget: what all have.
+            steps: δ.
+            away: the items for whose y 1 - z stands.
+        """
+        whole, rest = np.divmod(np.where(away, -sizes, sizes)[:, None], steps[None, :])
+        bound, spare = np.divmod(budget - sizes[away].sum(), steps)
+        coefficients = whole + np.maximum(0, rest - spare) / (steps - spare)
+        coefficients[away] *= -1.0
+        bound = bound + coefficients[away].sum(axis=0)
         coefficients[coefficients < _NEGLIGIBLE] = 0.0
         violations = values @ coefficients - bound
         norms = np.sqrt((coefficients**2).sum(axis=0)) + _NEGLIGIBLE
-        best = int(np.argmax(np.where(violations > self.least, violations / norms, 0.0)))
-        if violations[best] <= self.least:
-            return None
-        return _at_most(items, coefficients[:, best], float(bound[best]))
+        depths = np.where(violations > self.least, violations / norms, 0.0)
+        best = int(np.argmax(depths))
+        return _Rounded(coefficients[:, best], float(bound[best]), float(depths[best]))
 
 
 _FULL = 0.6  # RAM that is not nearly full violates nothing
+_THERE = 0.5  # items of at least this are asked which of them must be away
 _NEGLIGIBLE = 1e-6  # coefficients below it only upset a solver; without them a cut holds as well
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounded:
+    """Σ coefficient · y ≤ bound, and how far outside a solution is; 0 where it is inside."""
+
+    coefficients: Vector
+    bound: float
+    depth: float
+
+
+def _merged(items: Sequence[Item]) -> Sequence[Item]:
+    """The items that are the same column as one."""
+    merged: dict[object, Item] = {}
+    for number, item in enumerate(items):
+        is_column = item.constant == 0.0 and len(item.terms) == 1 and item.terms[0][1] == 1.0
+        key = item.terms if is_column else number
+        size = item.size + (merged[key].size if key in merged else 0)
+        merged[key] = replace(item, size=size)
+    return list(merged.values())
 
 
 def _at_most(items: Sequence[Item], coefficients: Vector, bound: float) -> Cut:
