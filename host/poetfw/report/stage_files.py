@@ -13,11 +13,12 @@ from typing import Any
 from poetfw.costs import CostTable
 from poetfw.errors import ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
-from poetfw.memory import MemoryPlan
+from poetfw.memory import DeviceArena, MemoryPlan, WorkersPlan
 from poetfw.models import StateEntry
 from poetfw.ops import check_shapes
 from poetfw.reading import parse_json, read_bytes
-from poetfw.schedule import ExecutionPlan, Schedule, Step, StepKind
+from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
+from poetfw.schedule.devices.problem import DeviceStep, DeviceStepKind
 from poetfw.training import Program
 
 SCHEMA_VERSION = 1
@@ -41,8 +42,9 @@ _MALFORMED = (
 def stage_files(
     program: Program,
     costs: CostTable,
-    training: Schedule,
-    evaluation: Schedule,
+    training: ScheduleSummary,
+    plan: ExecutionPlan | WorkersPlan,
+    evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
     names: Mapping[str, str],
@@ -53,14 +55,14 @@ def stage_files(
     Only models that have names of their author's have `state_dict.json`.
     """
     schedule = asdict(training)
-    del schedule["plan"]
+    schedule.pop("plan", None)
     documents: dict[str, dict[str, Any]] = {
         "graph.json": program.to_json(),
         "costs.json": costs.to_json(),
         "schedule.json": schedule,
         "plan.json": {
-            "training": _plan_json(training.plan),
-            "evaluation": _plan_json(evaluation.plan),
+            **(_workers_json(plan) if isinstance(plan, WorkersPlan) else _training_json(plan)),
+            "evaluation": _plan_json(evaluation),
         },
         "memory.json": memory.to_json(),
         "slots.json": {"slots": [asdict(slot) for slot in slots]},
@@ -83,12 +85,49 @@ def _plan_json(plan: ExecutionPlan) -> list[dict[str, str]]:
     return [{"step": step.kind, "node": step.node} for step in plan]
 
 
+def _training_json(plan: ExecutionPlan) -> dict[str, Any]:
+    return {"training": _plan_json(plan)}
+
+
+def _workers_json(plan: WorkersPlan) -> dict[str, Any]:
+    return {
+        "training": [
+            {"step": step.kind, "node": step.node, "device": step.device}
+            | ({} if step.target is None else {"target": step.target})
+            for step in plan.steps
+        ],
+        "parallel": plan.parallel,
+        "arenas": [asdict(arena) for arena in plan.arenas],
+        "buffers": [
+            {"source": source, "target": target, "size_bytes": size}
+            for (source, target), size in plan.buffers.items()
+        ],
+    }
+
+
+def _training_of(document: Mapping[str, Any]) -> ExecutionPlan | WorkersPlan:
+    """The plan of a training step in `plan.json`."""
+    if "arenas" not in document:
+        return tuple(Step(StepKind(step["step"]), step["node"]) for step in document["training"])
+    return WorkersPlan(
+        steps=tuple(
+            DeviceStep(
+                DeviceStepKind(step["step"]), step["node"], step["device"], step.get("target")
+            )
+            for step in document["training"]
+        ),
+        arenas=tuple(DeviceArena(**arena) for arena in document["arenas"]),
+        parallel=document["parallel"],
+        buffers={(b["source"], b["target"]): b["size_bytes"] for b in document["buffers"]},
+    )
+
+
 @dataclass(frozen=True)
 class Stages:
     """What a run needs of a built project."""
 
     program: Program
-    training: ExecutionPlan
+    training: ExecutionPlan | WorkersPlan
     memory: MemoryPlan
     slots: tuple[Slot, ...]
     state_dict: tuple[StateEntry, ...] = ()
@@ -108,11 +147,9 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         program = Program.from_json(_document(folder, "graph.json"))
         for graph in (program.training, program.evaluation):
             check_shapes(graph)
-        plan = tuple(
-            Step(StepKind(step["step"]), step["node"])
-            for step in _document(folder, "plan.json")["training"]
-        )
-        slots = assign_slots(program, plan, erase_bytes)
+        plan = _training_of(_document(folder, "plan.json"))
+        paging = () if isinstance(plan, WorkersPlan) else plan
+        slots = assign_slots(program, paging, erase_bytes)
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
         memory = MemoryPlan.from_json(_document(folder, "memory.json"))
