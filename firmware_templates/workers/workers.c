@@ -18,18 +18,15 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_mutex_t storage;
     int (*list)(uint32_t worker);
     uint32_t started;            /* threads */
     uint32_t round;              /* steps begun */
     uint32_t left;               /* workers that are not through, but for the first */
     int status;                  /* of the step: POET_OK, or how the first to fail did */
+    int storage_is_taken;
     uint32_t ended;              /* statements, of all workers */
     uint32_t last[POET_WORKERS]; /* each worker's last statement that has ended */
-} work = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-    .storage = PTHREAD_MUTEX_INITIALIZER,
-};
+} work = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void check(int status)
 {
@@ -38,47 +35,68 @@ static void check(int status)
     }
 }
 
-/* The caller has the lock. Steps may take longer than any clock of the day keeps still: it waits by the one that does. */
-static void prepare(void)
+static void lock(void)
 {
-    pthread_condattr_t by_clock;
-    check(pthread_condattr_init(&by_clock));
-    check(pthread_condattr_setclock(&by_clock, CLOCK_MONOTONIC));
-    check(pthread_cond_init(&work.changed, &by_clock));
-    check(pthread_condattr_destroy(&by_clock));
+    check(pthread_mutex_lock(&work.lock));
 }
 
-static struct timespec latest(void)
+static void unlock(void)
 {
-    struct timespec at;
-    check(clock_gettime(CLOCK_MONOTONIC, &at));
-    at.tv_sec += POET_WORKER_S;
-    return at;
+    check(pthread_mutex_unlock(&work.lock));
 }
 
-/* The caller has the lock. */
+/* All that follows, up to poet_wait_for, is called with the lock. */
+
+static void tell(void)
+{
+    check(pthread_cond_broadcast(&work.changed));
+}
+
 static void fail(int status)
 {
     if (work.status >= POET_OK) {
         work.status = status;
     }
-    check(pthread_cond_broadcast(&work.changed));
+    tell();
 }
 
-/* Waits for a change, with the lock; whether nothing has ended since `ended` statements had, at the latest `until`. */
-static int hangs(uint32_t *ended, struct timespec *until)
+/* How long a worker waits yet. */
+struct patience {
+    uint32_t ended; /* statements, when it began to wait, or was patient again */
+    struct timespec until;
+};
+
+static struct patience be_patient(void)
 {
-    const int status = pthread_cond_timedwait(&work.changed, &work.lock, until);
-    if (work.ended != *ended) {
-        *ended = work.ended;
-        *until = latest();
-        return 0;
-    }
-    if (status != ETIMEDOUT) {
+    struct patience patience = {.ended = work.ended};
+    check(clock_gettime(CLOCK_MONOTONIC, &patience.until));
+    patience.until.tv_sec += POET_WORKER_S;
+    return patience;
+}
+
+/* Waits for a change. POET_ERROR_WORKER, and the step fails: nothing has ended for too long. */
+static int wait_patiently(struct patience *patience)
+{
+    const int status = pthread_cond_timedwait(&work.changed, &work.lock, &patience->until);
+    if (work.ended != patience->ended) {
+        *patience = be_patient();
+    } else if (status == ETIMEDOUT) {
+        fail(POET_ERROR_WORKER);
+        return POET_ERROR_WORKER;
+    } else {
         check(status);
-        return 0;
     }
-    return 1;
+    return POET_OK;
+}
+
+/* A clock that nobody sets decides how long a wait takes. */
+static void prepare(void)
+{
+    pthread_condattr_t attributes;
+    check(pthread_condattr_init(&attributes));
+    check(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC));
+    check(pthread_cond_init(&work.changed, &attributes));
+    check(pthread_condattr_destroy(&attributes));
 }
 
 int poet_wait_for(uint32_t worker, uint32_t number)
@@ -86,17 +104,42 @@ int poet_wait_for(uint32_t worker, uint32_t number)
     if (POET_WORKERS == 1u) {
         return POET_OK;
     }
-    check(pthread_mutex_lock(&work.lock));
-    uint32_t ended = work.ended;
-    struct timespec until = latest();
+    lock();
+    struct patience patience = be_patient();
     while (work.status >= POET_OK && work.last[worker] < number) {
-        if (hangs(&ended, &until)) {
-            fail(POET_ERROR_WORKER);
-        }
+        (void)wait_patiently(&patience);
     }
     const int status = work.status >= POET_OK ? POET_OK : POET_ERROR_WORKER;
-    check(pthread_mutex_unlock(&work.lock));
+    unlock();
     return status;
+}
+
+int poet_take_storage(void)
+{
+    if (POET_WORKERS == 1u) {
+        return POET_OK;
+    }
+    lock();
+    struct patience patience = be_patient();
+    while (work.status >= POET_OK && work.storage_is_taken) {
+        (void)wait_patiently(&patience);
+    }
+    const int status = work.status >= POET_OK ? POET_OK : POET_ERROR_WORKER;
+    if (status >= POET_OK) {
+        work.storage_is_taken = 1;
+    }
+    unlock();
+    return status;
+}
+
+void poet_give_storage(void)
+{
+    if (POET_WORKERS > 1u) {
+        lock();
+        work.storage_is_taken = 0;
+        tell();
+        unlock();
+    }
 }
 
 void poet_end_statement(uint32_t worker, uint32_t number)
@@ -104,24 +147,13 @@ void poet_end_statement(uint32_t worker, uint32_t number)
     if (worker == 0u) {
         poet_between_ops(); /* what an application has called is called by the thread that trains */
     }
-    if (POET_WORKERS == 1u) {
-        return;
+    if (POET_WORKERS > 1u) {
+        lock();
+        work.last[worker] = number;
+        work.ended++;
+        tell();
+        unlock();
     }
-    check(pthread_mutex_lock(&work.lock));
-    work.last[worker] = number;
-    work.ended++;
-    check(pthread_cond_broadcast(&work.changed));
-    check(pthread_mutex_unlock(&work.lock));
-}
-
-void poet_lock_storage(void)
-{
-    check(pthread_mutex_lock(&work.storage));
-}
-
-void poet_unlock_storage(void)
-{
-    check(pthread_mutex_unlock(&work.storage));
 }
 
 void poet_copy(void *target, const void *source, uint32_t bytes, void *source_buffer, void *target_buffer,
@@ -145,26 +177,26 @@ static void *run_worker(void *argument)
     const uint32_t worker = (uint32_t)(uintptr_t)argument;
     uint32_t seen = 0u;
     for (;;) {
-        check(pthread_mutex_lock(&work.lock));
+        lock();
         while (work.round == seen) {
             check(pthread_cond_wait(&work.changed, &work.lock));
         }
         seen = work.round;
-        check(pthread_mutex_unlock(&work.lock));
+        unlock();
         const int status = work.list(worker);
-        check(pthread_mutex_lock(&work.lock));
+        lock();
         if (status < POET_OK) {
             fail(status);
         }
         work.left--;
         work.ended++;
-        check(pthread_cond_broadcast(&work.changed));
-        check(pthread_mutex_unlock(&work.lock));
+        tell();
+        unlock();
     }
     return NULL;
 }
 
-/* The caller has the lock. */
+/* With the lock. */
 static int start(void)
 {
     if (work.started == 0u) {
@@ -181,37 +213,39 @@ static int start(void)
     return POET_OK;
 }
 
+/* With the lock, which it gives back while the caller goes through the list. */
+static int run_step(int (*list)(uint32_t worker))
+{
+    POET_TRY(start());
+    work.list = list;
+    work.left = POET_WORKERS - 1u;
+    work.status = POET_OK;
+    memset(work.last, 0, sizeof work.last);
+    work.round++;
+    tell();
+    unlock();
+    const int status = list(0u);
+    lock();
+    if (status < POET_OK) {
+        fail(status);
+    }
+    struct patience patience = be_patient();
+    while (work.left > 0u && work.status != POET_ERROR_WORKER) {
+        if (wait_patiently(&patience) < POET_OK) {
+            work.status = POET_ERROR_WORKER; /* whatever failed before: one is still there */
+        }
+    }
+    return work.status;
+}
+
 int poet_run_workers(int (*list)(uint32_t worker))
 {
     if (POET_WORKERS == 1u) {
         return list(0u);
     }
-    check(pthread_mutex_lock(&work.lock));
-    int status = start();
-    if (status >= POET_OK) {
-        work.list = list;
-        work.left = POET_WORKERS - 1u;
-        work.status = POET_OK;
-        memset(work.last, 0, sizeof work.last);
-        work.round++;
-        check(pthread_cond_broadcast(&work.changed));
-        check(pthread_mutex_unlock(&work.lock));
-        status = list(0u);
-        check(pthread_mutex_lock(&work.lock));
-        if (status < POET_OK) {
-            fail(status);
-        }
-        uint32_t ended = work.ended;
-        struct timespec until = latest();
-        while (work.left > 0u) {
-            if (hangs(&ended, &until)) {
-                fail(POET_ERROR_WORKER);
-                break;
-            }
-        }
-        status = work.status;
-    }
-    check(pthread_mutex_unlock(&work.lock));
+    lock();
+    const int status = run_step(list);
+    unlock();
     return status;
 }
 

@@ -38,13 +38,13 @@ void poet_end_statement(uint32_t worker, uint32_t number);
 /* As POET_TRY, for a call that may use the storage, of which there is one. */
 #define POET_ALONE(call)                \
     do {                                \
-        poet_lock_storage();            \
+        POET_TRY(poet_take_storage());  \
         const int poet_alone_ = (call); \
-        poet_unlock_storage();          \
+        poet_give_storage();            \
         POET_TRY(poet_alone_);          \
     } while (0)
-void poet_lock_storage(void);
-void poet_unlock_storage(void);
+int poet_take_storage(void); /* as poet_wait_for */
+void poet_give_storage(void);
 
 /* Copies `bytes` from one device's arena to another's, as much at a time as the link's buffers hold, which have
  * `buffer_bytes` on each side. */
