@@ -5,21 +5,24 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from poetfw.execution import open_project
-from poetfw.firmware import SlotPurpose, read_slots
+from poetfw.firmware import SlotPurpose, read_request, read_slots, set_request
 from poetfw.schedule.devices import DevicesPlan
 from system.commands import needs_aarch64, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 
+REPOSITORY = Path(__file__).parents[2]
 ON_LINUX = ",".join(map(str, PAIR))
 ON_TX2 = ",".join(str(FILES / f"{name}.toml") for name in ("tx2-a57", "tx2-denver2"))
-KEPT = ("linux-big", "linux-small"), ("tx2-a57", "tx2-denver2")
+NAMES = ("linux-big", "linux-small"), ("tx2-a57", "tx2-denver2")
 
 
 def write_plan(path: Path, plan: DevicesPlan) -> Path:
@@ -105,10 +108,22 @@ def test_a_search_within_limits_is_run(
 
 
 @pytest.mark.slow
+def test_the_pages_commands(tmp_path: Path) -> None:
+    """What docs/devices.md shows of a build and a run."""
+    page = (REPOSITORY / "docs/devices.md").read_text().split("## Run")[1]
+    typed = [shlex.split(line) for line in page.splitlines() if line.startswith("    poetfw ")]
+    assert [words[1] for words in typed] == ["build", "run"]
+    for _, *words in typed:
+        words = [word.replace("examples/", f"{REPOSITORY}/examples/") for word in words]
+        report = succeed(*words, cwd=tmp_path)
+    assert report["verify"]["ok"]
+
+
+@pytest.mark.slow
 @needs_aarch64
 @pytest.mark.parametrize("parallel", [(), ("--parallel",)], ids=["in turn", "at once"])
 def test_two_clusters_of_a_tx2(tmp_path: Path, parallel: tuple[str, ...]) -> None:
-    names = dict(zip(*KEPT, strict=True))
+    names = dict(zip(*NAMES, strict=True))
     plan = tuple(
         step._replace(device=names[step.device], target=step.target and names[step.target])
         for step in any_plan(case_of("mlp").problem, 1)
@@ -157,7 +172,8 @@ def test_sanitizers_find_nothing_unless_waits_are_missing(tmp_path: Path, saniti
         command = [compiled(project, flag), project / "storage.img"]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
-    # The image asks for the recommended epochs: the program is stopped by its own commits' end.
+    image = project / "storage.img"
+    set_request(image, replace(read_request(image), steps=5, evaluate=False))
     ended = run()
     assert ended.returncode == 0, ended.stderr
     assert "@done" in ended.stdout
