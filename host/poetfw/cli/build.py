@@ -205,8 +205,7 @@ def build(
 
 
 _OF_A_BOARD = {
-    *("ram_bytes", "scheduler", "weights_in_flash", "slices", "watchdog_s", "ring", "ring_share"),
-    *("costs", "db"),
+    *("ram_bytes", "scheduler", "slices", "watchdog_s", "ring", "ring_share", "costs", "db"),
 }
 _OF_DEVICES = {"ram_fraction", "parallel", "replay"}
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,13 +44,20 @@ class Case(NamedTuple):
     problem: DevicesProblem
 
 
-def case_of(model: str) -> Case:
-    """A built-in model in batches of 4."""
+def case_of(model: str, devices: int = 2) -> Case:
+    """A built-in model in batches of 4; further devices are like the second one."""
     files = [read_device(path) for path in PAIR]
     board = board_of_devices(files, PAIR)
     settings = BuildSettings(board=board.label, model=model, batch=4)
     program = derive_program(settings, load_model(settings))
-    return Case(board, program, devices_problem(program.training, files))
+    problem = devices_problem(program.training, files)
+    more = [replace(problem.devices[1], name=f"linux-{n}") for n in range(2, devices)]
+    all_devices = (*problem.devices, *more)
+    links = [
+        replace(problem.links[0], source=a.name, target=b.name)
+        for a, b in itertools.permutations(all_devices, 2)
+    ]
+    return Case(board, program, replace(problem, devices=all_devices, links=tuple(links)))
 
 
 def any_plan(problem: DevicesProblem, seed: int) -> DevicesPlan:

@@ -27,9 +27,11 @@ from unit.workers.device_plans import Case, Placed, any_plan, case_of, placed
 _WAIT = re.compile(r"POET_TRY\(poet_wait_for\((\d+)u, (\d+)u\)\);")
 
 
-@pytest.fixture(scope="module", params=["mlp", "digits-cnn"])
+@pytest.fixture(
+    scope="module", params=[("mlp", 2), ("digits-cnn", 2), ("mlp", 3)], ids=["mlp", "cnn", "three"]
+)
 def case(request: pytest.FixtureRequest) -> Case:
-    return case_of(request.param)
+    return case_of(*request.param)
 
 
 class Machine:

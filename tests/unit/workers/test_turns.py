@@ -41,6 +41,7 @@ def test_waits_order_all_that_must_be_and_none_follows_from_the_rest(
         last[worker] = number
         for turn in turns.take(Turn(worker, number), reads, writes):
             assert statements[turn.number - 1][0] == turn.worker != worker
+            assert conflicts(statements[turn.number - 1], (worker, reads, writes))
             waits.append((turn.number, number))
     order.add_edges_from(waits)
     for (i, a), (j, b) in itertools.combinations(enumerate(statements, 1), 2):
