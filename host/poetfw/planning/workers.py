@@ -88,7 +88,7 @@ def board_of_devices(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Boar
         if file.board is None:
             raise BoardError(
                 f"{path}: board is missing: it says whose programs run on the device",
-                'add a line such as board = "linux" (`poetfw boards` lists what is known)',
+                'add board = "NAME" to it (`poetfw boards` lists what is known)',
             )
     names = list(dict.fromkeys(file.board or "" for file in files))
     if len(names) > 1:
@@ -101,7 +101,7 @@ def board_of_devices(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Boar
     if not family_threads(board.hal):
         raise BoardError(
             f"board {board.name!r} runs one thread only: devices of it cannot work together",
-            "use a board under Linux",
+            "use a board whose programs have an operating system",
         )
     return replace(board, compute=replace(board.compute, threads=1))
 

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from poetfw.costs import CostTable
 from poetfw.errors import ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
@@ -61,7 +63,7 @@ def stage_files(
         "costs.json": costs.to_json(),
         "schedule.json": schedule,
         "plan.json": {
-            **(_workers_json(plan) if isinstance(plan, WorkersPlan) else _training_json(plan)),
+            **_training_json(plan),
             "evaluation": _plan_json(evaluation),
         },
         "memory.json": memory.to_json(),
@@ -85,11 +87,9 @@ def _plan_json(plan: ExecutionPlan) -> list[dict[str, str]]:
     return [{"step": step.kind, "node": step.node} for step in plan]
 
 
-def _training_json(plan: ExecutionPlan) -> dict[str, Any]:
-    return {"training": _plan_json(plan)}
-
-
-def _workers_json(plan: WorkersPlan) -> dict[str, Any]:
+def _training_json(plan: ExecutionPlan | WorkersPlan) -> dict[str, Any]:
+    if not isinstance(plan, WorkersPlan):
+        return {"training": _plan_json(plan)}
     return {
         "training": [
             {"step": step.kind, "node": step.node, "device": step.device}
@@ -109,17 +109,22 @@ def _training_of(document: Mapping[str, Any]) -> ExecutionPlan | WorkersPlan:
     """The plan of a training step in `plan.json`."""
     if "arenas" not in document:
         return tuple(Step(StepKind(step["step"]), step["node"]) for step in document["training"])
-    return WorkersPlan(
+    arenas = TypeAdapter(tuple[DeviceArena, ...]).validate_python(document["arenas"])
+    plan = WorkersPlan(
         steps=tuple(
             DeviceStep(
                 DeviceStepKind(step["step"]), step["node"], step["device"], step.get("target")
             )
             for step in document["training"]
         ),
-        arenas=tuple(DeviceArena(**arena) for arena in document["arenas"]),
+        arenas=arenas,
         parallel=document["parallel"],
         buffers={(b["source"], b["target"]): b["size_bytes"] for b in document["buffers"]},
     )
+    unknown = {step.device for step in plan.steps} - {arena.device for arena in arenas}
+    if unknown:
+        raise PlanError(f"plan.json has no arena of {', '.join(map(repr, sorted(unknown)))}")
+    return plan
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import Work
 from poetfw.memory import place_devices
 from poetfw.planning import plan_evaluation, plan_on_devices
+from poetfw.report.stage_files import _training_json, _training_of
 from poetfw.schedule.devices import DevicesProblem
-from unit.workers.device_plans import FILES, PAIR, Case, any_plan, case_of
+from unit.workers.device_plans import FILES, PAIR, Case, any_plan, case_of, placed
 
 PAIR_TEXT = ",".join(map(str, PAIR))
 
@@ -178,6 +180,19 @@ def test_a_search_keeps_to_its_limits(case: Case) -> None:
     assert all(a.size_bytes <= a.limit_bytes == 4_000 for a in found.workers.arenas)
     assert found.limit_bytes == min(a.offset for a in found.workers.arenas) + 8_000
     assert found.training.peak_bytes <= 8_000
+
+
+def test_plans_are_read_as_they_were_written(case: Case) -> None:
+    written = placed(case, any_plan(case.problem, 1)).workers
+    document = json.loads(json.dumps(_training_json(written)))
+    assert _training_of(document) == written
+    for broken in (
+        {"arenas": document["arenas"][:1]},
+        {"arenas": [{**document["arenas"][0], "offset": "x"}]},
+        {"training": [{"step": "fly", "node": "x", "device": "linux-big"}]},
+    ):
+        with pytest.raises((PlanError, ValueError)):
+            _training_of({**document, **broken})
 
 
 def test_the_console_counts_arenas_in_their_order(tmp_path: Path) -> None:
