@@ -17,11 +17,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poetfw.firmware import statement_numbers
+from poetfw.costs import analytic_costs
+from poetfw.firmware import BLOCK_BYTES, statement_numbers
 from poetfw.firmware.views import StatementView
-from poetfw.memory import Allocation
+from poetfw.memory import Allocation, place_devices
 from poetfw.ops import kind_of
+from poetfw.planning import plan_evaluation
 from poetfw.schedule.devices import DeviceStep, DeviceStepKind
+from poetfw.schedule.devices.plan import Made, complete, named
+from poetfw.schedule.indexed import Indexed
 from unit.workers.device_plans import Case, Placed, any_plan, case_of, placed
 
 _WAIT = re.compile(r"POET_TRY\(poet_wait_for\((\d+)u, (\d+)u\)\);")
@@ -77,9 +81,10 @@ class Machine:
         if step.kind is DeviceStepKind.COPY:
             assert op.output is not None
             assert step.target is not None
-            if self.workers.buffers[step.device, step.target]:
-                for end in (step.device, step.target):
-                    self.write(self.place(op.name, end, index, workspace=True), -1)
+            for end in (step.device, step.target):
+                buffer = self.place(op.name, end, index, workspace=True)
+                assert buffer.size_bytes >= self.workers.buffers[step.device, step.target] > 0
+                self.write(buffer, -1)
             found = self.holds(op.output, step.device, index)
             self.write(self.place(op.output, step.target, index), self.marks[op.output])
             return found, ()
@@ -144,6 +149,29 @@ def found_all(case: Case, plan: Placed, statements: Sequence[StatementView], see
     machine = Machine(case, plan)
     order = drawn(statements, random.Random(seed))
     return all(machine.run(*steps[number]) == versions[number] for number in order)
+
+
+def test_evaluation_takes_the_arena_with_the_largest_limit(case: Case) -> None:
+    """Also where training computes nothing there."""
+    nodes = case.problem.devices[0].problem.nodes
+    one = tuple(Made(n, n, DeviceStepKind.COMPUTE, 0) for n in range(len(nodes)))
+    graph = Indexed.of(case.problem.devices[0].problem)
+    names = tuple(device.name for device in case.problem.devices)
+    plan = named(graph, names, complete(graph, one))
+    evaluation = plan_evaluation(case.program, case.board, analytic_costs)
+    memory, arenas = place_devices(
+        case.program.persistent,
+        BLOCK_BYTES,
+        (case.program.training, plan),
+        (case.program.evaluation, evaluation.plan),
+        {name: 10**6 * (n + 1) for n, name in enumerate(names)},
+        {},
+    )
+    ends = [stay.offset + stay.size_bytes for stay in memory.evaluation]
+    assert [arena.device for arena in arenas] == list(names)
+    assert min(stay.offset for stay in memory.evaluation) == arenas[-1].offset
+    assert arenas[-1].offset + arenas[-1].size_bytes == max(ends)
+    assert arenas[0].offset >= max(ends)
 
 
 @pytest.mark.parametrize("seed", range(4))
