@@ -544,13 +544,13 @@ class _StepLowering:
             statements.append(StatementView(number, comment, code, waits, worker))
         rows = [row for each in stays.values() for row in each.memory_map(numbers)]
         copies = sum(step.kind is DeviceStepKind.COPY for step in plan.steps)
-        computes = sum(step.kind is DeviceStepKind.COMPUTE for step in plan.steps)
+        runs = sum(step.kind is DeviceStepKind.COMPUTE for step in plan.steps)
         return StepView(
             function="take_turns",
             parameters="uint32_t worker",
             title="one training step on several devices",
-            summary=f"{computes + copies} steps: {computes} compute, "
-            f"{computes - len(computed)} of them again; {copies} copies",
+            summary=f"{runs + copies} steps: {runs} compute, "
+            f"{runs - len(computed)} of them again; {copies} copies",
             kernels=tuple(sorted(kernels)),
             addresses=tuple(define for each in stays.values() for define in each.addresses()),
             memory_map=tuple(sorted(rows, key=lambda row: (row.offset, row.identifier))),
