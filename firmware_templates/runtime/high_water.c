@@ -40,14 +40,27 @@ __attribute__((noinline)) void poet_paint_stack(void)
     }
 }
 
-uint32_t poet_arena_high_water(void)
+static uint32_t high_water(const uint8_t *lower, uint32_t bytes)
 {
-    uint32_t used = POET_ARENA_BYTES;
-    while (used > 0u && poet_arena[used - 1u] == paint_at(&poet_arena[used - 1u])) {
+    uint32_t used = bytes;
+    while (used > 0u && lower[used - 1u] == paint_at(&lower[used - 1u])) {
         used--;
     }
     return (used + POET_ARENA_ALIGNMENT - 1u) / POET_ARENA_ALIGNMENT * POET_ARENA_ALIGNMENT;
 }
+
+uint32_t poet_arena_high_water(void)
+{
+    return high_water(poet_arena, POET_ARENA_BYTES);
+}
+
+#ifdef POET_WORKERS
+uint32_t poet_device_high_water(uint32_t device)
+{
+    static const uint32_t arenas[][2] = {POET_DEVICE_ARENAS};
+    return high_water(poet_arena + arenas[device][0], arenas[device][1]);
+}
+#endif
 
 uint32_t poet_stack_high_water(void)
 {

@@ -12,6 +12,9 @@ void poet_paint_stack(void);
 /* Bytes from the start of the arena to the last one written since, rounded up to the alignment. */
 uint32_t poet_arena_high_water(void);
 
+/* The same of one device's part of the arena, where a step runs on several devices. */
+uint32_t poet_device_high_water(uint32_t device);
+
 /* Most bytes of stack ever in use since; 0 where the stack is not the firmware's own. */
 uint32_t poet_stack_high_water(void);
 

@@ -164,10 +164,26 @@ static int run(struct poetfw *net, const char **at, uint64_t *ticks)
     return status;
 }
 
+#ifdef POETFW_DEVICES
+static void print_arenas(void)
+{
+    for (uint32_t device = 0u; device < POETFW_DEVICES; device++) {
+        print_count("@arena ", device + 1u);
+        print_count(" high_water=", poet_device_high_water(device));
+        poet_print("\n");
+    }
+}
+#else
+static void print_arenas(void)
+{
+}
+#endif
+
 APART void print_done(const struct poetfw *net, uint64_t ticks)
 {
     struct poetfw_metrics metrics;
     (void)poetfw_metrics(net, &metrics);
+    print_arenas();
     print_count("@done ticks=", ticks);
     poet_print(" tick_unit=");
     poet_print(poet_hal_tick_unit);

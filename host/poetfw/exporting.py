@@ -24,6 +24,7 @@ from poetfw.firmware import (
 )
 from poetfw.firmware.export import LONGEST_NAME, NAME, ExportFacts, export_library
 from poetfw.firmware.project import RUN_DIR
+from poetfw.memory import WorkersPlan
 from poetfw.ops import Array
 from poetfw.pipeline import REPORT
 from poetfw.report import BuildReport, Stages, read_stages
@@ -85,6 +86,11 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
     report = BuildReport.read(project / REPORT)
     board = board_of(project, report)
     stages = read_stages(project, board.erase_bytes)
+    if isinstance(stages.training, WorkersPlan):
+        raise ConfigError(
+            f"{project} is for several devices, whose threads are no part of a library",
+            "build it with --board, and export that",
+        )
     check_output_folder(target)
     if (target / REPORT).exists():
         raise OutputError(

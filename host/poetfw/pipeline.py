@@ -15,16 +15,19 @@ decides what is solved within which budget. Running what was built is in `runnin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from poetfw.boards import load_board
-from poetfw.costs import CostProvider, analytic_costs
+from poetfw.boards import Board, load_board
+from poetfw.costs import CostProvider, CostTable, analytic_costs
 from poetfw.devices import build_environments, choose_environment, elf_size, emulator_of
 from poetfw.firmware import (
     IMAGE,
+    Lowering,
+    Project,
     RunRequest,
+    Slot,
     assign_slots,
     initial_weights,
     render_features,
@@ -37,26 +40,38 @@ from poetfw.importers import DataSet, load_data
 from poetfw.importers.spectra import Spectra
 from poetfw.limits import Deadline, Work
 from poetfw.loading import loading
+from poetfw.models import Model
 from poetfw.output_file import replace_file
 from poetfw.planning import (
     Build,
     BuildSettings,
+    DevicesBuildSettings,
+    Plan,
+    WorkersSchedule,
     arena_budget,
+    board_of_devices,
     choose_optimizer,
     derive_program,
+    devices_problem,
     held_out_batches,
     load_model,
     lower_plan,
     make_ring,
+    plan_on_devices,
     plan_unscheduled,
     plan_within,
+    read_device,
     report_build,
     require_fed,
+    require_room,
     schedule_bytes,
     watchdog_time_ms,
 )
-from poetfw.report import BuildReport, draw_pictures, json_bytes, stage_files
+from poetfw.report import BuildReport, draw_pictures, draw_timeline, json_bytes, stage_files
 from poetfw.schedule import Tell, tell_nobody
+from poetfw.schedule.devices import devices_to_json
+from poetfw.schedule.devices.solve import Tell as TellOfDevices
+from poetfw.training import Program
 
 REPORT = "build.json"
 """The build report's name in a project."""
@@ -125,6 +140,107 @@ def plan_build(
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan, board.erase_bytes)
     lowering = lower_plan(program, board, plan, slots, ring, settings.slices, watchdog_ms)
+    project = _project(settings, board, model, data, program, table, plan, slots, lowering)
+    return Build(
+        board=board,
+        model=model,
+        data=data,
+        optimizer=choose_optimizer(settings, model),
+        program=program,
+        costs=table,
+        budget_bytes=budget,
+        minimum_budget_bytes=minimum,
+        checkpoint_all=unlimited,
+        plan=plan,
+        plan_id=lowering.view.plan_id,
+        project=project.with_files(
+            draw_pictures(program, plan.training, plan.memory, budget, board)
+        ),
+        time_limited=deadline.decided,
+        timing=deadline.timing(),
+    )
+
+
+def plan_devices_build(
+    settings: BuildSettings,
+    devices: DevicesBuildSettings,
+    progress: Progress,
+    deadline: Deadline | None = None,
+    tell: TellOfDevices = lambda phase, cost, bound: None,
+) -> Build:
+    """The same for several devices of one board, each with an arena of its own.
+
+    Args:
+        settings: what the user wants; the board is the devices'.
+        devices: which devices, and what of them.
+        progress: called with what begins.
+        deadline: when to end; None for the settings' time limit from now on.
+        tell: is told how the search for a plan goes on.
+
+    Raises:
+        PoetfwError: the settings, the devices, the model or the data are not usable, no plan exists
+            within the limits, or the one to follow is not legal there.
+    """
+    deadline = deadline or Deadline(settings.time_limit_s)
+    progress("reading devices, model and data")
+    files = [read_device(path) for path in devices.files]
+    board = board_of_devices(files, devices.files)
+    settings = replace(settings, board=board.label).on(board)
+    model = load_model(settings)
+    data = load_data(settings.data, model, settings.features)
+    program = derive_program(settings, model, deadline)
+    problem = replace(
+        devices_problem(program.training, files, devices.ram_fractions),
+        parallel=devices.parallel,
+        deadline_s=settings.deadline_s,
+    )
+    unlimited = plan_unscheduled(program, board, analytic_costs, deadline)
+    deadline.reserve(_RENDERING)
+    progress("solving for the plan")
+    work = Work(settings.work_limit, deadline)
+    plan = plan_on_devices(program, unlimited.evaluation, problem, devices.plan, work, tell)
+    require_room(board, plan.memory)
+
+    progress("writing the project")
+    slots = assign_slots(program, (), board.erase_bytes)
+    lowering = lower_plan(program, board, plan, slots)
+    project = _project(settings, board, model, data, program, plan.costs, plan, slots, lowering)
+    pictures = {
+        f"schedule.{kind}": draw_timeline(problem, plan.workers.steps, kind)
+        for kind in ("svg", "png")
+    }
+    return Build(
+        board=board,
+        model=model,
+        data=data,
+        optimizer=choose_optimizer(settings, model),
+        program=program,
+        costs=plan.costs,
+        budget_bytes=plan.limit_bytes,
+        minimum_budget_bytes=plan.memory.arena_bytes,
+        checkpoint_all=unlimited,
+        plan=plan,
+        plan_id=lowering.view.plan_id,
+        project=project.with_files(
+            {"devices.json": json_bytes(devices_to_json(problem)), **pictures}
+        ),
+        time_limited=deadline.decided,
+        timing=deadline.timing(),
+    )
+
+
+def _project(
+    settings: BuildSettings,
+    board: Board,
+    model: Model,
+    data: DataSet,
+    program: Program,
+    table: CostTable,
+    plan: Plan | WorkersSchedule,
+    slots: Sequence[Slot],
+    lowering: Lowering,
+) -> Project:
+    """The project that follows a plan, with its storage image and its stage files."""
     image = write_image(
         program,
         lowering.view.plan_id,
@@ -146,7 +262,8 @@ def plan_build(
         program,
         table,
         plan.training,
-        plan.evaluation,
+        plan.training.plan if isinstance(plan, Plan) else plan.workers,
+        plan.evaluation.plan,
         plan.memory,
         slots,
         lowering.names,
@@ -155,31 +272,14 @@ def plan_build(
     )
     held = settings.weights_in_flash
     weights = initial_weights(lowering.names, model.weights) if held else ()
-    project = render_project(lowering.view, board, weights).with_files(
+    return render_project(lowering.view, board, weights).with_files(
         {
             IMAGE: image,
             "board.toml": board.path.read_bytes(),
             **stages,
             **data_record(data),
             **_features_in_c(data),
-            **draw_pictures(program, plan.training, plan.memory, budget, board),
         }
-    )
-    return Build(
-        board=board,
-        model=model,
-        data=data,
-        optimizer=choose_optimizer(settings, model),
-        program=program,
-        costs=table,
-        budget_bytes=budget,
-        minimum_budget_bytes=minimum,
-        checkpoint_all=unlimited,
-        plan=plan,
-        plan_id=lowering.view.plan_id,
-        project=project,
-        time_limited=deadline.decided,
-        timing=deadline.timing(),
     )
 
 
@@ -225,7 +325,7 @@ def compile_build(
         report,
         flash_bytes=size.flash_bytes,
         ram_bytes=size.ram_bytes,
-        schedule_bytes=schedule_bytes(build),
+        schedule_bytes=schedule_bytes(build) if isinstance(build.plan, Plan) else None,
         elf=str(elf),
         twin_elf=str(elfs[twin]) if twin else None,
     )

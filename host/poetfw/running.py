@@ -181,6 +181,7 @@ def _joined(logs: Sequence[RunLog], best: RunLog) -> RunLog:
         ticks=sum(log.ticks for log in logs),
         high_water_bytes=max(log.high_water_bytes for log in logs),
         stack_high_water_bytes=max(log.stack_high_water_bytes for log in logs),
+        arenas=tuple(max(used) for used in zip(*(log.arenas for log in logs), strict=True)),
         storage_bytes_read=sum(log.storage_bytes_read for log in logs),
         storage_bytes_written=sum(log.storage_bytes_written for log in logs),
         storage_erases=sum(erases) if erases else None,
@@ -256,6 +257,21 @@ def _step_s(board: Board, log: RunLog) -> float | None:
     return log.ticks / hz / len(log.losses) if log.losses else None
 
 
+def _arenas(project: BuiltProject, log: RunLog) -> dict[str, int]:
+    """What was used of each device's arena.
+
+    Raises:
+        DeviceError: the device reports of other arenas than there are.
+    """
+    names = [arena.device for arena in project.report.arenas]
+    if len(log.arenas) != len(names):
+        raise DeviceError(
+            f"the device reports {len(log.arenas)} arenas of {len(names)}",
+            "build again: `poetfw build`",
+        )
+    return dict(zip(names, log.arenas, strict=True))
+
+
 def _report(
     project: BuiltProject,
     request: RunRequest,
@@ -298,4 +314,5 @@ def _report(
         step_s=_step_s(project.board, log),
         trained=str(trained),
         verify=verification,
+        arenas=_arenas(project, log),
     )

@@ -7,11 +7,12 @@ import shutil
 from dataclasses import replace
 
 from poetfw.devices import build_environments, emulator_of, run_slices
-from poetfw.errors import OutputError
+from poetfw.errors import ConfigError, OutputError
 from poetfw.execution import BuiltProject
 from poetfw.firmware import IMAGE, statement_numbers, write_project
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.step_ticks import timed_project
+from poetfw.memory import WorkersPlan
 from poetfw.pipeline import Progress
 from poetfw.report import StepTrace, TimedStep
 from poetfw.schedule import Step, StepKind
@@ -21,14 +22,15 @@ def trace_step(project: BuiltProject, timeout_s: float, progress: Progress) -> S
     """Build the copy of a project that times its step, run it, and say what it found.
 
     Raises:
+        ConfigError: the project is for several devices.
         DeviceError: the firmware hangs, faults or reports an error.
         OutputError: the project is not complete.
         ToolError: a compiler or the emulator is missing or fails.
     """
+    steps = _steps(project)
     machine = project.twin.machine
     folder = project.folder / RUN_DIR / "timed"
     copy, numbers = timed_project(project.folder, project.board)
-    steps = _steps(project)
     if set(numbers) - set(steps):
         raise OutputError(
             f"{project.folder}: the training step has other statements than its plan",
@@ -63,6 +65,8 @@ def trace_step(project: BuiltProject, timeout_s: float, progress: Progress) -> S
 def _steps(project: BuiltProject) -> dict[int, TimedStep]:
     """Every statement of the training step, not timed yet, by its number."""
     plan = project.stages.training
+    if isinstance(plan, WorkersPlan):
+        raise ConfigError("--trace times the steps of one device, and the build is for several")
     kinds = {op.name: op.kind for op in project.stages.program.training.ops}
     return {
         number: _untimed(number, step, kinds[step.node])

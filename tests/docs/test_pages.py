@@ -87,6 +87,15 @@ NOT_RUN = {
         "tests/system/test_linux.py builds and runs such; the page's last block is typed",
     ),
     "poetfw build --board mkr1000": "tests/system/test_mkr1000.py does it",
+    **dict.fromkeys(
+        (
+            "poetfw build --devices examples/devices/linux-big.toml,"
+            "examples/devices/linux-small.toml --model mlp --batch 8 --ram-fraction 0.9,1.0 "
+            "--parallel --work-limit 4 --out two",
+            "poetfw run --out two --steps 5 --verify",
+        ),
+        "tests/system/test_two_workers.py types them",
+    ),
     "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (
         "it waits for somebody; tests/emulator/test_serial_line.py comes"
     ),

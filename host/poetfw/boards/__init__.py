@@ -13,7 +13,7 @@ from poetfw.boards.board import (
     TrainingDefaults,
     Twin,
 )
-from poetfw.boards.hal import family_watchdog, with_used
+from poetfw.boards.hal import family_threads, family_watchdog, with_used
 from poetfw.boards.loader import list_boards, load_board
 from poetfw.boards.toolchain import Toolchain
 
@@ -29,6 +29,7 @@ __all__ = [
     "Toolchain",
     "TrainingDefaults",
     "Twin",
+    "family_threads",
     "family_watchdog",
     "list_boards",
     "load_board",

@@ -21,6 +21,16 @@ def family_transfers(family: str) -> int:
     return transfers
 
 
+def family_threads(family: str) -> bool:
+    """Whether it has threads.
+
+    Args:
+        family: an identifier; a family that there is not has none.
+    """
+    threads: bool = _said(family).get("threads", False)
+    return threads
+
+
 def family_watchdog(family: str) -> tuple[int, int] | None:
     """The shortest and the longest time that its watchdog counts, in ms; None where it has none.
 

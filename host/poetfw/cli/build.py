@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from poetfw.boards import load_board
 from poetfw.cli import output
+from poetfw.cli.devices import build_on_devices, read_plan
 from poetfw.cli.options import (
     Bytes,
     Positive,
     batch_options,
-    board_option,
     command_deadline,
     cost_options,
     json_option,
@@ -24,6 +25,8 @@ from poetfw.cli.options import (
     option,
     out_folder,
     out_option,
+    parse_fractions,
+    parse_names,
     scheduler_option,
     settings_of_optimizer,
     threads_option,
@@ -33,14 +36,38 @@ from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.limits import Deadline
 from poetfw.pipeline import compile_build, plan_build, write_build
-from poetfw.planning import BuildSettings, costs_from, database_for
+from poetfw.planning import BuildSettings, DevicesBuildSettings, costs_from, database_for
 from poetfw.report import BuildReport
 
 
 @click.command(
     epilog="Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16"
 )
-@board_option
+@option(
+    "--board",
+    metavar="NAME|FILE.toml[:STORAGE]",
+    help="The board, and which of its storages; `poetfw boards` lists what is known.",
+)
+@option(
+    "--devices",
+    callback=parse_names,
+    metavar="FILE.toml,...",
+    help="Instead of a board: several devices of one, each with an arena of its own.",
+)
+@option(
+    "--ram-fraction",
+    callback=parse_fractions,
+    metavar="F,...",
+    help="With --devices: what each has for tensors, as fractions of what keeping everything "
+    "takes.  [default: what its file says]",
+)
+@option("--parallel", is_flag=True, help="With --devices: let them work at once.")
+@option(
+    "--replay",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="ANSWER.json",
+    help="With --devices: follow the plan in an answer of `poetfw schedule --devices --json`.",
+)
 @network_options
 @batch_options
 @option(
@@ -127,6 +154,11 @@ from poetfw.report import BuildReport
 @out_option
 @json_option
 def build(
+    board: str | None,
+    devices: tuple[str, ...] | None,
+    ram_fraction: tuple[float, ...] | None,
+    parallel: bool,
+    replay: Path | None,
     costs: str | None,
     db: Path | None,
     time_limit: float,
@@ -138,9 +170,20 @@ def build(
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
     end = command_deadline(time_limit)
+    if (board is None) is (devices is None):
+        raise click.UsageError("give either --board or --devices")
+    _refuse_others(devices is not None)
     settings = BuildSettings(
-        time_limit_s=time_limit, optimizer_settings=settings_of_optimizer(options), **options
+        board=board or "",
+        time_limit_s=time_limit,
+        optimizer_settings=settings_of_optimizer(options),
+        **options,
     )
+    if devices is not None:
+        plan = None if replay is None else read_plan(replay)
+        chosen = DevicesBuildSettings(tuple(map(Path, devices)), ram_fraction, parallel, plan)
+        build_on_devices(settings, chosen, end, toolchain, generate_only, out, as_json)
+        return
     known = load_board(settings.board).with_threads(settings.threads)
     folder = out_folder(out, known)
     check_output_folder(folder)
@@ -161,6 +204,28 @@ def build(
         output.print_json(report.to_json())
     else:
         _print(report, end, settings.board, folder == out_folder(None, known))
+
+
+_OF_A_BOARD = {
+    *("ram_bytes", "scheduler", "slices", "watchdog_s", "ring", "ring_share", "costs", "db"),
+    "threads",
+}
+_OF_DEVICES = {"ram_fraction", "parallel", "replay"}
+
+
+def _refuse_others(on_devices: bool) -> None:
+    """Refuse options of a build for one device in one for several, and the other way round.
+
+    Raises:
+        UsageError: there is one on the command line.
+    """
+    context = click.get_current_context()
+    refused = _OF_A_BOARD if on_devices else _OF_DEVICES
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in refused and source is ParameterSource.COMMANDLINE:
+            other = "--devices" if on_devices else "--board"
+            raise click.UsageError(f"{parameter.opts[0]} does not go with {other}")
 
 
 _LAYER_NAMES = {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--devices` of `poetfw schedule` and `poetfw compare`."""
+"""`--devices` of `poetfw schedule`, `poetfw compare` and `poetfw build`."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from poetfw.limits import Deadline, Work
 from poetfw.reading import read_bytes
 
 if TYPE_CHECKING:
+    from poetfw.planning import BuildSettings, DevicesBuildSettings
     from poetfw.schedule.devices import (
         DevicesFigures,
         DevicesPlan,
@@ -46,7 +48,6 @@ def schedule_devices(
     from poetfw.schedule import SolveOptions
     from poetfw.schedule.devices import (
         Minimise,
-        devices_plan_from_json,
         devices_schedule_to_json,
         devices_to_json,
         simulate_devices,
@@ -73,7 +74,7 @@ def schedule_devices(
         output.messages.print(f"wrote {output.escaped(str(export))}")
         return 0
     if replay is not None:
-        plan = devices_plan_from_json(_read(replay), str(replay))
+        plan = read_plan(replay)
         figures = simulate_devices(problem, plan)
         draw(plan)
         if as_json:
@@ -103,6 +104,71 @@ def schedule_devices(
         rows = [*_proven(answer), *_rows(problem, answer), *output.spent_rows(work.deadline)]
         output.results.print(output.facts(f"{problem.name} on several devices", rows))
     return 0
+
+
+def read_plan(path: Path) -> DevicesPlan:
+    """The plan of an answer.
+
+    Raises:
+        ProblemError: the file cannot be read, or holds none.
+    """
+    from poetfw.schedule.devices import devices_plan_from_json
+
+    return devices_plan_from_json(_read(path), str(path))
+
+
+def build_on_devices(
+    settings: BuildSettings,
+    devices: DevicesBuildSettings,
+    deadline: Deadline,
+    toolchain: str,
+    generate_only: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Do what `poetfw build` does, for several devices."""
+    from poetfw.cli.options import out_folder
+    from poetfw.devices import choose_environment
+    from poetfw.firmware import check_output_folder
+    from poetfw.pipeline import compile_build, plan_devices_build, write_build
+    from poetfw.planning import board_of_devices, read_device
+
+    files = [read_device(path) for path in devices.files]
+    board = board_of_devices(files, devices.files)
+    folder = out_folder(out, board)
+    check_output_folder(folder)
+    if not generate_only:
+        choose_environment(board, toolchain)
+    with output.spinner() as progress:
+        build = plan_devices_build(settings, devices, progress, deadline, _log("time"))
+        report = write_build(build, folder)
+        if not generate_only:
+            progress("compiling with PlatformIO")
+            report = compile_build(build, report, folder, toolchain)
+    for warning in report.warnings:
+        output.warn(warning)
+    if as_json:
+        output.print_json(report.to_json())
+        return
+    schedule = report.schedule
+    rows = [
+        ("model", f"{report.model}, batch {report.batch}"),
+        ("optimizer", report.optimizer),
+        *(
+            (arena.device, f"{output.size(arena.size_bytes)} of {output.size(arena.limit_bytes)}")
+            for arena in report.arenas
+        ),
+        ("shared", output.size(min(arena.offset for arena in report.arenas))),
+        ("plan", f"{schedule.scheduler}: {schedule.recomputes} recomputes"),
+        ("time per step (analytic)", f"{schedule.time_s:.6g} s"),
+        *output.spent_rows(deadline),
+        *([] if report.elf is None else [("program", report.elf)]),
+        ("project", report.out_dir),
+    ]
+    output.results.print(output.facts(f"{report.model} on devices of {report.board}", rows))
+    if report.elf is not None:
+        command = shlex.join(["poetfw", "run", "--out", report.out_dir])
+        output.results.print(f"Run it:  {output.escaped(command)}")
 
 
 def _load(

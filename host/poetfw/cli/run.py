@@ -228,6 +228,7 @@ def _print(report: RunReport) -> None:
     if report.held_out_loss is not None:
         rows.append(("held-out loss", f"{report.held_out_loss:.6f}"))
     rows.append(("arena high-water mark", output.size(report.high_water_bytes)))
+    rows += [(f"… of {device}", output.size(used)) for device, used in report.arenas.items()]
     if report.stack_high_water_bytes:
         rows.append(("stack high-water mark", output.size(report.stack_high_water_bytes)))
     if report.instructions is not None:

@@ -18,6 +18,7 @@ SILENCE_S = 120.0
 """A device that says nothing for so long hangs: one training step takes seconds."""
 
 _LINES_QUOTED = 5
+_MOST_ARENAS = 64
 _REBUILD = ("build again: `poetfw build` writes firmware and storage image together",)
 
 
@@ -50,6 +51,8 @@ class RunLog:
         storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
             `cached`; None where the storage is none, or nobody says.
         storage_erases: how often a part of it was erased; None where nothing was.
+        arenas: bytes of each device's arena up to the highest that was ever written, where the
+            training step runs on several devices.
         energy: what was measured to be taken meanwhile by what ran the firmware; None where nothing
             measures.
     """
@@ -66,6 +69,7 @@ class RunLog:
     storage_erases: int | None = None
     energy: MeasuredEnergy | None = None
     resumed_from: int = 0
+    arenas: tuple[int, ...] = ()
 
 
 def run_firmware(
@@ -122,6 +126,7 @@ class _Transcript:
         self._end: Event | None = None
         self._storage_file: str | None = None
         self._energy: MeasuredEnergy | None = None
+        self._arenas: list[int] = []
         self._last: Event | None = None
         self.ignored: deque[bytes] = deque(maxlen=_LINES_QUOTED)
 
@@ -143,6 +148,8 @@ class _Transcript:
         elif event.word == "storage":
             file = event.values.get("file")
             self._storage_file = file if file in ("direct", "cached") else None
+        elif event.word == "arena" and event.number == len(self._arenas) + 1 <= _MOST_ARENAS:
+            self._arenas.append(event.integer("high_water"))
         elif event.word == "train" and self._resume and not self._heard["step"]:
             self._before["step"] = event.integer("done")
         elif event.word in self._heard:
@@ -220,4 +227,5 @@ class _Transcript:
             storage_erases=end.integer("erases") if "erases" in end.values else None,
             energy=self._energy,
             resumed_from=self._before["step"],
+            arenas=tuple(self._arenas),
         )

@@ -56,6 +56,7 @@ STATUSES: Mapping[str, str] = {
     "-87": "writing flash does not come to its end",
     "-88": "the flash could not erase a sector",
     "-89": "the flash could not write a page",
+    "-96": "a worker cannot be started, or hangs",
     "-128": "a call that has to come before this one did not, or failed",
     "-129": "samples, targets or outputs have not the size of the plan's",
     "-130": "a label is none of the classes",

@@ -21,6 +21,7 @@ from poetfw.firmware.c_text import (
 )
 from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose
+from poetfw.firmware.turns import Span, Turn, Turns
 from poetfw.firmware.under_way import UnderWay
 from poetfw.firmware.views import (
     ConstantsView,
@@ -33,10 +34,12 @@ from poetfw.firmware.views import (
     StepView,
 )
 from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.memory.devices import WorkersPlan
 from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
 from poetfw.ops import Constants, Kernel, kind_of, stores_gradient
 from poetfw.ops.base import DIVISORS, Field
 from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.schedule.devices.problem import DevicesPlan, DeviceStep, DeviceStepKind
 from poetfw.training import Program
 
 _INDENT = 4
@@ -77,7 +80,7 @@ class Lowering:
 def lower(
     program: Program,
     board: Board,
-    training: ExecutionPlan,
+    training: ExecutionPlan | WorkersPlan,
     evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
@@ -87,19 +90,23 @@ def lower(
     watchdog_ms: int | None = None,
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
-    plan_id = _plan_id(program, board, ring, training, evaluation, memory)
+    steps = training.steps if isinstance(training, WorkersPlan) else training
+    plan_id = _plan_id(program, board, ring, steps, evaluation, memory)
     names = _Names(program, prediction)
     constants = ConstantTable()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
     lower_step = _StepLowering(names, constants, slot_names, board.overlaps)
-    training_view = lower_step(
-        "poet_train_step",
-        "one training step",
-        program.training,
-        training,
-        memory.training,
-    )
+    if isinstance(training, WorkersPlan):
+        training_view = lower_step.on_devices(program.training, training, memory)
+    else:
+        training_view = lower_step(
+            "poet_train_step",
+            "one training step",
+            program.training,
+            training,
+            memory.training,
+        )
     training_view = replace(training_view, sliced=slices)
     evaluation_view = lower_step(
         "poet_evaluate_step",
@@ -120,7 +127,7 @@ def lower(
             predicts=True,
         )
         views.append(prediction_view)
-    facts = _Facts.of(program, memory, training)
+    facts = _Facts.of(program, memory, steps)
     view = ProjectView(
         title=f"{comment_text(program.training.name.removesuffix(' training'))} on {board.name}, "
         f"batch {program.batch}",
@@ -131,11 +138,13 @@ def lower(
             *_settings(program, board, memory, facts, names, plan_id),
             *_ring_facts(ring, "POET_"),
             *([Define("POET_SLICES", "1", "a training step can be cut")] if slices else []),
+            *_worker_settings(training),
         ),
         facts=(
             *facts.public(program, board, memory, plan_id),
             *_ring_facts(ring, ""),
             *_watchdog_facts(watchdog_ms),
+            *_device_facts(training),
         ),
         slices=slices,
         ring=ring is not None,
@@ -176,7 +185,10 @@ def lower(
 
 
 def _plan_id(
-    program: Program, board: Board, ring: Ring | None, *parts: ExecutionPlan | MemoryPlan
+    program: Program,
+    board: Board,
+    ring: Ring | None,
+    *parts: ExecutionPlan | DevicesPlan | MemoryPlan,
 ) -> str:
     """Names everything that firmware and storage image must agree on."""
     document = [
@@ -212,7 +224,7 @@ class _Facts:
     pages: int
 
     @staticmethod
-    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan) -> _Facts:
+    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan | DevicesPlan) -> _Facts:
         metric = program.evaluation.ops[-1]
         output = program.evaluation.by_name[metric.inputs[0]]
         return _Facts(
@@ -220,7 +232,7 @@ class _Facts:
             y_bytes=program.label.size_bytes // program.batch,
             output_bytes=output.size_bytes // program.batch,
             classes=output.shape[1] if metric.kind == "correct_count" else 0,
-            pages=sum(step.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT) for step in training),
+            pages=sum(step.kind in ("page_in", "page_out") for step in training),
         )
 
     def public(
@@ -319,6 +331,34 @@ def _watchdog_facts(watchdog_ms: int | None) -> tuple[Define, ...]:
     if watchdog_ms is None:
         return ()
     return (Define("WATCHDOG_MS", _size(watchdog_ms), "that the application may take unfed"),)
+
+
+def _worker_settings(training: ExecutionPlan | WorkersPlan) -> tuple[Define, ...]:
+    if not isinstance(training, WorkersPlan):
+        return ()
+    names = workers_of(training)
+    arenas = ", ".join(f"{{{_size(a.offset)}, {_size(a.size_bytes)}}}" for a in training.arenas)
+    return (
+        Define("POET_WORKERS", _size(len(names)), comment_text("; ".join(names))),
+        Define("POET_DEVICE_ARENAS", arenas, "first byte in the arena, bytes"),
+    )
+
+
+def _device_facts(training: ExecutionPlan | WorkersPlan) -> tuple[Define, ...]:
+    if not isinstance(training, WorkersPlan):
+        return ()
+    return (Define("DEVICES", _size(len(training.arenas)), "that a training step runs on"),)
+
+
+def workers_of(plan: WorkersPlan) -> tuple[str, ...]:
+    """The workers of a plan, for people: a device each, and then each link that it uses."""
+    links = dict.fromkeys(_link(step) for step in plan.steps if step.kind is DeviceStepKind.COPY)
+    return (*(arena.device for arena in plan.arenas), *links)
+
+
+def _link(copy: DeviceStep) -> str:
+    """The one link of two devices, whose copies follow each other in whichever direction."""
+    return " and ".join(sorted((copy.device, copy.target or "")))
 
 
 class _Names:
@@ -465,19 +505,9 @@ class _StepLowering:
             read, written = stays.touched(step, op, index)
             waits = under_way.waits(read, written)
             if step.kind is StepKind.COMPUTE:
-                comment = _compute_comment(op, graph, stays, index)
-                if kind_of(op).view and stays.shares_address(op, index):
-                    code = ""
-                    comment += " (a view: nothing moves)"
-                else:
-                    kernel = kind_of(op).kernel(op, graph)
-                    kernels.update(kernel.sources)
-                    code = self._compute(op, kernel, graph, stays, index)
+                comment, code = self._computed(op, graph, stays, index, kernels, computed)
                 if predicts:
                     code = _given(op, graph, stays, index, code)
-                if op.name in computed:
-                    comment += " (again)"
-                computed.add(op.name)
             else:
                 code = self._transfer(step, op, graph, stays, index)
                 if self._overlap:
@@ -498,13 +528,95 @@ class _StepLowering:
             waits=under_way.end(),
         )
 
-    def _compute(self, op: Op, kernel: Kernel, graph: Graph, stays: _Stays, index: int) -> str:
+    def on_devices(self, graph: Graph, plan: WorkersPlan, memory: MemoryPlan) -> StepView:
+        """Lower a training step in which several devices and their links take part."""
+        workers = workers_of(plan)
+        stays = {
+            arena.device: _Stays(self._names, graph, arena.own(memory.training), f"A{number}_")
+            for number, arena in enumerate(plan.arenas)
+        }
+        places = _Places(memory, stays)
+        ops = {op.name: op for op in graph.ops}
+        kernels: set[str] = set()
+        computed: set[str] = set()
+        statements: list[StatementView] = []
+        turns = Turns(plan.parallel)
+        numbers = statement_numbers(plan.steps)
+        for index, step in enumerate(plan.steps):
+            if step.kind is DeviceStepKind.FREE:
+                continue
+            op, number = ops[step.node], numbers[index]
+            if step.kind is DeviceStepKind.COMPUTE:
+                worker = workers.index(step.device)
+                comment, code = self._computed(
+                    op, graph, stays[step.device], index, kernels, computed, "POET_ALONE"
+                )
+                comment += f", on {comment_text(step.device)}"
+                reads, writes = places.of_op(op, graph, step.device, index)
+            else:
+                worker = workers.index(_link(step))
+                buffer_bytes = plan.buffers.get((step.device, step.target or ""), 0)
+                comment, code = _copy(step, op, graph, stays, index, buffer_bytes)
+                reads, writes = places.of_copy(step, op, index, buffer_bytes)
+            waits: tuple[str, ...] = ()
+            if code:
+                waits = tuple(
+                    f"POET_TRY(poet_wait_for({turn.worker}u, {turn.number}u));"
+                    for turn in turns.take(Turn(worker, number), reads, writes)
+                )
+            statements.append(StatementView(number, comment, code, waits, worker))
+        rows = [row for each in stays.values() for row in each.memory_map(numbers)]
+        copies = sum(step.kind is DeviceStepKind.COPY for step in plan.steps)
+        runs = sum(step.kind is DeviceStepKind.COMPUTE for step in plan.steps)
+        return StepView(
+            function="take_turns",
+            parameters="uint32_t worker",
+            title="one training step on several devices",
+            summary=f"{runs + copies} steps: {runs} compute, "
+            f"{runs - len(computed)} of them again; {copies} copies",
+            kernels=tuple(sorted(kernels)),
+            addresses=tuple(define for each in stays.values() for define in each.addresses()),
+            memory_map=tuple(sorted(rows, key=lambda row: (row.offset, row.identifier))),
+            statements=tuple(statements),
+            waits=(),
+            workers=len(workers),
+        )
+
+    def _computed(
+        self,
+        op: Op,
+        graph: Graph,
+        stays: _Stays,
+        index: int,
+        kernels: set[str],
+        computed: set[str],
+        attempt: str = "POET_TRY",
+    ) -> tuple[str, str]:
+        """An op's comment and its code; what it needs, and that it ran, is added to the sets."""
+        comment = _compute_comment(op, graph, stays, index)
+        if kind_of(op).view and stays.shares_address(op, index):
+            code = ""
+            comment += " (a view: nothing moves)"
+        else:
+            kernel = kind_of(op).kernel(op, graph)
+            kernels.update(kernel.sources)
+            code = self._compute(op, kernel, graph, stays, index, attempt)
+        if op.name in computed:
+            comment += " (again)"
+        computed.add(op.name)
+        return comment, code
+
+    def _compute(
+        self, op: Op, kernel: Kernel, graph: Graph, stays: _Stays, index: int, attempt: str
+    ) -> str:
         arguments = self._constants.arguments(
             op, kernel, lambda tensor: stays.identifier(tensor, index)
         )
         if kernel.workspace_bytes:
             arguments.append(stays.workspace(op.name, index))
-        statement = call_statement(kernel.function, arguments, fallible=kernel.fallible)
+        statement = call_statement(
+            kernel.function, arguments, fallible=kernel.fallible, attempt=attempt
+        )
         if not stores_gradient(op):
             return statement
         gradient, parameter = graph.by_name[op.inputs[0]], op.updates[0]
@@ -516,6 +628,7 @@ class _StepLowering:
                 f"{gradient.size_bytes}u",
             ],
             fallible=True,
+            attempt=attempt,
         )
         return f"{capture}\n{' ' * _INDENT}{statement}"
 
@@ -540,7 +653,9 @@ class _StepLowering:
 class _Stays:
     """The macros of one step: which address a tensor has at which plan step."""
 
-    def __init__(self, names: _Names, graph: Graph, allocations: Sequence[Allocation]) -> None:
+    def __init__(
+        self, names: _Names, graph: Graph, allocations: Sequence[Allocation], prefix: str = ""
+    ) -> None:
         self._names = names
         self._graph = graph
         self._named: list[tuple[str, Allocation]] = []
@@ -551,10 +666,10 @@ class _Stays:
         workspaces = 0
         for (owner, workspace), owned in by_owner.items():
             if workspace:
-                base = f"W{workspaces:04d}"
+                base = f"{prefix}W{workspaces:04d}"
                 workspaces += 1
             else:
-                base = names.tensor(graph.by_name[owner], graph)
+                base = prefix + names.tensor(graph.by_name[owner], graph)
             offsets = list(dict.fromkeys(allocation.offset for allocation in owned))
             for allocation in owned:
                 number = offsets.index(allocation.offset) + 1
@@ -605,6 +720,11 @@ class _Stays:
                 return identifier, allocation
         raise AssertionError(f"{owner} is not in RAM at step {index}")
 
+    def span(self, owner: str, workspace: bool, index: int) -> Span:
+        """The bytes of the arena that a transient tensor or a workspace has at a plan step."""
+        stay = self._stay(owner, workspace, index)[1]
+        return Span(stay.offset, stay.offset + stay.size_bytes)
+
     def addresses(self) -> tuple[Define, ...]:
         defines: dict[str, Define] = {}
         for identifier, allocation in self._named:
@@ -636,6 +756,42 @@ class _Stays:
         return tuple(sorted(rows.values(), key=lambda row: (row.offset, row.identifier)))
 
 
+class _Places:
+    """Which bytes the statements of a step on several devices read and write."""
+
+    def __init__(self, memory: MemoryPlan, stays: Mapping[str, _Stays]) -> None:
+        self._persistent = {
+            a.owner: Span(a.offset, a.offset + a.size_bytes) for a in memory.persistent
+        }
+        self._stays = stays
+
+    def of_op(self, op: Op, graph: Graph, device: str, index: int) -> tuple[list[Span], list[Span]]:
+        """What an op reads and writes, which it computes on a device."""
+        reads = [self._tensor(name, device, index) for name in graph.reads(op)]
+        written = [*op.updates, *([op.output] if op.output is not None else [])]
+        writes = [self._tensor(name, device, index) for name in written]
+        if kind_of(op).workspace_bytes(op, graph):
+            writes.append(self._stays[device].span(op.name, True, index))
+        return reads, writes
+
+    def of_copy(
+        self, step: DeviceStep, op: Op, index: int, buffer_bytes: int
+    ) -> tuple[list[Span], list[Span]]:
+        """What a copy reads and writes."""
+        assert op.output is not None
+        assert step.target is not None
+        writes = [self._tensor(op.output, step.target, index)]
+        if buffer_bytes:
+            ends = (step.device, step.target)
+            writes += [self._stays[end].span(op.name, True, index) for end in ends]
+        return [self._tensor(op.output, step.device, index)], writes
+
+    def _tensor(self, name: str, device: str, index: int) -> Span:
+        if name in self._persistent:
+            return self._persistent[name]
+        return self._stays[device].span(name, False, index)
+
+
 def _windows(graph: Graph, allocations: Sequence[Allocation]) -> Iterator[Allocation]:
     """Where the windows on tensors are, as long as those are there."""
     for window in graph.windows:
@@ -645,12 +801,12 @@ def _windows(graph: Graph, allocations: Sequence[Allocation]) -> Iterator[Alloca
                 yield replace(stay, owner=window.name, offset=offset, size_bytes=window.size_bytes)
 
 
-def statement_numbers(plan: ExecutionPlan) -> list[int]:
+def statement_numbers(plan: Sequence[Step | DeviceStep]) -> list[int]:
     """For every plan step the number of its statement; a free has that of the one before it."""
     numbers: list[int] = []
     number = 0
     for step in plan:
-        number += step.kind is not StepKind.FREE
+        number += step.kind != StepKind.FREE
         numbers.append(number)
     return numbers
 
@@ -671,11 +827,36 @@ def _given(op: Op, graph: Graph, stays: _Stays, index: int, code: str) -> str:
     return f"\n{' ' * _INDENT}".join(lines)
 
 
-def call_statement(function: str, arguments: list[str], *, fallible: bool) -> str:
+def call_statement(
+    function: str, arguments: list[str], *, fallible: bool, attempt: str = "POET_TRY"
+) -> str:
     """The call, as a statement; that of a fallible function returns where it fails."""
     if fallible:
-        return wrap_call(f"POET_TRY({function}", arguments, _INDENT) + ");"
+        return wrap_call(f"{attempt}({function}", arguments, _INDENT) + ");"
     return wrap_call(function, arguments, _INDENT) + ";"
+
+
+def _copy(
+    step: DeviceStep,
+    op: Op,
+    graph: Graph,
+    stays: Mapping[str, _Stays],
+    index: int,
+    buffer_bytes: int,
+) -> tuple[str, str]:
+    """A copy's comment and its code."""
+    assert op.output is not None
+    assert step.target is not None
+    source, target = (stays[end].identifier(op.output, index) for end in (step.device, step.target))
+    size = f"{graph.by_name[op.output].size_bytes}u"
+    arguments = [target, source, size]
+    if buffer_bytes:
+        ends = (step.device, step.target)
+        arguments += [stays[end].workspace(op.name, index) for end in ends]
+        arguments.append(f"{buffer_bytes}u")
+    code = call_statement("poet_copy" if buffer_bytes else "memcpy", arguments, fallible=False)
+    comment = f"copy {comment_text(op.output)}, {source} -> {target}, "
+    return comment + comment_text(f"from {step.device} to {step.target}"), code
 
 
 def _compute_comment(op: Op, graph: Graph, stays: _Stays, index: int) -> str:

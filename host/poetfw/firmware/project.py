@@ -113,6 +113,9 @@ def render_project(
             statuses=statuses(),
         )
         files[target] = text.encode()
+    if view.training.workers:
+        for file in sorted((firmware_templates_dir() / "workers").glob("*.[ch]")):
+            files[f"{LIBRARY}/runtime/{file.name}"] = file.read_bytes()
     files[f"{GENERATED}/initial_weights.c"] = render_weights(view.title, view.plan_id, weights)
     return Project({**copied_sources(board, view.kernels), **files})
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,10 +35,11 @@ from poetfw.firmware.project import (
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.storage_image import NUMPY_TYPES
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.memory import MemoryPlan
+from poetfw.memory import Allocation, MemoryPlan, WorkersPlan
 from poetfw.ops import Array
 from poetfw.resources import firmware_templates_dir
-from poetfw.schedule import ExecutionPlan, StepKind
+from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.schedule.devices.problem import DeviceStep
 
 _REQUEST = struct.Struct("<8s4I")
 _MAGIC = b"POETTRC1"
@@ -48,6 +49,7 @@ _STEP_FILE = f"{GENERATED}/train_step.c"
 _PLAN_FILE = f"{GENERATED}/plan.h"
 _STATEMENT = re.compile(r"^    /\* +(\d+)  ", re.MULTILINE)
 _END = "    return POET_OK;\n}\n"
+_ONE_WORKER = "#define POET_WORKERS 1u"
 
 Key = tuple[int, str]
 """Names a record: the statement before which it is made, and the tensor."""
@@ -109,7 +111,7 @@ class TraceTable:
     statements: int
 
     @staticmethod
-    def of(graph: Graph, plan: ExecutionPlan, memory: MemoryPlan) -> TraceTable:
+    def of(graph: Graph, plan: ExecutionPlan | WorkersPlan, memory: MemoryPlan) -> TraceTable:
         """The table of a training step with its plan and its addresses.
 
         Raises:
@@ -117,18 +119,19 @@ class TraceTable:
         """
         persistent = {stay.owner: stay.offset for stay in memory.persistent}
         ops = {op.name: op for op in graph.ops}
-        numbers = statement_numbers(plan)
+        steps = _steps_of(plan)
+        numbers = statement_numbers(steps)
         wanted: dict[Key, int] = {
             (1, tensor.name): persistent[tensor.name] for tensor in graph.persistent
         }
         traced = []
-        for index, step in enumerate(plan):
-            if step.kind is not StepKind.COMPUTE:
+        for index, step in enumerate(steps):
+            if step.kind != StepKind.COMPUTE:
                 continue
             op, number = ops[step.node], numbers[index]
             there = {
                 stay.owner: stay.offset
-                for stay in memory.training
+                for stay in _stays_beside(step, plan, memory)
                 if stay.lower <= index < stay.upper and not stay.workspace
             } | persistent
             before = [*graph.reads(op), *op.updates]
@@ -188,6 +191,20 @@ class TraceRequest:
         return _REQUEST.pack(_MAGIC, *self.steps, *self.statements).ljust(BLOCK_BYTES, b"\0")
 
 
+def _steps_of(plan: ExecutionPlan | WorkersPlan) -> Sequence[Step | DeviceStep]:
+    return plan.steps if isinstance(plan, WorkersPlan) else plan
+
+
+def _stays_beside(
+    step: Step | DeviceStep, plan: ExecutionPlan | WorkersPlan, memory: MemoryPlan
+) -> tuple[Allocation, ...]:
+    """The stays in the arena that a step works in: its device's own, where there are several."""
+    if isinstance(step, DeviceStep) and isinstance(plan, WorkersPlan):
+        arenas = {arena.device: arena for arena in plan.arenas}
+        return arenas[step.device].own(memory.training)
+    return memory.training
+
+
 def traced_project(folder: Path, table: TraceTable, board: Board, block: int) -> Project:
     """A copy of the project in a folder that records what the table lists.
 
@@ -211,7 +228,9 @@ def traced_project(folder: Path, table: TraceTable, board: Board, block: int) ->
             "or run `poetfw build` again",
         ) from error
     ram = f"#define POET_RAM_BYTES {board.ram_bytes}u"
-    files[_PLAN_FILE] = re.sub(r"#define POET_RAM_BYTES \d+u", ram, plan).encode()
+    plan = re.sub(r"#define POET_RAM_BYTES \d+u", ram, plan)
+    # one worker that does all in the order of the list: then between two statements nothing goes on
+    files[_PLAN_FILE] = re.sub(r"#define POET_WORKERS \d+u", _ONE_WORKER, plan).encode()
     templates = firmware_templates_dir() / "trace"
     for name in ("trace.h", "trace.c"):
         files[f"{LIBRARY}/runtime/{name}"] = (templates / name).read_bytes()

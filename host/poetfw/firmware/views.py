@@ -70,13 +70,15 @@ class StatementView:
         number: its number, from 1.
         comment: what it does.
         code: the call that does it; "" where no code is needed.
-        waits: calls that wait for transfers, before it.
+        waits: calls that wait for transfers or for other workers, before it.
+        worker: whose it is, by number; 0 where there is one only.
     """
 
     number: int
     comment: str
     code: str
     waits: tuple[str, ...] = ()
+    worker: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class StepView:
         statements: its body.
         waits: calls that wait for transfers, behind it.
         sliced: whether it may return between two statements, and go on there.
+        workers: how many divide its statements; 0 where nobody does.
     """
 
     function: str
@@ -106,6 +109,7 @@ class StepView:
     statements: tuple[StatementView, ...]
     waits: tuple[str, ...]
     sliced: bool = False
+    workers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

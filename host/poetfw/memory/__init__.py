@@ -2,6 +2,7 @@
 """Fixed addresses for every buffer."""
 
 from poetfw.memory.bounds import lower_bound
+from poetfw.memory.devices import DeviceArena, WorkersPlan, place_devices
 from poetfw.memory.placement import place
 from poetfw.memory.plan import (
     ALIGNMENT,
@@ -19,14 +20,17 @@ __all__ = [
     "ALIGNMENT",
     "Allocation",
     "Buffer",
+    "DeviceArena",
     "MemoryPlan",
     "Placement",
     "PlacementInterrupted",
     "PlacementStatus",
+    "WorkersPlan",
     "lower_bound",
     "padded",
     "place",
     "place_beside",
+    "place_devices",
     "plan_memory",
     "resident_bytes",
     "validate_placement",

@@ -119,26 +119,31 @@ def plan_memory(
     Raises:
         InfeasibleError: no placement within the budget was found.
     """
-    resident = []
-    offset = 0
-    for tensor in persistent:
-        size = padded(tensor.size_bytes)
-        resident.append(Allocation(tensor.name, False, 0, 0, offset, size))
-        offset += size
-    page_buffer = offset
-    base = offset + padded(block_bytes)
+    resident, page_buffer = place_resident(persistent)
+    base = page_buffer + padded(block_bytes)
     capacity = None if budget_bytes is None else budget_bytes - base
     placed = [
-        _place(graph, plan, base, capacity, deadline) for graph, plan in (training, evaluation)
+        place_step(graph, plan, base, capacity, deadline) for graph, plan in (training, evaluation)
     ]
     return MemoryPlan(
-        persistent=tuple(resident),
+        persistent=resident,
         page_buffer_offset=page_buffer,
         training=placed[0].stays,
         evaluation=placed[1].stays,
         arena_bytes=base + max(step.height_bytes for step in placed),
         peak_bytes=base + max(step.peak_bytes for step in placed),
     )
+
+
+def place_resident(persistent: Iterable[Tensor]) -> tuple[tuple[Allocation, ...], int]:
+    """The persistent tensors from the arena's first byte on, and where they end."""
+    resident = []
+    offset = 0
+    for tensor in persistent:
+        size = padded(tensor.size_bytes)
+        resident.append(Allocation(tensor.name, False, 0, 0, offset, size))
+        offset += size
+    return tuple(resident), offset
 
 
 def place_beside(
@@ -156,10 +161,10 @@ def place_beside(
         InfeasibleError: no placement within the arena was found.
     """
     base = memory.page_buffer_offset + padded(block_bytes)
-    return _place(graph, plan, base, memory.arena_bytes - base, None).stays
+    return place_step(graph, plan, base, memory.arena_bytes - base, None).stays
 
 
-class _Placed(NamedTuple):
+class PlacedStep(NamedTuple):
     """A step's stays at their addresses, how far they reach, and the least that they could."""
 
     stays: tuple[Allocation, ...]
@@ -167,10 +172,28 @@ class _Placed(NamedTuple):
     peak_bytes: int
 
 
-def _place(
-    graph: Graph, plan: ExecutionPlan, base: int, capacity: int | None, deadline: Deadline | None
-) -> _Placed:
-    buffers = _buffers(graph, plan)
+def place_step(
+    graph: Graph,
+    plan: ExecutionPlan,
+    base: int,
+    capacity: int | None,
+    deadline: Deadline | None,
+    beside: Sequence[Allocation] = (),
+) -> PlacedStep:
+    """Give every buffer of one step a fixed address.
+
+    Args:
+        graph: the step.
+        plan: when its ops run.
+        base: where its part of the arena begins.
+        capacity: bytes of that part, or None for no limit.
+        deadline: when to end the search; None for never.
+        beside: what else takes bytes, and when; their offsets are to be set.
+
+    Raises:
+        InfeasibleError: no placement within the capacity was found.
+    """
+    buffers = _buffers(graph, plan, beside)
     with Work(WORK_LIMIT, deadline).phase("addresses") as work:
         placement = place([shared.buffer for shared in buffers], capacity, work)
     if len(placement.offsets) < len(buffers):
@@ -184,7 +207,7 @@ def _place(
         for shared in buffers
         for stay in shared.stays
     )
-    return _Placed(stays, placement.height_bytes, placement.lower_bound_bytes)
+    return PlacedStep(stays, placement.height_bytes, placement.lower_bound_bytes)
 
 
 class _Shared(NamedTuple):
@@ -194,8 +217,8 @@ class _Shared(NamedTuple):
     stays: tuple[Allocation, ...]
 
 
-def _buffers(graph: Graph, plan: ExecutionPlan) -> list[_Shared]:
-    """The buffers that a plan needs, in the order in which they are freed.
+def _buffers(graph: Graph, plan: ExecutionPlan, beside: Sequence[Allocation] = ()) -> list[_Shared]:
+    """The buffers that a plan needs, in the order in which they are freed; others behind them.
 
     An op whose in-place input is freed in the very next step writes over it: both stays share one
     buffer.
@@ -229,6 +252,8 @@ def _buffers(graph: Graph, plan: ExecutionPlan) -> list[_Shared]:
         elif step.kind in (StepKind.COMPUTE, StepKind.PAGE_IN):
             begun[op.output] = index
             live.setdefault(op.output, [])
+    for stay in beside:
+        add([stay])
     return buffers
 
 

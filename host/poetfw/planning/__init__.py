@@ -11,7 +11,7 @@ from poetfw.planning.choices import (
     order_program,
 )
 from poetfw.planning.costing import COSTS, costs_from, database_for
-from poetfw.planning.devices import load_devices_problem
+from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.plans import (
     Plan,
@@ -26,6 +26,13 @@ from poetfw.planning.problem import load_schedule_problem, schedule_problem
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
+from poetfw.planning.workers import (
+    DevicesBuildSettings,
+    WorkersSchedule,
+    board_of_devices,
+    plan_on_devices,
+    require_room,
+)
 
 __all__ = [
     "COSTS",
@@ -33,16 +40,20 @@ __all__ = [
     "Budget",
     "Build",
     "BuildSettings",
+    "DevicesBuildSettings",
     "Plan",
     "RamNeeds",
     "UpdatePlan",
     "Updates",
+    "WorkersSchedule",
     "arena_budget",
+    "board_of_devices",
     "calibration_batches",
     "choose_optimizer",
     "costs_from",
     "database_for",
     "derive_program",
+    "devices_problem",
     "held_out_batches",
     "load_devices_problem",
     "load_model",
@@ -52,11 +63,14 @@ __all__ = [
     "order_program",
     "place_plan",
     "plan_evaluation",
+    "plan_on_devices",
     "plan_unscheduled",
     "plan_within",
     "ram_needs",
+    "read_device",
     "report_build",
     "require_fed",
+    "require_room",
     "schedule_bytes",
     "schedule_problem",
     "watchdog_time_ms",

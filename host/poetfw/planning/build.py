@@ -16,6 +16,7 @@ from poetfw.models import Model
 from poetfw.ops import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.plans import Plan, lower_plan
+from poetfw.planning.workers import WorkersSchedule
 from poetfw.report import BuildReport
 from poetfw.schedule import ScheduleSummary
 from poetfw.training import Program
@@ -35,7 +36,7 @@ class Build:
         budget_bytes: what the arena may occupy.
         minimum_budget_bytes: the smallest budget for which a schedule is known.
         checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
-        plan: the plan that the firmware follows.
+        plan: the plan that the firmware follows, on one device or on several.
         plan_id: names the plan.
         project: the rendered project, with its stage files and storage image.
         time_limited: whether the time limit ended a search: another run may decide otherwise.
@@ -51,7 +52,7 @@ class Build:
     budget_bytes: int
     minimum_budget_bytes: int
     checkpoint_all: Plan
-    plan: Plan
+    plan: Plan | WorkersSchedule
     plan_id: str
     project: Project = field(repr=False)
     time_limited: bool
@@ -95,6 +96,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         },
         warnings=build.model.warnings,
         schedule=ScheduleSummary.of(build.plan.training),
+        arenas=build.plan.workers.arenas if isinstance(build.plan, WorkersSchedule) else (),
         time_limited=build.time_limited,
         timing=build.timing,
     )

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from poetfw.boards import list_boards
 from poetfw.costs import CostTable, OpCost
 from poetfw.errors import BoardError, ConfigError
+from poetfw.ir import Graph
 from poetfw.limits import Deadline
 from poetfw.ops import KINDS, kind_of
 from poetfw.planning.choices import derive_program, load_model
@@ -61,9 +62,13 @@ class _Link(_Table):
         )
 
 
-class _Device(_Table):
+class DeviceFile(_Table):
+    """What a device's file says."""
+
     name: _Name
     description: _Line
+    board: _Line | None = None
+    """Whose programs run on it, as `--board` names a board."""
     ram_bytes: _Figure[_Bytes]
     flops_per_s: _Figure[_PerSecond]
     launch_s: _Figure[_Seconds]
@@ -102,18 +107,37 @@ def load_devices_problem(
         ConfigError: there is not one fraction per device.
         ModelError: the model is unknown.
     """
-    files = [_read(path) for path in paths]
+    files = [read_device(path) for path in paths]
+    any_board = list_boards()[0]  # a graph is the same on all; only what its ops take is not
+    settings = BuildSettings(board=any_board.name, model=model, batch=batch)
+    loaded = load_model(settings)
+    for warning in loaded.warnings:
+        warn(warning)
+    return devices_problem(
+        derive_program(settings, loaded, deadline).training, files, ram_fractions
+    )
+
+
+def devices_problem(
+    graph: Graph, files: Sequence[DeviceFile], ram_fractions: Sequence[float] | None = None
+) -> DevicesProblem:
+    """The problem of computing a training step on some devices.
+
+    Args:
+        graph: the step.
+        files: what each device's file says.
+        ram_fractions: per device its RAM, as a fraction of what keeping everything takes; None for
+            the RAM in its file.
+
+    Raises:
+        ConfigError: there is not one fraction per device.
+    """
     if ram_fractions is not None and len(ram_fractions) != len(files):
         raise ConfigError(
             f"--ram-fraction has {len(ram_fractions)} values for {len(files)} devices",
             "give one for each device, with commas between them",
         )
     any_board = list_boards()[0]  # a graph is the same on all; only what its ops take is not
-    settings = BuildSettings(board=any_board.name, model=model, batch=batch)
-    loaded = load_model(settings)
-    for warning in loaded.warnings:
-        warn(warning)
-    graph = derive_program(settings, loaded, deadline).training
     kinds = {op.name: op.kind for op in graph.ops}
     macs = {}
     for op in graph.ops:
@@ -148,7 +172,7 @@ def load_devices_problem(
     return DevicesProblem(bare.name, tuple(devices), _links(files))
 
 
-def _links(files: Sequence[_Device]) -> tuple[Link, ...]:
+def _links(files: Sequence[DeviceFile]) -> tuple[Link, ...]:
     """The links between these devices; one that only one end has works in both directions."""
     known = {file.name for file in files}
     said = {(file.name, link.to): link for file in files for link in file.link if link.to in known}
@@ -158,9 +182,14 @@ def _links(files: Sequence[_Device]) -> tuple[Link, ...]:
     )
 
 
-def _read(path: Path) -> _Device:
+def read_device(path: Path) -> DeviceFile:
+    """What a device's file says.
+
+    Raises:
+        BoardError: it cannot be read, or is malformed.
+    """
     try:
-        device = _Device.model_validate(tomllib.loads(read_bytes(path).decode()))
+        device = DeviceFile.model_validate(tomllib.loads(read_bytes(path).decode()))
     except OSError as error:
         raise BoardError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:

@@ -14,6 +14,7 @@ from poetfw.memory import MemoryPlan, place_beside, plan_memory, resident_bytes
 from poetfw.models import Model
 from poetfw.planning.choices import order_program
 from poetfw.planning.problem import schedule_problem
+from poetfw.planning.workers import WorkersSchedule
 from poetfw.schedule import Schedule, minimum_budget, solve
 from poetfw.training import Program, make_prediction, make_program
 
@@ -65,14 +66,15 @@ def place_plan(
 def lower_plan(
     program: Program,
     board: Board,
-    plan: Plan,
+    plan: Plan | WorkersSchedule,
     slots: Sequence[Slot],
     ring: Ring | None = None,
     slices: bool = False,
     watchdog_ms: int | None = None,
 ) -> Lowering:
     """The views of the project that follows a plan."""
-    steps = plan.training.plan, plan.evaluation.plan
+    training = plan.training.plan if isinstance(plan, Plan) else plan.workers
+    steps = training, plan.evaluation.plan
     prediction = plan_prediction(program, board, plan.memory)
     return lower(program, board, *steps, plan.memory, slots, prediction, ring, slices, watchdog_ms)
 

@@ -10,16 +10,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from poetfw.boards import Arithmetic
 from poetfw.costs import CostTable
 from poetfw.errors import ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
 from poetfw.ir import Graph
-from poetfw.memory import MemoryPlan
+from poetfw.memory import DeviceArena, MemoryPlan, WorkersPlan
 from poetfw.models import StateEntry
 from poetfw.ops import check_shapes, kind_of
 from poetfw.reading import parse_json, read_bytes
-from poetfw.schedule import ExecutionPlan, Schedule, Step, StepKind
+from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
+from poetfw.schedule.devices.problem import DeviceStep, DeviceStepKind
 from poetfw.training import Program
 
 SCHEMA_VERSION = 1
@@ -43,8 +46,9 @@ _MALFORMED = (
 def stage_files(
     program: Program,
     costs: CostTable,
-    training: Schedule,
-    evaluation: Schedule,
+    training: ScheduleSummary,
+    plan: ExecutionPlan | WorkersPlan,
+    evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
     names: Mapping[str, str],
@@ -56,15 +60,15 @@ def stage_files(
     Only models that have names of their author's have `state_dict.json`.
     """
     schedule = asdict(training)
-    del schedule["plan"]
+    schedule.pop("plan", None)
     documents: dict[str, dict[str, Any]] = {
         "graph.json": program.to_json(),
         "costs.json": costs.to_json(),
         "schedule.json": schedule,
         "plan.json": {
             "arithmetic": arithmetic,
-            "training": _plan_json(training.plan, program.training),
-            "evaluation": _plan_json(evaluation.plan, program.evaluation),
+            **_training_json(plan, program.training),
+            "evaluation": _plan_json(evaluation, program.evaluation),
         },
         "memory.json": memory.to_json(),
         "slots.json": {"slots": [asdict(slot) for slot in slots]},
@@ -83,14 +87,54 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _plan_json(plan: ExecutionPlan, graph: Graph) -> list[dict[str, str]]:
+def _plan_json(plan: ExecutionPlan | Sequence[DeviceStep], graph: Graph) -> list[dict[str, str]]:
     """Each step, and where it computes, the kernel's function."""
     functions = {op.name: kind_of(op).kernel(op, graph).function for op in graph.ops}
     return [
         {"step": step.kind, "node": step.node}
-        | ({"function": functions[step.node]} if step.kind is StepKind.COMPUTE else {})
+        | ({"function": functions[step.node]} if step.kind == StepKind.COMPUTE else {})
         for step in plan
     ]
+
+
+def _training_json(plan: ExecutionPlan | WorkersPlan, graph: Graph) -> dict[str, Any]:
+    if not isinstance(plan, WorkersPlan):
+        return {"training": _plan_json(plan, graph)}
+    return {
+        "training": [
+            {**said, "device": step.device}
+            | ({} if step.target is None else {"target": step.target})
+            for said, step in zip(_plan_json(plan.steps, graph), plan.steps, strict=True)
+        ],
+        "parallel": plan.parallel,
+        "arenas": [asdict(arena) for arena in plan.arenas],
+        "buffers": [
+            {"source": source, "target": target, "size_bytes": size}
+            for (source, target), size in plan.buffers.items()
+        ],
+    }
+
+
+def _training_of(document: Mapping[str, Any]) -> ExecutionPlan | WorkersPlan:
+    """The plan of a training step in `plan.json`."""
+    if "arenas" not in document:
+        return tuple(Step(StepKind(step["step"]), step["node"]) for step in document["training"])
+    arenas = TypeAdapter(tuple[DeviceArena, ...]).validate_python(document["arenas"])
+    plan = WorkersPlan(
+        steps=tuple(
+            DeviceStep(
+                DeviceStepKind(step["step"]), step["node"], step["device"], step.get("target")
+            )
+            for step in document["training"]
+        ),
+        arenas=arenas,
+        parallel=document["parallel"],
+        buffers={(b["source"], b["target"]): b["size_bytes"] for b in document["buffers"]},
+    )
+    unknown = {step.device for step in plan.steps} - {arena.device for arena in arenas}
+    if unknown:
+        raise PlanError(f"plan.json has no arena of {', '.join(map(repr, sorted(unknown)))}")
+    return plan
 
 
 @dataclass(frozen=True)
@@ -98,7 +142,7 @@ class Stages:
     """What a run needs of a built project."""
 
     program: Program
-    training: ExecutionPlan
+    training: ExecutionPlan | WorkersPlan
     memory: MemoryPlan
     slots: tuple[Slot, ...]
     state_dict: tuple[StateEntry, ...] = ()
@@ -118,11 +162,9 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         program = Program.from_json(_document(folder, "graph.json"))
         for graph in (program.training, program.evaluation):
             check_shapes(graph)
-        plan = tuple(
-            Step(StepKind(step["step"]), step["node"])
-            for step in _document(folder, "plan.json")["training"]
-        )
-        slots = assign_slots(program, plan, erase_bytes)
+        plan = _training_of(_document(folder, "plan.json"))
+        paging = () if isinstance(plan, WorkersPlan) else plan
+        slots = assign_slots(program, paging, erase_bytes)
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
         memory = MemoryPlan.from_json(_document(folder, "memory.json"))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from poetfw.boards import Arithmetic
 from poetfw.errors import OutputError
 from poetfw.limits import Timing
+from poetfw.memory import DeviceArena
 from poetfw.reading import read_bytes
 from poetfw.schedule import ScheduleSummary
 
@@ -55,6 +56,7 @@ class BuildReport:
         cost_sources: how many ops' energy and time come from where.
         costs: the same in words, and under which conditions they were measured.
         schedule: the schedule's figures.
+        arenas: each device's part of the arena, where a training step runs on several devices.
         time_limited: whether the time limit ended a search: another run may decide otherwise.
         timing: what each search took; differs from run to run.
     """
@@ -91,6 +93,7 @@ class BuildReport:
     schedule: ScheduleSummary
     time_limited: bool
     timing: Timing
+    arenas: tuple[DeviceArena, ...] = ()
     schema_version: int = 1
 
     def to_json(self) -> dict[str, Any]:
@@ -295,6 +298,8 @@ class RunReport:
         step_s: what the steps of this run took, each, on average; of instructions as many seconds
             as the board's core has cycles for, one each. None where no step was trained.
         trained: path of the storage image with the trained weights.
+        arenas: bytes of each device's arena up to the highest ever written, by its name, where a
+            training step runs on several devices.
         verify: how it compares with the references; None if not asked for.
         trace: each op and transfer of a step; None if not asked for.
     """
@@ -325,6 +330,7 @@ class RunReport:
     trained: str
     verify: Verification | None
     trace: StepTrace | None = None
+    arenas: dict[str, int] = field(default_factory=dict)
 
     @property
     def metric_name(self) -> str:

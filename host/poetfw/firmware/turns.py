@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom each statement of a step on several devices waits for.
+
+Whatever takes the bytes of another worker's earlier statement, or gives it those that it took,
+waits for its end: then all bytes are read and written in the order of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Bytes of the arena, [begin, end)."""
+
+    begin: int
+    end: int
+
+
+class Turn(NamedTuple):
+    """A statement, by the worker whose it is and its number."""
+
+    worker: int
+    number: int
+
+
+class _Taken(NamedTuple):
+    turn: Turn
+    reads: tuple[Span, ...]
+    writes: tuple[Span, ...]
+    known: dict[int, int]
+    """By worker, its last statement that has ended when this one has."""
+
+
+class Turns:
+    """The statements so far, as they are lowered one after the other.
+
+    Args:
+        parallel: whether a statement waits for what it needs only; if not, for the one before.
+    """
+
+    def __init__(self, parallel: bool) -> None:
+        self._parallel = parallel
+        self._taken: list[_Taken] = []
+        self._known: dict[int, dict[int, int]] = {}
+
+    def take(self, turn: Turn, reads: Iterable[Span], writes: Iterable[Span]) -> tuple[Turn, ...]:
+        """Add a statement; which ones of others it waits for: none that follows from the rest."""
+        reads, writes = tuple(reads), tuple(writes)
+        known = dict(self._known.get(turn.worker, {}))
+        waits = []
+        for earlier in reversed(self._taken if self._parallel else self._taken[-1:]):
+            worker, number = earlier.turn
+            if worker == turn.worker or known.get(worker, 0) >= number:
+                continue
+            if self._parallel and not (
+                _meet(earlier.writes, (*reads, *writes)) or _meet(earlier.reads, writes)
+            ):
+                continue
+            waits.append(earlier.turn)
+            for other, last in earlier.known.items():
+                known[other] = max(last, known.get(other, 0))
+        known[turn.worker] = turn.number
+        self._known[turn.worker] = known
+        self._taken.append(_Taken(turn, reads, writes, known))
+        return tuple(waits)
+
+
+def _meet(some: Iterable[Span], others: tuple[Span, ...]) -> bool:
+    return any(a.begin < b.end and b.begin < a.end for a in some for b in others)

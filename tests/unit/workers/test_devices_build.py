@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`poetfw build --devices`: what it refuses, and what it decides before anything is compiled."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from poetfw.boards import family_threads
+from poetfw.cli.main import cli
+from poetfw.costs import analytic_costs
+from poetfw.devices import run_firmware
+from poetfw.errors import DeviceError, InfeasibleError, PlanError, PoetfwError
+from poetfw.firmware import BLOCK_BYTES
+from poetfw.limits import Work
+from poetfw.memory import place_devices
+from poetfw.planning import plan_evaluation, plan_on_devices
+from poetfw.report.stage_files import _training_json, _training_of
+from poetfw.schedule.devices import DevicesProblem
+from unit.workers.device_plans import FILES, PAIR, Case, any_plan, case_of, placed
+
+PAIR_TEXT = ",".join(map(str, PAIR))
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    return case_of("mlp")
+
+
+def build(*arguments: str | Path) -> tuple[int, str]:
+    """The exit code, and what is said, of a build that ends with an error."""
+    result = CliRunner().invoke(cli, ("build", *map(str, arguments)))
+    if isinstance(result.exception, PoetfwError):
+        return result.exception.exit_code, result.exception.message
+    return result.exit_code, result.output
+
+
+def limited(problem: DevicesProblem, ram_bytes: int) -> DevicesProblem:
+    """The problem where each device has so much RAM."""
+    return replace(
+        problem,
+        devices=tuple(
+            replace(device, problem=replace(device.problem, ram_bytes=ram_bytes))
+            for device in problem.devices
+        ),
+    )
+
+
+def changed(folder: Path, number: int, old: str, new: str) -> str:
+    """The pair of device files with a text replaced in one of them."""
+    paths = []
+    for n, path in enumerate(PAIR):
+        text = path.read_text()
+        assert old in text
+        (folder / path.name).write_text(text.replace(old, new) if n == number else text)
+        paths.append(str(folder / path.name))
+    return ",".join(paths)
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        ("", "linux-small.toml: board is missing"),
+        ('board = "rpi4"', "of different boards: linux, rpi4"),
+        ('board = "none"', "board"),
+        ("board = 7", "linux-small.toml: at board"),
+    ],
+)
+def test_a_device_needs_the_board_of_the_other(tmp_path: Path, new: str, said: str) -> None:
+    code, message = build("--devices", changed(tmp_path, 1, 'board = "linux"', new))
+    assert code == 1
+    assert said in message
+
+
+def test_a_board_needs_threads(tmp_path: Path) -> None:
+    text = PAIR[0].read_text().replace('"linux"', '"nrf52840"')
+    other = PAIR[1].read_text().replace('"linux"', '"nrf52840"')
+    (tmp_path / "a.toml").write_text(text)
+    (tmp_path / "b.toml").write_text(other)
+    code, message = build("--devices", f"{tmp_path / 'a.toml'},{tmp_path / 'b.toml'}")
+    assert code == 1
+    assert "runs one thread only" in message
+    assert family_threads("posix")
+    assert not family_threads("no-such-family")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "either --board or --devices"),
+        (("--board", "linux", "--devices", PAIR_TEXT), 2, "either --board or --devices"),
+        (("--devices", PAIR_TEXT, "--ram", "1000"), 2, "--ram does not go with --devices"),
+        (("--devices", PAIR_TEXT, "--slices"), 2, "--slices does not go with --devices"),
+        (("--board", "linux", "--parallel"), 2, "--parallel does not go with --board"),
+        (("--devices", str(PAIR[0])), 1, "two device files or more"),
+        (("--devices", PAIR_TEXT, "--model", "mlp", "--ram-fraction", "0.5"), 1, "1 values for 2"),
+        (("--devices", PAIR_TEXT, "--replay", "none.json"), 1, "none.json cannot be read"),
+    ],
+)
+def test_options_that_do_not_go_together(arguments: tuple[str, ...], code: int, said: str) -> None:
+    found, message = build(*arguments)
+    assert found == code, message
+    assert said in message
+
+
+def test_limits_below_the_largest_op_name_it() -> None:
+    fractions = ("--ram-fraction", "0.01,0.01", "--batch", "4")
+    code, message = build("--devices", PAIR_TEXT, "--model", "mlp", *fractions)
+    assert code == 5
+    assert "node 'load x' fits on no device: it needs 1,024 bytes on 'linux-big'" in message
+
+
+def decide(case: Case, problem: DevicesProblem, **options: Any) -> Any:
+    evaluation = plan_evaluation(case.program, case.board, analytic_costs)
+    return plan_on_devices(
+        case.program, evaluation, problem, options.get("plan"), Work(4), lambda *_: None
+    )
+
+
+def test_a_plan_of_other_devices_is_refused(case: Case) -> None:
+    plan = tuple(
+        step._replace(device=step.device.replace("big", "huge"))
+        for step in any_plan(case.problem, 1)
+    )
+    with pytest.raises(PlanError, match="no device 'linux-huge'"):
+        decide(case, case.problem, plan=plan)
+
+
+def test_a_plan_of_another_model_is_refused(case: Case) -> None:
+    with pytest.raises(PlanError, match="there is no such node"):
+        decide(case, case.problem, plan=any_plan(case_of("digits-cnn").problem, 1))
+
+
+def test_a_plan_beyond_a_limit_is_refused(case: Case) -> None:
+    with pytest.raises(PlanError, match="bytes of a budget of 3,000"):
+        decide(case, limited(case.problem, 3_000), plan=any_plan(case.problem, 1))
+
+
+def test_addresses_beyond_a_limit_are_refused(case: Case) -> None:
+    """The link's buffer, of 12 bytes by the plan, takes 16: no address is not a multiple of 8."""
+    links = tuple(replace(link, buffer_bytes=12) for link in case.problem.links)
+    problem = replace(case.problem, links=links)
+    plan = any_plan(problem, 1)
+    memory = place_devices(
+        case.program.persistent,
+        BLOCK_BYTES,
+        (case.program.training, plan),
+        (case.program.evaluation, plan_evaluation(case.program, case.board, analytic_costs).plan),
+        {device.name: device.problem.ram_bytes for device in problem.devices},
+        {(link.source, link.target): 12 for link in links},
+    )
+    largest = max(arena.size_bytes for arena in memory[1])
+    with pytest.raises((InfeasibleError, PlanError)) as found:
+        decide(case, limited(problem, largest - 4), plan=plan)
+    assert f"{largest - 4:,}" in found.value.message
+
+
+def test_an_evaluation_that_fits_nowhere_is_said(case: Case) -> None:
+    evaluation = plan_evaluation(case.program, case.board, analytic_costs)
+    with pytest.raises(InfeasibleError, match="evaluation step fits on no device"):
+        place_devices(
+            case.program.persistent,
+            BLOCK_BYTES,
+            (case.program.training, any_plan(case.problem, 1)),
+            (case.program.evaluation, evaluation.plan),
+            {"linux-big": 500, "linux-small": 400},
+            {},
+        )
+
+
+@pytest.mark.slow
+def test_a_search_keeps_to_its_limits(case: Case) -> None:
+    """So that addresses fit where it pays: the plan is searched again with less."""
+    found = decide(case, limited(case.problem, 4_000))
+    assert all(a.size_bytes <= a.limit_bytes == 4_000 for a in found.workers.arenas)
+    assert found.limit_bytes == min(a.offset for a in found.workers.arenas) + 8_000
+    assert found.training.peak_bytes <= 8_000
+
+
+def test_plans_are_read_as_they_were_written(case: Case) -> None:
+    written = placed(case, any_plan(case.problem, 1)).workers
+    document = json.loads(json.dumps(_training_json(written)))
+    assert _training_of(document) == written
+    for broken in (
+        {"arenas": document["arenas"][:1]},
+        {"arenas": [{**document["arenas"][0], "offset": "x"}]},
+        {"training": [{"step": "fly", "node": "x", "device": "linux-big"}]},
+    ):
+        with pytest.raises((PlanError, ValueError)):
+            _training_of({**document, **broken})
+
+
+def test_the_console_counts_arenas_in_their_order(tmp_path: Path) -> None:
+    lines = ["@arena 1 high_water=64", "@arena 3 high_water=9", "@arena 2 high_water=128"]
+    lines.append("@done ticks=1 tick_unit=ns high_water=200 stack_high_water=0 read=0 written=0")
+    script = "; ".join(f"echo '{line}'" for line in lines)
+    log = run_firmware(["/bin/sh", "-c", script], tmp_path, 10.0, steps=0, evaluations=0)
+    assert log.arenas == (64, 128)
+    script = "echo '@error status=-96 at=train'; exit 1"
+    with pytest.raises(DeviceError, match="-96 at=train: a worker cannot be started, or hangs"):
+        run_firmware(["/bin/sh", "-c", script], tmp_path, 10.0, steps=1, evaluations=0)
+
+
+def test_the_examples_say_their_boards() -> None:
+    boards = {path.stem: "board = " in path.read_text() for path in FILES.glob("*.toml")}
+    assert {name for name, has in boards.items() if has} == {
+        *("linux-big", "linux-small", "tx2-a57", "tx2-denver2"),
+    }
