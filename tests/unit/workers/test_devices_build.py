@@ -112,7 +112,7 @@ def test_limits_below_the_largest_op_name_it() -> None:
     fractions = ("--ram-fraction", "0.01,0.01", "--batch", "4")
     code, message = build("--devices", PAIR_TEXT, "--model", "mlp", *fractions)
     assert code == 5
-    assert "node 'load x' fits on no device: it needs 1,024 bytes on 'linux-big'" in message
+    assert "node 'hidden1' fits on no device: it needs 2,048 bytes on 'linux-big'" in message
 
 
 def decide(case: Case, problem: DevicesProblem, **options: Any) -> Any:
@@ -184,7 +184,7 @@ def test_a_search_keeps_to_its_limits(case: Case) -> None:
 
 def test_plans_are_read_as_they_were_written(case: Case) -> None:
     written = placed(case, any_plan(case.problem, 1)).workers
-    document = json.loads(json.dumps(_training_json(written)))
+    document = json.loads(json.dumps(_training_json(written, case.program.training)))
     assert _training_of(document) == written
     for broken in (
         {"arenas": document["arenas"][:1]},
