@@ -42,8 +42,8 @@ from poetfw.resources import cores_dir
 from poetfw.training import make_program
 
 KEPT = Path(__file__).parent / "op_costs.json"
-NETWORKS = 36
-"""Drawn at random, beside transformers."""
+NETWORKS, USUAL = 36, 12
+"""Drawn at random, beside transformers; of usual shapes."""
 
 AT_ONCE = 300
 """Cases in one firmware."""
@@ -98,14 +98,21 @@ class Run:
 
 
 class Drawn:
-    """A network of random extents, drawn layer by layer."""
+    """A network of random extents, drawn layer by layer.
 
-    def __init__(self, seed: int, small: bool) -> None:
+    A usual one has widths and channels that 4 divides, and 3x3 kernels that move by 1: those have
+    kernels of their own.
+    """
+
+    def __init__(self, seed: int, small: bool, usual: bool = False) -> None:
         self.random = random.Random(seed)
+        self.usual = usual
         draw = self.random
         batch = draw.choice((1, 1, 2, 3, 4, 8))
         low, high = (6, 9) if small else (8, 24)
         extents = (draw.randint(low, high), draw.randint(low, high))
+        if usual:
+            extents = (extents[0], extents[1] // 4 * 4)
         shape = (batch, draw.choice((1, 3)), *extents)
         self.most = 10 if small else 40
         self.layers = Layers(f"drawn{seed}", shape, seed)
@@ -160,7 +167,9 @@ class Drawn:
         stride = 2 if min(extents) >= 6 and draw.random() < 0.25 else 1
         fours = 4 * draw.randint(1, self.most // 4)
         groups, out = 1, draw.choice((draw.randint(3, self.most), fours))
-        if channels > 1 and draw.random() < 0.3:
+        if self.usual and min(extents) >= 3:
+            kernel, padding, stride, out = 3, 1, 1, fours
+        elif channels > 1 and draw.random() < 0.3:
             groups = out = channels
         elif channels % 2 == 0 and draw.random() < 0.1:
             groups, out = 2, out // 2 * 2 + 2
@@ -207,6 +216,8 @@ def networks(board: str, count: int) -> Iterator[tuple[str, bool, Model]]:
         yield "ds-cnn", True, ds_cnn(1)
     for seed in range(1, count + 1):
         yield f"drawn{seed}", False, Drawn(seed, small).model()
+    for seed in range(200, 200 + USUAL):
+        yield f"drawn{seed}", False, Drawn(seed, small, usual=True).model()
     for seed in range(8):
         draw = random.Random(seed)
         heads, most = draw.randint(1, 4), 3 if small else 10
