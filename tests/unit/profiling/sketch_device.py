@@ -63,6 +63,10 @@ class SketchDevice(Device):
 
     BLOCKS = 64
 
+    def passes(self) -> int:
+        """Of the kernel beside a transfer, in half of a page-out's time."""
+        return int(self._library.test_passes())
+
     def marks(self) -> list[tuple[int, int]]:
         """When each case began and ended since the last time that this was asked, in ticks."""
         count = self.get("test_mark_count")

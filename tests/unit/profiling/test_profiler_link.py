@@ -168,6 +168,9 @@ def test_a_case_that_fails_is_left_out(device: SketchDevice) -> None:
     runs = device.get("test_runs")
     tell(device, "run", 1, 5)
     assert device.get("test_runs") == runs + 1  # and no further
+    device.set("test_refuses", 5)
+    tell(device, "run", 5, 4, sequence=10)
+    assert device.get("test_runs") == runs + 3  # its page-out and its kernel, not both together
 
 
 # Noise -----------------------------------------------------------------------------------------
@@ -294,6 +297,32 @@ def test_the_median_of_all_samples_and_their_spread(
 
     profiler: Any = Said()
     assert time_case(profiler, 3, "k", counter, 100.0, 2.0) == timed
+
+
+def test_a_difference_may_be_nothing_and_calls_make_none() -> None:
+    said, asked = iter((16, 0, 0, 16, 8, 8, 24)), list[int]()
+
+    class Said:
+        def run(self, index: int, key: str, times: int) -> int:
+            asked.append(times)
+            return next(said)
+
+    profiler: Any = Said()
+    timed = time_case(profiler, 3, "k", Counter.CYCLES, 1e6, 2.0, difference=True)
+    assert timed == Timed(1.0, 1.0, 40)
+    assert asked == [1, 1, *[8] * 5]
+
+
+def test_a_kernel_that_ends_no_later_with_a_transfer_loses_nothing(device: SketchDevice) -> None:
+    key = list(CASES)[5].key
+    assert tell(device, "run", 5, 3)[2:] == ["0", key, str(3 * 617)]
+    device.set("test_kernel_ticks", 9018)
+    assert tell(device, "run", 5, 3, sequence=10)[2:] == ["0", key, "0"]
+
+
+def test_a_kernel_is_as_long_as_half_a_transfer(device: SketchDevice) -> None:
+    tell(device, "run", 2, 1)  # finds where to write
+    assert device.passes() == 16 * 4300 // 2 + 1
 
 
 def test_rows_of_other_versions_and_setups_are_not_known(device: SketchDevice) -> None:

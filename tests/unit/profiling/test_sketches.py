@@ -103,6 +103,13 @@ def test_what_a_transfer_takes_beside_a_kernel_is_a_difference(program: Program)
     prepare = "POET_TRY(poet_prepare_kernel(move_{})); return"
     assert f"int before_0(void) {{ {wrote}{prepare.format(0)}" in code
     assert f"int before_1(void) {{ {prepare.format(1)}" in code
+    assert "poet_change" not in code
+    flash = re.sub(
+        r"\s+", " ", rendered(render_sketch(cases, program, load_board("nrf52840:qspi"), ROOM))
+    )
+    changes = "poet_change(poet_arena + 512u, 4096u); "
+    assert flash.count(changes) == flash.count(changes + begin.format("out")) > 2
+    assert flash.count(begin.format("out")) == flash.count(changes)
 
 
 def test_operands_lie_apart_where_they_can(program: Program) -> None:
