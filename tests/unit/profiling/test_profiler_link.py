@@ -322,7 +322,10 @@ def test_a_kernel_that_ends_no_later_with_a_transfer_loses_nothing(device: Sketc
 
 def test_a_kernel_is_as_long_as_half_a_transfer(device: SketchDevice) -> None:
     tell(device, "run", 2, 1)  # finds where to write
+    device.marks()
     assert device.passes() == 16 * 4300 // 2 + 1
+    # The kernel is the same each time only where ticks begin with what is timed.
+    assert [end - begin for begin, end in device.marks()] == [4300, 0]
 
 
 def test_rows_of_other_versions_and_setups_are_not_known(device: SketchDevice) -> None:
