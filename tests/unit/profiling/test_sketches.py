@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from poetfw.boards import load_board
-from poetfw.costs import BESIDE, TAKEN, TRANSFERS, Case, alone, case_of
+from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, case_of
 from poetfw.devices.link import piped
 from poetfw.devices.slices import STEPS, run_slices
 from poetfw.errors import DeviceError, PortLostError, ToolError
@@ -49,6 +49,7 @@ def test_every_op_is_a_case_and_every_size_a_transfer(program: Program) -> None:
     sizes = {case.size_bytes for case in cases if case.kind == "page_in"}
     assert sizes == {case.size_bytes for case in cases if case.kind == "page_out"}
     assert {496, 4096, 65536} <= sizes
+    assert {case.kind for case in cases if case.size_bytes} == {*MOVES}
     assert not [
         case for case in cases_of(program.training, replace(BOARD, storage=None)) if case.size_bytes
     ]
