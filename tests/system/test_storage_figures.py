@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.emulator, pytest.mark.slow]
 STORAGE = Path(__file__).parents[2] / "benchmarks/storage.py"
 
 
-@pytest.mark.parametrize("name", ["nrf52840", "nrf52840:qspi", "mkr1000", "stm32f405"])
+@pytest.mark.parametrize("name", ["nrf52840", "mkr1000", "stm32f405"])
 def test_a_board_file_has_what_its_driver_reaches(name: str) -> None:
     command = [sys.executable, STORAGE, "--board", name, "--json"]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=1200)
