@@ -85,7 +85,7 @@ BESIDE = MEASURED["page_in"]["beside"]
 
 
 def test_a_measured_table_survives_json_and_says_what_it_is():
-    assert CostTable.from_json(json.loads(json.dumps(MEASURED))) == TABLE
+    assert CostTable.from_json(json.loads(json.dumps(MEASURED, allow_nan=False))) == TABLE
     assert TABLE.summary == "1 measured, 1 fitted; paging measured (qemu)"
 
 
