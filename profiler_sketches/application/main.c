@@ -134,16 +134,34 @@ static void compute(uint32_t times)
     (void)sum;
 }
 
+static int time_runs(int (*run)(void), uint32_t times, uint64_t *ticks)
+{
+    int status = POET_OK;
+    poet_mark(1);
+    const uint64_t start = poet_hal_ticks();
+    for (uint32_t i = 0u; i < times && status == POET_OK; i++) {
+        status = run();
+    }
+    *ticks = poet_hal_ticks() - start;
+    poet_mark(0);
+    return status;
+}
+
+static int compute_passes(void)
+{
+    compute(PASSES);
+    return POET_OK;
+}
+
 int poet_prepare_kernel(int (*transfer)(void))
 {
+    uint64_t moving = 0u;
+    uint64_t computing = 0u;
     memset(poet_arena + POET_PAGE_BUFFER, 0, POET_BLOCK_BYTES);
     POET_TRY(transfer());
-    const uint64_t start = poet_hal_ticks();
-    POET_TRY(transfer());
-    const uint64_t moved = poet_hal_ticks();
-    compute(PASSES);
-    const uint64_t computing = poet_hal_ticks() - moved;
-    passes = (uint32_t)(PASSES * (moved - start) / (2u * (computing > 0u ? computing : 1u))) + 1u;
+    POET_TRY(time_runs(transfer, 1u, &moving));
+    POET_TRY(time_runs(compute_passes, 1u, &computing));
+    passes = (uint32_t)(PASSES * moving / (2u * (computing > 0u ? computing : 1u))) + 1u;
     return POET_OK;
 }
 
@@ -172,19 +190,6 @@ static int prepare(const struct poet_case *one)
     }
     poet_slots_begin_step(1u, 0);
     return one->prepare != NULL ? one->prepare() : POET_OK;
-}
-
-static int time_runs(int (*run)(void), uint32_t times, uint64_t *ticks)
-{
-    int status = POET_OK;
-    poet_mark(1);
-    const uint64_t start = poet_hal_ticks();
-    for (uint32_t i = 0u; i < times && status == POET_OK; i++) {
-        status = run();
-    }
-    *ticks = poet_hal_ticks() - start;
-    poet_mark(0);
-    return status;
 }
 
 static int run_case(struct run *run)

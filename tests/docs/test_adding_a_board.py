@@ -115,7 +115,15 @@ def test_the_files_on_the_page_are_a_board_of_a_third_family(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "table",
-    [loader._Firmware, loader._Toolchain, loader._Training, loader._Twin, loader._Reference],
+    [
+        loader._Firmware,
+        loader._Toolchain,
+        loader._Training,
+        loader._Transfer,
+        loader._Beside,
+        loader._Twin,
+        loader._Reference,
+    ],
 )
 def test_every_key_is_on_the_page(table: type[BaseModel]) -> None:
     named = set(re.findall(r"`([a-z_]+)[ `]", TEXT)) | set(

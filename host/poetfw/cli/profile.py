@@ -187,6 +187,7 @@ def _write_report(
         fits_of(measured),
         f"{model} on {board.label}",
         f"{measured.basis or 'nothing'}, with {found.setup.compiler}",
+        measured.table(found.graph, board).summary,
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)

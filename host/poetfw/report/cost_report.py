@@ -21,6 +21,7 @@ def cost_report(
     fits: Sequence[Fit],
     title: str,
     basis: str,
+    summary: str,
 ) -> dict[str, bytes]:
     """Files by name: `report.md`, tables as CSV, and pictures as SVG.
 
@@ -30,12 +31,13 @@ def cost_report(
         fits: what ops that were not measured are predicted by.
         title: what it is of.
         basis: under which conditions it was measured, and by which meter.
+        summary: where the costs come from that plans take, as `CostTable.summary` says it.
 
     Of the tables, `cases.csv` is one that `poetfw costs --import` reads.
     """
     longest = sorted(ops, key=_longest, reverse=True)[:_LARGEST]
     return {
-        "report.md": _page(ops, cases, fits, title, basis).encode(),
+        "report.md": _page(ops, cases, fits, title, basis, summary).encode(),
         "ops.csv": _table_of(ops),
         "cases.csv": to_csv(cases),
         "models.svg": draw_costs(ops, f"{title}: {basis}", "svg"),
@@ -62,12 +64,13 @@ def _page(
     fits: Sequence[Fit],
     title: str,
     basis: str,
+    summary: str,
 ) -> str:
     known = [op for op in ops if op.measured_s]
     lines = [f"# {title}", "", f"Measured on {basis}.", ""]
     lines += [
-        f"{len(known)} of {len(ops)} ops are measured, {len(cases)} cases in all, transfers "
-        "included. Errors are of a model's time against the measured one; the fitted model has "
+        f"What plans take: {summary}. There are {len(cases)} cases, transfers included. "
+        "Errors are of a model's time against the measured one; the fitted model has "
         "seen these cases, and says below how well it does on those that it has not.",
         "",
     ]

@@ -11,6 +11,7 @@ from poetfw.cli.main import cli
 from poetfw.errors import BoardError, DataError
 from poetfw.planning import BuildSettings
 from poetfw.resources import boards_dir
+from poetfw.transfer import Beside
 
 NRF52840 = boards_dir() / "nrf52840.toml"
 POETS = Path(__file__).parents[3] / "benchmarks/boards"
@@ -200,6 +201,12 @@ def test_a_board_may_have_several_storages():
     assert other.require_firmware().dcdc_inductor
     assert other.storage is not None
     assert (other.storage.size_bytes, other.storage.erase_bytes) == (8 * 2**20, 4096)
+    assert first.storage is not None
+    assert first.storage.page_in.beside == Beside(9.293e5, 0.577e-3, 0.057e-3, 237.1e-9)
+    assert first.storage.page_out.beside != first.storage.page_in.beside
+    waiting = load_board("stm32f405").storage
+    assert waiting is not None
+    assert waiting.page_in.beside is None
 
 
 def test_an_image_must_fit_the_storage():

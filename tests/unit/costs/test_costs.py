@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,10 +8,11 @@ import pytest
 
 from poetfw.boards import Price, load_board
 from poetfw.costs import CostTable, OpCost, Source, analytic_costs, cost_of
+from poetfw.costs.table import SCHEMA_VERSION
 from poetfw.errors import ProblemError
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import Work
-from poetfw.transfer import Transfer
+from poetfw.transfer import Beside, Transfer
 
 BOARD = load_board(Path(__file__).parents[3] / "benchmarks/boards/poet-m4f.toml")
 """A board without prices."""
@@ -75,14 +77,15 @@ def test_a_cost_is_finite_and_not_negative(value: float):
 TABLE = CostTable(
     "b",
     {"a": OpCost(1.0, 2.0, Source.MEASURED), "c": OpCost(3.0, 4.0, Source.FITTED)},
-    page_in=Transfer(1e6, 1e-3, 1e-8, 1e-6),
+    page_in=Transfer(1e6, 1e-3, 1e-8, 1e-6, Beside(math.inf, 1e-4, 1e-5, 1e-7)),
     basis="qemu",
 )
 MEASURED = TABLE.to_json()
+BESIDE = MEASURED["page_in"]["beside"]
 
 
 def test_a_measured_table_survives_json_and_says_what_it_is():
-    assert CostTable.from_json(json.loads(json.dumps(MEASURED))) == TABLE
+    assert CostTable.from_json(json.loads(json.dumps(MEASURED, allow_nan=False))) == TABLE
     assert TABLE.summary == "1 measured, 1 fitted; paging measured (qemu)"
 
 
@@ -90,9 +93,9 @@ def test_a_measured_table_survives_json_and_says_what_it_is():
     "document",
     [
         {},
-        {"schema_version": 2},
+        {"schema_version": SCHEMA_VERSION},
         {
-            "schema_version": 2,
+            "schema_version": SCHEMA_VERSION,
             "board": "b",
             "basis": "",
             "page_in": None,
@@ -101,6 +104,8 @@ def test_a_measured_table_survives_json_and_says_what_it_is():
         },
         MEASURED | {"page_in": {"latency_s": 0.0}},
         MEASURED | {"page_in": MEASURED["page_in"] | {"latency_s": -1.0}},
+        MEASURED | {"page_in": MEASURED["page_in"] | {"beside": {"latency_s": 0.0}}},
+        MEASURED | {"page_in": MEASURED["page_in"] | {"beside": dict.fromkeys(BESIDE, -1.0)}},
         MEASURED | {"ops": {"a": {"time_s": 1.0, "energy_j": 1.0, "source": "guessed"}}},
     ],
 )
@@ -109,7 +114,7 @@ def test_malformed_json_is_refused(document: dict[str, object]):
         CostTable.from_json(document)
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", range(SCHEMA_VERSION))
 def test_another_version_is_refused(version: int):
     document = CostTable("b", ops={}).to_json() | {"schema_version": version}
     with pytest.raises(ProblemError, match=f"schema version {version}; this poetfw reads"):

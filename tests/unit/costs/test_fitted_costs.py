@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from poetfw.costs import Case, Measurement
-from poetfw.costs.fitted import FittedModel, fit, fit_transfer
+from poetfw.costs.fitted import FittedModel, fit, fit_beside, fit_transfer
 from poetfw.ir import Dtype
 from poetfw.resources import cores_dir
 from poetfw.transfer import Transfer
@@ -119,3 +119,19 @@ def test_transfers_of_one_size_scale_what_was_believed() -> None:
     found = fit_transfer([(size, time_s, energy_j)], BELIEVED)
     assert found.time_s(size) == pytest.approx(time_s)
     assert found.cost_j(2 * size) == pytest.approx(2 * BELIEVED.cost_j(2 * size))
+
+
+def test_what_transfers_take_beside_computing_is_two_lines() -> None:
+    storage, core = (
+        [(size, latency_s + size * s_per_byte) for size in (512, 4096)]
+        for latency_s, s_per_byte in ((1e-3, 1e-6), (2e-4, 3e-7))
+    )
+    found = fit_beside(storage, core)
+    assert found is not None
+    assert found.bandwidth_bytes_per_s == pytest.approx(1e6)
+    assert found.latency_s == pytest.approx(1e-3)
+    assert found.core_s_per_byte == pytest.approx(3e-7)
+    assert found.core_latency_s == pytest.approx(2e-4)
+    nothing = [(512, 0.0), core[1]]
+    for lacking in ([], core[:1], core[:1] * 2, nothing):
+        assert fit_beside(storage, lacking) is fit_beside(lacking, core) is None

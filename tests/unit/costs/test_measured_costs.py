@@ -223,6 +223,28 @@ def test_measured_transfers_are_those_of_the_problem(graph: Graph, tmp_path: Pat
     assert storage.paged_bytes(1000) == 1024
     power_w = 0.33
     assert storage.page_out.energy_j_per_byte == pytest.approx(3e-7 * power_w, rel=1e-3)
+    assert (storage.page_in.beside, storage.page_out.beside) == (None, None)
+
+
+def test_what_was_measured_beside_a_kernel_is_that_of_the_problem(
+    graph: Graph, tmp_path: Path
+) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    beside = {"page_in_beside": 2e-7, "page_in_taken": 1.5e-7}
+    beside |= {"page_out_beside": 1e-7, "page_out_taken": 0.5e-7}
+    rows = [
+        measured(Case(kind, size_bytes=size), (1000 + size) * s_per_byte)
+        for kind, s_per_byte in beside.items()
+        for size in (512, 4096, 65536)
+    ]
+    database.add([*transfers(3e-7), *rows])
+    storage = load_schedule_problem(SETTINGS, costs=costs_from(database.path)).storage
+    assert storage is not None
+    moved = 1000 + 1024  # and a block for the trailer, as above
+    there, back = storage.moving_in(1024), storage.moving_out(1024)
+    assert (there.storage_s, there.core_s) == pytest.approx((2e-7 * moved, 1.5e-7 * moved))
+    assert (back.storage_s, back.core_s) == pytest.approx((1e-7 * moved, 0.5e-7 * moved))
+    assert there.apart_s == pytest.approx(1e-7 * moved)
 
 
 def test_larger_transfers_that_took_no_longer_are_planned_with_and_kept(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from poetfw.costs import Counter, Measurement
+from poetfw.costs import TAKEN, TRANSFERS, Counter, Measurement
 from poetfw.devices.link.frames import encode_command
 from poetfw.errors import DeviceError, NoAnswerError, NoisyLineError, WrongBoardError
 from poetfw.profiling import MemoryStore
@@ -30,6 +30,7 @@ from unit.profiling.sketch_device import (
 )
 
 VERSIONS = dict.fromkeys(CASES, "0123456789abcdef")
+NEED_STORAGE = ["page_out", "page_in", "load_x", "page_out_taken"]
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +55,21 @@ def test_each_case_is_measured(device: SketchDevice) -> None:
     assert [row.case for row in rows] == list(CASES)
     assert all(map(is_right, rows))
     by_case = {row.case: row for row in rows if isinstance(row, Measurement)}
+    runs = 10_000
     for case, ticks in CASES.items():
         row = by_case[case]
-        times = min(MOST_TIMES, max(1, math.ceil(0.01 * BOARD.clock_hz / ticks)))
+        difference = case.kind in TAKEN
+        times = min(8 if difference else MOST_TIMES, math.ceil(0.01 * BOARD.clock_hz / ticks))
         assert row.repetitions == 2 * times  # two samples agree
+        runs += (2 + row.repetitions) * (2 if difference else 1)  # the kernel alone, too
         power_w = BOARD.power.active_w
-        if case.kind.startswith("page"):
+        if case.kind in TRANSFERS:
             assert BOARD.storage is not None
             transfer = getattr(BOARD.storage, case.kind)
             power_w = transfer.cost_j(case.size_bytes) / transfer.time_s(case.size_bytes)
         assert row.energy_j == pytest.approx(row.time_s * power_w)
-    runs = sum(2 + row.repetitions for row in by_case.values())
-    before_page_ins = 2 + 2  # warm-up, look, two samples: each prepared by a page-out
-    assert device.get("test_runs") == 10_000 + runs + before_page_ins
+    prepared = 2 * (2 + 2)  # warm-up, look, two samples of two cases: each behind a page-out
+    assert device.get("test_runs") == runs + prepared
 
 
 def test_a_command_that_comes_again_runs_nothing_again(device: SketchDevice) -> None:
@@ -79,9 +82,9 @@ def test_a_command_that_comes_again_runs_nothing_again(device: SketchDevice) -> 
 
 
 def test_commands_that_make_no_sense_are_refused(device: SketchDevice) -> None:
-    assert tell(device, "case", 5) == ["m-[9", "case", "0", "0" * 16]
-    assert tell(device, "case", 6) == ["m-[9", "case", "-4"]
-    assert tell(device, "run", 6, 1) == ["m-[9", "run", "-4"]
+    assert tell(device, "case", 6) == ["m-[9", "case", "0", "0" * 16]
+    assert tell(device, "case", 7) == ["m-[9", "case", "-4"]
+    assert tell(device, "run", 7, 1) == ["m-[9", "run", "-4"]
     assert tell(device, "run", 0, 0) == ["m-[9", "run", "-4"]
     assert tell(device, "run", 0) == ["e-[9", "unknown"]
     assert tell(device, "jump") == ["e-[9", "unknown"]
@@ -135,7 +138,7 @@ def test_only_blocks_that_nobody_needs_are_written(
     rows = list(measure(Simulated(device)))
     if begins is None:
         refused = [row for row in rows if isinstance(row, Refused)]
-        assert [one.case.kind for one in refused] == ["page_out", "page_in", "load_x"]
+        assert [one.case.kind for one in refused] == NEED_STORAGE
         assert all("holds" in one.reason or "status" in one.reason for one in refused)
         assert device.storage[: len(before)] == before
         return
@@ -152,18 +155,22 @@ def test_only_blocks_that_nobody_needs_are_written(
 def test_a_card_without_room_is_refused(device: SketchDevice) -> None:
     device.storage = card(0xDA, blocks=50) + bytes(63 * BLOCK)
     kinds = [row.case.kind for row in measure(Simulated(device)) if isinstance(row, Refused)]
-    assert kinds == ["page_out", "page_in", "load_x"]
+    assert kinds == NEED_STORAGE
 
 
 def test_a_case_that_fails_is_left_out(device: SketchDevice) -> None:
     device.set("test_refuses", 1)
     rows = list(measure(Simulated(device)))
-    assert [isinstance(row, Refused) for row in rows] == [False, True, False, False, False]
+    assert [i for i, row in enumerate(rows) if isinstance(row, Refused)] == [1]
+    assert len(rows) == len(CASES)
     assert isinstance(rows[1], Refused)
     assert "status -3" in rows[1].reason
     runs = device.get("test_runs")
     tell(device, "run", 1, 5)
     assert device.get("test_runs") == runs + 1  # and no further
+    device.set("test_refuses", 5)
+    tell(device, "run", 5, 4, sequence=10)
+    assert device.get("test_runs") == runs + 3  # its page-out and its kernel, not both together
 
 
 # Noise -----------------------------------------------------------------------------------------
@@ -253,7 +260,7 @@ def test_another_case_than_was_asked_for_is_refused(device: SketchDevice, key: s
 
 @pytest.mark.parametrize(
     ("position", "text"),
-    [(0, "2"), (1, "5a3b1e01"), (1, "5a3b1e0"), (2, "%s"), (3, "hours"), (4, "7"), (4, "-1")],
+    [(0, "2"), (1, "5a3b1e01"), (1, "5a3b1e0"), (2, "%s"), (3, "hours"), (4, "8"), (4, "-1")],
 )
 def test_another_firmware_is_refused(device: SketchDevice, position: int, text: str) -> None:
     def lie(values: list[str]) -> list[str]:
@@ -290,6 +297,35 @@ def test_the_median_of_all_samples_and_their_spread(
 
     profiler: Any = Said()
     assert time_case(profiler, 3, "k", counter, 100.0, 2.0) == timed
+
+
+def test_a_difference_may_be_nothing_and_calls_make_none() -> None:
+    said, asked = iter((16, 0, 0, 16, 8, 8, 24)), list[int]()
+
+    class Said:
+        def run(self, index: int, key: str, times: int) -> int:
+            asked.append(times)
+            return next(said)
+
+    profiler: Any = Said()
+    timed = time_case(profiler, 3, "k", Counter.CYCLES, 1e6, 2.0, difference=True)
+    assert timed == Timed(1.0, 1.0, 40)
+    assert asked == [1, 1, *[8] * 5]
+
+
+def test_a_kernel_that_ends_no_later_with_a_transfer_loses_nothing(device: SketchDevice) -> None:
+    key = list(CASES)[5].key
+    assert tell(device, "run", 5, 3)[2:] == ["0", key, str(3 * 617)]
+    device.set("test_kernel_ticks", 9018)
+    assert tell(device, "run", 5, 3, sequence=10)[2:] == ["0", key, "0"]
+
+
+def test_a_kernel_is_as_long_as_half_a_transfer(device: SketchDevice) -> None:
+    tell(device, "run", 2, 1)  # finds where to write
+    device.marks()
+    assert device.passes() == 16 * 4300 // 2 + 1
+    # The kernel is the same each time only where ticks begin with what is timed.
+    assert [end - begin for begin, end in device.marks()] == [4300, 0]
 
 
 def test_rows_of_other_versions_and_setups_are_not_known(device: SketchDevice) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from poetfw.boards import load_board
-from poetfw.costs import BESIDE, TAKEN, TRANSFERS, Case, alone, case_of
+from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, case_of
 from poetfw.devices.link import piped
 from poetfw.devices.slices import STEPS, run_slices
 from poetfw.errors import DeviceError, PortLostError, ToolError
@@ -49,6 +49,7 @@ def test_every_op_is_a_case_and_every_size_a_transfer(program: Program) -> None:
     sizes = {case.size_bytes for case in cases if case.kind == "page_in"}
     assert sizes == {case.size_bytes for case in cases if case.kind == "page_out"}
     assert {496, 4096, 65536} <= sizes
+    assert {case.kind for case in cases if case.size_bytes} == {*MOVES}
     assert not [
         case for case in cases_of(program.training, replace(BOARD, storage=None)) if case.size_bytes
     ]
@@ -103,6 +104,13 @@ def test_what_a_transfer_takes_beside_a_kernel_is_a_difference(program: Program)
     prepare = "POET_TRY(poet_prepare_kernel(move_{})); return"
     assert f"int before_0(void) {{ {wrote}{prepare.format(0)}" in code
     assert f"int before_1(void) {{ {prepare.format(1)}" in code
+    assert "poet_change" not in code
+    flash = re.sub(
+        r"\s+", " ", rendered(render_sketch(cases, program, load_board("nrf52840:qspi"), ROOM))
+    )
+    changes = "poet_change(poet_arena + 512u, 4096u); "
+    assert flash.count(changes) == flash.count(changes + begin.format("out")) > 2
+    assert flash.count(begin.format("out")) == flash.count(changes)
 
 
 def test_operands_lie_apart_where_they_can(program: Program) -> None:

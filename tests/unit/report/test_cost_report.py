@@ -18,13 +18,14 @@ OPS = (
     ComparedOp("load x", "load_x", None, None, 5e-3),
 )
 CASES = (row(), replace(row(), energy_j=2e-6, energy_spread_j=1e-7))
+SUMMARY = "every op is measured; loads and transfers are the board file's (qemu)"
 FITS = (Fit("conv2d", {"macs": 1e-9}, 12, 0.01, 0.07),)
 
 
 def test_errors_are_those_of_what_was_measured(tmp_path: Path) -> None:
-    files = cost_report(OPS, CASES, FITS, "net on board", "qemu")
+    files = cost_report(OPS, CASES, FITS, "net on board", "qemu", SUMMARY)
     page = files["report.md"].decode()
-    assert "2 of 3 ops are measured, 2 cases" in page
+    assert f"{SUMMARY}. There are 2 cases" in page
     assert "| fitted | 1 | 5.00% | 5.00% | -5.00% |" in page
     assert "| analytic | 2 | 150.00% | 300.00% | +200.00% |" in page  # 9 ms of 3
     assert "| conv \\| 1 | conv2d | 2 | 1.9 | 8 |" in page
@@ -39,9 +40,9 @@ def test_errors_are_those_of_what_was_measured(tmp_path: Path) -> None:
     for name in ("models.svg", "ops.svg"):
         assert name in page
         assert files[name].startswith(b"<?xml")
-    assert files == cost_report(OPS, CASES, FITS, "net on board", "qemu")
+    assert files == cost_report(OPS, CASES, FITS, "net on board", "qemu", SUMMARY)
 
 
 def test_where_nothing_was_measured_there_is_a_page(tmp_path: Path) -> None:
-    page = cost_report(OPS[2:], (), (), "net on board", "nothing")["report.md"].decode()
+    page = cost_report(OPS[2:], (), (), "net on board", "nothing", "analytic")["report.md"].decode()
     assert "| fitted | 0 | - | - | - |" in page

@@ -21,6 +21,7 @@ from poetfw.schedule import (
     solve,
     validate,
 )
+from poetfw.transfer import Beside
 
 
 def node(name: str, *inputs: str, **changes: Any) -> Node:
@@ -80,6 +81,20 @@ def problem(*nodes: Node) -> ScheduleProblem:
             ),
             "storage's page_in has bandwidth_bytes_per_s 0.0: expected more than 0",
         ),
+        (
+            replace(
+                problem(node("a")),
+                storage=replace(
+                    STORAGE, page_out=Transfer(1.0, 0.0, 0.0, 0.0, Beside(1.0, 0.0, 0.0, -1.0))
+                ),
+            ),
+            "storage's page_out.beside has core_s_per_byte -1.0: expected a finite number, "
+            "0 or more",
+        ),
+        (
+            replace(problem(node("a")), storage=replace(STORAGE, trailer_bytes=-1)),
+            "storage has trailer_bytes -1: expected a finite number, 0 or more",
+        ),
     ],
 )
 def test_validate_names_what_is_wrong(wrong: ScheduleProblem, message: str) -> None:
@@ -101,7 +116,10 @@ def test_a_node_may_read_a_tensor_twice() -> None:
 def test_problems_survive_json() -> None:
     nodes = (*chain().nodes, node("f", recompute=False, page=False, recompute_before="g"))
     written = replace(chain(), nodes=(*nodes, node("g")), deadline_s=30.0)
-    for original in (written, chain(storage=None)):
+    assert written.storage is not None
+    beside = replace(written.storage.page_in, beside=Beside(math.inf, 0.1, 0.2, 0.3))
+    paged = replace(written.storage, page_in=beside, overlap=True, trailer_bytes=16)
+    for original in (written, replace(written, storage=paged), chain(storage=None)):
         assert problem_from_json(json.dumps(problem_to_json(original))) == original
 
 

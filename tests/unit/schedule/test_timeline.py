@@ -221,6 +221,33 @@ def test_hastened_page_ins_come_between_no_op_and_what_it_takes_over() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("beside", "moving"),
+    [
+        (None, Moving(6.0)),
+        (Beside(200.0, 1.0, 0.5, 0.01), Moving(3.0, 1.5, 3.0)),
+        (Beside(200.0, 1.0, 0.5, 0.0), Moving(3.0, 0.0, 0.5)),
+        (Beside(50.0, 1.0, 0.5, 0.01), Moving(6.0, 4.5, 0.0)),
+        (Beside(200.0, 1.0, 0.5, 0.1), Moving(3.0, 3.0, 3.0)),
+    ],
+)
+def test_nothing_takes_longer_than_a_transfer_that_is_waited_for(
+    beside: Beside | None, moving: Moving
+) -> None:
+    """Of 400 bytes, in 6 seconds."""
+    assert Transfer(100.0, 2.0, 0.0, 0.0, beside).moving(400) == moving
+
+
+def test_a_trailer_moves_with_every_tensor() -> None:
+    quick = replace(SECOND, beside=Beside(200.0, 0.0, 0.0, 0.0))
+    storage = Storage(100, SECOND, quick, overlap=True, trailer_bytes=16)
+    assert [storage.paged_bytes(size) for size in (84, 85, 100)] == [100, 200, 200]
+    assert storage.moving_in(85) == Moving(2.0)
+    assert storage.moving_out(85) == Moving(1.0, 0.0, 0.0)
+    assert (storage.page_in_time_s(85), storage.page_out_time_s(85)) == (2.0, 1.0)
+    assert replace(storage, overlap=False).moving_out(85) == Moving(2.0)
+
+
 def test_what_a_transfer_takes_of_the_core_is_never_hidden() -> None:
     """Waited for, it takes 10; the storage is busy for 8 of them, the core for 5."""
     transfer = Transfer(math.inf, 10.0, 0.0, 0.0, Beside(math.inf, 8.0, 5.0, 0.0))
