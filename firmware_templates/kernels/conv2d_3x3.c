@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "conv2d_column.h"
 #include "conv2d_strip.h"
 
 /* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as
@@ -21,15 +22,6 @@ struct pass {
     int32_t weight_result;
     bool finite; /* the weights */
 };
-
-static bool are_finite(const float *factors, int32_t count)
-{
-    float sum = 0.0f;
-    for (int32_t i = 0; i < count; i++) {
-        sum += 0.0f * factors[i];
-    }
-    return sum == 0.0f;
-}
 
 /* One result, without padding. */
 static float sum_one(const struct pass *pass, int32_t row, int32_t column, const float *source,
@@ -147,7 +139,7 @@ void poet_conv2d_3x3_forward_f32(const struct poet_conv2d *op, const float *x, c
         .results = op->out_channels / op->groups,
         .weight_source = 9,
         .weight_result = 9 * group_in,
-        .finite = are_finite(w, op->out_channels * group_in * 9),
+        .finite = poet_are_finite(w, op->out_channels * group_in * 9),
     };
     sum_groups(op, &pass, x, w, b, y);
 }
@@ -169,7 +161,7 @@ void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const floa
         .results = group_in,
         .weight_source = 9 * group_in,
         .weight_result = 9,
-        .finite = are_finite(w, op->out_channels * group_in * 9),
+        .finite = poet_are_finite(w, op->out_channels * group_in * 9),
     };
     sum_groups(op, &pass, dy, w, NULL, dx);
 }
