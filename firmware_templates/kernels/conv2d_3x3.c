@@ -10,6 +10,9 @@
 /* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as
  * they are. Sums to which a zero may have added NaN are taken again without. */
 
+/* Compiled for size: what is called where factors are not finite. */
+#define RARELY static __attribute__((cold))
+
 /* Forward, or dX: of one group of one sample, whose channels are `plane` elements apart. */
 struct pass {
     poet_sum_strip_f32 *sum_strip;
@@ -24,7 +27,7 @@ struct pass {
 };
 
 /* One result, without padding. */
-static float sum_one(const struct pass *pass, int32_t row, int32_t column, const float *source,
+RARELY float sum_one(const struct pass *pass, int32_t row, int32_t column, const float *source,
                      const float *weight)
 {
     float total = 0.0f;
@@ -167,7 +170,7 @@ void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const floa
 }
 
 /* dw of one tap, without padding: `row` and `column` is where it meets x, relative to dy. */
-static float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
+RARELY float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
                      const float *dy)
 {
     const int32_t height = op->in_height;
