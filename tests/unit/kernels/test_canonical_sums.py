@@ -290,6 +290,7 @@ class Dense(NamedTuple):
             generator.standard_normal(shape).astype(np.float32)
             for shape in ((batch, features), (outputs, features), (batch, outputs), (outputs,))
         )
+        x[x < -1] = ZERO  # as behind a ReLU: products may be -0, sums must not be
         y = np.zeros((batch, outputs), np.float32)
         for first in range(0, features, 32):
             run = np.zeros_like(y)
