@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "burst.h"
+#include "conv2d_column.h"
 #include "conv2d_vectors.h"
 #include "dot.h"
 #include "shapes.h"
@@ -384,32 +385,11 @@ APART void sum_box(const struct job *job, const struct box *box, const float *so
     }
 }
 
-/* A column of the source under a 3x3 kernel at two rows of results, the second below the first. */
-struct column {
-    float a, b, c, d;
-};
-
-/* The nine products at a position, from left, middle and right of three rows. */
-INLINE float sum_9(const float w[9], float l0, float m0, float r0, float l1, float m1, float r1,
-                   float l2, float m2, float r2)
+INLINE void add_2(const float w[9], const struct poet_column *l, const struct poet_column *m,
+                  const struct poet_column *r, float *above, float *below)
 {
-    float sum = w[0] * l0;
-    sum += w[1] * m0;
-    sum += w[2] * r0;
-    sum += w[3] * l1;
-    sum += w[4] * m1;
-    sum += w[5] * r1;
-    sum += w[6] * l2;
-    sum += w[7] * m2;
-    sum += w[8] * r2;
-    return sum;
-}
-
-INLINE void add_2(const float w[9], const struct column *l, const struct column *m,
-                  const struct column *r, float *above, float *below)
-{
-    const float upper = sum_9(w, l->a, m->a, r->a, l->b, m->b, r->b, l->c, m->c, r->c);
-    const float lower = sum_9(w, l->b, m->b, r->b, l->c, m->c, r->c, l->d, m->d, r->d);
+    const float upper = poet_sum_9(w, l->a, m->a, r->a, l->b, m->b, r->b, l->c, m->c, r->c);
+    const float lower = poet_sum_9(w, l->b, m->b, r->b, l->c, m->c, r->c, l->d, m->d, r->d);
     *above += upper;
     *below += lower;
 }
@@ -431,14 +411,14 @@ INLINE void sum_plane(const struct plane *plane, const float *source, const floa
         float *above = result;
         float *below = result + result_row;
         const float *end = above + 3 * step * plane->threes;
-        struct column l = {s0[0], s1[0], s2[0], s3[0]};
-        struct column m = {s0[step], s1[step], s2[step], s3[step]};
+        struct poet_column l = {s0[0], s1[0], s2[0], s3[0]};
+        struct poet_column m = {s0[step], s1[step], s2[step], s3[step]};
         do {
-            const struct column r = {s0[2 * step], s1[2 * step], s2[2 * step], s3[2 * step]};
+            const struct poet_column r = {s0[2 * step], s1[2 * step], s2[2 * step], s3[2 * step]};
             add_2(w, &l, &m, &r, above, below);
-            l = (struct column){s0[3 * step], s1[3 * step], s2[3 * step], s3[3 * step]};
+            l = (struct poet_column){s0[3 * step], s1[3 * step], s2[3 * step], s3[3 * step]};
             add_2(w, &m, &r, &l, above + step, below + step);
-            m = (struct column){s0[4 * step], s1[4 * step], s2[4 * step], s3[4 * step]};
+            m = (struct poet_column){s0[4 * step], s1[4 * step], s2[4 * step], s3[4 * step]};
             add_2(w, &r, &l, &m, above + 2 * step, below + 2 * step);
             s0 += 3 * step;
             s1 += 3 * step;

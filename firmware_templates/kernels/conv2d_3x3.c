@@ -4,10 +4,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "conv2d_column.h"
 #include "conv2d_strip.h"
 
 /* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as
  * they are. Sums to which a zero may have added NaN are taken again without. */
+
+/* Compiled for size: what is called where factors are not finite. */
+#define RARELY static __attribute__((cold))
 
 /* Forward, or dX: of one group of one sample, whose channels are `plane` elements apart. */
 struct pass {
@@ -22,17 +26,8 @@ struct pass {
     bool finite; /* the weights */
 };
 
-static bool are_finite(const float *factors, int32_t count)
-{
-    float sum = 0.0f;
-    for (int32_t i = 0; i < count; i++) {
-        sum += 0.0f * factors[i];
-    }
-    return sum == 0.0f;
-}
-
 /* One result, without padding. */
-static float sum_one(const struct pass *pass, int32_t row, int32_t column, const float *source,
+RARELY float sum_one(const struct pass *pass, int32_t row, int32_t column, const float *source,
                      const float *weight)
 {
     float total = 0.0f;
@@ -147,7 +142,7 @@ void poet_conv2d_3x3_forward_f32(const struct poet_conv2d *op, const float *x, c
         .results = op->out_channels / op->groups,
         .weight_source = 9,
         .weight_result = 9 * group_in,
-        .finite = are_finite(w, op->out_channels * group_in * 9),
+        .finite = poet_are_finite(w, op->out_channels * group_in * 9),
     };
     sum_groups(op, &pass, x, w, b, y);
 }
@@ -169,13 +164,13 @@ void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const floa
         .results = group_in,
         .weight_source = 9 * group_in,
         .weight_result = 9,
-        .finite = are_finite(w, op->out_channels * group_in * 9),
+        .finite = poet_are_finite(w, op->out_channels * group_in * 9),
     };
     sum_groups(op, &pass, dy, w, NULL, dx);
 }
 
 /* dw of one tap, without padding: `row` and `column` is where it meets x, relative to dy. */
-static float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
+RARELY float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
                      const float *dy)
 {
     const int32_t height = op->in_height;

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "conv2d_column.h"
 #include "fpu.h"
 #include "product.h"
 #include "vectors.h"
@@ -57,16 +58,6 @@ static bool holds(const struct extent *extent)
            extent->results >= extent->after;
 }
 
-/* Whether no factor makes NaN of a zero. */
-static bool are_finite(const float *factors, int32_t count)
-{
-    float sum = 0.0f;
-    for (int32_t i = 0; i < count; i++) {
-        sum += 0.0f * factors[i];
-    }
-    return sum == 0.0f;
-}
-
 static bool by_planes(const struct poet_conv2d *op, const struct plane *plane)
 {
     /* as in conv2d_vectors.c, where a row of one position is no sum of its own */
@@ -90,32 +81,12 @@ static struct line padded(struct line line, int32_t row, int32_t rows)
     return row < 0 || row >= rows ? padding : line;
 }
 
-/* The nine products at a position, from left, middle and right of three rows. */
-INLINE float sum_9(const float w[9], float l0, float m0, float r0, float l1, float m1, float r1,
-                   float l2, float m2, float r2)
+/* 0 is what a sum begins with, and makes 0 of -0. */
+INLINE void put_2(const float w[9], const struct poet_column *l, const struct poet_column *m,
+                  const struct poet_column *r, float *above, float *below)
 {
-    float sum = w[0] * l0;
-    sum += w[1] * m0;
-    sum += w[2] * r0;
-    sum += w[3] * l1;
-    sum += w[4] * m1;
-    sum += w[5] * r1;
-    sum += w[6] * l2;
-    sum += w[7] * m2;
-    sum += w[8] * r2;
-    return 0.0f + sum; /* never -0 */
-}
-
-/* A column of the source under the kernel at two rows of results, the second below the first. */
-struct column {
-    float a, b, c, d;
-};
-
-INLINE void put_2(const float w[9], const struct column *l, const struct column *m,
-                  const struct column *r, float *above, float *below)
-{
-    *above = sum_9(w, l->a, m->a, r->a, l->b, m->b, r->b, l->c, m->c, r->c);
-    *below = sum_9(w, l->b, m->b, r->b, l->c, m->c, r->c, l->d, m->d, r->d);
+    *above = 0.0f + poet_sum_9(w, l->a, m->a, r->a, l->b, m->b, r->b, l->c, m->c, r->c);
+    *below = 0.0f + poet_sum_9(w, l->b, m->b, r->b, l->c, m->c, r->c, l->d, m->d, r->d);
 }
 
 /* A column of the source is loaded once for two rows of results, and stays in registers for three. */
@@ -124,7 +95,7 @@ INLINE void sum_plane(const struct plane *plane, const float *source, const floa
 {
     const float w[9] = {weight[0], weight[1], weight[2], weight[3], weight[4],
                         weight[5], weight[6], weight[7], weight[8]};
-    static const struct column zero = {0.0f, 0.0f, 0.0f, 0.0f};
+    static const struct poet_column zero = {0.0f, 0.0f, 0.0f, 0.0f};
     const int32_t before = plane->columns.before;
     const int32_t after = plane->columns.after;
     const int32_t rows = plane->rows.sources;
@@ -151,21 +122,23 @@ INLINE void sum_plane(const struct plane *plane, const float *source, const floa
                 below_next = 0;
             }
         }
-        struct column l = zero;
-        struct column m = zero;
+        struct poet_column l = zero;
+        struct poet_column m = zero;
         if (before < 2) {
-            m = (struct column){*s0.at, *s1.at, *s2.at, *s3.at};
+            m = (struct poet_column){*s0.at, *s1.at, *s2.at, *s3.at};
             if (before < 1) {
-                l = (struct column){s0.at[-step], s1.at[-step], s2.at[-step], s3.at[-step]};
+                l = (struct poet_column){s0.at[-step], s1.at[-step], s2.at[-step], s3.at[-step]};
             }
         }
         int32_t left = plane->columns.results - after;
         for (; left >= 3; left -= 3) {
-            const struct column r = {s0.at[step], s1.at[step], s2.at[step], s3.at[step]};
+            const struct poet_column r = {s0.at[step], s1.at[step], s2.at[step], s3.at[step]};
             put_2(w, &l, &m, &r, above, below);
-            l = (struct column){s0.at[2 * step], s1.at[2 * step], s2.at[2 * step], s3.at[2 * step]};
+            l = (struct poet_column){s0.at[2 * step], s1.at[2 * step], s2.at[2 * step],
+                                     s3.at[2 * step]};
             put_2(w, &m, &r, &l, above + step, below + step);
-            m = (struct column){s0.at[3 * step], s1.at[3 * step], s2.at[3 * step], s3.at[3 * step]};
+            m = (struct poet_column){s0.at[3 * step], s1.at[3 * step], s2.at[3 * step],
+                                     s3.at[3 * step]};
             put_2(w, &r, &l, &m, above + 2 * step, below + 2 * step);
             s0.at += s0.next;
             s1.at += s1.next;
@@ -175,13 +148,13 @@ INLINE void sum_plane(const struct plane *plane, const float *source, const floa
             below += below_next;
         }
         for (left += after; left > 0; left--) {
-            struct column r = zero;
+            struct poet_column r = zero;
             if (left > after) {
                 s0.at += step;
                 s1.at += step;
                 s2.at += step;
                 s3.at += step;
-                r = (struct column){*s0.at, *s1.at, *s2.at, *s3.at};
+                r = (struct poet_column){*s0.at, *s1.at, *s2.at, *s3.at};
             }
             put_2(w, &l, &m, &r, above, below);
             l = m;
@@ -207,7 +180,7 @@ void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float
 {
     const struct plane plane = forward_plane(op);
     const int32_t elements = op->out_height * op->out_width;
-    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !are_finite(w, 9 * op->groups)) {
+    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !poet_are_finite(w, 9 * op->groups)) {
         poet_conv2d_forward_f32(op, x, w, b, y);
         return;
     }
@@ -227,7 +200,7 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
                                               const float *dy, float *dx)
 {
     const struct plane plane = backward_plane(op);
-    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !are_finite(w, 9 * op->groups)) {
+    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !poet_are_finite(w, 9 * op->groups)) {
         poet_conv2d_backward_input_f32(op, w, dy, dx);
         return;
     }
@@ -259,8 +232,8 @@ INLINE void add_products(struct taps *sum, float g, float l0, float m0, float r0
     sum->of[8] = poet_add_product(sum->of[8], r2, g);
 }
 
-INLINE void add_position(struct taps *sum, const float *g, const struct column *l,
-                         const struct column *m, const struct column *r)
+INLINE void add_position(struct taps *sum, const float *g, const struct poet_column *l,
+                         const struct poet_column *m, const struct poet_column *r)
 {
     add_products(sum, *g, l->a, m->a, r->a, l->b, m->b, r->b, l->c, m->c, r->c);
 }
@@ -269,7 +242,7 @@ INLINE void add_position(struct taps *sum, const float *g, const struct column *
 static void add_plane(const struct plane *plane, const float *x, const float *dy,
                       struct taps *total)
 {
-    static const struct column zero = {0.0f, 0.0f, 0.0f, 0.0f};
+    static const struct poet_column zero = {0.0f, 0.0f, 0.0f, 0.0f};
     const int32_t before = plane->columns.before;
     const int32_t after = plane->columns.after;
     const int32_t width = plane->columns.sources;
@@ -286,21 +259,21 @@ static void add_plane(const struct plane *plane, const float *x, const float *dy
             s2 = padded(s2, row + 2, rows);
         }
         struct taps sum = {{0.0f}};
-        struct column l = zero;
-        struct column m = zero;
+        struct poet_column l = zero;
+        struct poet_column m = zero;
         if (before < 2) {
-            m = (struct column){*s0.at, *s1.at, *s2.at, 0.0f};
+            m = (struct poet_column){*s0.at, *s1.at, *s2.at, 0.0f};
             if (before < 1) {
-                l = (struct column){s0.at[-1], s1.at[-1], s2.at[-1], 0.0f};
+                l = (struct poet_column){s0.at[-1], s1.at[-1], s2.at[-1], 0.0f};
             }
         }
         int32_t left = plane->columns.results - after;
         for (; left >= 3; left -= 3) {
-            const struct column r = {s0.at[1], s1.at[1], s2.at[1], 0.0f};
+            const struct poet_column r = {s0.at[1], s1.at[1], s2.at[1], 0.0f};
             add_position(&sum, dy, &l, &m, &r);
-            l = (struct column){s0.at[2], s1.at[2], s2.at[2], 0.0f};
+            l = (struct poet_column){s0.at[2], s1.at[2], s2.at[2], 0.0f};
             add_position(&sum, dy + 1, &m, &r, &l);
-            m = (struct column){s0.at[3], s1.at[3], s2.at[3], 0.0f};
+            m = (struct poet_column){s0.at[3], s1.at[3], s2.at[3], 0.0f};
             add_position(&sum, dy + 2, &r, &l, &m);
             s0.at += s0.next;
             s1.at += s1.next;
@@ -308,9 +281,9 @@ static void add_plane(const struct plane *plane, const float *x, const float *dy
             dy += 3;
         }
         for (left += after; left > 0; left--) {
-            struct column r = zero;
+            struct poet_column r = zero;
             if (left > after) {
-                r = (struct column){*++s0.at, *++s1.at, *++s2.at, 0.0f};
+                r = (struct poet_column){*++s0.at, *++s1.at, *++s2.at, 0.0f};
             }
             add_position(&sum, dy++, &l, &m, &r);
             l = m;

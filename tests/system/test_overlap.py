@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from poetfw.firmware import RunRequest, set_request
 from poetfw.resources import boards_dir
 from system.commands import succeed
 
@@ -100,10 +101,17 @@ def compiled(project: Path, out: Path, *flags: str) -> Path:
     return out
 
 
+def untrained(project: Path, image: Path, steps: int) -> Path:
+    """A fresh storage image; a program goes on from where the last one got on an old one."""
+    image.write_bytes((project / "storage.img").read_bytes())
+    set_request(image, RunRequest(steps))
+    return image
+
+
 def sanitized(project: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """A run under ThreadSanitizer."""
     elf = compiled(project, folder / "sanitized", "-fsanitize=thread", "-pthread")
-    (folder / "storage.img").write_bytes((project / "run/storage.img").read_bytes())
+    untrained(project, folder / "storage.img", STEPS)
     command = ["setarch", "--addr-no-randomize", elf]  # which the sanitizer's shadow wants
     return subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
@@ -111,7 +119,6 @@ def sanitized(project: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_there_is_no_race(beside: Path, tmp_path: Path) -> None:
-    run(beside)
     result = sanitized(beside, tmp_path)
     assert result.returncode == 0, result.stderr
     assert "ThreadSanitizer" not in result.stderr
@@ -119,7 +126,6 @@ def test_there_is_no_race(beside: Path, tmp_path: Path) -> None:
 
 
 def test_there_would_be_one_without_waiting(beside: Path, tmp_path: Path) -> None:
-    run(beside)
     step = beside / "lib/poetfw/generated/train_step.c"
     text = step.read_text()
     waits = list(WAIT.finditer(text))
@@ -144,7 +150,7 @@ def slowed(project: Path) -> Path:
 def ticks(project: Path) -> int:
     """What one training step takes, in ns."""
     result = subprocess.run(
-        [project / "slowed", project / "run/storage.img"],
+        [project / "slowed", untrained(project, project / "slow.img", steps=1)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -163,7 +169,6 @@ def test_slow_storage_takes_less_time(tmp_path: Path) -> None:
         folder = tmp_path / str(overlap)
         folder.mkdir()
         projects.append(built(folder, *model, overlap=overlap))
-        run(projects[-1], steps=1)
         slowed(projects[-1])
     taken = [[ticks(project) for project in projects] for _ in range(3)]
     beside, waiting = map(min, zip(*taken, strict=True))

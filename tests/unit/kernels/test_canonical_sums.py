@@ -170,7 +170,7 @@ GEOMETRIES = [
     Geometry((1, 260, 2, 3), 6, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((9, 4, 31, 2), 5, (2, 2), stride=(1, 2), padding=(0, 0, 1, 0)),
     Geometry((1, 2, 4, 270), 3, (3, 3)),
-    Geometry((1, 2, 40, 18), 2, (33, 9), padding=(3, 1, 3, 1)),
+    Geometry((1, 2, 40, 18), 3, (33, 9), padding=(3, 1, 3, 1)),
 ]
 
 
@@ -290,6 +290,7 @@ class Dense(NamedTuple):
             generator.standard_normal(shape).astype(np.float32)
             for shape in ((batch, features), (outputs, features), (batch, outputs), (outputs,))
         )
+        x[x < -1] = ZERO  # as behind a ReLU: products may be -0, sums must not be
         y = np.zeros((batch, outputs), np.float32)
         for first in range(0, features, 32):
             run = np.zeros_like(y)
