@@ -54,3 +54,9 @@ def test_what_takes_over_room_is_not_there_twice() -> None:
     blocks = (range(len(problem.devices[0].problem.nodes)),)
     made = formulate_devices_blocks(problem, Minimise.ENERGY, blocks)
     assert solve_program(made.program, EXACT, Work(60.0)).objective == pytest.approx(best)
+
+
+def test_bounds_know_memory() -> None:
+    problem = random_devices(524)  # without memory limits it takes a fifth less
+    found = bound_by_blocks(problem, Minimise.TIME, float("inf"), EXACT, Work(60.0))
+    assert found.bound > 1.2 * ceiling(problem, Minimise.TIME, Work(60.0)).cost
