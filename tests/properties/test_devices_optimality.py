@@ -52,7 +52,7 @@ def test_a_tensor_goes_while_nobody_looks_at_it() -> None:
     assert solve_devices(problem, Minimise.ENERGY, EXACT, Work(120.0)).cost == pytest.approx(best)
 
 
-@pytest.mark.parametrize("numbers", chunks(range(439, 639), quick=2, size=2))
+@pytest.mark.parametrize("numbers", chunks(range(485, 685), quick=2, size=2))
 def test_no_device_alone_is_better(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
     # As problems are solved that are too large for one program.
     monkeypatch.setattr("poetfw.schedule.devices.solve.WHOLE_NODES", 0)
