@@ -27,7 +27,6 @@ def blocks_of(n: int, rng: random.Random) -> tuple[range, ...]:
 
 @pytest.mark.parametrize("numbers", chunks(range(517, 917), quick=10, size=10))
 def test_no_plan_takes_less_than_blocks_do(numbers: range) -> None:
-    above_ceiling = 0
     for number in numbers:
         problem, rng = random_devices(number), random.Random(number)
         minimise = (Minimise.TIME, Minimise.ENERGY)[number % 2]
@@ -43,11 +42,9 @@ def test_no_plan_takes_less_than_blocks_do(numbers: range) -> None:
             known = best * rng.choice((1.0, 1.05, 2.0, float("inf")))
             found = bound_by_blocks(problem, minimise, known, EXACT, Work(60.0))
             assert found.bound <= best * (1 + 1e-7)
-            above_ceiling += found.bound > 1.001 * ceiling(problem, minimise, Work(60.0)).cost
         except Exception as error:
             error.add_note(f"problem {number}")
             raise
-    assert above_ceiling
 
 
 def test_what_takes_over_room_is_not_there_twice() -> None:
@@ -57,3 +54,9 @@ def test_what_takes_over_room_is_not_there_twice() -> None:
     blocks = (range(len(problem.devices[0].problem.nodes)),)
     made = formulate_devices_blocks(problem, Minimise.ENERGY, blocks)
     assert solve_program(made.program, EXACT, Work(60.0)).objective == pytest.approx(best)
+
+
+def test_bounds_know_memory() -> None:
+    problem = random_devices(524)  # without memory limits it takes a fifth less
+    found = bound_by_blocks(problem, Minimise.TIME, float("inf"), EXACT, Work(60.0))
+    assert found.bound > 1.2 * ceiling(problem, Minimise.TIME, Work(60.0)).cost

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from poetfw.schedule.devices import (
     simulate_devices,
     solve_devices,
 )
+from poetfw.schedule.devices.baselines import single_plan
 
 EXACT = SolveOptions(gap=0.0)
 
@@ -48,6 +50,35 @@ def test_a_tensor_goes_while_nobody_looks_at_it() -> None:
     problem = random_devices(519)  # n1 has to make room in a stage that neither makes nor reads it
     best = least_cost(problem, Minimise.ENERGY)
     assert solve_devices(problem, Minimise.ENERGY, EXACT, Work(120.0)).cost == pytest.approx(best)
+
+
+@pytest.mark.parametrize("numbers", chunks(range(485, 685), quick=2, size=2))
+def test_no_device_alone_is_better(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As problems are solved that are too large for one program.
+    monkeypatch.setattr("poetfw.schedule.devices.solve.WHOLE_NODES", 0)
+    for number in numbers:
+        problem = random_devices(number)
+        minimise = (Minimise.TIME, Minimise.ENERGY)[number % 2]
+        alone = list(costs_alone(problem, minimise))
+        try:
+            answer = solve_devices(problem, minimise, EXACT, Work(5.0))
+        except InfeasibleError:
+            assert not alone, number
+            continue
+        assert answer.cost <= min(alone, default=answer.cost) * (1 + 1e-9), number
+
+
+def costs_alone(problem: DevicesProblem, minimise: Minimise) -> Iterator[float]:
+    """What each device takes that can train without the others."""
+    for device in problem.devices:
+        if device.lacks:
+            continue
+        try:
+            plan = single_plan(problem, device, minimise, "poet", work=Work(5.0))
+        except InfeasibleError:
+            continue
+        figures = simulate_devices(problem, plan)
+        yield figures.time_s if minimise is Minimise.TIME else figures.energy_j
 
 
 @pytest.mark.parametrize("numbers", chunks(range(60), quick=3, size=3))

@@ -27,6 +27,7 @@ _LINEAGES, _ROUNDED = 300, 200  # cuts of each family in one round: the most vio
 _LEAST_SIZE = 0.03  # of the budget: sizes by which cuts are rounded
 _TOLERANCE = 1e-9  # relative: costs are sums of the same numbers in different orders
 _SEPARATION_WORK = 2e-6  # units for each pair of a block and a node
+_ROUND_WORK = 1e-10  # units for each squared nonzero, to begin from a basis that has new rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ def _strengthen(blocks: DevicesBlocks, problem: DevicesProblem, known: float, wo
 
     def separate(values: Vector) -> list[Cut]:
         work.spend(_SEPARATION_WORK * residency.periods * blocks.graph.n)
+        work.spend(_ROUND_WORK * blocks.program.nonzeros**2)
         lineages = [] if blocks.page_in else separate_lineages(residency, values, _LEAST_VIOLATION)
         lineages.sort(key=lambda lineage: -lineage.violation)
         rounded = [

@@ -16,13 +16,18 @@ The program, with m the tensors' bytes, w the workspaces, b the buffers of copie
 H = S + R + P + ΣC[·,d] what d holds in stage t:
 
     minimise Σ r R + Σ c C + Σ in P + Σ out O  subject to
-    Σ_d R[d,t,t] = 1;  H ≤ 1
+    Σ_d R[d,t,t] = 1
     C[a,b,t,i] ≤ (S + R + P)[a,t,i]
     O[d,t,i] ≤ (R + ΣC[·,d])[d,t,i];  P[d,t,i] ≤ Σ_{s<t} O[d,s,i]
     R[d,t,k] + Σ_{j<k} F[d,t,i,j] ≤ H[d,t,i]          i an input of k ≤ t
     S[d,t+1,i] + Σ_j F[d,t,i,j] ≤ H[d,t,i]
     F[d,t,i,k] ≤ R[d,t,k], k > i;  F[d,t,i,i] ≤ (ΣC[d,·] + O)[d,t,i]
     U[d,t,k] + w[d,k] R[d,t,k] ≤ budget;  U[d,t,k] - Σ_{i<k} m[i] F[d,t,i,k] + b C ≤ budget
+
+H is 0 or 1 without a row for it. Bringing what is there costs, and gains nothing: without S a stage
+that computes or pages in i again has all that it had, with as much room or more; and of two ways to
+bring i, or a copy of what stays, one will do. Where i was to be paged out after it came again, it
+can be when it first came.
 
 The row for inputs says what XEngine (Schuler, Membarth, Slusallek, ACM TACO 2022) says by products
 of binaries. Whether an op takes over the RAM of an input is as in the compact program.
@@ -316,14 +321,9 @@ class _Builder:
         """Have what d reads in stage t in its RAM, and make F: per slot, what it frees."""
         freed: dict[int, list[tuple[int, int]]] = {}
         for i in range(t + 1):
-            present, absent = self.held(1, d, t, i), self.held(-1, d, t, i)
-            if not self.graph.size[i] or not present:
-                for k in self.graph.consumers[i] if self.graph.size[i] else ():
-                    for again in self.at("compute", d, t, k):
-                        self.at_most([(again, 1.0)], 0)
+            absent = self.held(-1, d, t, i)
+            if not self.graph.size[i]:
                 continue
-            if len(present) > 1:
-                self.at_most(present, 1)
             sources = self.terms(-1, d, t, i, "stay", "compute", "page_in")
             for column in self.at("send", d, t, i):
                 self.at_most([(column, 1.0), *sources], 0)
