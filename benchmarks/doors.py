@@ -8,10 +8,10 @@ weights on the same batches, and leave out the same numbers in dropout.
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import json
 import logging
+import os
 import subprocess
 import sys
 import warnings
@@ -113,7 +113,7 @@ def export(net: torch.nn.Module, x: torch.Tensor, path: Path, door: str) -> Path
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings(), _silence():
             warnings.simplefilter("ignore")
             if arguments is None:
                 torch.export.save(torch.export.export(net, (x,)), path)
@@ -122,6 +122,21 @@ def export(net: torch.nn.Module, x: torch.Tensor, path: Path, door: str) -> Path
     finally:
         logging.disable(before)
     return path
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Let nothing be printed, not even by C++, which writes past Python's `sys.stdout`."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def loss_of(name: str) -> str:

@@ -259,6 +259,13 @@ def test_a_module_s_own_loss_is_not_contradicted(tmp_path: Path) -> None:
     assert model.loss_options.ignore_index == 2
 
 
+def test_what_an_exporter_dumps_is_not_printed(tmp_path: Path, capfd) -> None:
+    """PyTorch's older one writes the graph that it gives up on to the standard output of C++."""
+    with pytest.raises(torch.onnx.errors.SymbolicValueError):
+        doors.export(*made("alexnet")[:2], tmp_path / "net.onnx", "TorchScript")
+    assert capfd.readouterr().out == ""
+
+
 ONNX = [door for door in doors.DOORS if door != "pt2"]
 
 
