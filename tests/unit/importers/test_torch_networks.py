@@ -72,9 +72,9 @@ def test_a_network_trains_as_pytorch_trains_it(name: str, tmp_path: Path) -> Non
 class Sequences(nn.Module):
     """Recurrent layers with dropout between them, and a number for each step."""
 
-    def __init__(self, kind, batch_first: bool) -> None:
+    def __init__(self, kind, batch_first: bool, dropout: float = 0.4) -> None:
         super().__init__()
-        self.rnn = kind(4, 3, num_layers=3, dropout=0.4, batch_first=batch_first)
+        self.rnn = kind(4, 3, num_layers=3, dropout=dropout, batch_first=batch_first)
         self.head = nn.Linear(3, 1)
 
     def forward(self, x):
@@ -108,6 +108,22 @@ def test_dropout_between_recurrent_layers_is_pytorchs(kind, batch_first, tmp_pat
         np.testing.assert_allclose(entry.of(ours.persistent[entry.tensor]), expected, atol=1e-6)
     expected = F.mse_loss(net.eval()(x), y).item()
     assert ours.evaluate(x.numpy(), y.numpy()) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("net", "warned"),
+    [
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), True),
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.0)), False),
+        (Sequences(nn.LSTM, True), True),
+        (Sequences(nn.RNN, True), True),
+        (Sequences(nn.RNN, True, 0.0), False),
+    ],
+)
+def test_dropout_that_the_exported_mode_leaves_out_is_said(net, warned, tmp_path: Path) -> None:
+    path = exported(net.eval(), torch.randn(2, 3, 4), tmp_path / "net.pt2")
+    model = import_torch(path, 2, "mse")
+    assert any("dropout in evaluation mode" in warning for warning in model.warnings) == warned
 
 
 @pytest.mark.parametrize("name", marked(("vgg",)))
