@@ -8,10 +8,10 @@ weights on the same batches, and leave out the same numbers in dropout.
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import json
 import logging
+import os
 import subprocess
 import sys
 import warnings
@@ -113,7 +113,7 @@ def export(net: torch.nn.Module, x: torch.Tensor, path: Path, door: str) -> Path
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings(), _silence():
             warnings.simplefilter("ignore")
             if arguments is None:
                 torch.export.save(torch.export.export(net, (x,)), path)
@@ -122,6 +122,21 @@ def export(net: torch.nn.Module, x: torch.Tensor, path: Path, door: str) -> Path
     finally:
         logging.disable(before)
     return path
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Let nothing be printed, not even by C++, which writes past Python's `sys.stdout`."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def loss_of(name: str) -> str:
@@ -239,18 +254,24 @@ class ExporterError(Exception):
 
 
 @contextlib.contextmanager
-def same_dropout(step: int) -> Iterator[None]:
-    """Let PyTorch's dropout leave out what poetfw's does in a step, op by op in the same order."""
-    with _SharedDraws(step):
+def same_dropout(step: int, *, turned: bool = False) -> Iterator[None]:
+    """Let PyTorch's dropout leave out what poetfw's does in a step, op by op in the same order.
+
+    Args:
+        step: how many came before it.
+        turned: whether what is dropped from has its first two axes swapped in PyTorch, as recurrent
+            layers do where they are `batch_first`.
+    """
+    with _SharedDraws(step, turned):
         yield
 
 
 class _SharedDraws(TorchDispatchMode):
     """Answers what draws a mask; the rest is as it is."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, turned: bool) -> None:
         super().__init__()
-        self._step, self._seeds = step, itertools.count()
+        self._step, self._turned, self._seeds = step, turned, itertools.count()
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -258,6 +279,8 @@ class _SharedDraws(TorchDispatchMode):
         if function is torch.ops.aten.bernoulli_.float:
             mask, stays = (*args, 0.5)[:2]
             draws = drawn(next(self._seeds), self._step, mask.numel())
-            kept = draws >= threshold(1 - stays)
-            return mask.copy_(torch.from_numpy(kept.astype(np.float32)).view(mask.shape))
+            kept = torch.from_numpy((draws >= threshold(1 - stays)).astype(np.float32))
+            if self._turned:
+                return mask.copy_(kept.view_as(mask.transpose(0, 1)).transpose(0, 1))
+            return mask.copy_(kept.view_as(mask))
         return function(*args, **(kwargs or {}))

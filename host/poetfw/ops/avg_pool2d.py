@@ -23,28 +23,17 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
-from poetfw.ops.windows import Window, pooled_shape
-
-
-def _window_work(op: Op, moved: int, y: Shape) -> Work:
-    height, width = Window.of(op).kernel
-    return Work(macs=y[0] * y[1] * y[2] * y[3] * height * width, bytes_moved=moved)
+from poetfw.ops.windows import Window, pooled_shape, pooling_fields, pooling_work
 
 
 def _window_kernel(op: Op, function: str, x: Shape) -> Kernel:
-    y = pooled_shape(op, x)
     return Kernel(
         source="avg_pool2d",
         function=function,
         arguments=(*op.inputs, op.output),
         struct="poet_avg_pool2d",
         fields=(
-            ("planes", x[0] * x[1]),
-            ("in_height", x[2]),
-            ("in_width", x[3]),
-            ("out_height", y[2]),
-            ("out_width", y[3]),
-            *Window.of(op).fields(),
+            *pooling_fields(op, x),
             ("count_include_pad", op.integer("count_include_pad")),
         ),
     )
@@ -83,7 +72,7 @@ class AvgPool2d(OpKind):
         return height + width - 1
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return _window_work(op, bytes_of(*inputs, output), pooled_shape(op, inputs[0].shape))
+        return pooling_work(op, inputs[0].shape, bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return _window_kernel(op, "poet_avg_pool2d_forward_f32", graph.by_name[op.inputs[0]].shape)
@@ -124,7 +113,7 @@ class AvgPool2dBackward(OpKind):
         return height * width
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return _window_work(op, bytes_of(*inputs, output), inputs[0].shape)
+        return pooling_work(op, op.integers("input_shape"), bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return _window_kernel(op, "poet_avg_pool2d_backward_f32", op.integers("input_shape"))

@@ -23,7 +23,7 @@ from poetfw.ops.base import (
     register,
 )
 from poetfw.ops.rounding import gamma
-from poetfw.ops.windows import Window, pooled_shape
+from poetfw.ops.windows import Window, pooled_shape, pooling_fields, pooling_work
 
 
 class _MaxPool2d(OpKind):
@@ -32,16 +32,9 @@ class _MaxPool2d(OpKind):
     function: ClassVar[str]
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        batch, channels, rows, columns = pooled_shape(op, inputs[0].shape)
-        height, width = Window.of(op).kernel
-        return Work(
-            macs=batch * channels * rows * columns * height * width,
-            bytes_moved=bytes_of(*inputs, output),
-        )
+        return pooling_work(op, inputs[0].shape, bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        x = graph.by_name[op.inputs[0]].shape
-        y = pooled_shape(op, x)
         window = Window.of(op)
         whole = window.kernel == (2, 2) and not any(window.padding)
         return Kernel(
@@ -49,14 +42,7 @@ class _MaxPool2d(OpKind):
             function=f"poet_max_pool2d_{'2x2_' if whole else ''}{self.function}_f32",
             arguments=(*op.inputs, op.output),
             struct="poet_max_pool2d",
-            fields=(
-                ("planes", x[0] * x[1]),
-                ("in_height", x[2]),
-                ("in_width", x[3]),
-                ("out_height", y[2]),
-                ("out_width", y[3]),
-                *window.fields(),
-            ),
+            fields=pooling_fields(op, graph.by_name[op.inputs[0]].shape),
         )
 
 

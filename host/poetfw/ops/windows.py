@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from poetfw.errors import ModelError
 from poetfw.ir import Op
-from poetfw.ops.base import Array, Shape, expect_integers
+from poetfw.ops.base import Array, Shape, Work, expect_integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +121,22 @@ def pooled_shape(op: Op, shape: Shape) -> Shape:
             f"{list(window.padding)}: the padding must be smaller than the kernel"
         )
     return (*shape[:2], *window.positions(op, shape[2], shape[3]))
+
+
+def pooling_work(op: Op, x: Shape, bytes_moved: int) -> Work:
+    """Work of a pooling op, or of its gradient, for an x [N, C, H, W]: each window, once."""
+    height, width = Window.of(op).kernel
+    return Work(macs=math.prod(pooled_shape(op, x)) * height * width, bytes_moved=bytes_moved)
+
+
+def pooling_fields(op: Op, x: Shape) -> tuple[tuple[str, int], ...]:
+    """The constants that every pooling kernel has for an x [N, C, H, W], in its struct's order."""
+    batch, channels, rows, columns = pooled_shape(op, x)
+    return (
+        ("planes", batch * channels),
+        ("in_height", x[2]),
+        ("in_width", x[3]),
+        ("out_height", rows),
+        ("out_width", columns),
+        *Window.of(op).fields(),
+    )

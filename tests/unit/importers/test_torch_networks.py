@@ -69,6 +69,63 @@ def test_a_network_trains_as_pytorch_trains_it(name: str, tmp_path: Path) -> Non
     np.testing.assert_allclose(predicted, expected, atol=1e-3, rtol=1e-3)
 
 
+class Sequences(nn.Module):
+    """Recurrent layers with dropout between them, and a number for each step."""
+
+    def __init__(self, kind, batch_first: bool, dropout: float = 0.4) -> None:
+        super().__init__()
+        self.rnn = kind(4, 3, num_layers=3, dropout=dropout, batch_first=batch_first)
+        self.head = nn.Linear(3, 1)
+
+    def forward(self, x):
+        if self.rnn.batch_first:
+            return self.head(self.rnn(x)[0])
+        return self.head(self.rnn(x.transpose(0, 1))[0]).transpose(0, 1)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_dropout_between_recurrent_layers_is_pytorchs(kind, batch_first, tmp_path: Path) -> None:
+    """In training, after every layer but the last, scaled up; and none in evaluation."""
+    torch.manual_seed(3)
+    net = Sequences(kind, batch_first).train()
+    x, y = torch.randn(BATCH, 3, 4), torch.randn(BATCH, 3, 1)
+    model = import_torch(exported(net, x, tmp_path / "net.pt2"), BATCH, "mse")
+    program = make_program(model.graph, "mse", SGD)
+    ours = Reference(program, model.weights)
+    theirs = torch.optim.SGD(
+        net.parameters(), SGD.learning_rate, SGD.momentum, weight_decay=SGD.weight_decay
+    )
+    for step in range(4):
+        theirs.zero_grad()
+        with same_dropout(step, turned=batch_first):
+            loss = F.mse_loss(net(x), y)
+        loss.backward()
+        theirs.step()
+        assert ours.step(x.numpy(), y.numpy()) == pytest.approx(loss.item(), rel=1e-5)
+    for entry in model.state_dict:
+        expected = net.state_dict()[entry.name].numpy()
+        np.testing.assert_allclose(entry.of(ours.persistent[entry.tensor]), expected, atol=1e-6)
+    expected = F.mse_loss(net.eval()(x), y).item()
+    assert ours.evaluate(x.numpy(), y.numpy()) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("net", "warned"),
+    [
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), True),
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.0)), False),
+        (Sequences(nn.LSTM, True), True),
+        (Sequences(nn.RNN, True), True),
+        (Sequences(nn.RNN, True, 0.0), False),
+    ],
+)
+def test_dropout_that_the_exported_mode_leaves_out_is_said(net, warned, tmp_path: Path) -> None:
+    path = exported(net.eval(), torch.randn(2, 3, 4), tmp_path / "net.pt2")
+    model = import_torch(path, 2, "mse")
+    assert any("dropout in evaluation mode" in warning for warning in model.warnings) == warned
+
+
 @pytest.mark.parametrize("name", marked(("vgg",)))
 def test_another_batch_than_the_exported_one_gives_the_same(name: str, tmp_path: Path) -> None:
     net, x, random = made(name)
@@ -216,6 +273,13 @@ def test_a_module_s_own_loss_is_not_contradicted(tmp_path: Path) -> None:
     with_loss(*ENDINGS["cross-entropy"], path)
     model = load_model(BuildSettings("linux", str(path), batch=BATCH, ignore_index=2))
     assert model.loss_options.ignore_index == 2
+
+
+def test_what_an_exporter_dumps_is_not_printed(tmp_path: Path, capfd) -> None:
+    """PyTorch's older one writes the graph that it gives up on to the standard output of C++."""
+    with pytest.raises(torch.onnx.errors.SymbolicValueError):
+        doors.export(*made("alexnet")[:2], tmp_path / "net.onnx", "TorchScript")
+    assert capfd.readouterr().out == ""
 
 
 ONNX = [door for door in doors.DOORS if door != "pt2"]

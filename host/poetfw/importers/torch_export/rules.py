@@ -330,14 +330,17 @@ def _dropped(
     """Dropout; where it works in place, ATen calls its input `self`."""
     if x is None:
         raise UnsupportedError("it has no input")
-    if train:
-        run = math.prod(call.shape(x)[2:]) if channels else 1
-        return call.net.dropout(call.name, call.tensor(x), share, run)
-    if share != 0:
+    run = math.prod(call.shape(x)[2:]) if channels else 1
+    return call.net.dropout(call.name, call.tensor(x), _in_training(call, share, train), run)
+
+
+def _in_training(call: Call, share: float, train: bool) -> float:
+    """What is dropped in training: nothing, and a warning, where the mode drops nothing."""
+    if not train and share != 0:
         call.net.warnings.append(
-            f"{call.name!r} is dropout in evaluation mode: nothing is dropped in training"
+            f"{call.name!r} has dropout in evaluation mode: nothing is dropped in training"
         )
-    return call.tensor(x)
+    return share if train else 0.0
 
 
 # Pooling ----------------------------------------------------------------------------------------
@@ -1108,9 +1111,8 @@ def _lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Result, ...]:
-    share = dropout if train else 0.0
     layers = _Layers(params, has_biases, num_layers, bidirectional, hx)
-    return layers.run(call, lstm(), input, batch_first, share)
+    return layers.run(call, lstm(), input, batch_first, dropout, train)
 
 
 def _with_one_state(target: str, cell: Cell) -> None:
@@ -1129,9 +1131,8 @@ def _with_one_state(target: str, cell: Cell) -> None:
         bidirectional: bool,
         batch_first: bool,
     ) -> tuple[Result, ...]:
-        share = dropout if train else 0.0
         layers = _Layers(params, has_biases, num_layers, bidirectional, (hx,))
-        return layers.run(call, cell, input, batch_first, share)[:2]
+        return layers.run(call, cell, input, batch_first, dropout, train)[:2]
 
 
 _with_one_state("gru.input", gru())
@@ -1178,7 +1179,7 @@ class _Layers:
     starts: tuple[Value, ...]
 
     def run(
-        self, call: Call, cell: Cell, x: Value, batch_first: bool, share: float
+        self, call: Call, cell: Cell, x: Value, batch_first: bool, dropout: float, train: bool
     ) -> tuple[Result, ...]:
         """The sequence, and the last h and c."""
         count, each = 2 if self.bidirectional else 1, 4 if self.has_biases else 2
@@ -1195,7 +1196,7 @@ class _Layers:
             call.tensor(x),
             directions,
             batch_first=batch_first,
-            share=share,
+            share=_in_training(call, dropout, train) if self.layers > 1 else 0.0,
         )
 
     def _direction(self, call: Call, index: int, each: int) -> Direction:
