@@ -52,7 +52,7 @@ def gradient_sums(graph: Graph) -> list[Op]:
     ],
 )
 def test_a_large_network_has_the_published_number_of_parameters(name: str, parameters: int):
-    """The image networks as widely trained on CIFAR-10 in PyTorch, BERT as Hugging Face has it.
+    """MobileNetV2 as torchvision has it, BERT as Hugging Face, the others as trained on CIFAR-10.
 
     BERT's counts are those of `BertModel`, pooler included, and of a head for two classes.
     """
