@@ -130,6 +130,7 @@ def certified_cases(quick: bool) -> Iterator[Case]:
     yield Case("bert-base", 0.3, 103.42, 2e-3, 90.0, before=(103.51, 3.395e-2))
     yield Case("bert-base", 0.5, 101.3, 2e-3, 90.0, before=(101.38, 1.361e-2))
     yield Case("resnet50", 0.4, None, 1e-2, 300.0)
+    yield Case("mobilenetv2", 0.4, None, 1e-2, 300.0)
     for fraction in (0.4, 0.5):
         for deadline in (1.02, 1.1, 1.3):
             for overlap in (False, True):

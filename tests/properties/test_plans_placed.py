@@ -53,7 +53,16 @@ def check_plans(model: str, batch: int, fractions: tuple[float, ...], schedulers
     return plans
 
 
-LARGE = ("bert-base", "bert-mini", "resnet18", "resnet50", "vgg16", "ds-cnn", "mobilenet")
+LARGE = (
+    "bert-base",
+    "bert-mini",
+    "resnet18",
+    "resnet50",
+    "mobilenetv2",
+    "vgg16",
+    "ds-cnn",
+    "mobilenet",
+)
 """Models that take a minute each."""
 
 AT_TWO_BUDGETS = ("lstm",)

@@ -146,7 +146,9 @@ def test_the_example_is_what_is_exported(tmp_path: Path) -> None:
     assert exported == json.loads((EXAMPLES / "digits-cnn.json").read_text())
 
 
-@pytest.mark.parametrize("model", ["resnet18", "resnet50", "vgg16", "bert-base", "bert-mini"])
+@pytest.mark.parametrize(
+    "model", ["resnet18", "resnet50", "mobilenetv2", "vgg16", "bert-base", "bert-mini"]
+)
 def test_the_page_on_models_has_their_peaks(tmp_path: Path, model: str) -> None:
     everything = ("--scheduler", "checkpoint-all", "--ram-fraction", "1")
     answer = succeed("schedule", "--board", "rpi4", "--model", model, *everything, cwd=tmp_path)

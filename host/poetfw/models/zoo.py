@@ -12,6 +12,7 @@ from poetfw.errors import ModelError
 from poetfw.models.bert import BERT_BASE, BERT_MINI, bert
 from poetfw.models.layers import Layers
 from poetfw.models.mlperf_tiny import autoencoder, ds_cnn, mobilenet, resnet8
+from poetfw.models.mobilenet_v2 import mobilenetv2
 from poetfw.models.model import Model
 from poetfw.models.recurrent import gru, lstm
 from poetfw.models.resnet import resnet18, resnet50
@@ -130,6 +131,7 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
         "transformer-tiny": Entry(32, transformer_tiny),
         "resnet18": Entry(1, resnet18),
         "resnet50": Entry(1, resnet50),
+        "mobilenetv2": Entry(1, mobilenetv2),
         "vgg16": Entry(1, vgg16),
         "bert-base": Entry(1, partial(bert, "bert-base", BERT_BASE)),
         "bert-mini": Entry(1, partial(bert, "bert-mini", BERT_MINI)),

@@ -19,6 +19,7 @@ from poetfw.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Role
 from poetfw.models import MODELS, DrawnWeights, GraphBuilder, Model, build_model
 from poetfw.models.bert import BertSize, bert
+from poetfw.models.mobilenet_v2 import mobilenetv2
 from poetfw.training import Program, Reference, Sgd, make_program
 
 POETS_M4F = Path(__file__).parents[3] / "benchmarks/boards/poet-m4f.toml"
@@ -44,13 +45,14 @@ def gradient_sums(graph: Graph) -> list[Op]:
     [
         ("resnet18", 11_173_962),
         ("resnet50", 23_520_842),
+        ("mobilenetv2", 3_504_872),
         ("vgg16", 14_728_266),
         ("bert-base", 109_482_240 + 2 * 768 + 2),
         ("bert-mini", 11_170_560 + 2 * 256 + 2),
     ],
 )
 def test_a_large_network_has_the_published_number_of_parameters(name: str, parameters: int):
-    """The image networks as widely trained on CIFAR-10 in PyTorch, BERT as Hugging Face has it.
+    """MobileNetV2 as torchvision has it, BERT as Hugging Face, the others as trained on CIFAR-10.
 
     BERT's counts are those of `BertModel`, pooler included, and of a head for two classes.
     """
@@ -141,6 +143,26 @@ def torch_resnet50(w: Leaves, x: Any) -> Any:
     return F.linear(F.avg_pool2d(x, 4).flatten(1), w["logits.weight"], w["logits.bias"])
 
 
+def torch_mobilenetv2(w: Leaves, x: Any) -> Any:
+    """The strides are those at which the paper's table 2 halves the image."""
+
+    def unit(name: str, x: Any, stride: int = 1, groups: int = 1) -> Any:
+        weight = w[f"{name}.conv.weight"]
+        x = F.conv2d(x, weight, None, stride, weight.shape[2] // 2, 1, groups)
+        return F.batch_norm(x, None, None, *w[f"{name}.bn.affine"], training=True)
+
+    x = F.relu6(unit("stem", x, 2))
+    for stage, blocks in enumerate((1, 2, 3, 4, 3, 3, 1), start=1):
+        for index in range(1, blocks + 1):
+            block, stride = f"stage{stage}.{index}", 1 + (index == 1 and stage in (2, 3, 4, 6))
+            y = F.relu6(unit(f"{block}.expand", x)) if stage > 1 else x
+            y = F.relu6(unit(f"{block}.depthwise", y, stride, groups=y.shape[1]))
+            y = unit(f"{block}.project", y)
+            x = x + y if index > 1 else y
+    x = F.relu6(unit("head", x)).mean((2, 3))
+    return F.linear(x, w["logits.weight"], w["logits.bias"])
+
+
 def torch_vgg16(w: Leaves, x: Any) -> Any:
     for stage, convolutions in enumerate((2, 2, 3, 3, 3), start=1):
         for index in range(1, convolutions + 1):
@@ -192,6 +214,17 @@ def test_gradients_of_image_networks_match_torch(name: str, network: Network):
     model = build_model(name, batch=2, seed=5)
     x = np.random.default_rng(6).standard_normal(model.input.shape).astype(np.float32)
     assert_step_matches(model, network, x, np.array([3, 7], np.int32))
+
+
+def test_gradients_of_mobilenetv2_match_torch_on_small_images():
+    drawn = mobilenetv2(batch=2, seed=5, size=64)
+    # Three times the usual scale, so that some values exceed 6.
+    weights = {
+        name: 3 * values if "affine" in name else values for name, values in drawn.weights.items()
+    }
+    model = Model(drawn.graph, weights, drawn.loss, "")
+    x = np.random.default_rng(6).standard_normal(model.input.shape).astype(np.float32)
+    assert_step_matches(model, torch_mobilenetv2, x, np.array([3, 700], np.int32))
 
 
 TINY = BertSize(
