@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from poetfw.costs import Case, Measurement
-from poetfw.costs.fitted import FittedModel, fit, fit_transfer
+from poetfw.costs.fitted import FittedModel, fit, fit_beside, fit_transfer
 from poetfw.ir import Dtype
 from poetfw.resources import cores_dir
 from poetfw.transfer import Transfer
@@ -119,3 +119,10 @@ def test_transfers_of_one_size_scale_what_was_believed() -> None:
     found = fit_transfer([(size, time_s, energy_j)], BELIEVED)
     assert found.time_s(size) == pytest.approx(time_s)
     assert found.cost_j(2 * size) == pytest.approx(2 * BELIEVED.cost_j(2 * size))
+
+
+def test_transfers_that_take_nothing_of_the_core_are_a_measurement() -> None:
+    busy = [(512, 1e-3), (4096, 5e-3), (8192, 9e-3)]
+    beside = fit_beside(busy, [(size, 0.0) for size, _ in busy])
+    assert beside is not None
+    assert (beside.core_latency_s, beside.core_s_per_byte) == (0, 0)
