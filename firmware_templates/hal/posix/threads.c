@@ -55,12 +55,16 @@ static void *run_parts(void *argument)
 
 int32_t poet_parts(void)
 {
+#if defined POET_WORKERS && POET_WORKERS > 1
+    return 1; /* the pool has one caller, and workers are many */
+#else
     if (work.parts == 0) {
         const char *const text = getenv("POETFW_THREADS");
         const long given = text != NULL ? strtol(text, NULL, 10) : 0;
         work.parts = given >= 1 && given <= MOST_THREADS ? (int32_t)given : POET_THREADS;
     }
     return work.parts;
+#endif
 }
 
 /* All threads have seen the last round before there is a next one: it ends with their parts. */

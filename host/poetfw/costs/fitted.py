@@ -187,7 +187,7 @@ def fit_beside(
         storage: bytes, and seconds that the storage is busy with them.
         core: bytes, and seconds that the core is.
     """
-    storage, core = ([row for row in rows if row[1] > 0] for rows in (storage, core))
+    storage = [row for row in storage if row[1] > 0]
     if min(len(dict(storage)), len(dict(core))) < 2:
         return None
     latency_s, s_per_byte = _line(storage)
@@ -195,6 +195,9 @@ def fit_beside(
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """Fixed part and part per byte."""
+    """Fixed part and part per byte: both 0 where nothing was taken."""
+    points = [point for point in points if point[1] > 0]
+    if not points:
+        return 0.0, 0.0
     prices = fit([({"fixed": 1.0, "bytes": size}, took) for size, took in points]).prices
     return prices.get("fixed", 0.0), prices.get("bytes", 0.0)

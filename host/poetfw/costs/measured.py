@@ -187,7 +187,9 @@ class Measured:
             return [
                 (page_bytes(case.size_bytes, storage.block_bytes), row)
                 for case, row in sorted(self.rows.items(), key=lambda item: item[0].size_bytes)
-                if case.kind == kind and row.time_s > 0 and is_of_board(row)
+                if case.kind == kind
+                and (row.time_s > 0 or kind.endswith("_taken"))
+                and is_of_board(row)
             ]
 
         rows = rows_of(kind)

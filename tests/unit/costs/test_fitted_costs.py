@@ -132,6 +132,13 @@ def test_what_transfers_take_beside_computing_is_two_lines() -> None:
     assert found.latency_s == pytest.approx(1e-3)
     assert found.core_s_per_byte == pytest.approx(3e-7)
     assert found.core_latency_s == pytest.approx(2e-4)
-    nothing = [(512, 0.0), core[1]]
-    for lacking in ([], core[:1], core[:1] * 2, nothing):
+    assert fit_beside([(512, 0.0), storage[1]], core) is None
+    for lacking in ([], core[:1], core[:1] * 2):
         assert fit_beside(storage, lacking) is fit_beside(lacking, core) is None
+
+
+def test_transfers_that_take_nothing_of_the_core_are_a_measurement() -> None:
+    busy = [(512, 1e-3), (4096, 5e-3), (8192, 9e-3)]
+    beside = fit_beside(busy, [(size, 0.0) for size, _ in busy])
+    assert beside is not None
+    assert (beside.core_latency_s, beside.core_s_per_byte) == (0, 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h: the plan of digits-cnn on nrf52840, batch 4: sizes, addresses and slots.
- * Written by poetfw 0.1.0 (plan 9913274e). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 1f7768e0). Do not edit: change the plan and build again.
  */
 #ifndef POET_PLAN_H
 #define POET_PLAN_H
@@ -9,7 +9,7 @@
 
 #include "slots.h"
 
-#define POET_PLAN_ID 0x9913274eu /* names this plan; the storage image must agree */
+#define POET_PLAN_ID 0x1f7768e0u /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"
 #define POET_RAM_BYTES 262144u
 #define POET_FLASH_BYTES 1048576u

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_step.c: one training step, digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 78ab5e7a). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 1f7768e0). Do not edit: change the plan and build again.
  *
  *   58 steps: 48 compute, 0 of them again; 5 page-outs, 5 page-ins
  *
  *     offset      bytes  tensor     holds                                  steps
+ *     20,896      1,024  T0000_1    x                                      1-4
  *     20,896         64  T0002      bn1.statistics                         5-56
- *     20,960      1,024  T0000_1    x                                      1-7
  *     20,960      8,192  T0005      conv2                                  10-47
  *     20,960      8,192  T0032      conv2.backward_input                   50-54
  *     20,960      8,192  T0033      relu1.backward                         54-56
@@ -51,7 +51,7 @@
 #include "ops.h"
 #include "poet.h"
 
-#define T0000_1 ((float *)(void *)(poet_arena + 20960u)) /* x [4,1,8,8] */
+#define T0000_1 ((float *)(void *)(poet_arena + 20896u)) /* x [4,1,8,8] */
 #define T0000_2 ((float *)(void *)(poet_arena + 45536u)) /* x [4,1,8,8] */
 #define T0001 ((float *)(void *)(poet_arena + 37344u)) /* conv1 [4,8,8,8] */
 #define T0002 ((float *)(void *)(poet_arena + 20896u)) /* bn1.statistics [2,8] */
@@ -106,6 +106,7 @@ int poet_train_step(void)
     /*   4  page out conv1, wanted again at step 51 */
     POET_TRY(poet_page_out_begin(SLOT_T0001, T0001, 8192u));
     poet_between_ops();
+    POET_TRY(poet_page_wait(SLOT_T0000));
     /*   5  bn1.statistics: batch_norm_statistics T0001[4,8,8,8] -> T0002[2,8] */
     poet_batch_norm_statistics_f32(&poet_op0001, T0001, T0002);
     poet_between_ops();
@@ -122,7 +123,6 @@ int poet_train_step(void)
     /*   9  page out relu1, wanted again at step 45 */
     POET_TRY(poet_page_out_begin(SLOT_T0004, T0004_1, 8192u));
     poet_between_ops();
-    POET_TRY(poet_page_wait(SLOT_T0000));
     /*  10  conv2: conv2d T0004_1[4,8,8,8], P0003[8,8,3,3] -> T0005[4,8,8,8] */
     poet_conv2d_3x3_forward_f32(&poet_op0005, T0004_1, P0003, NULL, T0005);
     poet_between_ops();
