@@ -209,7 +209,9 @@ ENDINGS = {
     "weighted": (nn.CrossEntropyLoss(WEIGHTS, label_smoothing=0.1, ignore_index=1), LABELS, None),
     "softmax twice": (nn.CrossEntropyLoss(), LABELS, nn.Softmax(1)),
     "nll": (nn.NLLLoss(WEIGHTS), LABELS, nn.LogSoftmax(1)),
-    "bytes": (lambda y, t: F.cross_entropy(y, t.long()), LABELS.float(), None),
+    "bytes": (lambda y, t: F.cross_entropy(y, t.long()), LABELS.to(torch.uint8), None),
+    "whole numbers": (lambda y, t: F.mse_loss(y, t.float()), NUMBERS.long(), None),
+    "exchanged": (lambda y, t: F.l1_loss(t, y), NUMBERS, None),
     "mse": (nn.MSELoss(), NUMBERS, None),
     "l1": (nn.L1Loss(), NUMBERS, None),
     "huber": (nn.HuberLoss(), NUMBERS, None),
@@ -253,6 +255,34 @@ def test_the_loss_that_a_module_returns_is_trained_with(name: str, tmp_path: Pat
         (lambda y, t: F.mse_loss(y, 2 * t), NUMBERS, "of its 2 inputs, one must be the target"),
         (lambda y, t: F.mse_loss(y, torch.zeros(4, 3)), NUMBERS, "one must be the target"),
         (lambda y, t: F.mse_loss(y, t) + y.mean(), NUMBERS, "has 2 outputs"),
+        (lambda y, t: F.cross_entropy(y, t.bool().long()), LABELS, "from int64 to bool"),
+        (lambda y, t: F.cross_entropy(y, t.long()), LABELS.float(), "from float32 to int64"),
+        (lambda y, t: F.cross_entropy(y, t.byte().long()), LABELS, "from int64 to uint8"),
+        (lambda y, t: F.cross_entropy(y, t.bfloat16().long()), LABELS, "from int64 to bfloat16"),
+        (lambda y, t: F.cross_entropy(y, t.view(torch.int64)), LABELS.double(), "must be the tar"),
+        (lambda y, t: F.mse_loss(y, t.long().float()), NUMBERS, "from float32 to int64"),
+        (lambda y, t: F.mse_loss(y, t.half().float()), NUMBERS, "from float32 to float16"),
+        (lambda y, t: F.mse_loss(y, t.mul_(2)), NUMBERS, "must be the target"),
+        (
+            lambda y, t: (t[0].mul_(2), F.mse_loss(y, t))[1],
+            NUMBERS,
+            "changes the target 'labels' in",
+        ),
+        (
+            lambda y, t: F.binary_cross_entropy_with_logits(y, t.bool().float()),
+            NUMBERS,
+            "from float32 to bool",
+        ),
+        (
+            lambda y, t: F.binary_cross_entropy_with_logits(t, y),
+            NUMBERS,
+            "must be the target",
+        ),
+        (
+            lambda y, t: F.cross_entropy(y.view(12, 1).repeat(1, 2), t.flatten()),
+            (NUMBERS > 0).long(),
+            "has not one row per sample",
+        ),
     ],
 )
 def test_a_loss_that_poetfw_has_not_is_refused(loss, labels, reason, tmp_path: Path) -> None:
@@ -280,6 +310,23 @@ def test_what_an_exporter_dumps_is_not_printed(tmp_path: Path, capfd) -> None:
     with pytest.raises(torch.onnx.errors.SymbolicValueError):
         doors.export(*made("alexnet")[:2], tmp_path / "net.onnx", "TorchScript")
     assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1, -2, None])
+def test_a_weight_s_length_is_that_of_its_positions_along_an_axis(
+    dim: int | None, tmp_path: Path
+) -> None:
+    net = nn.utils.parametrizations.weight_norm(nn.Linear(6, 3), dim=dim)
+    x = torch.linspace(-1, 1, 24).view(4, 6)
+    model = import_torch(exported(net, x, tmp_path / "net.pt2"), BATCH)
+    np.testing.assert_allclose(result_of(model, x), net(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+def result_of(model, x) -> np.ndarray:
+    values = {**model.weights, model.input.name: x.numpy()}
+    for op in model.graph.ops:
+        values[op.output] = kind_of(op).compute(op, [values[i] for i in op.inputs], [])
+    return values[model.graph.output]
 
 
 ONNX = [door for door in doors.DOORS if door != "pt2"]
@@ -379,8 +426,6 @@ def test_what_is_changed_in_place_is_right_or_refused(name: str, tmp_path: Path)
     except ModelError:
         assert name not in ("result", "copy", "padded")
         return
-    values = {**model.weights, model.input.name: x.numpy()}
-    for op in model.graph.ops:
-        values[op.output] = kind_of(op).compute(op, [values[i] for i in op.inputs], [])
+    result = result_of(model, x)
     for _ in range(2):
-        np.testing.assert_allclose(values[model.graph.output], net(x.clone()).detach(), 1e-6)
+        np.testing.assert_allclose(result, net(x.clone()).detach(), 1e-6)

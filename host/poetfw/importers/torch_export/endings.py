@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 
+import numpy as np
 from pydantic import ValidationError, validate_call
 
 from poetfw.errors import ModelError
@@ -19,11 +21,19 @@ from poetfw.training import CLASSIFYING
 
 _MEAN, _NOTHING_IGNORED = 1, -100
 """PyTorch's numbers: of the reduction, and of the label to ignore where nobody names one."""
-_SAME_ORDER = tuple(
-    f"torch.ops.aten.{name}."
-    for name in ("view", "reshape", "flatten", "squeeze", "unsqueeze", "to", "contiguous", "alias")
+_SAME_ORDER = frozenset(
+    f"torch.ops.aten.{name}"
+    for name in (
+        *("view.default", "reshape.default", "flatten.using_ints", "unsqueeze.default"),
+        *("squeeze.default", "squeeze.dim", "squeeze.dims", "contiguous.default", "alias.default"),
+        *("to.dtype", "to.dtype_layout", "to.device", "to.other"),
+    )
 )
-"""Operators behind which a target's elements are the same, one after the other."""
+"""Operators behind which a target's elements follow one another as before."""
+_SYMMETRIC = ("mse", "l1", "huber")
+"""Losses that are the same with prediction and target exchanged."""
+_KNOWN = frozenset(schema.DTYPES.values()) - {"bfloat16"}
+"""Types that NumPy has, too."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +42,14 @@ class Ending:
 
     Attributes:
         input: what the prediction is calculated from.
+        target: the input of the program that holds the labels.
         prediction: the tensor that the loss is of.
         loss: a key of `poetfw.training.LOSSES`.
         options: how much classes and samples count.
     """
 
     input: str
+    target: str
     prediction: str
     loss: str
     options: ClassOptions = ALIKE
@@ -70,16 +82,40 @@ def read_ending(exported: Exported) -> Ending | None:
     try:
         values = {name: exported.weights.get(name, name) for name in last.reads}
         loss = _LOSSES[last.target](**{each.name: plain(each.arg, values) for each in last.inputs})
-        prediction = _unstretched(loss.prediction, producers)
-        target = _unstretched(loss.target, producers)
+        prediction, target = (
+            _unstretched(name, producers) for name in (loss.prediction, loss.target)
+        )
+        inputs = [
+            name
+            for spec in signature.input_specs
+            if spec.user_input
+            for name in schema.tensors_in(spec.user_input.arg)
+        ]
+        first, second = (_origin(name, producers)[-1] for name in (prediction, target))
+        if loss.name in _SYMMETRIC and first in inputs and second not in inputs:
+            prediction, target = target, prediction
         of, to = graph.tensor_values[prediction], graph.tensor_values[target]
         if loss.name in CLASSIFYING and to.dtype != schema.LONG:
             raise UnsupportedError("its target is no class number")
         if loss.name not in CLASSIFYING and of.sizes != to.sizes:
             raise UnsupportedError("its prediction and its target have different shapes")
-        return Ending(
-            _other_input(signature, target, producers), prediction, loss.name, loss.options
-        )
+        path = _origin(target, producers)
+        if len(inputs) != 2 or path[-1] not in inputs:
+            raise UnsupportedError(
+                f"of its {len(inputs)} inputs, one must be the target, as it is, and the other "
+                "must be what the prediction is calculated from"
+            )
+        types = [graph.tensor_values[name].dtype for name in reversed(path)]
+        for before, after in pairwise(types):
+            _expect_kept(before, after)
+        (source,) = (name for name in inputs if name != path[-1])
+        sizes = graph.tensor_values[source].sizes
+        if loss.name in CLASSIFYING and of.sizes[:1] != sizes[:1]:
+            raise UnsupportedError(
+                "its prediction has not one row per sample: poetfw has losses of one class number "
+                "per sample"
+            )
+        return Ending(source, path[-1], prediction, loss.name, loss.options)
     except (UnsupportedError, LookupError, ValidationError) as error:
         flaw = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         kind = last.target.removeprefix("torch.ops.")
@@ -97,28 +133,32 @@ def _unstretched(name: str, producers: Mapping[str, schema.Node]) -> str:
     return node.reads[node.gives.index(name)]
 
 
-def _other_input(
-    signature: schema.Signature, target: str, producers: Mapping[str, schema.Node]
-) -> str:
-    """The program's input that a target does not come from.
+def _origin(name: str, producers: Mapping[str, schema.Node]) -> list[str]:
+    """A tensor, and those that it holds the elements of, in the same order, back to the first."""
+    path = [name]
+    for _ in producers:  # more steps would go in circles
+        node = producers.get(path[-1])
+        if node is None or node.target not in _SAME_ORDER:
+            break
+        path.append(node.reads[0])
+    return path
+
+
+def _expect_kept(before: int, after: int) -> None:
+    """Check that numbers of one type are the same in another.
+
+    Float32 is what poetfw makes of targets that are numbers, whatever their type in the file.
 
     Raises:
-        UnsupportedError: there is not one such, or the target comes from no input.
+        UnsupportedError: they may be others.
     """
-    for _ in producers:  # more steps would go in circles
-        node = producers.get(target)
-        if node is None or not node.target.startswith(_SAME_ORDER):
-            break
-        target = node.reads[0]
-    users = [s.user_input.arg for s in signature.input_specs if s.user_input]
-    inputs = [name for argument in users for name in schema.tensors_in(argument)]
-    if len(inputs) != 2 or target not in inputs:
+    if after in (before, schema.FLOAT):
+        return
+    old, new = (schema.DTYPES.get(dtype, "an unknown type") for dtype in (before, after))
+    if not _KNOWN.issuperset((old, new)) or not np.can_cast(old, new):
         raise UnsupportedError(
-            f"of its {len(inputs)} inputs, one must be the target, as it is, and the other must "
-            "be what the prediction is calculated from"
+            f"its target is converted from {old} to {new}, which may change numbers"
         )
-    inputs.remove(target)
-    return inputs[0]
 
 
 def _of_classes(name: str) -> Callable[..., _Loss]:

@@ -98,6 +98,8 @@ class _Importer:
         self._places = {builder.input: self._batches.first}
         places = {id(value): i for i, value in enumerate(self._values.values())}
         self._storage = {name: places[id(value)] for name, value in self._values.items()}
+        if self._ending is not None:
+            self._storage[self._ending.target] = len(self._storage)
         self._weights = set(exported.weights)
         self._changed: dict[str, str] = {}
 
@@ -288,6 +290,9 @@ class _Importer:
                 f"{self._output!r:.60} in place: write that without the underscore, or "
                 "inplace=False"
             )
+        if self._ending is not None and self._ending.target in self._changed:
+            target = self._ending.target
+            raise ModelError(f"{self._changed[target]} changes the target {target!r:.60} in place")
         for name in sorted(self._weights & needed & set(self._changed)):
             raise ModelError(
                 f"{self._changed[name]} changes a parameter or a buffer in place, in every step: "

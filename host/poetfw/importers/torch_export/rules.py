@@ -729,8 +729,9 @@ def _rms_norm(
 
 @_aten("_weight_norm.default")
 def _weight_norm(call: Call, v: Value, g: Value, dim: int = 0) -> str:
-    """V · g / |v|, of each position along an axis (Salimans and Kingma, 2016)."""
-    axes = [axis for axis in range(len(call.shape(v))) if dim == -1 or axis != dim]
+    """V · g / |v|, of each position along an axis (Salimans and Kingma, 2016); -1 is of all."""
+    kept = None if dim == -1 else axis_of(call, v, dim)
+    axes = [axis for axis in range(len(call.shape(v))) if axis != kept]
     length = _length(call, v, 2, tuple(axes), True)
     inverse = call.net.builder.op("reciprocal", call.name, (length,))
     share = call.net.multiply(call.name, inverse, call.tensor(g))
