@@ -10,7 +10,7 @@ from pathlib import Path
 
 from poetfw.boards import Board, Machine, Twin, load_board
 from poetfw.devices import Event, RunLog, emulator_of, run_firmware
-from poetfw.errors import OutputError
+from poetfw.errors import ConfigError, OutputError
 from poetfw.firmware import (
     IMAGE,
     RunRequest,
@@ -120,6 +120,7 @@ def open_project(
 
     Raises:
         BoardError: the board has no such twin, or no operating system for threads.
+        ConfigError: threads are given, and the build is for several devices.
         OutputError: there is none, it was not compiled, its firmware is gone, it is for another
             board, or holds a link.
     """
@@ -129,6 +130,11 @@ def open_project(
         raise OutputError(
             f"{folder} holds a build for {report.board}, not for {board}",
             f"use --board {report.board}, or name another folder with --out",
+        )
+    if threads is not None and report.arenas:
+        raise ConfigError(
+            f"--threads divides the kernels of one device, and {folder} is for several",
+            "run it without: each of them has a thread of its own",
         )
     built_for = board_of(folder, report)
     twin = built_for.with_threads(threads).twin(emulator)

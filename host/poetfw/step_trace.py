@@ -15,7 +15,7 @@ from poetfw.firmware.step_ticks import timed_project
 from poetfw.memory import WorkersPlan
 from poetfw.pipeline import Progress
 from poetfw.report import StepTrace, TimedStep
-from poetfw.schedule import Step, StepKind
+from poetfw.schedule import ExecutionPlan, Step, StepKind
 
 
 def trace_step(project: BuiltProject, timeout_s: float, progress: Progress) -> StepTrace:
@@ -62,11 +62,21 @@ def trace_step(project: BuiltProject, timeout_s: float, progress: Progress) -> S
     )
 
 
-def _steps(project: BuiltProject) -> dict[int, TimedStep]:
-    """Every statement of the training step, not timed yet, by its number."""
+def expect_one_device(project: BuiltProject) -> ExecutionPlan:
+    """The plan of its training step.
+
+    Raises:
+        ConfigError: it is one for several devices.
+    """
     plan = project.stages.training
     if isinstance(plan, WorkersPlan):
         raise ConfigError("--trace times the steps of one device, and the build is for several")
+    return plan
+
+
+def _steps(project: BuiltProject) -> dict[int, TimedStep]:
+    """Every statement of the training step, not timed yet, by its number."""
+    plan = expect_one_device(project)
     kinds = {op.name: op.kind for op in project.stages.program.training.ops}
     return {
         number: _untimed(number, step, kinds[step.node])

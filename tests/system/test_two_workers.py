@@ -17,7 +17,7 @@ import pytest
 from poetfw.execution import open_project
 from poetfw.firmware import SlotPurpose, read_request, read_slots, set_request
 from poetfw.schedule.devices import DevicesPlan
-from system.commands import needs_aarch64, succeed
+from system.commands import needs_aarch64, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -118,6 +118,10 @@ def test_the_pages_commands(tmp_path: Path) -> None:
         words = [word.replace("examples/", f"{REPOSITORY}/examples/") for word in words]
         report = succeed(*words, cwd=tmp_path)
     assert report["verify"]["ok"]
+    for option, said in ((("--threads", "4"), "is for several"), (("--trace",), "is for several")):
+        refused = poetfw(*words, *option, cwd=tmp_path)
+        assert (refused.code, said in refused.stderr) == (1, True)
+    assert poetfw(*words, cwd=tmp_path, POETFW_THREADS="4").code == 1
 
 
 @pytest.mark.slow

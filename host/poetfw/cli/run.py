@@ -31,7 +31,7 @@ from poetfw.execution import open_project
 from poetfw.output_file import replace_file
 from poetfw.report import RunReport, StepTrace
 from poetfw.running import RunSettings, make_request, metrics_csv, run_project
-from poetfw.step_trace import trace_step
+from poetfw.step_trace import expect_one_device, trace_step
 from poetfw.verification import verdict
 
 
@@ -131,6 +131,8 @@ def run(
     if tensorboard is not None:
         check_events_folder(tensorboard)
     project = open_project(*built_folder(out, board), emulator, itself, threads)
+    if trace:
+        expect_one_device(project)
     settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume, patience)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:
