@@ -312,6 +312,29 @@ def test_what_an_exporter_dumps_is_not_printed(tmp_path: Path, capfd) -> None:
     assert capfd.readouterr().out == ""
 
 
+class Filled(nn.Module):
+    """Filled tensors of the batch's extent in the file: those that are masks, and a first state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.last = nn.GRUCell(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        seen = torch.tril(torch.ones(8, 8)) == 0
+        state = self.cell(x[:, 0], torch.zeros(x.shape[0], 8))
+        return self.last(x).masked_fill(seen, 0.0).flatten(1) @ torch.ones(64, 8) + state
+
+
+def test_a_filled_tensor_has_the_batch_only_where_it_must(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net, x = Filled(), torch.randn(8, 8, 8)
+    path = exported(net, x, tmp_path / "net.pt2")
+    for batch in (8, 4):
+        model = import_torch(path, batch)
+        expected = net(x[:batch]).detach()
+        np.testing.assert_allclose(result_of(model, x[:batch]), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("dim", [0, 1, -1, -2, None])
 def test_a_weight_s_length_is_that_of_its_positions_along_an_axis(
     dim: int | None, tmp_path: Path

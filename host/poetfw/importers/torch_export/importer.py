@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -57,7 +57,13 @@ def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
     """
     exported = read_program(path)
     try:
-        return _Importer(exported, path, batch, loss).model()
+        importer = _Importer(exported, path, batch, loss)
+        try:
+            return importer.model()
+        except ModelError:
+            if not importer.misfits:
+                raise
+            return _Importer(exported, path, batch, loss, importer.misfits).model()
     except ModelError as error:
         if error.message.startswith(f"{path}: "):
             raise
@@ -65,9 +71,25 @@ def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
 
 
 class _Importer:
-    """The translation of one program."""
+    """The translation of one program.
 
-    def __init__(self, exported: Exported, path: Path, batch: int, loss: str | None) -> None:
+    Attributes:
+        misfits: filled tensors that have the batch's extent in the file on axis 0, and do not fit
+            what reads them with it: they begin a batch, as the first states of a cell do.
+    """
+
+    def __init__(
+        self,
+        exported: Exported,
+        path: Path,
+        batch: int,
+        loss: str | None,
+        begun: Collection[str] = (),
+    ) -> None:
+        """`begun` are the filled tensors to give the batch that is asked for."""
+        self.misfits: set[str] = set()
+        self._begun = begun
+        self._filled: set[str] = set()
         self._path = path
         self._graph = exported.program.graph_module.graph
         self._ending = read_ending(exported)
@@ -125,6 +147,7 @@ class _Importer:
                 break  # behind what was refused, sizes may be wrong
             if reason is not None:
                 refusals.append(Refusal(_name(node), _described(node), reason))
+                self.misfits.update(self._filled.intersection(node.reads))
                 self._stand_in(outputs)
             self._note_storage(node, outputs)
             self._note_change(node, outputs)
@@ -169,6 +192,8 @@ class _Importer:
                 constants = self._arguments(node, typed=True)
                 if target in FILLED:
                     constants["size"] = call.results[0]
+                    if call.sizes[0][:1] == (self._batches.filed,) != (self._batches.asked,):
+                        self._filled.update(outputs)
                 results: Any = fold(target, constants, values)
                 if results is None and rule is None:
                     raise UnsupportedError("poetfw has no such operator")
@@ -200,6 +225,8 @@ class _Importer:
 
     def _place(self, node: schema.Node, sizes: Sequence[Shape]) -> Place | None:
         """Where the batch is in what a node reads; what does not depend on it may begin one."""
+        if not set(self._begun).isdisjoint(node.gives):
+            return self._batches.first
         values = [self._values.get(name) for name in node.reads]
         for value in values:
             if isinstance(value, Live) and value.tensor in self._places:

@@ -40,11 +40,12 @@ RULES: dict[str, Rule] = {}
 """Every ATen operator that is understood, by its name and overload."""
 VIEWS: set[str] = set()
 """Those whose result may lie in the bytes of their first argument."""
-STRETCHING = ("expand.default", "repeat.default", *FILLED)
+STRETCHING = ("expand.default", "repeat.default")
 """Those that may give the batch's axis to what has none."""
 RESHAPING = (
     *("view.default", "reshape.default", "flatten.using_ints", "unflatten.int"),
     *STRETCHING,
+    *FILLED,
 )
 """Those whose result has the shape that `Call.results` says."""
 
