@@ -22,6 +22,7 @@ _SEED = 0
 _SAMPLES = 640
 _LARGEST_BYTES = 1 << 26  # beyond, there are fewer samples, but several batches
 _RANK = 8
+_SAMPLES_OF_A_CLASS = 8  # at least; where there are fewer samples, only the first classes occur
 _SHARE_OF_IDS = 0.25
 
 
@@ -31,7 +32,8 @@ def make_synthetic(model: Model) -> tuple[NDArray[np.generic], NDArray[np.generi
     shape = model.input.shape[1:]
     fitting = _LARGEST_BYTES // (4 * math.prod(shape))
     samples = max(min(_SAMPLES, fitting), 4 * model.batch)
-    labels = np.arange(samples, dtype=np.int32) % (model.classes or _RANK)
+    classes = min(model.classes or _RANK, max(1, samples // _SAMPLES_OF_A_CLASS))
+    labels = np.arange(samples, dtype=np.int32) % classes
     x: NDArray[np.generic]
     if model.input.dtype is Dtype.F32:
         patterns = random.standard_normal((int(labels.max()) + 1, *shape), np.float32)
