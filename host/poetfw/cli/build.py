@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from poetfw.boards import load_board
 from poetfw.cli import output
-from poetfw.cli.devices import build_on_devices, read_plan
+from poetfw.cli.devices import log_of_devices, print_devices_build, read_plan
 from poetfw.cli.options import (
     Bytes,
     Positive,
@@ -31,12 +30,20 @@ from poetfw.cli.options import (
     settings_of_optimizer,
     threads_option,
     training_options,
+    typed_options,
 )
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.limits import Deadline
-from poetfw.pipeline import compile_build, plan_build, write_build
-from poetfw.planning import BuildSettings, DevicesBuildSettings, costs_from, database_for
+from poetfw.pipeline import compile_build, plan_build, plan_devices_build, write_build
+from poetfw.planning import (
+    BuildSettings,
+    DevicesBuildSettings,
+    board_of_devices,
+    costs_from,
+    database_for,
+    read_device,
+)
 from poetfw.report import BuildReport
 
 
@@ -171,7 +178,8 @@ def build(
     """Schedule the training of a model on a board, write its firmware, and compile it."""
     end = command_deadline(time_limit)
     if (board is None) is (devices is None):
-        raise click.UsageError("give either --board or --devices")
+        missing = "Missing option '--board': " if board is None else ""
+        raise click.UsageError(f"{missing}give either --board or --devices")
     _refuse_others(devices is not None)
     settings = BuildSettings(
         board=board or "",
@@ -179,21 +187,25 @@ def build(
         optimizer_settings=settings_of_optimizer(options),
         **options,
     )
-    if devices is not None:
+    if devices is None:
+        known = load_board(settings.board).with_threads(settings.threads)
+    else:
+        files = tuple(map(Path, devices))
+        known = board_of_devices([read_device(file) for file in files], files)
         plan = None if replay is None else read_plan(replay)
-        chosen = DevicesBuildSettings(tuple(map(Path, devices)), ram_fraction, parallel, plan)
-        build_on_devices(settings, chosen, end, toolchain, generate_only, out, as_json)
-        return
-    known = load_board(settings.board).with_threads(settings.threads)
+        chosen = DevicesBuildSettings(files, ram_fraction, parallel, plan)
     folder = out_folder(out, known)
     check_output_folder(folder)
     if not generate_only:
         choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
-    provider = costs_from(database_for(settings.board, costs, db))
     with output.spinner() as progress:
-        planned = plan_build(
-            settings, progress, provider, deadline=end, tell=output.search_log(progress, end)
-        )
+        if devices is None:
+            provider = costs_from(database_for(settings.board, costs, db))
+            tell = output.search_log(progress, end)
+            planned = plan_build(settings, progress, provider, deadline=end, tell=tell)
+        else:
+            tell_of = log_of_devices("time")
+            planned = plan_devices_build(settings, chosen, progress, deadline=end, tell=tell_of)
         report = write_build(planned, folder)
         if not generate_only:
             progress("compiling with PlatformIO")
@@ -202,6 +214,8 @@ def build(
         output.warn(warning)
     if as_json:
         output.print_json(report.to_json())
+    elif devices is not None:
+        print_devices_build(report, end)
     else:
         _print(report, end, settings.board, folder == out_folder(None, known))
 
@@ -219,13 +233,11 @@ def _refuse_others(on_devices: bool) -> None:
     Raises:
         UsageError: there is one on the command line.
     """
-    context = click.get_current_context()
     refused = _OF_A_BOARD if on_devices else _OF_DEVICES
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name in refused and source is ParameterSource.COMMANDLINE:
+    for name, spelled in typed_options().items():
+        if name in refused:
             other = "--devices" if on_devices else "--board"
-            raise click.UsageError(f"{parameter.opts[0]} does not go with {other}")
+            raise click.UsageError(f"{spelled} does not go with {other}")
 
 
 _LAYER_NAMES = {

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.devices import compare_on_devices
@@ -24,6 +23,7 @@ from poetfw.cli.options import (
     parse_names,
     schedulers_option,
     solver_option,
+    typed_options,
 )
 from poetfw.models import DEFAULT_MODEL
 
@@ -133,13 +133,7 @@ def compare(
     from poetfw.schedule import SolveOptions
 
     if devices is not None:
-        context = click.get_current_context()
-        others = [
-            parameter.opts[0]
-            for parameter in context.command.params
-            if parameter.name not in _OF_DEVICES
-            and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        ]
+        others = [spelled for name, spelled in typed_options().items() if name not in _OF_DEVICES]
         if others:
             raise click.UsageError(
                 f"--devices takes --model, --batch, --fractions and limits, not {others[0]}"

@@ -17,7 +17,7 @@ from poetfw.limits import Deadline, Work
 from poetfw.reading import read_bytes
 
 if TYPE_CHECKING:
-    from poetfw.planning import BuildSettings, DevicesBuildSettings
+    from poetfw.report import BuildReport
     from poetfw.schedule.devices import (
         DevicesFigures,
         DevicesPlan,
@@ -95,7 +95,7 @@ def schedule_devices(
     with output.spinner() as progress:
         progress(f"{problem.name} on {', '.join(device.name for device in problem.devices)}")
         answer = solve_devices(
-            problem, Minimise(minimise), SolveOptions(solver=solver), work, _log(minimise)
+            problem, Minimise(minimise), SolveOptions(solver=solver), work, log_of_devices(minimise)
         )
     draw(answer.plan)
     if as_json:
@@ -117,39 +117,8 @@ def read_plan(path: Path) -> DevicesPlan:
     return devices_plan_from_json(_read(path), str(path))
 
 
-def build_on_devices(
-    settings: BuildSettings,
-    devices: DevicesBuildSettings,
-    deadline: Deadline,
-    toolchain: str,
-    generate_only: bool,
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    """Do what `poetfw build` does, for several devices."""
-    from poetfw.cli.options import out_folder
-    from poetfw.devices import choose_environment
-    from poetfw.firmware import check_output_folder
-    from poetfw.pipeline import compile_build, plan_devices_build, write_build
-    from poetfw.planning import board_of_devices, read_device
-
-    files = [read_device(path) for path in devices.files]
-    board = board_of_devices(files, devices.files)
-    folder = out_folder(out, board)
-    check_output_folder(folder)
-    if not generate_only:
-        choose_environment(board, toolchain)
-    with output.spinner() as progress:
-        build = plan_devices_build(settings, devices, progress, deadline, _log("time"))
-        report = write_build(build, folder)
-        if not generate_only:
-            progress("compiling with PlatformIO")
-            report = compile_build(build, report, folder, toolchain)
-    for warning in report.warnings:
-        output.warn(warning)
-    if as_json:
-        output.print_json(report.to_json())
-        return
+def print_devices_build(report: BuildReport, deadline: Deadline) -> None:
+    """What a build for several devices came to, for people."""
     schedule = report.schedule
     rows = [
         ("model", f"{report.model}, batch {report.batch}"),
@@ -198,7 +167,8 @@ def _read(path: Path) -> bytes:
         raise ProblemError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _log(minimise: str) -> Tell:
+def log_of_devices(minimise: str) -> Tell:
+    """Prints what a search for a plan of several devices tells, as it goes on."""
     unit = {"time": "s", "energy": "J"}[minimise]
 
     def tell(phase: str, cost: float, bound: float) -> None:
@@ -299,9 +269,7 @@ def compare_on_devices(
         [
             row.name,
             "-" if row.cost is None else f"{row.cost:.4g} s",
-            ""
-            if row.cost is None or alone is None
-            else f"{round(row.cost / alone - 1, 3) + 0.0:+.1%}",
+            "" if row.cost is None or alone is None else _over(row.cost, alone),
             "no plan beats it" if row.bound else row.reason,
         ]
         for row in rows

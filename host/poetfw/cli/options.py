@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from poetfw.boards import Board, load_board
 from poetfw.errors import OutputError, listed
@@ -203,6 +204,17 @@ def variable(flag: str, command: str | None = None) -> str:
     """The environment variable of an option, of all commands or of one."""
     words = (flag.lstrip("-"),) if command is None else (command, flag.lstrip("-"))
     return "_".join(("poetfw", *words)).replace("-", "_").upper()
+
+
+def typed_options() -> dict[str, str]:
+    """The options on the command line, by the names of their parameters: how each is spelled."""
+    context = click.get_current_context()
+    return {
+        parameter.name: parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name is not None
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    }
 
 
 def network_options(command: _Command) -> _Command:
