@@ -6,6 +6,7 @@
 
 #include "burst.h"
 #include "conv2d_column.h"
+#include "conv2d_positions.h"
 #include "conv2d_vectors.h"
 #include "dot.h"
 #include "shapes.h"
@@ -894,27 +895,6 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
     sum_matrices(&pass, sum_pointwise_backwards, dy, w, NULL, dx);
 }
 
-/* The output positions along one axis at which a tap meets the input, from `output` on, and the
- * input element under the first; `stride` elements of the input lie between two. */
-struct positions {
-    int32_t output;
-    int32_t source;
-    int32_t count;
-};
-
-static struct positions positions_of_tap(int32_t tap, int32_t stride, int32_t padding,
-                                         int32_t in_extent, int32_t out_extent)
-{
-    const int32_t before = padding - tap;
-    const int32_t after = before + in_extent;
-    const int32_t first = before > 0 ? (before + stride - 1) / stride : 0;
-    const int32_t met = after > 0 ? (after + stride - 1) / stride : 0;
-    const int32_t end = met < out_extent ? met : out_extent;
-    const struct positions none = {0, 0, 0};
-    const struct positions positions = {first, first * stride - before, end - first};
-    return first < end ? positions : none;
-}
-
 /* dw of one tap: x and dy point at its first position, in one input and one output channel. */
 APART float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
                      const float *dy)
@@ -1111,11 +1091,11 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
     const int32_t group_out = op->out_channels / op->groups;
     const int32_t kernel = op->kernel_height * op->kernel_width;
     for (int32_t u = 0; u < op->kernel_height; u++) {
-        const struct positions rows = positions_of_tap(u, op->stride_height, op->padding_top,
-                                                       op->in_height, op->out_height);
+        const struct poet_positions rows = poet_positions_of_tap(
+            u, op->stride_height, op->padding_top, op->in_height, op->out_height);
         for (int32_t v = 0; v < op->kernel_width; v++) {
-            const struct positions columns = positions_of_tap(v, op->stride_width, op->padding_left,
-                                                              op->in_width, op->out_width);
+            const struct poet_positions columns = poet_positions_of_tap(
+                v, op->stride_width, op->padding_left, op->in_width, op->out_width);
             const struct tap tap = {rows.count, columns.count, kernel, group_in * kernel};
             const float *source = x + rows.source * op->in_width + columns.source;
             const float *gradient = dy + rows.output * op->out_width + columns.output;

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "conv2d_positions.h"
 #include "dot.h"
 #include "panel.h"
 #include "parts.h"
@@ -604,31 +605,11 @@ struct by_tap {
     int32_t weight;
 };
 
-/* The output positions along one axis at which a tap meets the input, from `output` on, and the input element under the
- * first. */
-struct positions {
-    int32_t output;
-    int32_t source;
-    int32_t count;
-};
-
-static struct positions positions_of_tap(int32_t tap, int32_t stride, int32_t padding,
-                                         int32_t in_extent, int32_t out_extent)
-{
-    const int32_t before = padding - tap;
-    const int32_t after = before + in_extent;
-    const int32_t first = before > 0 ? (before + stride - 1) / stride : 0;
-    const int32_t end = least(after > 0 ? (after + stride - 1) / stride : 0, out_extent);
-    const struct positions none = {0, 0, 0};
-    const struct positions positions = {first, first * stride - before, end - first};
-    return first < end ? positions : none;
-}
-
 /* A tap of the kernel, and the positions at which it meets the input. */
 struct lane_tap {
     int32_t channel;
-    struct positions rows;
-    struct positions columns;
+    struct poet_positions rows;
+    struct poet_positions columns;
 };
 
 static struct lane_tap tap_of_lane(const struct poet_conv2d *op, int32_t lane)
@@ -637,10 +618,10 @@ static struct lane_tap tap_of_lane(const struct poet_conv2d *op, int32_t lane)
     const int32_t tap = lane % kernel;
     const struct lane_tap of = {
         lane / kernel,
-        positions_of_tap(tap / op->kernel_width, op->stride_height, op->padding_top, op->in_height,
-                         op->out_height),
-        positions_of_tap(tap % op->kernel_width, op->stride_width, op->padding_left, op->in_width,
-                         op->out_width),
+        poet_positions_of_tap(tap / op->kernel_width, op->stride_height, op->padding_top, op->in_height,
+                              op->out_height),
+        poet_positions_of_tap(tap % op->kernel_width, op->stride_width, op->padding_left, op->in_width,
+                              op->out_width),
     };
     return of;
 }
