@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from networks.layers import Layers
 from networks.tape import TrainingStep, Value
+from poetfw.models.mobilenet_v2 import STAGES
 
 CLASSES = 1000
 
@@ -178,15 +179,7 @@ def mobilenet_v2(batch: int) -> TrainingStep:
     """MobileNet v2."""
     net = Layers()
     x = _unit(net, _image(net, batch), 32, 3, 2, active=net.relu6)
-    for expand, channels, blocks, stride in (
-        (1, 16, 1, 1),
-        (6, 24, 2, 2),
-        (6, 32, 3, 2),
-        (6, 64, 4, 2),
-        (6, 96, 3, 1),
-        (6, 160, 3, 2),
-        (6, 320, 1, 1),
-    ):
+    for expand, channels, blocks, stride in STAGES:
         for block in range(blocks):
             x = _inverted(net, x, channels, 3, 1 if block else stride, expand, net.relu6)
     x = _unit(net, x, 1280, active=net.relu6)

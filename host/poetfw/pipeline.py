@@ -262,7 +262,7 @@ def _project(
         program,
         table,
         plan.training,
-        plan.training.plan if isinstance(plan, Plan) else plan.workers,
+        plan.steps,
         plan.evaluation.plan,
         plan.memory,
         slots,

@@ -19,7 +19,7 @@ from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
 from poetfw.costs.fitted import FittedModel, fit_beside, fit_transfer
-from poetfw.costs.measurement import Case, Measurement, Setup, case_of
+from poetfw.costs.measurement import TAKEN, Case, Measurement, Setup, case_of
 from poetfw.costs.table import CostTable, OpCost, Source
 from poetfw.errors import CostsError
 from poetfw.ir import Graph
@@ -187,9 +187,7 @@ class Measured:
             return [
                 (page_bytes(case.size_bytes, storage.block_bytes), row)
                 for case, row in sorted(self.rows.items(), key=lambda item: item[0].size_bytes)
-                if case.kind == kind
-                and (row.time_s > 0 or kind.endswith("_taken"))
-                and is_of_board(row)
+                if case.kind == kind and (row.time_s > 0 or kind in TAKEN) and is_of_board(row)
             ]
 
         rows = rows_of(kind)

@@ -12,7 +12,7 @@ from poetfw.models.layers import Layers
 from poetfw.models.model import Model
 from poetfw.training import Sgd
 
-_STAGES = (
+STAGES = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
     (6, 32, 3, 2),
@@ -43,7 +43,7 @@ def mobilenetv2(batch: int, seed: int, *, size: int = 224) -> Model:
         return layers.op("relu6", f"{name}.relu6", (y,))
 
     x = conv_bn_relu6("stem", layers.input, 32, 3, 2)
-    for stage, (expansion, channels, blocks, stride_of_first) in enumerate(_STAGES, start=1):
+    for stage, (expansion, channels, blocks, stride_of_first) in enumerate(STAGES, start=1):
         for index in range(1, blocks + 1):
             block = f"stage{stage}.{index}"
             stride = stride_of_first if index == 1 else 1

@@ -15,7 +15,7 @@ from poetfw.models import Model
 from poetfw.planning.choices import order_program
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.workers import WorkersSchedule
-from poetfw.schedule import Schedule, minimum_budget, solve
+from poetfw.schedule import ExecutionPlan, Schedule, minimum_budget, solve
 from poetfw.training import Program, make_prediction, make_program
 
 
@@ -26,6 +26,11 @@ class Plan:
     training: Schedule
     evaluation: Schedule
     memory: MemoryPlan
+
+    @property
+    def steps(self) -> ExecutionPlan:
+        """When each op of a training step runs."""
+        return self.training.plan
 
 
 def plan_unscheduled(
@@ -73,8 +78,7 @@ def lower_plan(
     watchdog_ms: int | None = None,
 ) -> Lowering:
     """The views of the project that follows a plan."""
-    training = plan.training.plan if isinstance(plan, Plan) else plan.workers
-    steps = training, plan.evaluation.plan
+    steps = plan.steps, plan.evaluation.plan
     prediction = plan_prediction(program, board, plan.memory)
     return lower(program, board, *steps, plan.memory, slots, prediction, ring, slices, watchdog_ms)
 

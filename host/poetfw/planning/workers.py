@@ -69,6 +69,11 @@ class WorkersSchedule:
     costs: CostTable
 
     @property
+    def steps(self) -> WorkersPlan:
+        """The same plan, by the name that it has in every build."""
+        return self.workers
+
+    @property
     def limit_bytes(self) -> int:
         """What the whole arena may take: each device's limit, and what they share."""
         shared = min(arena.offset for arena in self.workers.arenas)

@@ -47,10 +47,11 @@ from dataclasses import dataclass, field
 
 from poetfw.limits import Deadline
 from poetfw.schedule.blocks import negative
-from poetfw.schedule.compact import Key, Memory
+from poetfw.schedule.compact import Key
 from poetfw.schedule.cuts.cut import Residency, table
 from poetfw.schedule.cuts.rounding import Item
 from poetfw.schedule.devices.problem import DevicesProblem, Minimise
+from poetfw.schedule.devices.program import indexed_devices
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, Term
@@ -155,12 +156,9 @@ class _Builder:
         ruled_out: RuledOut,
     ) -> None:
         self.problem, self.minimise, self.ruled_out = problem, minimise, ruled_out
-        self.graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
+        self.graphs, self.memories, self.links = indexed_devices(problem, minimise)
         self.graph = self.graphs[0]
-        self.memories = [Memory.of(graph, graph.problem.ram_bytes) for graph in self.graphs]
         self.devices = range(len(self.graphs))
-        number = {device.name: d for d, device in enumerate(problem.devices)}
-        self.links = {(number[x.source], number[x.target]): x for x in problem.links}
         self.made = DevicesBlocks(Program(), self.graph, tuple(blocks))
         self.program = self.made.program
 

@@ -137,6 +137,16 @@ def formulate_devices(
     )
 
 
+def indexed_devices(
+    problem: DevicesProblem, minimise: Minimise
+) -> tuple[list[Indexed], list[Memory], dict[tuple[int, int], Link]]:
+    """Each device's nodes and memory, and the links by the numbers of their ends."""
+    graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
+    memories = [Memory.of(graph, graph.problem.ram_bytes) for graph in graphs]
+    number = {device.name: d for d, device in enumerate(problem.devices)}
+    return graphs, memories, {(number[x.source], number[x.target]): x for x in problem.links}
+
+
 class _Builder:
     def __init__(
         self,
@@ -151,12 +161,9 @@ class _Builder:
         self.minimise = minimise
         self.elastic = elastic
         self.copies_take_ram = copies_take_ram
-        self.graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
+        self.graphs, self.memories, self.links = indexed_devices(problem, minimise)
         self.graph = self.graphs[0]
-        self.memories = [Memory.of(graph, graph.problem.ram_bytes) for graph in self.graphs]
         self.devices = range(len(self.graphs))
-        number = {device.name: d for d, device in enumerate(problem.devices)}
-        self.links = {(number[x.source], number[x.target]): x for x in problem.links}
         self.window = window
         self.windows = [set(nodes) for nodes in recomputed_near(self.graph, window)]
         for made in also:
