@@ -12,7 +12,15 @@ import pytest
 
 from poetfw.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.limits import Work
-from poetfw.schedule import Node, ScheduleProblem, Storage, Transfer
+from poetfw.schedule import (
+    BoundCovers,
+    Node,
+    ScheduleProblem,
+    SolveOptions,
+    Status,
+    Storage,
+    Transfer,
+)
 from poetfw.schedule.devices import (
     Device,
     DevicesPlan,
@@ -142,6 +150,30 @@ def test_idle_power_counts_for_as_long_as_the_step_takes() -> None:
     problem = replace(two(), devices=(replace(slow, idle_w=2.0), fast))
     assert simulate_devices(problem, plan(LEGAL)).energy_j == 8.0 + 2.0 * 5.0
     assert solve_devices(problem, Minimise.ENERGY).energy_j == 18.0  # alone: 3 + 2 * 11
+
+
+def test_where_no_plan_in_stages_fits_another_order_may() -> None:
+    # z comes before y, but x and z have no room beside each other.
+    def chains(ram_bytes: int) -> ScheduleProblem:
+        nodes = (
+            Node("x", (), 1.0, 1.0, 300, recompute=False),
+            Node("z", (), 1.0, 1.0, 300, recompute=False),
+            Node("y", ("x",), 1.0, 1.0, 100, recompute=False),
+            Node("w", ("z",), 1.0, 1.0, 100, recompute=False),
+            Node("v", ("y", "w"), 1.0, 1.0, 10),
+        )
+        return ScheduleProblem("two chains", ram_bytes, None, None, nodes)
+
+    problem = DevicesProblem(
+        "two chains",
+        (Device("large", chains(550)), Device("small", chains(50))),
+        (Link("large", "small", COPY), Link("small", "large", COPY)),
+    )
+    with pytest.raises(InfeasibleError, match=r"there is no .* nodes in the order given"):
+        solve_devices(problem, options=SolveOptions(other_orders=False))
+    answer = solve_devices(problem)
+    assert (answer.scheduler, answer.time_s) == ("large alone", 5.0)
+    assert (answer.status, answer.bound_covers) == (Status.OPTIMAL, BoundCovers.ALL)
 
 
 def test_xengines_plans_need_more_ram_than_there_is() -> None:

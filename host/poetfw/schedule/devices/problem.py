@@ -186,12 +186,13 @@ class DevicesSchedule(DevicesFigures):
 
     Attributes:
         scheduler: which.
-        status: OPTIMAL where the gap is none.
+        status: OPTIMAL where the gap is none and the plan is one that `bound_covers` names.
         minimised: what was.
-        bound: no plan that `bound_covers` names takes less of it: seconds or joules.
+        bound: no plan that `bound_covers` names takes less of it: seconds or joules. A plan that
+            is not one of them may.
         bound_covers: of which plans the bound holds.
         ceiling: what the best placement takes where memory has no limits: no plan takes less.
-        gap: (what the plan takes - bound) / what it takes.
+        gap: (what the plan takes - bound) / what it takes, at least 0.
         plan: the plan.
         at_once: where devices work at once, what else is known.
     """
