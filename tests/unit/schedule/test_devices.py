@@ -30,10 +30,12 @@ from poetfw.schedule.devices import (
     Link,
     Minimise,
     ceiling,
+    devices_answer_from_json,
     devices_from_json,
     devices_plan_from_json,
     devices_schedule_to_json,
     devices_to_json,
+    require_same_graph,
     simulate_devices,
     solve_devices,
     validate_devices,
@@ -251,7 +253,7 @@ def test_malformed_problems_are_refused(
 
 
 def test_a_node_that_fits_nowhere_is_named_with_what_it_needs() -> None:
-    message = "node 'b' fits on no device: it needs 20 bytes on 'slow', which has 19, and"
+    message = "node 'b' fits on no device: it needs 20 bytes on 'slow', which has 19 bytes, and"
     with pytest.raises(InfeasibleError, match=message.replace(", and", " and 20 bytes on 'fast'")):
         validate_devices(two(19, 19))
     slow, fast = two().devices
@@ -266,6 +268,23 @@ def test_problems_and_answers_survive_a_file() -> None:
     answer = solve_devices(problem, Minimise.TIME)
     text = json.dumps(devices_schedule_to_json(answer))
     assert devices_plan_from_json(text) == answer.plan
+    assert devices_answer_from_json(text) == (answer.plan, {"a": 10, "b": 10, "c": 0})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"b": 20}, "'b' makes 20 bytes there, and 10 here"),
+        ({"d": 0}, "it has a node 'd'"),
+        ({"c": None}, "it has no node 'c'"),
+    ],
+)
+def test_an_answer_is_of_one_graph(change: dict[str, int | None], reason: str) -> None:
+    other = {name: size for name, size in (two().tensor_bytes | change).items() if size is not None}
+    with pytest.raises(PlanError, match=f"not of this model and batch: {reason}"):
+        require_same_graph(two(), other)
+    require_same_graph(two(), two().tensor_bytes)
+    require_same_graph(two(), None)  # written by hand
 
 
 @pytest.mark.parametrize(

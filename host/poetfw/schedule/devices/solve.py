@@ -127,6 +127,7 @@ def _on_one(
         ceiling=once,
         gap=answer.gap or 0.0,
         plan=on_device(device.name, answer.plan),
+        tensor_bytes=problem.tensor_bytes,
     )
 
 
@@ -444,6 +445,7 @@ class _Search:
             ceiling=self.ceiling.cost,
             gap=gap,
             plan=self.plan,
+            tensor_bytes=self.problem.tensor_bytes,
             at_once=self.at_once,
         )
 
