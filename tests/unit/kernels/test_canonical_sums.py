@@ -240,15 +240,16 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
         Geometry((2, 5, 6, 7), 5, (3, 3), groups=5),
     ):
         generator = np.random.default_rng(8)
-        x, w, dy = (
+        x, w, dy, b = (
             generator.standard_normal(shape).astype(np.float32)
-            for shape in (case.x, case.w, case.y)
+            for shape in (case.x, case.w, case.y, case.w[:1])
         )
         w[1, -1, 0, 0] = w[3, 0, 2, 1] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
         dy[1 % len(dy), 3, 2, 0] = x[0, 2, 3, 6] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
         exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))
+        exact(run_kernel("conv2d", [x, w, b], attributes).output, forward(case, x, w, b))
         ran = run_kernel("conv2d_backward_input", [w, dy], {**attributes, "input_shape": case.x})
         exact(ran.output, backward_input(case, w, dy))
         ran = run_kernel("conv2d_backward_weight", [x, dy], {**attributes, "weight_shape": case.w})
