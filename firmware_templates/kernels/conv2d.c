@@ -9,6 +9,8 @@
 #include "conv2d_strip.h"
 #include "conv2d_vectors.h"
 #include "dot.h"
+#include "parts.h"
+#include "product.h"
 #include "shapes.h"
 
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
@@ -746,10 +748,23 @@ static struct pass backward_input_pass(const struct poet_conv2d *op)
     return pass;
 }
 
+/* Whether vectors are faster: measured on an x86, where depthwise planes of fewer columns are not worth their beginning.
+ * Threads divide what vectors do, and only they sum fused products. */
+static bool by_vectors(const struct poet_conv2d *op, int32_t columns)
+{
+#if POET_HAS_VECTORS
+    const bool depthwise = op->groups == op->in_channels && op->groups == op->out_channels;
+    return POET_FUSED || poet_parts() > 1 || !depthwise || op->in_width >= columns;
+#else
+    (void)op, (void)columns;
+    return false;
+#endif
+}
+
 void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                              const float *b, float *y)
 {
-    if (POET_HAS_VECTORS) {
+    if (by_vectors(op, 14)) {
         poet_conv2d_vectors_forward_f32(op, x, w, b, y);
         return;
     }
@@ -760,7 +775,7 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx)
 {
-    if (POET_HAS_VECTORS) {
+    if (by_vectors(op, 12)) {
         poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
         return;
     }
@@ -1051,7 +1066,7 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
-    if (POET_HAS_VECTORS) {
+    if (by_vectors(op, 5)) {
         poet_conv2d_vectors_backward_weight_f32(op, x, dy, dw);
         return;
     }

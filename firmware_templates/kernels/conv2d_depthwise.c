@@ -6,6 +6,7 @@
 
 #include "conv2d_column.h"
 #include "fpu.h"
+#include "parts.h"
 #include "product.h"
 #include "vectors.h"
 
@@ -66,11 +67,22 @@ static bool holds(const struct extent *extent)
 
 static bool by_planes(const struct poet_conv2d *op, const struct plane *plane)
 {
-    /* as in conv2d_vectors.c, where a row of one position is no sum of its own */
-    const bool rows_are_sums = !POET_HAS_VECTORS || op->out_width > 1;
-    return POET_HAS_FPU && rows_are_sums && op->kernel_height == 3 && op->kernel_width == 3 &&
+    return POET_HAS_FPU && op->kernel_height == 3 && op->kernel_width == 3 &&
            op->stride_height == 1 && op->stride_width == 1 && holds(&plane->rows) &&
            holds(&plane->columns);
+}
+
+/* Whether vectors are faster: measured on an x86, where columns that meet padding are half of the work. Threads divide
+ * what vectors do. */
+static bool by_vectors(const struct plane *plane)
+{
+#if POET_HAS_VECTORS
+    const struct extent *columns = &plane->columns;
+    return poet_parts() > 1 || columns->results >= 16 + 5 * (columns->before + columns->after);
+#else
+    (void)plane;
+    return false;
+#endif
 }
 
 /* Where a row is, and the elements to its next three columns. */
@@ -388,7 +400,7 @@ void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float
 {
     const struct plane plane = forward_plane(op);
     const int32_t elements = op->out_height * op->out_width;
-    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !poet_are_finite(w, 9 * op->groups)) {
+    if (!by_planes(op, &plane) || by_vectors(&plane) || !poet_are_finite(w, 9 * op->groups)) {
         poet_conv2d_forward_f32(op, x, w, b, y);
         return;
     }
@@ -413,7 +425,7 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
                                               const float *dy, float *dx)
 {
     const struct plane plane = backward_plane(op);
-    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !poet_are_finite(w, 9 * op->groups)) {
+    if (!by_planes(op, &plane) || by_vectors(&plane) || !poet_are_finite(w, 9 * op->groups)) {
         poet_conv2d_backward_input_f32(op, w, dy, dx);
         return;
     }
@@ -707,6 +719,12 @@ static float sum_of_tap(const struct poet_conv2d *op, const struct plane *plane,
     return total;
 }
 
+/* As in conv2d_vectors.c, where a row of one position is no sum of its own. */
+static bool rows_are_sums(const struct poet_conv2d *op)
+{
+    return !POET_FUSED || op->out_width > 1;
+}
+
 static void sum_taps(const struct poet_conv2d *op, const struct plane *plane, const float *x,
                      const float *dy, const struct poet_gradient_sink *dw)
 {
@@ -740,7 +758,7 @@ void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, con
 {
     const struct poet_gradient_sink sink = {.gradient = dw};
     const struct plane plane = forward_plane(op);
-    if (by_planes(op, &plane)) {
+    if (by_planes(op, &plane) && rows_are_sums(op)) {
         sum_taps(op, &plane, x, dy, &sink);
     } else {
         poet_conv2d_backward_weight_f32(op, x, dy, dw);
@@ -756,7 +774,7 @@ void poet_conv2d_depthwise_backward_weight_update_f32(
         .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
         .sum = sum};
     const struct plane plane = forward_plane(op);
-    if (by_planes(op, &plane)) {
+    if (by_planes(op, &plane) && rows_are_sums(op)) {
         sum_taps(op, &plane, x, dy, &sink);
     } else {
         poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);

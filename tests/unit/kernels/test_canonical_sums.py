@@ -160,6 +160,8 @@ GEOMETRIES = [
     Geometry((1, 2, 5, 6), 2, (3, 3), padding=(0, 3, 3, 0), groups=2),
     Geometry((1, 2, 5, 6), 2, (3, 3), padding=(3, 0, 0, 3), groups=2),
     Geometry((2, 2, 1, 1), 2, (3, 3), groups=2),
+    Geometry((1, 2, 5, 31), 2, (3, 3), groups=2),
+    Geometry((2, 2, 6, 19), 2, (3, 3), padding=(0, 0, 0, 0), groups=2),
     Geometry((1, 2, 7, 6), 2, (2, 3), padding=(0, 1, 1, 1), groups=2),
     Geometry((1, 2, 4, 3), 2, (3, 3), stride=(1, 2), groups=2),
     # with more to sum than a panel of vectors has, in whole units and in one; and more lanes than a
