@@ -764,7 +764,7 @@ static bool by_vectors(const struct poet_conv2d *op, int32_t columns)
 void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                              const float *b, float *y)
 {
-    if (by_vectors(op, 14)) {
+    if (POET_HAS_VECTORS && by_vectors(op, 14)) {
         poet_conv2d_vectors_forward_f32(op, x, w, b, y);
         return;
     }
@@ -775,7 +775,7 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx)
 {
-    if (by_vectors(op, 12)) {
+    if (POET_HAS_VECTORS && by_vectors(op, 12)) {
         poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
         return;
     }
@@ -1066,7 +1066,7 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
-    if (by_vectors(op, 5)) {
+    if (POET_HAS_VECTORS && by_vectors(op, 5)) {
         poet_conv2d_vectors_backward_weight_f32(op, x, dy, dw);
         return;
     }
