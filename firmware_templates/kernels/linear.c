@@ -163,7 +163,7 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
 {
     float sums[16];
     int32_t columns = 0;
-    if (count == 1 && result->gradient != NULL) {
+    if (POET_LINEAR_SUMS == 1 && count == 1 && result->gradient != NULL) {
         scale_row(*factors, rows, width, result->gradient + first);
         return;
     }
