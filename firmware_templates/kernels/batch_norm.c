@@ -169,7 +169,7 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
                 }
                 for (; left > 0; left -= POET_BURST) {
                     const struct poet_burst x_at = distances(&s, mean);
-                    const struct poet_burst g_at = poet_load_burst(&g);
+                    const struct poet_burst g_at = poet_load_burst_too(&g);
                     POET_EACH_OF_BURST
                     for (int i = 0; i < POET_BURST; i++) {
                         add_gradient(&row, x_at.of[i], g_at.of[i]);
@@ -210,7 +210,7 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
             }
             for (; left > 0; left -= POET_BURST) {
                 struct poet_burst x_at = distances(&s, mean);
-                struct poet_burst g_at = poet_load_burst(&g);
+                struct poet_burst g_at = poet_load_burst_too(&g);
                 POET_EACH_OF_BURST
                 for (int i = 0; i < POET_BURST; i++) {
                     g_at.of[i] = scale * ((g_at.of[i] - offset) - x_at.of[i] * slope);
