@@ -198,7 +198,8 @@ def plan_devices_build(
     deadline.reserve(_RENDERING)
     progress("solving for the plan")
     work = Work(settings.work_limit, deadline)
-    plan = plan_on_devices(program, unlimited.evaluation, problem, devices.plan, work, tell)
+    followed = devices.plan_of(problem)
+    plan = plan_on_devices(program, unlimited.evaluation, problem, followed, work, tell)
     require_room(board, plan.memory)
 
     progress("writing the project")

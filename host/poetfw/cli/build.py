@@ -11,7 +11,7 @@ import click
 
 from poetfw.boards import load_board
 from poetfw.cli import output
-from poetfw.cli.devices import log_of_devices, print_devices_build, read_plan
+from poetfw.cli.devices import log_of_devices, print_devices_build, read_answer
 from poetfw.cli.options import (
     Bytes,
     Positive,
@@ -19,6 +19,7 @@ from poetfw.cli.options import (
     command_deadline,
     cost_options,
     json_option,
+    leave_out,
     limit_options,
     network_options,
     option,
@@ -192,8 +193,8 @@ def build(
     else:
         files = tuple(map(Path, devices))
         known = board_of_devices([read_device(file) for file in files], files)
-        plan = None if replay is None else read_plan(replay)
-        chosen = DevicesBuildSettings(files, ram_fraction, parallel, plan)
+        followed = None if replay is None else read_answer(replay)
+        chosen = DevicesBuildSettings(files, ram_fraction, parallel, followed)
     folder = out_folder(out, known)
     check_output_folder(folder)
     if not generate_only:
@@ -230,6 +231,8 @@ _OF_DEVICES = {"ram_fraction", "parallel", "replay"}
 def _refuse_others(on_devices: bool) -> None:
     """Refuse options of a build for one device in one for several, and the other way round.
 
+    Those that come from elsewhere are meant for other commands as well: the user is told of them.
+
     Raises:
         UsageError: there is one on the command line.
     """
@@ -238,6 +241,7 @@ def _refuse_others(on_devices: bool) -> None:
         if name in refused:
             other = "--devices" if on_devices else "--board"
             raise click.UsageError(f"{spelled} does not go with {other}")
+    leave_out(refused, "--devices" if on_devices else "--board")
 
 
 _LAYER_NAMES = {
