@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -29,7 +30,7 @@ from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 pytestmark = pytest.mark.slow
 
 ON_LINUX = ",".join(map(str, PAIR))
-ON_BOTH = ",".join(str(FILES / f"{name}.toml") for name in ("gateway", "sensor"))
+REPOSITORY = Path(__file__).parents[2]
 
 
 def write_plan(path: Path, model: str, seed: int, names: dict[str, str] | None = None) -> Path:
@@ -122,22 +123,38 @@ def test_a_device_that_the_plan_leaves_idle(tmp_path: Path) -> None:
 
 
 @needs_twin
-@pytest.mark.parametrize("twin", [None, "unicorn"])
-def test_a_computer_and_an_nrf52840(tmp_path: Path, twin: str | None) -> None:
+def test_a_computer_and_an_nrf52840(tmp_path: Path) -> None:
     """On QEMU, and the program that is flashed on the model of the chip."""
     names = {"linux-big": "gateway", "linux-small": "sensor"}
     answer = write_plan(tmp_path / "answer.json", "digits-cnn", 1, names)
-    options = ("--devices", ON_BOTH, "--apart", "--model", "digits-cnn", "--batch", "4")
+    able = re.sub(r"(?m)^lacks = .*\n", "", (FILES / "gateway.toml").read_text())
+    (tmp_path / "gateway.toml").write_text(able)
+    devices = f"{tmp_path / 'gateway.toml'},{FILES / 'sensor.toml'}"
+    options = ("--devices", devices, "--apart", "--model", "digits-cnn", "--batch", "4")
     build = succeed("build", *options, "--replay", answer, "--out", tmp_path / "two", cwd=tmp_path)
-    chosen = () if twin is None else ("--emulator", twin)
-    run = succeed(
-        *("run", "--out", tmp_path / "two", "--steps", "2", "--verify", *chosen), cwd=tmp_path
-    )
-    check(build, run)
-    sensor = run["devices"]["sensor"]
-    assert (sensor["board"], sensor["emulated"]) == ("nrf52840", True)
-    assert sensor["emulator"] == (twin or "qemu")
-    assert sensor["computed"] > 10
+    for chosen, twin in (((), "qemu"), (("--emulator", "unicorn"), "unicorn")):
+        run = succeed(
+            *("run", "--out", tmp_path / "two", "--steps", "2", "--verify", *chosen), cwd=tmp_path
+        )
+        check(build, run)
+        sensor = run["devices"]["sensor"]
+        assert (sensor["board"], sensor["emulated"]) == ("nrf52840", True)
+        assert sensor["emulator"] == twin
+        assert sensor["computed"] > 10
+
+
+@needs_twin
+def test_the_pages_commands(tmp_path: Path) -> None:
+    """What docs/devices.md shows of devices on boards of their own."""
+    page = (REPOSITORY / "docs/devices.md").read_text().split("## On boards of their own")[1]
+    page = page.split("\n## ")[0]
+    typed = [shlex.split(line) for line in page.splitlines() if line.startswith("    poetfw ")]
+    assert [words[1] for words in typed] == ["build", "run"]
+    for _, *words in typed:
+        words = [word.replace("examples/", f"{REPOSITORY}/examples/") for word in words]
+        report = succeed(*words, cwd=tmp_path)
+    assert report["verify"]["ok"]
+    assert all(one["computed"] and one["sent_bytes"] for one in report["devices"].values())
 
 
 # What goes wrong ------------------------------------------------------------------------------
