@@ -212,7 +212,8 @@ def plan_devices_build(
     deadline.reserve(_RENDERING)
     progress("solving for the plan")
     work = Work(settings.work_limit, deadline)
-    plan = plan_on_devices(program, unlimited.evaluation, problem, devices.plan, work, tell)
+    followed = devices.plan_of(problem)
+    plan = plan_on_devices(program, unlimited.evaluation, problem, followed, work, tell)
     require_room(board, plan.memory)
 
     progress("writing the project")
@@ -266,7 +267,9 @@ def plan_partners_build(
     files = [read_device(path) for path in devices.files]
     boards = boards_of_partners(files, devices.files)
     first = next(iter(boards.values()))
-    settings = replace(settings, board=first.label).on(first)
+    settings = replace(
+        settings, board=first.label, weights_in_flash=False, checkpoint_every=0, ring=0
+    ).on(first)
     for board in boards.values():
         for twin in board.twins:
             emulator_of(twin.machine)
@@ -282,7 +285,9 @@ def plan_partners_build(
     deadline.reserve(_RENDERING)
     progress("solving for the plan")
     work = Work(settings.work_limit, deadline)
-    plans = plan_partners(program, unlimited.evaluation, problem, devices.plan, work, tell)
+    plans = plan_partners(
+        program, unlimited.evaluation, problem, devices.plan_of(problem), work, tell
+    )
     require_room_on(boards, plans)
 
     progress("writing the projects")

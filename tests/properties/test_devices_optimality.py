@@ -12,7 +12,7 @@ from random_graphs import chunks, random_graph
 
 from poetfw.errors import InfeasibleError
 from poetfw.limits import Work
-from poetfw.schedule import BoundCovers, SolveOptions, solve
+from poetfw.schedule import BoundCovers, SolveOptions, Status, solve
 from poetfw.schedule.devices import (
     Device,
     DevicesProblem,
@@ -23,6 +23,8 @@ from poetfw.schedule.devices import (
 from poetfw.schedule.devices.baselines import single_plan
 
 EXACT = SolveOptions(gap=0.0)
+AS_GIVEN = SolveOptions(gap=0.0, other_orders=False)
+"""Brute force tries the plans that compute nodes first in the order given."""
 
 
 @pytest.mark.parametrize("numbers", chunks(range(39, 439), quick=5, size=5))
@@ -33,7 +35,7 @@ def test_two_devices_equal_brute_force(numbers: range) -> None:
         try:
             best = least_cost(problem, minimise)
             try:
-                answer = solve_devices(problem, minimise, EXACT, Work(120.0))
+                answer = solve_devices(problem, minimise, AS_GIVEN, Work(120.0))
             except InfeasibleError:
                 assert best is None
                 continue
@@ -49,7 +51,28 @@ def test_two_devices_equal_brute_force(numbers: range) -> None:
 def test_a_tensor_goes_while_nobody_looks_at_it() -> None:
     problem = random_devices(519)  # n1 has to make room in a stage that neither makes nor reads it
     best = least_cost(problem, Minimise.ENERGY)
-    assert solve_devices(problem, Minimise.ENERGY, EXACT, Work(120.0)).cost == pytest.approx(best)
+    answer = solve_devices(problem, Minimise.ENERGY, AS_GIVEN, Work(120.0))
+    assert answer.cost == pytest.approx(best)
+    assert answer.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("whole_nodes", [0, 24])
+def test_a_device_alone_may_be_better_in_another_order(
+    whole_nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poetfw.schedule.devices.solve.WHOLE_NODES", whole_nodes)
+    problem = random_devices(553)
+    best = least_cost(problem, Minimise.ENERGY)
+    as_given = solve_devices(problem, Minimise.ENERGY, AS_GIVEN, Work(5.0))
+    assert as_given.cost == pytest.approx(best)
+    assert (as_given.status, as_given.bound_covers) == (Status.OPTIMAL, BoundCovers.STAGES)
+    answer = solve_devices(problem, Minimise.ENERGY, EXACT, Work(5.0))
+    assert answer.scheduler == "d1 alone"
+    assert answer.cost == pytest.approx(min(costs_alone(problem, Minimise.ENERGY)))
+    assert answer.cost < 0.9 * as_given.cost
+    # Nothing is known of other plans in other orders.
+    assert (answer.status, answer.bound_covers) == (Status.FEASIBLE, BoundCovers.STAGES)
+    assert (answer.bound, answer.gap) == (pytest.approx(best), 0.0)
 
 
 @pytest.mark.parametrize("numbers", chunks(range(485, 685), quick=2, size=2))

@@ -16,7 +16,7 @@ from poetfw.cli.devices import (
     log_of_devices,
     print_devices_build,
     print_partners_build,
-    read_plan,
+    read_answer,
 )
 from poetfw.cli.options import (
     Bytes,
@@ -25,6 +25,7 @@ from poetfw.cli.options import (
     command_deadline,
     cost_options,
     json_option,
+    leave_out,
     limit_options,
     network_options,
     option,
@@ -212,8 +213,8 @@ def build(
     else:
         files = tuple(map(Path, devices))
         described = [read_device(file) for file in files]
-        plan = None if replay is None else read_plan(replay)
-        chosen = DevicesBuildSettings(files, ram_fraction, parallel, plan)
+        followed = None if replay is None else read_answer(replay)
+        chosen = DevicesBuildSettings(files, ram_fraction, parallel, followed, apart)
         if apart:
             boards = boards_of_partners(described, files)
             _build_apart(settings, chosen, boards, out, toolchain, generate_only, end, as_json)
@@ -289,6 +290,8 @@ _NOT_APART = {"weights_in_flash", "checkpoint_every"}
 def _refuse_others(on_devices: bool, apart: bool) -> None:
     """Refuse options of a build for one device in one for several, and the other way round.
 
+    Those that come from elsewhere are meant for other commands as well: the user is told of them.
+
     Raises:
         UsageError: there is one on the command line.
     """
@@ -299,6 +302,8 @@ def _refuse_others(on_devices: bool, apart: bool) -> None:
             raise click.UsageError(f"{spelled} does not go with {other}")
         if apart and name in _NOT_APART:
             raise click.UsageError(f"{spelled} does not go with --apart")
+    leave_out(refused, "--devices" if on_devices else "--board")
+    leave_out(_NOT_APART if apart else (), "--apart")
 
 
 _LAYER_NAMES = {

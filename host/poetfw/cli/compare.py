@@ -17,6 +17,7 @@ from poetfw.cli.options import (
     command_deadline,
     cost_options,
     json_option,
+    leave_out,
     limit_options,
     model_as_option,
     option,
@@ -133,11 +134,14 @@ def compare(
     from poetfw.schedule import SolveOptions
 
     if devices is not None:
-        others = [spelled for name, spelled in typed_options().items() if name not in _OF_DEVICES]
+        context = click.get_current_context()
+        refused = {parameter.name or "" for parameter in context.command.params} - _OF_DEVICES
+        others = [spelled for name, spelled in typed_options().items() if name in refused]
         if others:
             raise click.UsageError(
                 f"--devices takes --model, --batch, --fractions and limits, not {others[0]}"
             )
+        leave_out(refused, "--devices")
         return compare_on_devices(
             devices, model, batch, fractions, work_limit, command_deadline(time_limit), as_json
         )

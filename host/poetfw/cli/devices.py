@@ -19,6 +19,7 @@ from poetfw.reading import read_bytes
 if TYPE_CHECKING:
     from poetfw.report import BuildReport
     from poetfw.schedule.devices import (
+        DevicesAnswer,
         DevicesFigures,
         DevicesPlan,
         DevicesProblem,
@@ -50,6 +51,7 @@ def schedule_devices(
         Minimise,
         devices_schedule_to_json,
         devices_to_json,
+        require_same_graph,
         simulate_devices,
         solve_devices,
     )
@@ -74,7 +76,8 @@ def schedule_devices(
         output.messages.print(f"wrote {output.escaped(str(export))}")
         return 0
     if replay is not None:
-        plan = read_plan(replay)
+        plan, tensor_bytes = read_answer(replay)
+        require_same_graph(problem, tensor_bytes)
         figures = simulate_devices(problem, plan)
         draw(plan)
         if as_json:
@@ -106,15 +109,15 @@ def schedule_devices(
     return 0
 
 
-def read_plan(path: Path) -> DevicesPlan:
-    """The plan of an answer.
+def read_answer(path: Path) -> DevicesAnswer:
+    """The plan of an answer, and of which graph it is.
 
     Raises:
-        ProblemError: the file cannot be read, or holds none.
+        ProblemError: the file cannot be read, or holds no plan.
     """
-    from poetfw.schedule.devices import devices_plan_from_json
+    from poetfw.schedule.devices import devices_answer_from_json
 
-    return devices_plan_from_json(_read(path), str(path))
+    return devices_answer_from_json(_read(path), str(path))
 
 
 def print_devices_build(report: BuildReport, deadline: Deadline) -> None:

@@ -19,6 +19,7 @@ from poetfw.cli.options import (
     command_deadline,
     cost_options,
     json_option,
+    leave_out,
     limit_options,
     model_as_option,
     option,
@@ -26,6 +27,7 @@ from poetfw.cli.options import (
     parse_names,
     scheduler_option,
     solver_option,
+    typed_options,
 )
 from poetfw.errors import ProblemError
 from poetfw.limits import Deadline, Work
@@ -39,6 +41,7 @@ _EPILOG = "Example:  poetfw schedule --problem examples/chain.json --ram-fractio
 
 
 _ON_COMMAND_LINE = ParameterSource.COMMANDLINE
+_OF_A_BOARD = {"problem", "scheduler", "ram", "costs", "db", "model_as"}
 
 
 def _read(path: Path) -> bytes:
@@ -144,11 +147,15 @@ def schedule(
 
     end = command_deadline(time_limit)
     if devices is not None:
-        if problem is not None or ram is not None:
+        typed = typed_options()
+        if "problem" in typed or "ram" in typed:
             raise click.UsageError("--problem and --ram say nothing about --devices")
-        source = click.get_current_context().get_parameter_source("board")
-        if source is ParameterSource.COMMANDLINE:
+        if "board" in typed:
             raise click.UsageError("give either --board or --devices")
+        for name, spelled in typed.items():
+            if name in _OF_A_BOARD:
+                raise click.UsageError(f"{spelled} does not go with --devices")
+        leave_out(_OF_A_BOARD | {"board"}, "--devices")
         work = Work(work_limit, end)
         return schedule_devices(
             devices,

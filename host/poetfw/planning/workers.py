@@ -17,11 +17,13 @@ from poetfw.memory import DeviceArena, MemoryPlan, WorkersPlan, place_devices
 from poetfw.planning.devices import DeviceFile
 from poetfw.schedule import Schedule, ScheduleSummary, Status
 from poetfw.schedule.devices import (
+    DevicesAnswer,
     DevicesFigures,
     DevicesPlan,
     DevicesProblem,
     DeviceStepKind,
     Minimise,
+    require_same_graph,
     simulate_devices,
     solve_devices,
     validate_devices,
@@ -43,15 +45,26 @@ class DevicesBuildSettings:
         ram_fractions: per device its RAM, as a fraction of what keeping everything takes; None for
             the RAM in its file.
         parallel: whether they work at once.
-        plan: a plan to follow instead of searching for one; None for a search.
+        followed: an answer to follow instead of searching for one; None for a search.
         apart: whether each has a program of its own, on a board of its own.
     """
 
     files: tuple[Path, ...]
     ram_fractions: tuple[float, ...] | None = None
     parallel: bool = False
-    plan: DevicesPlan | None = None
+    followed: DevicesAnswer | None = None
     apart: bool = False
+
+    def plan_of(self, problem: DevicesProblem) -> DevicesPlan | None:
+        """The plan to follow; None for a search.
+
+        Raises:
+            PlanError: it is of another graph than the problem.
+        """
+        if self.followed is None:
+            return None
+        require_same_graph(problem, self.followed.tensor_bytes)
+        return self.followed.plan
 
 
 @dataclass(frozen=True)

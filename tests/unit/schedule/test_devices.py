@@ -12,7 +12,15 @@ import pytest
 
 from poetfw.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.limits import Work
-from poetfw.schedule import Node, ScheduleProblem, Storage, Transfer
+from poetfw.schedule import (
+    BoundCovers,
+    Node,
+    ScheduleProblem,
+    SolveOptions,
+    Status,
+    Storage,
+    Transfer,
+)
 from poetfw.schedule.devices import (
     Device,
     DevicesPlan,
@@ -22,10 +30,12 @@ from poetfw.schedule.devices import (
     Link,
     Minimise,
     ceiling,
+    devices_answer_from_json,
     devices_from_json,
     devices_plan_from_json,
     devices_schedule_to_json,
     devices_to_json,
+    require_same_graph,
     simulate_devices,
     solve_devices,
     validate_devices,
@@ -144,6 +154,30 @@ def test_idle_power_counts_for_as_long_as_the_step_takes() -> None:
     assert solve_devices(problem, Minimise.ENERGY).energy_j == 18.0  # alone: 3 + 2 * 11
 
 
+def test_where_no_plan_in_stages_fits_another_order_may() -> None:
+    # z comes before y, but x and z have no room beside each other.
+    def chains(ram_bytes: int) -> ScheduleProblem:
+        nodes = (
+            Node("x", (), 1.0, 1.0, 300, recompute=False),
+            Node("z", (), 1.0, 1.0, 300, recompute=False),
+            Node("y", ("x",), 1.0, 1.0, 100, recompute=False),
+            Node("w", ("z",), 1.0, 1.0, 100, recompute=False),
+            Node("v", ("y", "w"), 1.0, 1.0, 10),
+        )
+        return ScheduleProblem("two chains", ram_bytes, None, None, nodes)
+
+    problem = DevicesProblem(
+        "two chains",
+        (Device("large", chains(550)), Device("small", chains(50))),
+        (Link("large", "small", COPY), Link("small", "large", COPY)),
+    )
+    with pytest.raises(InfeasibleError, match=r"there is no .* nodes in the order given"):
+        solve_devices(problem, options=SolveOptions(other_orders=False))
+    answer = solve_devices(problem)
+    assert (answer.scheduler, answer.time_s) == ("large alone", 5.0)
+    assert (answer.status, answer.bound_covers) == (Status.OPTIMAL, BoundCovers.ALL)
+
+
 def test_xengines_plans_need_more_ram_than_there_is() -> None:
     # c on the fast device reads b, which was made there, and a, which was copied.
     problem = two(100, 19)
@@ -219,7 +253,7 @@ def test_malformed_problems_are_refused(
 
 
 def test_a_node_that_fits_nowhere_is_named_with_what_it_needs() -> None:
-    message = "node 'b' fits on no device: it needs 20 bytes on 'slow', which has 19, and"
+    message = "node 'b' fits on no device: it needs 20 bytes on 'slow', which has 19 bytes, and"
     with pytest.raises(InfeasibleError, match=message.replace(", and", " and 20 bytes on 'fast'")):
         validate_devices(two(19, 19))
     slow, fast = two().devices
@@ -234,6 +268,23 @@ def test_problems_and_answers_survive_a_file() -> None:
     answer = solve_devices(problem, Minimise.TIME)
     text = json.dumps(devices_schedule_to_json(answer))
     assert devices_plan_from_json(text) == answer.plan
+    assert devices_answer_from_json(text) == (answer.plan, {"a": 10, "b": 10, "c": 0})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"b": 20}, "'b' makes 20 bytes there, and 10 here"),
+        ({"d": 0}, "it has a node 'd'"),
+        ({"c": None}, "it has no node 'c'"),
+    ],
+)
+def test_an_answer_is_of_one_graph(change: dict[str, int | None], reason: str) -> None:
+    other = {name: size for name, size in (two().tensor_bytes | change).items() if size is not None}
+    with pytest.raises(PlanError, match=f"not of this model and batch: {reason}"):
+        require_same_graph(two(), other)
+    require_same_graph(two(), two().tensor_bytes)
+    require_same_graph(two(), None)  # written by hand
 
 
 @pytest.mark.parametrize(

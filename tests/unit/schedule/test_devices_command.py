@@ -33,6 +33,8 @@ def test_an_answer_is_what_its_replay_and_its_problem_come_to(tmp_path: Path) ->
     assert {key: answer[key] for key in replayed if key != "legal"} == {
         key: value for key, value in replayed.items() if key != "legal"
     }
+    arguments = ("schedule", *SMALL, "--replay", str(tmp_path / "answer.json"), "--batch", "2")
+    assert "bytes there, and" in str(CliRunner().invoke(cli, arguments).exception)
     exported = str(tmp_path / "problem.json")
     CliRunner().invoke(cli, ("schedule", *SMALL, "--export", exported), catch_exceptions=False)
     assert schedule("--devices", exported, "--work-limit", "5")["plan"] == answer["plan"]
@@ -87,6 +89,30 @@ def test_devices_take_no_options_of_a_board(given: str) -> None:
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 2
     assert f"not {given.partition('=')[0]}" in result.stderr
+
+
+@pytest.mark.parametrize("given", ["--scheduler=poet", "--model-as=poet", "--costs=analytic"])
+def test_a_schedule_of_devices_takes_no_options_of_a_board(given: str) -> None:
+    result = CliRunner().invoke(cli, ("schedule", *SMALL, given))
+    assert result.exit_code == 2
+    assert f"{given.partition('=')[0]} does not go with --devices" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["schedule", "compare"])
+def test_settings_that_devices_do_not_use_are_named(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "poetfw.toml").write_text('costs = "analytic"\nmodel = "mlp"\n')
+    monkeypatch.setenv("POETFW_BOARD", "linux")
+    arguments = (command, "--devices", PAIR, "--work-limit", "0.1", "--json")
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stderr.split())
+    for where in ("--board (environment variable POETFW_BOARD)", "--costs (poetfw.toml)"):
+        assert f"{where} does not go with --devices: it is not used" in said
+    assert "--model" not in said
+    json.loads(result.stdout)
 
 
 def test_devices_are_compared_with_each_alone() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from poetfw.boards import family_threads
 from poetfw.cli.main import cli
+from poetfw.cli.run import _step_time
 from poetfw.costs import analytic_costs
 from poetfw.devices import run_firmware
 from poetfw.errors import DeviceError, InfeasibleError, PlanError, PoetfwError
@@ -20,6 +21,7 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import Work
 from poetfw.memory import place_devices
 from poetfw.planning import plan_evaluation, plan_on_devices
+from poetfw.report import RunReport
 from poetfw.report.stage_files import _training_json, _training_of
 from poetfw.schedule.devices import DevicesProblem
 from unit.workers.device_plans import FILES, PAIR, Case, any_plan, case_of, placed
@@ -108,6 +110,18 @@ def test_options_that_do_not_go_together(arguments: tuple[str, ...], code: int, 
     assert said in message
 
 
+def test_settings_that_devices_do_not_use_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "poetfw.toml").write_text("[build]\nring = 4\n")
+    monkeypatch.setenv("POETFW_SCHEDULER", "checkpoint-all")
+    ends = ("--devices", PAIR_TEXT, "--replay", "none.json")
+    said = " ".join(CliRunner().invoke(cli, ("build", *ends)).stderr.split())
+    assert "--ring (poetfw.toml) does not go with --devices: it is not used" in said
+    assert "--scheduler (environment variable POETFW_SCHEDULER) does not go" in said
+
+
 def test_limits_below_the_largest_op_name_it() -> None:
     fractions = ("--ram-fraction", "0.01,0.01", "--batch", "4")
     code, message = build("--devices", PAIR_TEXT, "--model", "mlp", *fractions)
@@ -134,6 +148,21 @@ def test_a_plan_of_other_devices_is_refused(case: Case) -> None:
 def test_a_plan_of_another_model_is_refused(case: Case) -> None:
     with pytest.raises(PlanError, match="there is no such node"):
         decide(case, case.problem, plan=any_plan(case_of("digits-cnn").problem, 1))
+
+
+def test_an_answer_for_another_batch_is_refused(tmp_path: Path) -> None:
+    arguments = ("--devices", PAIR_TEXT, "--model", "mlp", "--ram-fraction", "0.9,1.0")
+    solved = CliRunner().invoke(
+        cli, ("schedule", *arguments, "--batch", "4", "--work-limit", "1", "--json")
+    )
+    (tmp_path / "answer.json").write_text(solved.stdout)
+    replay = (*arguments, "--replay", str(tmp_path / "answer.json"), "--generate-only")
+    code, message = build(*replay, "--batch", "8", "--out", str(tmp_path / "other"))
+    assert code == 1
+    assert "bytes there, and" in message
+    assert not (tmp_path / "other").exists()
+    code, message = build(*replay, "--batch", "4", "--out", str(tmp_path / "same"))
+    assert code == 0, message
 
 
 def test_a_plan_beyond_a_limit_is_refused(case: Case) -> None:
@@ -204,6 +233,18 @@ def test_the_console_counts_arenas_in_their_order(tmp_path: Path) -> None:
     script = "echo '@error status=-96 at=train'; exit 1"
     with pytest.raises(DeviceError, match="-96 at=train: a worker cannot be started, or hangs"):
         run_firmware(["/bin/sh", "-c", script], tmp_path, 10.0, steps=1, evaluations=0)
+
+
+def test_a_plans_time_is_that_of_the_devices_in_the_files() -> None:
+    report = RunReport(
+        **{field.name: None for field in fields(RunReport)}
+        | {"planned_step_s": 1.25e-05, "step_s": 0.5, "arenas": {"linux-big": 64}}
+    )
+    assert _step_time(report) == [
+        ("a step took", "0.5000 s"),
+        ("… by the plan, on its devices", "1.25e-05 s"),
+    ]
+    assert _step_time(replace(report, arenas={}))[1][1].startswith("0.0000 s, -100")
 
 
 def test_the_examples_say_their_boards() -> None:

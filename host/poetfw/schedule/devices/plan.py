@@ -134,7 +134,8 @@ def in_stages(graph: Indexed, names: tuple[str, ...], plan: DevicesPlan) -> list
     """
     position = {node.name: i for i, node in enumerate(graph.problem.nodes)}
     number = {name: d for d, name in enumerate(names)}
-    stage, made = 0, []
+    stage = 0
+    made: list[Made] = []
     for kind, name, device, target in plan:
         i, d = position[name], number[device]
         if kind is DeviceStepKind.FREE:
@@ -142,8 +143,12 @@ def in_stages(graph: Indexed, names: tuple[str, ...], plan: DevicesPlan) -> list
         first = kind is DeviceStepKind.COMPUTE and i == stage
         if kind is DeviceStepKind.COMPUTE and i > stage:
             return None
-        # What follows a node's first computation and moves its tensor is of the same stage.
-        last = i == stage - 1 and kind in (DeviceStepKind.COPY, DeviceStepKind.PAGE_OUT)
+        # What moves a tensor right after its first computation is of the same stage.
+        last = (
+            i == stage - 1
+            and kind in (DeviceStepKind.COPY, DeviceStepKind.PAGE_OUT)
+            and made[-1].stage < stage
+        )
         at = stage - 1 if last else stage
         made.append(Made(at, i, kind, d, None if target is None else number[target]))
         stage += first

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from poetfw.errors import InfeasibleError, ProblemError
+from poetfw.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import BoundCovers, ScheduleProblem, Status, Storage
 from poetfw.schedule.validation import LARGEST_BYTES, LARGEST_COST, validate
@@ -82,6 +83,11 @@ class DevicesProblem:
     def idle_w(self) -> float:
         """Watts that all devices draw all the time."""
         return math.fsum(device.idle_w for device in self.devices)
+
+    @property
+    def tensor_bytes(self) -> dict[str, int]:
+        """What each node's tensor takes: the same on all devices."""
+        return {node.name: node.output_bytes for node in self.devices[0].problem.nodes}
 
     def cost(self, minimise: Minimise, energy_j: float, time_s: float) -> float:
         """What energy and time of a step add to what is minimised: joules or seconds."""
@@ -186,13 +192,15 @@ class DevicesSchedule(DevicesFigures):
 
     Attributes:
         scheduler: which.
-        status: OPTIMAL where the gap is none.
+        status: OPTIMAL where the gap is none and the plan is one that `bound_covers` names.
         minimised: what was.
-        bound: no plan that `bound_covers` names takes less of it: seconds or joules.
+        bound: no plan that `bound_covers` names takes less of it: seconds or joules. A plan that
+            is not one of them may.
         bound_covers: of which plans the bound holds.
         ceiling: what the best placement takes where memory has no limits: no plan takes less.
-        gap: (what the plan takes - bound) / what it takes.
+        gap: (what the plan takes - bound) / what it takes, at least 0.
         plan: the plan.
+        tensor_bytes: the nodes of the graph that it is of, and what each one's tensor takes.
         at_once: where devices work at once, what else is known.
     """
 
@@ -204,6 +212,7 @@ class DevicesSchedule(DevicesFigures):
     ceiling: float
     gap: float
     plan: DevicesPlan
+    tensor_bytes: dict[str, int]
     at_once: AtOnce | None = None
 
     @property
@@ -249,6 +258,33 @@ def validate_devices(problem: DevicesProblem) -> None:
             )
     _check_links(problem)
     _check_working_sets(problem)
+
+
+def require_same_graph(problem: DevicesProblem, tensor_bytes: Mapping[str, int] | None) -> None:
+    """Check that an answer is of a problem's graph, as far as it says of which it is.
+
+    Args:
+        problem: valid.
+        tensor_bytes: of the answer, see `DevicesSchedule`; None where it does not say.
+
+    Raises:
+        PlanError: it is of another graph, such as of another batch.
+    """
+    here = problem.tensor_bytes
+    there = here if tensor_bytes is None else tensor_bytes
+    for name in {**here, **there}:
+        if name not in here:
+            differs = f"it has a node {name!r}"
+        elif name not in there:
+            differs = f"it has no node {name!r}"
+        elif here[name] != there[name]:
+            differs = f"{name!r} makes {there[name]:,} bytes there, and {here[name]:,} here"
+        else:
+            continue
+        raise PlanError(
+            f"the answer is not of this model and batch: {differs}",
+            "give the model, batch and optimizer that it was found for",
+        )
 
 
 def without_overlap(storage: Storage | None) -> Storage | None:
@@ -297,7 +333,7 @@ def _check_working_sets(problem: DevicesProblem) -> None:
             raise InfeasibleError(f"node {node.name!r} can be computed on no device")
         if all(needs > device.problem.ram_bytes for needs, device in able):
             wants = " and ".join(
-                f"{needs:,} bytes on {device.name!r}, which has {device.problem.ram_bytes:,}"
+                f"{needs:,} bytes on {device.name!r}, which has {device.problem.ram_bytes:,} bytes"
                 for needs, device in able
             )
             nowhere.append((min(needs for needs, _ in able), node.name, wants))

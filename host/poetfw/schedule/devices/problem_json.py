@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, FailFast, Strict
 
@@ -64,10 +64,11 @@ class _Step(StrictTable):
 
 
 class _Answer(BaseModel):
-    """Only the plan is read of an answer: its figures are the simulator's to find again."""
+    """Of an answer, only this is read: its figures are the simulator's to find again."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     plan: Annotated[list[_Step], FailFast()]
+    tensor_bytes: dict[str, int] | None = None
 
 
 def devices_from_json(text: str | bytes, source: str = "the problem") -> DevicesProblem:
@@ -147,13 +148,27 @@ def devices_schedule_to_json(schedule: DevicesSchedule) -> dict[str, Any]:
     }
 
 
+class DevicesAnswer(NamedTuple):
+    """What is read of an answer: its plan, and of which graph it is, see `require_same_graph`."""
+
+    plan: DevicesPlan
+    tensor_bytes: dict[str, int] | None = None
+
+
 def devices_plan_from_json(text: str | bytes, source: str = "the answer") -> DevicesPlan:
-    """The plan of an answer: of the document's keys, only `plan` is read.
+    """The plan of an answer, see `devices_answer_from_json`."""
+    return devices_answer_from_json(text, source).plan
+
+
+def devices_answer_from_json(text: str | bytes, source: str = "the answer") -> DevicesAnswer:
+    """An answer: of the document's keys, only `plan` and `tensor_bytes` are read.
 
     Raises:
         ProblemError: the document holds no plan for several devices.
     """
-    return tuple(
+    answer = read_table(_Answer, text, source)
+    steps = tuple(
         DeviceStep(DeviceStepKind(step.step), step.node, step.device, step.target)
-        for step in read_table(_Answer, text, source).plan
+        for step in answer.plan
     )
+    return DevicesAnswer(steps, answer.tensor_bytes)

@@ -49,7 +49,8 @@ _IN_TURN_SHARE = 0.5  # of what is left, for plans whose steps follow each other
 _FITTING_SHARE = 0.3  # of what is left, to make placements fit
 _BLOCKS_SHARE = 0.6  # of what is left, for a bound and the plan that it suggests
 _BOUND_SHARE = 0.8  # of it, for the bound
-_SINGLE_SHARE = 0.15  # for each device alone
+_SINGLES_SHARE = 0.3  # of what is left, for devices alone
+_WHOLE_SHARE = 0.8  # of what is left, where one program has them all
 _PARTS_SHARE = 0.7
 _TELLING = 1e-3  # relative: smaller steps are not told of
 _ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
@@ -126,6 +127,7 @@ def _on_one(
         ceiling=once,
         gap=answer.gap or 0.0,
         plan=on_device(device.name, answer.plan),
+        tensor_bytes=problem.tensor_bytes,
     )
 
 
@@ -190,24 +192,30 @@ class _Search:
         self.bound = self.ceiling.cost
         starts = [*self.ceiling.steps, greedy(self.problem, self.minimise)]
         for steps in starts:
-            self.take("placement", named(self.graph, self.names, steps))
+            self.take("placement", self.named(steps))
         if self.is_proven():
             return
         if self.graph.n <= WHOLE_NODES:
-            self.solve_whole(work, starts)
-            return
+            self.solve_whole(work.part(work.left * _WHOLE_SHARE), starts)
+        else:
+            self.solve_large(work, starts)
+        # Where a bound is of plans in stages, a device alone may take less in another order.
+        least = self.ceiling.cost if self.options.other_orders else self.bound
+        if not self.is_near(least):
+            self.solve_single(work, self.options)
+
+    def solve_large(self, work: Work, starts: Iterable[list[Made]]) -> None:
+        """Placements made to fit, a bound of blocks, and parts of the program."""
         self.fit(work.part(work.left * _FITTING_SHARE), self.recipes(starts))
-        in_turn = replace(self.options, other_orders=False)
+        as_given = replace(self.options, other_orders=False)
         if not self.is_proven():
             self.solve_blocks(work.part(work.left * _BLOCKS_SHARE))
         if not self.is_proven():
-            self.solve_single(work, in_turn)
+            self.solve_single(work.part(work.left * _SINGLES_SHARE), as_given)
         if not self.is_proven():
             self.solve_parts(work.part(work.left * _PARTS_SHARE), starts)
         if not self.is_proven() and self.recipe is not None:
             self.fit(work, [self.recipe])
-        if not self.is_proven():
-            self.solve_single(work, self.options)
 
     def take(self, phase: str, plan: DevicesPlan, figures: DevicesFigures | None = None) -> None:
         """Know a plan if it is better and the simulator accepts it, or did with these figures."""
@@ -222,8 +230,12 @@ class _Search:
                 self.tell(phase, cost, self.bound)
 
     def is_proven(self) -> bool:
-        """Whether no plan is better."""
-        return self.cost <= self.bound * (1 + self.options.gap + _ROUNDING)
+        """Whether no plan is better, of those that the bound covers."""
+        return self.is_near(self.bound)
+
+    def is_near(self, bound: float) -> bool:
+        """Whether the best plan known takes no more than this, or within the gap of it."""
+        return self.cost <= bound * (1 + self.options.gap + _ROUNDING)
 
     def fit(self, work: Work, recipes: Iterable[Recipe]) -> None:
         """Recipes followed, and the best of them in small changes."""
@@ -254,7 +266,7 @@ class _Search:
 
     def fitted(self, made: list[Made]) -> float:
         """What steps come to once what nobody reads is freed and left out; known if the best."""
-        plan = named(self.graph, self.names, complete(self.graph, made))
+        plan = self.named(complete(self.graph, made))
         figures = accepts(self.problem, plan)
         if figures is None:
             return math.inf
@@ -268,12 +280,11 @@ class _Search:
     def solve_single(self, work: Work, options: SolveOptions) -> None:
         """Each device alone that may be better than what is known, the fastest first."""
         able = [device for device in self.problem.devices if not device.lacks]
-        for once, device in sorted(
-            ((self.once(device), device) for device in able), key=lambda pair: pair[0]
-        ):
-            if once >= self.cost:
+        able.sort(key=self.once)
+        for done, device in enumerate(able):
+            if self.once(device) >= self.cost:
                 break
-            part = work.part(work.left * _SINGLE_SHARE)
+            part = work.part(work.left / (len(able) - done))
             try:
                 plan = single_plan(self.problem, device, self.minimise, "poet", options, part)
             except InfeasibleError:
@@ -316,14 +327,18 @@ class _Search:
         if solution.bound > self.bound:
             self.bound, self.covers = min(solution.bound, self.cost), BoundCovers.STAGES
 
+    def named(self, steps: list[Made]) -> DevicesPlan:
+        """These steps by the names of nodes and devices."""
+        return named(self.graph, self.names, steps)
+
     def known(self, steps: list[Made]) -> bool:
         """Whether the simulator accepts these steps."""
-        return accepts(self.problem, named(self.graph, self.names, steps)) is not None
+        return accepts(self.problem, self.named(steps)) is not None
 
     def take_values(self, phase: str, whole: DevicesProgram, values: Vector) -> None:
         """Know the plan of a solution."""
         steps = complete(self.graph, in_order(whole.chosen(values)))
-        self.take(phase, named(self.graph, self.names, steps))
+        self.take(phase, self.named(steps))
 
     def solve_parts(self, work: Work, starts: Iterable[list[Made]]) -> None:
         """Some nodes at a time: where they are computed, again or for the first time, and copied.
@@ -387,6 +402,12 @@ class _Search:
             self.take_values("program", whole, values)
         return solution.objective
 
+    def is_in_stages(self, plan: DevicesPlan) -> bool:
+        """Whether a plan is as good when it is put into stages."""
+        steps = in_stages(self.graph, self.names, plan)
+        figures = None if steps is None else accepts(self.problem, self.named(steps))
+        return figures is not None and self.cost_of(figures) <= self.cost * (1 + _ROUNDING)
+
     def answer(self, work: Work) -> DevicesSchedule:
         """The best plan known.
 
@@ -409,18 +430,22 @@ class _Search:
                 + ("" if self.problem.deadline_s is None else ", or more time"),
                 *(() if proven else (_more(work),)),
             )
-        bound = min(self.bound, self.cost)
-        gap = (self.cost - bound) / self.cost if self.cost else 0.0
+        if math.isinf(self.bound):  # no plan in stages fits, so this is none of those
+            self.bound, self.covers = self.ceiling.cost, BoundCovers.ALL
+        is_covered = self.covers is BoundCovers.ALL or self.is_in_stages(self.plan)
+        bound = min(self.bound, self.cost) if is_covered else self.bound
+        gap = max(0.0, (self.cost - bound) / self.cost) if self.cost else 0.0
         return DevicesSchedule(
             **asdict(self.figures),
             scheduler=self.scheduler,
-            status=Status.OPTIMAL if self.is_proven() else Status.FEASIBLE,
+            status=Status.OPTIMAL if is_covered and self.is_proven() else Status.FEASIBLE,
             minimised=self.minimise,
             bound=bound,
             bound_covers=self.covers,
             ceiling=self.ceiling.cost,
             gap=gap,
             plan=self.plan,
+            tensor_bytes=self.problem.tensor_bytes,
             at_once=self.at_once,
         )
 
