@@ -195,7 +195,7 @@ static int train_part(struct session *session)
 {
     const uint32_t step = session->command.numbers[0];
     const uint32_t stop = session->command.numbers[1];
-    if (!session->begun || step <= session->first || step > session->image.steps) {
+    if (!session->begun || session->first >= step || session->image.steps < step) {
         return POET_ERROR_ARGUMENT;
     }
     if (is_done(session, step, stop)) {

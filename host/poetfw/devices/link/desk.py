@@ -156,9 +156,7 @@ class Desk:
                 continue
             (status,) = fields(answer, 1)
             check_status(answer, status)
-            if answer.data is None or len(answer.data) != wanted:
-                raise nonsense(answer)
-            content += answer.data
+            content += _data(answer, wanted)
         return content
 
     def write_block(self, block: int, content: bytes) -> None:
@@ -250,9 +248,7 @@ class Desk:
                 if answer is None:
                     continue
                 self._values(answer, 0)
-                if answer.data is None or len(answer.data) != wanted:
-                    raise nonsense(answer)
-                content += answer.data
+                content += _data(answer, wanted)
             if self._seals(number, content):
                 return content
         raise _never_whole(number)
@@ -307,6 +303,13 @@ class Desk:
             )
         check_status(answer, status)
         return fields(answer, count + 1)[1:]
+
+
+def _data(answer: Answer, wanted: int) -> bytes:
+    """The bytes that came with an answer, of which there must be so many."""
+    if answer.data is None or len(answer.data) != wanted:
+        raise nonsense(answer)
+    return answer.data
 
 
 def _never_whole(number: int) -> DeviceError:
