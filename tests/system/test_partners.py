@@ -14,15 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from poetfw import together
-from poetfw.devices.link import Line
+from poetfw.devices.link import Line, Link
 from poetfw.errors import DeviceError, NoisyLineError
 from poetfw.execution import BuiltProject
 from poetfw.firmware import RunRequest, SlotPurpose
-from poetfw.running import RunSettings
+from poetfw.running import RunSettings, make_request
 from poetfw.together import on_a_twin, open_partners, run_partners
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
@@ -156,6 +157,69 @@ def test_the_pages_commands(tmp_path: Path) -> None:
     assert report["verify"]["ok"]
     assert all(one["computed"] for one in report["devices"].values())
     assert report["message_bytes"] == report["devices"]["sensor"]["sent_bytes"] > 0  # the samples
+
+
+def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
+    """It goes on behind a sealed message only, and no byte goes elsewhere than a message's."""
+    partners = open_partners(two)
+    partner = partners.each["linux-big"]
+    project = partner.project
+    request = make_request(project, RunSettings(steps=2))
+    own = [message for _, message in partner.of_a_step]
+    arrives = [message.target == "linux-big" for message in own]
+    end = len(own) + 1
+    with on_a_twin(project, request) as line:
+        link = Link(line)
+
+        def ask(word: str, *numbers: int, data: bytes | None = None) -> tuple[str, ...]:
+            return link.ask(word, *numbers, data=data).values
+
+        refused = ("-4",)
+        assert ask("part", 1, 1)[0] == "-4"  # nothing has begun
+        assert ask("take", 1, 0, 4) == refused
+        assert ask("begin", 2, 0) == ("0", "0")
+        for step, stop in ((0, end), (1, 0), (1, 2), (1, end), (2, 1), (3, 1)):
+            assert ask("part", step, stop) == refused, (step, stop)
+        assert ask("save") == ("0",)
+        for number, message in enumerate(own, 1):
+            size = partners.size_bytes(message)
+            stopped = ask("part", 1, number)
+            assert stopped[0] == "0"
+            assert ask("part", 1, number) == stopped  # again: nothing was computed since
+            for wrong in (number - 1, number + 1, 0, len(own) + 2, 2**32 - 1):
+                assert ask("seal", wrong, 0) == refused
+                assert ask("take", wrong, 0, 1) == refused
+                assert ask("give", wrong, 0, data=b"x") == refused
+            goes, other = ("give", "take") if arrives[number - 1] else ("take", "give")
+            parts = {"take": ((0, size + 1), (size, 1), (2**32 - 1, 2)), "give": ((size,),)}
+            for numbers in parts[goes]:
+                assert ask(goes, number, *numbers, data=b"x" if goes == "give" else None) == refused
+            if other == "take":
+                assert ask("take", number, 0, 1) == refused
+                content = bytes(size)
+                for at in range(0, size, 264):
+                    assert ask("give", number, at, data=content[at : at + 264]) == ("0",)
+            else:
+                assert ask("give", number, 0, data=b"x") == refused
+                content = b""
+                while len(content) < size:
+                    wanted = min(512, size - len(content))
+                    content += link.ask("take", number, len(content), wanted).data or b""
+            assert ask("save") == refused
+            assert ask("eval", 1) == refused
+            assert ask("part", 1, number + 1) == refused  # it is not sealed
+            assert ask("seal", number, crc32(content) ^ 1) == ("-6",)
+            assert ask("part", 1, number + 1) == refused
+            assert ask("seal", number, crc32(content)) == ("0",)
+            assert ask("part", 1, number + 2) == refused
+        ended = ask("part", 1, end)
+        assert ended[0] == "0"
+        assert ask("part", 1, end) == ended
+        assert ask("part", 1, 1) == refused
+        assert ask("take", 1, 0, 1) == refused
+        assert ask("save") == ("0",)
+        with pytest.raises(DeviceError, match="does not know the command 'step'"):
+            ask("step", 2)
 
 
 # What goes wrong ------------------------------------------------------------------------------
