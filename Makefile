@@ -44,8 +44,10 @@ bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (40 min
 bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/memory.py
 
-bench-kernels: setup ## Count what every kernel executes, beside goals and other libraries (1 minute)
+bench-kernels: setup-dev ## Count what every kernel executes, beside goals and other libraries; time a step (3 minutes)
 	$(BIN)/python benchmarks/kernels.py
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/step.py --threads 2
 
 bench-models: setup-dev ## Train ordinary networks through every door, beside PyTorch (20 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/models.py

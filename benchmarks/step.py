@@ -4,7 +4,8 @@
 Both run in turns, several times, and the least time of each counts, of the processor or, with
 several threads, of the clock: other programs take time from both. PyTorch's step is forward,
 backward and SGD with momentum and weight decay, as ours. With --fma, ours adds products in one
-instruction. With --a72, the instructions that the same step executes on an emulated Cortex-A72.
+instruction. With --threads, the same program runs on one thread in turns, too. With --a72, the
+instructions that the same step executes on an emulated Cortex-A72 are counted.
 Run it with
 
     python benchmarks/step.py [--rounds N] [--kernels FOLDER] [--fma] [--threads N] [--a72]
@@ -13,6 +14,7 @@ Run it with
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -117,8 +119,18 @@ def compile_step(project: Path, kernels: Path, program: Path, *compiler: str) ->
     run(*compiler, *COMPILE, *includes, *map(str, sources), "-o", str(program))
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, check=True, capture_output=True, text=True)
+def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    every = {**os.environ, **environment}
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=every)
+
+
+def ours(program: Path, threads: int) -> tuple[int, str, list[int]]:
+    """A step's nanoseconds on so many threads, what its bits come to, and each op's nanoseconds."""
+    printed = run(str(program), str(STEPS), POETFW_THREADS=str(threads)).stdout
+    (whole,), (crc32,) = (
+        re.findall(rf"^{name} (\w+)$", printed, re.M) for name in ("step", "crc32")
+    )
+    return int(whole), crc32, [int(time) for time in re.findall(r"^op (\d+)$", printed, re.M)]
 
 
 def operators(project: Path) -> list[str]:
@@ -134,11 +146,16 @@ def side_by_side(
     """Print the time of both, and what ours goes to."""
     compile_step(project, kernels, program, "gcc", *flags_of(kernels, fma, threads))
     torchs = InPyTorch(threads)
-    whole, others, ops = [], [], []
+    whole, alone, others, ops = [], [], [], []
     for _ in range(rounds):
-        printed = run(str(program), str(STEPS)).stdout.splitlines()
-        whole.append(next(int(line.split()[1]) for line in printed if line.startswith("step ")))
-        ops.append([int(line.split()[1]) for line in printed if line.startswith("op ")])
+        time_ns, crc32, times = ours(program, threads)
+        whole.append(time_ns)
+        ops.append(times)
+        if threads > 1:
+            time_ns, crc32_alone, _ = ours(program, 1)
+            alone.append(time_ns)
+            if crc32 != crc32_alone:
+                sys.exit(f"{threads} threads leave other bits than one: {crc32}, {crc32_alone}")
         others.append(torchs.least_s())
     ours_s, theirs_s = min(whole) * 1e-9, min(others)
     print(
@@ -149,6 +166,11 @@ def side_by_side(
     print(
         f"PyTorch {torch.__version__} {theirs_s * 1e3:.1f} ms: {ours_s / theirs_s:.2f} times it\n"
     )
+    if alone:
+        print(
+            f"On one thread {min(alone) * 1e-6:.1f} ms, to the same bits: "
+            f"{min(alone) / min(whole):.2f} times as long\n"
+        )
     shares: Counter[str] = Counter()
     for operator, times in zip(operators(project), zip(*ops, strict=True), strict=True):
         shares[operator] += min(times)

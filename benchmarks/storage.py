@@ -32,11 +32,11 @@ from poetfw.devices.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
 from poetfw.devices.emulators.unicorn.samd21 import Mkr1000
 from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.devices.link import Link, Profiler, piped
-from poetfw.firmware import IMAGE, write_project
+from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
 from poetfw.firmware.sketch import NOTHING, render_sketch
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.training import Program
-from poetfw.transfer import Beside, Transfer, page_bytes
+from poetfw.transfer import TRAILER_BYTES, Beside, Transfer, page_bytes
 
 CHIPS: dict[str, Any] = {
     "nrf52840": Nrf52840Dk,
@@ -48,6 +48,9 @@ CHIPS: dict[str, Any] = {
 
 SIZES_BYTES = (512, 1024, 2048, 4096, 8192)
 """Of tensors that small networks page."""
+
+SECTORS = (1, 2, 3)
+"""That a tensor fills, where a storage has larger blocks than poetfw: of a part, less is read."""
 
 READ_S, WRITE_S = 0.2e-3, 0.1e-3
 """What the card takes from a command to its first block, and to write a block."""
@@ -69,7 +72,16 @@ def measured(name: str, folder: Path) -> Mapping[str, Transfer]:
     settings = BuildSettings(board=name, model="mlp").on(board)
     program = derive_program(settings, load_model(settings))
     kinds = MOVES if storage.overlap else TRANSFERS
-    cases = [Case(kind, size_bytes=size) for kind in kinds for size in SIZES_BYTES]
+    sizes = SIZES_BYTES
+    if storage.block_bytes > BLOCK_BYTES:
+        sizes = tuple(count * storage.block_bytes - TRAILER_BYTES for count in SECTORS)
+    if storage.erase_bytes is not None:
+        # The sketch gives the tensor other content while the first of two is under way: the second
+        # then finds some of it there, and does not erase that.
+        kinds = tuple(
+            kind for kind in kinds if kind in TRANSFERS or not kind.startswith("page_out")
+        )
+    cases = [Case(kind, size_bytes=size) for kind in kinds for size in sizes]
     rows: dict[str, list[tuple[int, float]]] = {kind: [] for kind in MOVES}
     for case, time_s in times_of(cases, program, name, ROOM_BYTES, folder).items():
         rows[case.kind].append((page_bytes(case.size_bytes, storage.block_bytes), time_s))

@@ -307,6 +307,11 @@ def _m4f() -> Iterator[Case]:
     yield from convolution(
         "depthwise 3x3 10 15x13 stride 2", (1, 10, 15, 13), 10, 3, stride=2, padding=1, groups=10
     )
+    # every load of a strip, and every run of rows
+    yield from convolution("depthwise 3x3 3 9x9 padding 2", (1, 3, 9, 9), 3, 3, padding=2, groups=3)
+    yield from convolution("depthwise 3x3 3 20x9 no padding", (1, 3, 20, 9), 3, 3, groups=3)
+    yield from convolution("depthwise 3x3 3 6x5 x2", (2, 3, 6, 5), 3, 3, padding=1, groups=3)
+    yield from convolution("conv 1x1 7>5 5x8", (1, 7, 5, 8), 5, 1, bias=True)
     yield from convolution("depthwise 5x5 8 8x8 x2", (2, 8, 8, 8), 8, 5, padding=2, groups=8)
     yield from convolution("grouped 3x3 8>8 8x8", (1, 8, 8, 8), 8, 3, padding=1, groups=2)
     yield from dense("dense 100>3", 1, 100, 3)
@@ -359,6 +364,10 @@ FAST = (
     "conv 5x5 3>10 9x11 stride 2",
     "depthwise 3x3 8 8x8",
     "depthwise 3x3 8 8x8 x4",
+    "depthwise 3x3 3 9x9 padding 2",
+    "depthwise 3x3 3 20x9 no padding",
+    "depthwise 3x3 3 6x5 x2",
+    "conv 1x1 7>5 5x8",
     "conv 3x3 10>10 15x13",
     "dense 64>10",
     "batch norm 10 1x1 x8",

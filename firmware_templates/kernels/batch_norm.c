@@ -92,6 +92,7 @@ void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float
                                    const float *statistics, const float *affine, float *y)
 {
     const int32_t plane = op->height * op->width;
+    const int32_t bursts = (int32_t)((uint32_t)plane / POET_BURST);
     const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
         const float mean = statistics[c];
@@ -105,7 +106,7 @@ void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float
             for (; POET_BATCH_NORM_PLANE % POET_BURST != 0 && left % POET_BURST != 0; left--) {
                 *to++ = (*from++ - mean) * scale + shift;
             }
-            for (; left > 0; left -= POET_BURST) {
+            for (left = bursts; left > 0; left--) {
                 struct poet_burst at = poet_load_burst(&from);
                 POET_EACH_OF_BURST
                 for (int i = 0; i < POET_BURST; i++) {
@@ -168,7 +169,7 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
                 }
                 for (; left > 0; left -= POET_BURST) {
                     const struct poet_burst x_at = distances(&s, mean);
-                    const struct poet_burst g_at = poet_load_burst(&g);
+                    const struct poet_burst g_at = poet_load_burst_too(&g);
                     POET_EACH_OF_BURST
                     for (int i = 0; i < POET_BURST; i++) {
                         add_gradient(&row, x_at.of[i], g_at.of[i]);
@@ -209,7 +210,7 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
             }
             for (; left > 0; left -= POET_BURST) {
                 struct poet_burst x_at = distances(&s, mean);
-                struct poet_burst g_at = poet_load_burst(&g);
+                struct poet_burst g_at = poet_load_burst_too(&g);
                 POET_EACH_OF_BURST
                 for (int i = 0; i < POET_BURST; i++) {
                     g_at.of[i] = scale * ((g_at.of[i] - offset) - x_at.of[i] * slope);

@@ -41,6 +41,7 @@ struct poet_burst {
 
 POET_LOAD_BURST(poet_load_burst, s0, s1, s2, s3, s4, s5, s6, s7)
 POET_LOAD_BURST(poet_load_burst_too, s16, s17, s18, s19, s20, s21, s22, s23)
+POET_LOAD_BURST(poet_load_third_burst, s24, s25, s26, s27, s28, s29, s30, s31)
 
 POET_BURST_INLINE void poet_store_burst(float **next, const struct poet_burst *burst)
 {
@@ -71,6 +72,7 @@ POET_BURST_INLINE struct poet_burst poet_load_burst(const float **next)
 }
 
 #define poet_load_burst_too poet_load_burst
+#define poet_load_third_burst poet_load_burst
 
 POET_BURST_INLINE void poet_store_burst(float **next, const struct poet_burst *burst)
 {

@@ -4,11 +4,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "burst.h"
 #include "conv2d_column.h"
 #include "conv2d_positions.h"
+#include "conv2d_strip.h"
 #include "conv2d_vectors.h"
 #include "dot.h"
+#include "parts.h"
+#include "product.h"
 #include "shapes.h"
 
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
@@ -266,16 +268,6 @@ INLINE void put_block(float *result, int32_t next, int32_t channel, const float 
     put_4(result, next, bias_of(bias, 2), sum->of[0][2], sum->of[1][2], sum->of[2][2], sum->of[3][2]);
     result += channel;
     put_4(result, next, bias_of(bias, 3), sum->of[0][3], sum->of[1][3], sum->of[2][3], sum->of[3][3]);
-}
-
-INLINE void put_burst(float *result, const struct poet_burst *sums, float shift)
-{
-    struct poet_burst shifted;
-    POET_EACH_OF_BURST
-    for (int i = 0; i < POET_BURST; i++) {
-        shifted.of[i] = sums->of[i] + shift;
-    }
-    poet_store_burst(&result, &shifted);
 }
 
 /* All channels at four positions. */
@@ -756,10 +748,23 @@ static struct pass backward_input_pass(const struct poet_conv2d *op)
     return pass;
 }
 
+/* Whether vectors are faster: measured on an x86, where depthwise planes of fewer columns are not worth their beginning.
+ * Threads divide what vectors do, and only they sum fused products. */
+static bool by_vectors(const struct poet_conv2d *op, int32_t columns)
+{
+#if POET_HAS_VECTORS
+    const bool depthwise = op->groups == op->in_channels && op->groups == op->out_channels;
+    return POET_FUSED || poet_parts() > 1 || !depthwise || op->in_width >= columns;
+#else
+    (void)op, (void)columns;
+    return false;
+#endif
+}
+
 void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                              const float *b, float *y)
 {
-    if (POET_HAS_VECTORS) {
+    if (POET_HAS_VECTORS && by_vectors(op, 14)) {
         poet_conv2d_vectors_forward_f32(op, x, w, b, y);
         return;
     }
@@ -770,7 +775,7 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx)
 {
-    if (POET_HAS_VECTORS) {
+    if (POET_HAS_VECTORS && by_vectors(op, 12)) {
         poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
         return;
     }
@@ -778,71 +783,51 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
     sum_pass(&pass, dy, w, NULL, dx);
 }
 
-/* A 1x1 kernel that moves by 1: the product of two matrices for each group of each sample. Two channels of
- * eight neighbouring results are summed at once: `weight_next` apart are the channels' weights. */
-INLINE void sum_pointwise_burst(const struct job *job, int32_t weight_next, const float *source,
-                                const float *weight, const float *bias, float *result)
-{
-    const int32_t source_left = job->walk.inner.a_next - POET_BURST; /* to the next channel */
-    const int32_t weight_column = weight_next == 1 ? job->walk.inner.b_next : 1;
-    const float *other = weight + weight_next;
-    struct poet_burst sum = {{0.0f}};
-    struct poet_burst second = {{0.0f}};
-    _Pragma("GCC unroll 2")
-    for (int32_t channel = job->walk.inner.count; channel > 0; channel--) {
-        const struct poet_burst at = poet_load_burst(&source);
-        const float w0 = *weight;
-        const float w1 = weight_next == 1 ? weight[1] : *other;
-        POET_EACH_OF_BURST
-        for (int i = 0; i < POET_BURST; i++) {
-            sum.of[i] += at.of[i] * w0;
-            second.of[i] += at.of[i] * w1;
-        }
-        source += source_left;
-        weight += weight_column;
-        other += weight_column;
-    }
-    put_burst(result, &sum, bias_of(bias, 0));
-    put_burst(result + job->result_channel, &second, bias_of(bias, 1));
-}
-
-typedef void pointwise_kernel(const struct job *job, const float *source, const float *weight,
-                              const float *bias, float *result);
-
-APART void sum_pointwise(const struct job *job, const float *source, const float *weight,
-                         const float *bias, float *result)
-{
-    sum_pointwise_burst(job, job->weight_next, source, weight, bias, result);
-}
-
-/* What is summed lies apart, and the channels are adjacent. */
-APART void sum_pointwise_backwards(const struct job *job, const float *source, const float *weight,
-                                   const float *bias, float *result)
-{
-    sum_pointwise_burst(job, 1, source, weight, bias, result);
-}
-
-/* One group of one sample. */
-static void sum_matrix(const struct job *job, int32_t positions, pointwise_kernel *kernel,
-                       const float *source, float *result)
+/* A 1x1 kernel that moves by 1 at whole bursts of neighbouring positions: pairs of channels, and a last one. */
+static void sum_bursts(const struct job *job, int32_t count, bool backwards, const float *source,
+                       float *result)
 {
     static const struct axis line = {4, 1, 1};
+    static const float zeros[2] = {0.0f, 0.0f};
     const int32_t channels = job->channels & ~1;
     struct job last = *job;
     last.channels -= channels;
     last.weight += channels * job->weight_next;
     last.bias = job->bias != NULL ? job->bias + channels : NULL;
-    for (; POET_HAS_FPU && positions >= POET_BURST; positions -= POET_BURST) {
-        for (int32_t channel = 0; channel < channels; channel += 2) {
-            kernel(job, source, job->weight + channel * job->weight_next,
-                   job->bias != NULL ? job->bias + channel : NULL,
-                   result + channel * job->result_channel);
+    const struct poet_bursts bursts = {
+        .channels = job->walk.inner.count,
+        .pairs = channels / 2,
+        .source_next = job->walk.inner.a_next,
+        .weight_next = backwards ? job->walk.inner.b_next : job->weight_next,
+        .result_next = job->result_channel,
+        .shift = job->bias != NULL ? job->bias : zeros,
+        .shift_next = job->bias != NULL ? 2 : 0,
+    };
+    poet_sum_bursts_f32 *const sum =
+        backwards ? poet_conv2d_bursts_backwards_f32 : poet_conv2d_bursts_f32;
+    for (; count > 0; count--) {
+        if (channels > 0) {
+            sum(&bursts, source, job->weight, result);
         }
         for (int32_t four = 0; last.channels > 0 && four < POET_BURST; four += 4) {
             sum_four(&last, &line, source + four, result + channels * job->result_channel + four);
         }
         source += POET_BURST;
         result += POET_BURST;
+    }
+}
+
+/* A 1x1 kernel that moves by 1: the product of two matrices for one group of one sample. */
+static void sum_matrix(const struct job *job, int32_t positions, bool backwards,
+                       const float *source, float *result)
+{
+    static const struct axis line = {4, 1, 1};
+    if (POET_HAS_FPU && positions >= POET_BURST) {
+        const int32_t in_bursts = positions / POET_BURST * POET_BURST;
+        sum_bursts(job, positions / POET_BURST, backwards, source, result);
+        source += in_bursts;
+        result += in_bursts;
+        positions -= in_bursts;
     }
     for (; POET_HAS_FPU && positions >= 4; positions -= 4) {
         sum_four(job, &line, source, result);
@@ -854,7 +839,7 @@ static void sum_matrix(const struct job *job, int32_t positions, pointwise_kerne
     }
 }
 
-static void sum_matrices(const struct pass *pass, pointwise_kernel *kernel, const float *source,
+static void sum_matrices(const struct pass *pass, bool backwards, const float *source,
                          const float *weight, const float *bias, float *result)
 {
     struct job job = pass->job;
@@ -863,7 +848,7 @@ static void sum_matrices(const struct pass *pass, pointwise_kernel *kernel, cons
         job.weight = weight;
         job.bias = bias;
         for (int32_t group = 0; group < pass->groups; group++) {
-            sum_matrix(&job, pass->rows.result_extent * pass->columns.result_extent, kernel,
+            sum_matrix(&job, pass->rows.result_extent * pass->columns.result_extent, backwards,
                        source + group * pass->source_group, result + group * pass->result_group);
             job.weight += pass->weight_group;
             job.bias = bias != NULL ? job.bias + job.channels : NULL;
@@ -881,7 +866,7 @@ void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float
         return;
     }
     const struct pass pass = forward_pass(op);
-    sum_matrices(&pass, sum_pointwise, x, w, b, y);
+    sum_matrices(&pass, false, x, w, b, y);
 }
 
 void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
@@ -892,7 +877,7 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
         return;
     }
     const struct pass pass = backward_input_pass(op);
-    sum_matrices(&pass, sum_pointwise_backwards, dy, w, NULL, dx);
+    sum_matrices(&pass, true, dy, w, NULL, dx);
 }
 
 /* dw of one tap: x and dy point at its first position, in one input and one output channel. */
@@ -1081,7 +1066,7 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
-    if (POET_HAS_VECTORS) {
+    if (POET_HAS_VECTORS && by_vectors(op, 5)) {
         poet_conv2d_vectors_backward_weight_f32(op, x, dy, dw);
         return;
     }

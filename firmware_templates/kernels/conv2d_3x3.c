@@ -10,8 +10,9 @@
 /* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as
  * they are. Sums to which a zero may have added NaN are taken again without. */
 
-/* Compiled for size: what is called where factors are not finite. */
-#define RARELY static __attribute__((cold))
+/* Compiled for size: what is around the inner blocks, which then takes no more instructions, and what is called where
+ * factors are not finite. */
+#define FOR_SIZE static __attribute__((cold, noinline))
 
 /* Forward, or dX: of one group of one sample, whose channels are `plane` elements apart. */
 struct pass {
@@ -27,7 +28,7 @@ struct pass {
 };
 
 /* One result, without padding. */
-RARELY float sum_one(const struct pass *pass, int32_t row, int32_t column, const float *source,
+FOR_SIZE float sum_one(const struct pass *pass, int32_t row, int32_t column, const float *source,
                      const float *weight)
 {
     float total = 0.0f;
@@ -64,28 +65,40 @@ static void sum_row(const struct pass *pass, struct poet_strip *strip, const flo
     pass->sum_strip(strip, source + last, weight, result + last);
 }
 
+/* The first and the last column of two channels again, without padding. */
+FOR_SIZE void sum_ends(const struct pass *pass, const struct poet_strip *strip, const float *source,
+                     const float *weight, float *result)
+{
+    for (int32_t end = 0; end < 2 * pass->height; end++) {
+        const int32_t row = end / 2;
+        const int32_t column = end % 2 * (pass->width - 1);
+        float *to = result + row * pass->width + column;
+        const float *other = weight + strip->weight_other;
+        to[0] = sum_one(pass, row, column, source, weight) + strip->bias[0];
+        to[strip->result_other] = sum_one(pass, row, column, source, other) + strip->bias[1];
+    }
+}
+
 /* Two channels of the result. */
-static void sum_planes(const struct pass *pass, struct poet_strip *strip, const float *source,
+FOR_SIZE void sum_planes(const struct pass *pass, struct poet_strip *strip, const float *source,
                        const float *weight, float *result)
 {
-    const int32_t width = pass->width;
-    for (int32_t row = 0; row < pass->height; row++) {
-        const bool at_edge = row == 0 || row == pass->height - 1;
-        const int32_t first = row - pass->up;
-        const bool cut = first < 0 || first == pass->height; /* the kernel's first row */
-        const int32_t rows = at_edge ? 2 : 3;
-        strip->channel_next = pass->height * width - (rows - 1) * strip->row_next;
+    const int32_t last = pass->height - 1;
+    const int32_t cut = pass->up > 0 ? 0 : last; /* the row in which the kernel's first is padding */
+    const float *met = source;
+    float *to = result;
+    for (int32_t row = 0; row <= last; row++) {
+        const int32_t rows = row == 0 || row == last ? 2 : 3;
+        strip->channel_next = pass->height * pass->width - (rows - 1) * strip->row_next;
         strip->weight_next = pass->weight_source - 3 * rows;
-        strip->edges = at_edge ? POET_TWO_ROWS : 0u;
-        sum_row(pass, strip, source + (cut ? row : first) * width, weight + (cut ? 3 : 0), result);
-        for (int32_t end = 0; !pass->finite && end < 2; end++) {
-            const int32_t column = end * (width - 1);
-            const float *other = weight + strip->weight_other;
-            result[column] = sum_one(pass, row, column, source, weight) + strip->bias[0];
-            result[strip->result_other + column] =
-                sum_one(pass, row, column, source, other) + strip->bias[1];
-        }
-        result += width;
+        strip->edges = rows == 2 ? POET_TWO_ROWS : 0u;
+        sum_row(pass, strip, row == cut ? met : met - strip->row_next,
+                row == cut ? weight + 3 : weight, to);
+        met += pass->width;
+        to += pass->width;
+    }
+    if (!pass->finite) {
+        sum_ends(pass, strip, source, weight, result);
     }
 }
 
@@ -110,67 +123,63 @@ static void sum_group(const struct pass *pass, const float *source, const float 
     }
 }
 
-static void sum_groups(const struct poet_conv2d *op, const struct pass *pass, const float *source,
-                       const float *weight, const float *bias, float *result)
+static __attribute__((noinline, hot)) bool weights_are_finite(const struct poet_conv2d *op,
+                                                              const float *weight)
 {
-    const int32_t plane = pass->height * pass->width;
-    const int32_t weights = pass->sources * pass->results * 9;
-    for (int32_t n = 0; n < op->batch; n++) {
-        for (int32_t group = 0; group < op->groups; group++) {
-            sum_group(pass, source, weight + group * weights,
-                      bias != NULL ? bias + group * pass->results : NULL, result);
-            source += pass->sources * plane;
-            result += pass->results * plane;
-        }
+    return poet_are_finite(weight, op->in_channels / op->groups * op->out_channels * 9);
+}
+
+FOR_SIZE void sum_groups(const struct poet_conv2d *op, poet_sum_strip_f32 *sum_strip, int32_t up,
+                       bool finite, const float *source, const float *weight, const float *bias,
+                       float *result)
+{
+    const bool forward = up > 0;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t weights = group_in * group_out * 9;
+    const struct pass pass = {
+        .sum_strip = sum_strip,
+        .up = up,
+        .height = op->in_height,
+        .width = op->in_width,
+        .sources = forward ? group_in : group_out,
+        .results = forward ? group_out : group_in,
+        .weight_source = forward ? 9 : 9 * group_in,
+        .weight_result = forward ? 9 * group_in : 9,
+        .finite = finite,
+    };
+    const int32_t plane = pass.height * pass.width;
+    for (int32_t n = 0; n < op->batch * op->groups; n++) {
+        const int32_t group = n % op->groups;
+        sum_group(&pass, source, weight + group * weights,
+                  bias != NULL ? bias + group * pass.results : NULL, result);
+        source += pass.sources * plane;
+        result += pass.results * plane;
     }
 }
 
 void poet_conv2d_3x3_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                                  const float *b, float *y)
 {
-    if (!POET_BY_STRIPS) {
+    if (POET_BY_STRIPS) {
+        sum_groups(op, poet_conv2d_strip_f32, 1, weights_are_finite(op, w), x, w, b, y);
+    } else {
         poet_conv2d_forward_f32(op, x, w, b, y);
-        return;
     }
-    const int32_t group_in = op->in_channels / op->groups;
-    const struct pass pass = {
-        .sum_strip = poet_conv2d_strip_f32,
-        .up = 1,
-        .height = op->in_height,
-        .width = op->in_width,
-        .sources = group_in,
-        .results = op->out_channels / op->groups,
-        .weight_source = 9,
-        .weight_result = 9 * group_in,
-        .finite = poet_are_finite(w, op->out_channels * group_in * 9),
-    };
-    sum_groups(op, &pass, x, w, b, y);
 }
 
 void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const float *w,
                                         const float *dy, float *dx)
 {
-    if (!POET_BY_STRIPS) {
+    if (POET_BY_STRIPS) {
+        sum_groups(op, poet_conv2d_strip_backwards_f32, -1, weights_are_finite(op, w), dy, w, NULL, dx);
+    } else {
         poet_conv2d_backward_input_f32(op, w, dy, dx);
-        return;
     }
-    const int32_t group_in = op->in_channels / op->groups;
-    const struct pass pass = {
-        .sum_strip = poet_conv2d_strip_backwards_f32,
-        .up = -1,
-        .height = op->in_height,
-        .width = op->in_width,
-        .sources = op->out_channels / op->groups,
-        .results = group_in,
-        .weight_source = 9 * group_in,
-        .weight_result = 9,
-        .finite = poet_are_finite(w, op->out_channels * group_in * 9),
-    };
-    sum_groups(op, &pass, dy, w, NULL, dx);
 }
 
 /* dw of one tap, without padding: `row` and `column` is where it meets x, relative to dy. */
-RARELY float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
+FOR_SIZE float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
                      const float *dy)
 {
     const int32_t height = op->in_height;

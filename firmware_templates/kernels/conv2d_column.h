@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "product.h"
+
 /* A column of the source under the kernel at two rows of results, the second below the first. */
 struct poet_column {
     float a, b, c, d;
@@ -18,14 +20,14 @@ static inline __attribute__((always_inline)) float poet_sum_9(const float w[9], 
                                                               float r2)
 {
     float sum = w[0] * l0;
-    sum += w[1] * m0;
-    sum += w[2] * r0;
-    sum += w[3] * l1;
-    sum += w[4] * m1;
-    sum += w[5] * r1;
-    sum += w[6] * l2;
-    sum += w[7] * m2;
-    sum += w[8] * r2;
+    sum = poet_add_product(sum, w[1], m0);
+    sum = poet_add_product(sum, w[2], r0);
+    sum = poet_add_product(sum, w[3], l1);
+    sum = poet_add_product(sum, w[4], m1);
+    sum = poet_add_product(sum, w[5], r1);
+    sum = poet_add_product(sum, w[6], l2);
+    sum = poet_add_product(sum, w[7], m2);
+    sum = poet_add_product(sum, w[8], r2);
     return sum;
 }
 

@@ -6,11 +6,18 @@
 
 #include "conv2d_column.h"
 #include "fpu.h"
+#include "parts.h"
 #include "product.h"
 #include "vectors.h"
 
 /* Convolutions whose groups have one input and one output channel: 3x3 kernels that move by 1, plane by plane. Padding is
  * computed as zeros, which leave the bits of every sum of finite numbers as they are. Others are as in conv2d.c. */
+
+#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+#define BY_STRIPS true
+#else
+#define BY_STRIPS false
+#endif
 
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
@@ -60,11 +67,22 @@ static bool holds(const struct extent *extent)
 
 static bool by_planes(const struct poet_conv2d *op, const struct plane *plane)
 {
-    /* as in conv2d_vectors.c, where a row of one position is no sum of its own */
-    const bool rows_are_sums = !POET_HAS_VECTORS || op->out_width > 1;
-    return POET_HAS_FPU && rows_are_sums && op->kernel_height == 3 && op->kernel_width == 3 &&
+    return POET_HAS_FPU && op->kernel_height == 3 && op->kernel_width == 3 &&
            op->stride_height == 1 && op->stride_width == 1 && holds(&plane->rows) &&
            holds(&plane->columns);
+}
+
+/* Whether vectors are faster: measured on an x86, where columns that meet padding are half of the work. Threads divide
+ * what vectors do. */
+static bool by_vectors(const struct plane *plane)
+{
+#if POET_HAS_VECTORS
+    const struct extent *columns = &plane->columns;
+    return poet_parts() > 1 || columns->results >= 16 + 5 * (columns->before + columns->after);
+#else
+    (void)plane;
+    return false;
+#endif
 }
 
 /* Where a row is, and the elements to its next three columns. */
@@ -175,20 +193,227 @@ static void add_bias(float *plane, int32_t elements, float bias)
     }
 }
 
+#if BY_STRIPS
+
+/* Four columns of results, which go down a plane; for dX up. */
+enum { STRIP = 4 };
+
+/* In this order in assembly. What is next counts elements. */
+struct strip {
+    int32_t source_next; /* to the next row */
+    int32_t result_next;
+    int32_t begun; /* rows of the source that a result begins with, before one is whole */
+    int32_t rows;  /* of the source that are left */
+    int32_t after; /* rows of padding behind them, two at most */
+    uint32_t load; /* where in a table of nine the instruction is that loads a row */
+    float shift;   /* for each result; not -0 */
+};
+
+/* `source` is the first column of the first row that the strip meets and that is no padding. */
+typedef void sum_strip_f32(const struct strip *strip, const float *source, const float *weight,
+                           float *result);
+
+sum_strip_f32 poet_conv2d_depthwise_strip_f32;
+sum_strip_f32 poet_conv2d_depthwise_strip_backwards_f32; /* along columns, for dX */
+
+/* A row of the source is loaded once, and meets all rows of the kernel: it ends one row of results, whose sums are in
+ * s16-s19, goes on with the next, s20-s23, and begins one, s24-s27. What is added last to a sum moves it along, too.
+ *   s0-s5  a row of the source    s6-s14  weights    s15  shift    s28-s31  products */
+__asm__("   .syntax unified\n"
+        "   .thumb\n"
+        "   .altmacro\n"
+
+        "   .macro multiply_one to, source, weight\n"
+        "   vmul.f32 s\\to, s\\source, s\\weight\n"
+        "   .endm\n"
+        "   .macro add_one to, from, what\n"
+        "   vadd.f32 s\\to, s\\from, s\\what\n"
+        "   .endm\n"
+
+        "   .macro move_one to, from\n"
+        "   vmov.f32 s\\to, s\\from\n"
+        "   .endm\n"
+
+        "   .macro poet_multiply to, source, weight\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   multiply_one %\\to+\\at, %\\source+\\at, \\weight\n"
+        "   .endr\n"
+        "   .endm\n"
+        "   .macro poet_add to, from, source, weight\n"
+        "   poet_multiply 28, \\source, \\weight\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   add_one %\\to+\\at, %\\from+\\at, %28+\\at\n"
+        "   .endr\n"
+        "   .endm\n"
+
+        "   .macro poet_load first, last\n"
+        "   vldmia  r1, {s\\first-s\\last}\n"
+        "   b.w     3f\n"
+        "   .endm\n"
+
+        "   .macro poet_put\n"
+        "   .irp    sum, 16, 17, 18, 19\n"
+        "   add_one \\sum, \\sum, 15\n"
+        "   .endr\n"
+        "   vstmia  r3, {s16-s19}\n"
+        "   add     r3, r3, r2, lsl #2\n"
+        "   .endm\n"
+
+        "   .macro poet_strip name, first, second, third\n"
+        "   .pushsection .text.\\name, \"ax\", %progbits\n"
+        "   .p2align 2\n"
+        "   .global \\name\n"
+        "   .type   \\name, %function\n"
+        "   .thumb_func\n"
+        "\\name:\n"
+        "   push    {r4-r9, lr}\n"
+        "   vpush   {s16-s31}\n"
+        "   ldmia   r0!, {r4-r9}\n"
+        "   vldmia  r0, {s15}\n"
+        "   vldmia  r2, {s6-s14}\n"
+        "   movs    r2, #0\n"
+        "   vmov    s0, r2\n"
+        "   .irp    zero, 1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "   vmov.f32 s\\zero, s0\n"
+        "   .endr\n"
+        "   adr     r0, 1f\n"
+        "   add     r9, r9, r0\n"
+        "   cmp     r6, #0\n"
+        "   beq.w   4f\n"
+        "   bx      r9\n"
+        "   .p2align 2\n"
+        "1: poet_load 2, 3\n"
+        "   poet_load 2, 4\n"
+        "   poet_load 2, 5\n"
+        "   poet_load 1, 3\n"
+        "   poet_load 1, 4\n"
+        "   poet_load 1, 5\n"
+        "   poet_load 0, 3\n"
+        "   poet_load 0, 4\n"
+        "   vldmia  r1, {s0-s5}\n"
+        "3: poet_add 16, 16, \\first, 12\n"
+        "   poet_add 16, 16, \\second, 13\n"
+        "   poet_add 16, 16, \\third, 14\n"
+        "   poet_put\n"
+        "   poet_add 20, 20, \\first, 9\n"
+        "   poet_add 20, 20, \\second, 10\n"
+        "   poet_add 16, 20, \\third, 11\n"
+        "   poet_multiply 24, \\first, 6\n"
+        "   poet_add 24, 24, \\second, 7\n"
+        "   poet_add 20, 24, \\third, 8\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "   subs    r6, r6, #1\n"
+        "   beq.n   4f\n"
+        "   bx      r9\n"
+        "4: mov     r2, r5\n" /* from here on a row of results is whole with each row of the source */
+        "   movs    r6, r7\n"
+        "   mov     r7, #0\n"
+        "   it      ne\n"
+        "   bxne    r9\n"
+        "5: subs    r8, r8, #1\n"
+        "   bmi.n   6f\n"
+        "   poet_put\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   move_one %16+\\at, %20+\\at\n"
+        "   .endr\n"
+        "   b.n     5b\n"
+        "6: vpop    {s16-s31}\n"
+        "   pop     {r4-r9, pc}\n"
+        "   .size   \\name, . - \\name\n"
+        "   .popsection\n"
+        "   .endm\n"
+
+        "   poet_strip poet_conv2d_depthwise_strip_f32, 0, 1, 2\n"
+        "   poet_strip poet_conv2d_depthwise_strip_backwards_f32, 2, 1, 0\n"
+        "   .noaltmacro\n");
+
+static int32_t columns_of_padding(int32_t columns)
+{
+    return columns > 0 ? columns : 0;
+}
+
+/* As sum_plane, to the same bits, and adds a shift to each result. Backwards, it begins before source and result. */
+static void sum_strips(const struct plane *plane, const float *source, const float *weight,
+                       float shift, float *result, int32_t step)
+{
+    const int32_t sources = plane->columns.sources;
+    const int32_t results = plane->columns.results;
+    const int32_t left = step > 0 ? plane->columns.before : plane->columns.after;
+    struct strip strip = {
+        .source_next = step * sources,
+        .result_next = step * results,
+        .begun = 2 - plane->rows.before,
+        .rows = plane->rows.sources - 2 + plane->rows.before,
+        .after = plane->rows.after,
+        .shift = shift,
+    };
+    if (step < 0) {
+        source -= sources;
+        result -= results;
+    }
+    for (int32_t at = 0; at < results; at += STRIP) {
+        if (at > results - STRIP) {
+            at = results - STRIP; /* over results of the one before */
+        }
+        const int32_t first = at - left;
+        const int32_t zeros = columns_of_padding(-first);
+        const int32_t last_zeros = columns_of_padding(first + STRIP + 2 - sources);
+        strip.load = (uint32_t)(8 * (3 * (2 - zeros) + 2 - last_zeros)) + 1u;
+        (step > 0 ? poet_conv2d_depthwise_strip_f32 : poet_conv2d_depthwise_strip_backwards_f32)(
+            &strip, source + first + zeros, weight, result + at);
+    }
+}
+
+/* Whether strips do, and are faster: what is kept of a plane is begun anew for each of them. Both are estimated cycles, but
+ * for what they have in common (python benchmarks/kernels.py). */
+static bool by_strips(const struct plane *plane)
+{
+    const struct extent *rows = &plane->rows;
+    const struct extent *columns = &plane->columns;
+    if (columns->results < STRIP || columns->after > 2 || rows->after > 2) {
+        return false;
+    }
+    const int32_t threes = (columns->results - columns->after) / 3;
+    const int32_t pair = 84 + 156 * threes + 64 * (columns->results - 3 * threes);
+    const int32_t strip = 148 + 91 * rows->sources;
+    return (columns->results + STRIP - 1) / STRIP * strip <= (rows->results + 1) / 2 * pair;
+}
+
+#else
+
+static bool by_strips(const struct plane *plane)
+{
+    (void)plane;
+    return false;
+}
+
+static void sum_strips(const struct plane *plane, const float *source, const float *weight,
+                       float shift, float *result, int32_t step)
+{
+    (void)plane, (void)source, (void)weight, (void)shift, (void)result, (void)step;
+}
+
+#endif
+
 void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                                        const float *b, float *y)
 {
     const struct plane plane = forward_plane(op);
     const int32_t elements = op->out_height * op->out_width;
-    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !poet_are_finite(w, 9 * op->groups)) {
+    if (!by_planes(op, &plane) || by_vectors(&plane) || !poet_are_finite(w, 9 * op->groups)) {
         poet_conv2d_forward_f32(op, x, w, b, y);
         return;
     }
+    const bool strips = by_strips(&plane);
     for (int32_t n = 0; n < op->batch; n++) {
         for (int32_t channel = 0; channel < op->groups; channel++) {
-            sum_plane(&plane, x, w + 9 * channel, y, 1);
-            if (b != NULL) {
-                add_bias(y, elements, b[channel]);
+            if (strips) {
+                sum_strips(&plane, x, w + 9 * channel, b != NULL ? 0.0f + b[channel] : 0.0f, y, 1);
+            } else {
+                sum_plane(&plane, x, w + 9 * channel, y, 1);
+                if (b != NULL) {
+                    add_bias(y, elements, b[channel]);
+                }
             }
             x += op->in_height * op->in_width;
             y += elements;
@@ -200,15 +425,20 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
                                               const float *dy, float *dx)
 {
     const struct plane plane = backward_plane(op);
-    if (POET_HAS_VECTORS || !by_planes(op, &plane) || !poet_are_finite(w, 9 * op->groups)) {
+    if (!by_planes(op, &plane) || by_vectors(&plane) || !poet_are_finite(w, 9 * op->groups)) {
         poet_conv2d_backward_input_f32(op, w, dy, dx);
         return;
     }
+    const bool strips = by_strips(&plane);
     for (int32_t n = 0; n < op->batch; n++) {
         for (int32_t channel = 0; channel < op->groups; channel++) {
             dy += op->out_height * op->out_width;
             dx += op->in_height * op->in_width;
-            sum_plane(&plane, dy - 1, w + 9 * channel, dx - 1, -1);
+            if (strips) {
+                sum_strips(&plane, dy, w + 9 * channel, 0.0f, dx, -1);
+            } else {
+                sum_plane(&plane, dy - 1, w + 9 * channel, dx - 1, -1);
+            }
         }
     }
 }
@@ -217,6 +447,172 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
 struct taps {
     float of[9];
 };
+
+#if BY_STRIPS
+
+/* Rows of dy that meet the same rows of the kernel, three rows of x each. In this order in assembly. */
+struct run {
+    int32_t x[3]; /* elements of x before the first one's */
+    int32_t count;
+    int32_t threes; /* columns of dy that meet another of x, three at a time */
+    int32_t left;   /* others that do */
+    int32_t after;  /* that meet padding */
+    int32_t before; /* columns of padding */
+    uint32_t met;   /* a bit for each row of x that is no padding; another lies in its place, to no effect */
+};
+
+/* Two rows of padding and two partly of it at most, what is between, and a run of none. */
+enum { RUNS = 6 };
+
+/* Adds the sums of each row to totals. */
+void poet_conv2d_depthwise_taps_f32(const struct run runs[RUNS], const float *dy, float totals[9],
+                                    const float *x);
+
+/* s0-s2, s3-s5, s6-s8  columns of x    s9  gradient    s10-s12  products    s15  0    s16-s24  a row's sums
+ * r3-r5, lr  x    r6  rows left    r12  columns left */
+__asm__("   .syntax unified\n"
+        "   .thumb\n"
+        "   .altmacro\n"
+
+        "   .macro load_column to\n"
+        "   .irp    row, 0, 1, 2\n"
+        "   load_one %3+\\row, %\\to+\\row\n"
+        "   .endr\n"
+        "   .endm\n"
+        "   .macro load_one from, to\n"
+        "   vldmia  r\\from!, {s\\to}\n"
+        "   .endm\n"
+
+        "   .macro add_one_met to, what\n"
+        "   vaddne.f32 s\\to, s\\to, s\\what\n"
+        "   .endm\n"
+
+        "   .macro add_taps row, left, middle, right\n"
+        "   multiply_one 10, %\\left+\\row, 9\n"
+        "   multiply_one 11, %\\middle+\\row, 9\n"
+        "   multiply_one 12, %\\right+\\row, 9\n"
+        "   add_one %16+3*\\row, %16+3*\\row, 10\n"
+        "   add_one %17+3*\\row, %17+3*\\row, 11\n"
+        "   add_one %18+3*\\row, %18+3*\\row, 12\n"
+        "   .endm\n"
+        "   .macro clear_column first\n"
+        "   .irp    row, 0, 1, 2\n"
+        "   move_one %\\first+\\row, 15\n"
+        "   .endr\n"
+        "   .endm\n"
+        "   .macro move_column to, from\n"
+        "   .irp    row, 0, 1, 2\n"
+        "   move_one %\\to+\\row, %\\from+\\row\n"
+        "   .endr\n"
+        "   .endm\n"
+        "   .macro add_position left, middle, right\n"
+        "   vldmia  r1!, {s9}\n"
+        "   .irp    row, 0, 1, 2\n"
+        "   add_taps \\row, \\left, \\middle, \\right\n"
+        "   .endr\n"
+        "   .endm\n"
+
+        "   .pushsection .text.poet_conv2d_depthwise_taps_f32, \"ax\", %progbits\n"
+        "   .p2align 2\n"
+        "   .global poet_conv2d_depthwise_taps_f32\n"
+        "   .type   poet_conv2d_depthwise_taps_f32, %function\n"
+        "   .thumb_func\n"
+        "poet_conv2d_depthwise_taps_f32:\n"
+        "   push    {r4-r11, lr}\n"
+        "   vpush   {s16-s24}\n"
+        "   mov     lr, r3\n"
+        "   movs    r3, #0\n"
+        "   vmov    s15, r3\n"
+        "9: ldmia   r0!, {r3-r11}\n"
+        "   cmp     r6, #0\n"
+        "   beq.w   9f\n"
+        "   .irp    row, r3, r4, r5\n"
+        "   add     \\row, lr, \\row, lsl #2\n"
+        "   .endr\n"
+        "1: .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23, 24\n"
+        "   vmov.f32 s\\sum, s15\n"
+        "   .endr\n"
+        "   cmp     r10, #1\n"
+        "   blt.n   2f\n"
+        "   clear_column 0\n"
+        "   beq.n   3f\n"
+        "   clear_column 3\n"
+        "   b.n     8f\n"
+        "2: load_column 0\n"
+        "3: load_column 3\n"
+        "8: movs    r12, r7\n"
+        "   beq.w   5f\n"
+        "4: load_column 6\n"
+        "   add_position 0, 3, 6\n"
+        "   load_column 0\n"
+        "   add_position 3, 6, 0\n"
+        "   load_column 3\n"
+        "   add_position 6, 0, 3\n"
+        "   subs    r12, r12, #1\n"
+        "   bne.w   4b\n"
+        "5: movs    r12, r8\n"
+        "   beq.n   8f\n"
+        "6: load_column 6\n"
+        "   add_position 0, 3, 6\n"
+        "   move_column 0, 3\n"
+        "   move_column 3, 6\n"
+        "   subs    r12, r12, #1\n"
+        "   bne.n   6b\n"
+        "8: movs    r12, r9\n"
+        "   beq.n   7f\n"
+        "6: vldmia  r1!, {s9}\n"
+        "   .irp    row, 0, 1, 2\n"
+        "   multiply_one 10, \\row, 9\n"
+        "   multiply_one 11, %3+\\row, 9\n"
+        "   add_one %16+3*\\row, %16+3*\\row, 10\n"
+        "   add_one %17+3*\\row, %17+3*\\row, 11\n"
+        "   .endr\n"
+        "   subs    r12, r12, #1\n"
+        "   beq.n   7f\n"
+        "   move_column 0, 3\n"
+        "   clear_column 3\n"
+        "   b.n     6b\n"
+        "7: vldmia  r2, {s0-s8}\n"
+        "   .irp    row, 0, 1, 2\n"
+        "   tst     r11, #(1 << \\row)\n"
+        "   ittt    ne\n"
+        "   add_one_met %3*\\row, %16+3*\\row\n"
+        "   add_one_met %3*\\row+1, %17+3*\\row\n"
+        "   add_one_met %3*\\row+2, %18+3*\\row\n"
+        "   .endr\n"
+        "   vstmia  r2, {s0-s8}\n"
+        "   subs    r6, r6, #1\n"
+        "   bne.w   1b\n"
+        "   b.w     9b\n"
+        "9: vpop    {s16-s24}\n"
+        "   pop     {r4-r11, pc}\n"
+        "   .size   poet_conv2d_depthwise_taps_f32, . - poet_conv2d_depthwise_taps_f32\n"
+        "   .popsection\n"
+        "   .noaltmacro\n");
+
+static void set_runs(const struct plane *plane, struct run runs[RUNS])
+{
+    const int32_t last = plane->rows.sources - 1;
+    const int32_t loaded = plane->columns.results - plane->columns.after;
+    for (int32_t first = -plane->rows.before; first <= last && plane->rows.results > first + plane->rows.before; first += runs++->count) {
+        *runs = (struct run){
+            .count = first >= 0 && first + 2 < last ? last - 1 - first : 1,
+            .threes = loaded / 3,
+            .left = loaded % 3,
+            .after = plane->columns.after,
+            .before = plane->columns.before,
+        };
+        for (int32_t tap = 0; tap < 3; tap++) {
+            const int32_t row = first + tap;
+            const int32_t inside = row < 0 ? 0 : row > last ? last : row;
+            runs->x[tap] = inside * plane->columns.sources;
+            runs->met |= row == inside ? 1u << tap : 0u;
+        }
+    }
+    runs->count = 0;
+}
+
+#else
 
 INLINE void add_products(struct taps *sum, float g, float l0, float m0, float r0, float l1, float m1,
                          float r1, float l2, float m2, float r2)
@@ -297,6 +693,8 @@ static void add_plane(const struct plane *plane, const float *x, const float *dy
     }
 }
 
+#endif
+
 /* A tap's sum in one channel without padding, for gradients that make NaN of a zero. */
 static float sum_of_tap(const struct poet_conv2d *op, const struct plane *plane, int32_t channel,
                         int32_t tap, const float *x, const float *dy)
@@ -321,16 +719,30 @@ static float sum_of_tap(const struct poet_conv2d *op, const struct plane *plane,
     return total;
 }
 
+/* As in conv2d_vectors.c, where a row of one position is no sum of its own. */
+static bool rows_are_sums(const struct poet_conv2d *op)
+{
+    return !POET_FUSED || op->out_width > 1;
+}
+
 static void sum_taps(const struct poet_conv2d *op, const struct plane *plane, const float *x,
                      const float *dy, const struct poet_gradient_sink *dw)
 {
     const int32_t x_plane = op->in_height * op->in_width;
     const int32_t dy_plane = op->out_height * op->out_width;
+#if BY_STRIPS
+    struct run runs[RUNS];
+    set_runs(plane, runs);
+#endif
     for (int32_t channel = 0; channel < op->groups; channel++) {
         struct taps total = {{0.0f}};
         for (int32_t n = 0; n < op->batch; n++) {
             const int32_t at = n * op->groups + channel;
+#if BY_STRIPS
+            poet_conv2d_depthwise_taps_f32(runs, dy + at * dy_plane, total.of, x + at * x_plane);
+#else
             add_plane(plane, x + at * x_plane, dy + at * dy_plane, &total);
+#endif
         }
         for (int32_t tap = 0; tap < 9; tap++) {
             const float sum = total.of[tap] == total.of[tap]
@@ -346,7 +758,7 @@ void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, con
 {
     const struct poet_gradient_sink sink = {.gradient = dw};
     const struct plane plane = forward_plane(op);
-    if (by_planes(op, &plane)) {
+    if (by_planes(op, &plane) && rows_are_sums(op)) {
         sum_taps(op, &plane, x, dy, &sink);
     } else {
         poet_conv2d_backward_weight_f32(op, x, dy, dw);
@@ -362,7 +774,7 @@ void poet_conv2d_depthwise_backward_weight_update_f32(
         .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
         .sum = sum};
     const struct plane plane = forward_plane(op);
-    if (by_planes(op, &plane)) {
+    if (by_planes(op, &plane) && rows_are_sums(op)) {
         sum_taps(op, &plane, x, dy, &sink);
     } else {
         poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);

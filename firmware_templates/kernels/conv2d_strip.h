@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner blocks of 3x3 convolutions that move by 1, and of dW of 1x1 ones. */
+/* The inner blocks of 3x3 and 1x1 convolutions that move by 1. */
 #ifndef POET_CONV2D_STRIP_H
 #define POET_CONV2D_STRIP_H
 
 #include <stdint.h>
 
+#include "burst.h"
 #include "fpu.h"
 #include "vectors.h"
 
@@ -59,5 +60,23 @@ void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const 
 /* The same of two input channels and a single tap, without padding. */
 void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
                                float totals[4][2]);
+
+/* Sums of a 1x1 kernel at POET_BURST neighbouring positions, of two channels of results at a time. In this order in
+ * assembly. What is next counts elements. */
+struct poet_bursts {
+    int32_t channels; /* of the source, 1 at least */
+    int32_t pairs;    /* of channels of results, 1 at least */
+    int32_t source_next; /* to the next channel */
+    int32_t weight_next; /* to the weights of the next output channel: one of results, for dX one of the source */
+    int32_t result_next;
+    const float *shift; /* for a pair of channels */
+    int32_t shift_next;
+};
+
+typedef void poet_sum_bursts_f32(const struct poet_bursts *bursts, const float *source,
+                                 const float *weight, float *result);
+
+poet_sum_bursts_f32 poet_conv2d_bursts_f32;
+poet_sum_bursts_f32 poet_conv2d_bursts_backwards_f32; /* for dX */
 
 #endif

@@ -16,39 +16,37 @@ enum { RUN = 32 };
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 4")
 
-/* The dot products of a with 4, 2 or 1 consecutive rows of b: each element of a is loaded once for all. */
-INLINE void dots(const float *a, const float *b, int32_t count, int32_t rows, float *totals)
+/* The dot products of a with one row of b, or with that and the next: each element of a is loaded once for both. */
+INLINE void dots(const float *a, const float *b, int32_t count, int both, float *totals)
 {
-    const float *row[4] = {b, b + count, b + 2 * count, b + 3 * count};
-    float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    const float *first = b;
+    const float *second = b + count;
+    float total[2] = {0.0f, 0.0f};
     for (int32_t left = count; left > 0; left -= RUN) {
-        const float *end = a + (left < RUN ? left : RUN);
-        float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        for (; end - a >= POET_BURST;) {
+        const int32_t some = left < RUN ? left : RUN;
+        float sum[2] = {0.0f, 0.0f};
+        for (int32_t bursts = some / POET_BURST; bursts > 0; bursts--) {
             const struct poet_burst at = poet_load_burst(&a);
-            UNROLLED
-            for (int32_t r = 0; r < rows; r++) {
-                const struct poet_burst of = poet_load_burst_too(&row[r]);
-                POET_EACH_OF_BURST
-                for (int i = 0; i < POET_BURST; i++) {
-                    sum[r] = poet_add_product(sum[r], at.of[i], of.of[i]);
-                }
+            const struct poet_burst p = poet_load_burst_too(&first);
+            const struct poet_burst q = both ? poet_load_third_burst(&second) : p;
+            POET_EACH_OF_BURST
+            for (int i = 0; i < POET_BURST; i++) {
+                sum[0] = poet_add_product(sum[0], at.of[i], p.of[i]);
+                sum[1] = poet_add_product(sum[1], at.of[i], q.of[i]);
             }
         }
-        for (; POET_LINEAR_FEATURES % POET_BURST != 0 && a != end; a++) {
-            UNROLLED
-            for (int32_t r = 0; r < rows; r++) {
-                sum[r] = poet_add_product(sum[r], *a, *row[r]++);
-            }
+        for (int32_t rest = POET_LINEAR_FEATURES % POET_BURST != 0 ? some % POET_BURST : 0; rest > 0;
+             rest--) {
+            sum[0] = poet_add_product(sum[0], *a, *first++);
+            sum[1] = both ? poet_add_product(sum[1], *a, *second++) : 0.0f;
+            a++;
         }
-        UNROLLED
-        for (int32_t r = 0; r < rows; r++) {
-            total[r] += sum[r];
-        }
+        total[0] += sum[0];
+        total[1] += sum[1];
     }
-    UNROLLED
-    for (int32_t r = 0; r < rows; r++) {
-        totals[r] = total[r];
+    totals[0] = total[0];
+    if (both) {
+        totals[1] = total[1];
     }
 }
 
@@ -71,19 +69,13 @@ INLINE void all_dots(const struct poet_linear *op, const float *x, const float *
         }
         return;
     }
-    for (; left >= 4; left -= 4) {
-        dots(x, w, features, 4, y);
-        w += 4 * features;
-        y += 4;
-    }
-    if (POET_LINEAR_OUTPUTS % 4 != 0 && left >= 2) {
-        dots(x, w, features, 2, y);
+    for (; left >= 2; left -= 2) {
+        dots(x, w, features, 1, y);
         w += 2 * features;
         y += 2;
-        left -= 2;
     }
     if (POET_LINEAR_OUTPUTS % 2 != 0 && left > 0) {
-        dots(x, w, features, 1, y);
+        dots(x, w, features, 0, y);
     }
 }
 
@@ -94,13 +86,14 @@ void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const
         poet_linear_vectors_forward_f32(op, x, w, b, y);
         return;
     }
+    const int32_t outputs = op->out_features;
     for (int32_t n = 0; n < op->batch; n++) {
         all_dots(op, x, w, y);
-        for (int32_t o = 0; b != NULL && o < op->out_features; o++) {
+        for (int32_t o = 0; b != NULL && o < outputs; o++) {
             y[o] += b[o];
         }
         x += op->in_features;
-        y += op->out_features;
+        y += outputs;
     }
 }
 
@@ -170,7 +163,7 @@ static void combine_rows(const float *factors, int32_t step, const float *rows, 
 {
     float sums[16];
     int32_t columns = 0;
-    if (count == 1 && result->gradient != NULL) {
+    if (POET_LINEAR_SUMS == 1 && count == 1 && result->gradient != NULL) {
         scale_row(*factors, rows, width, result->gradient + first);
         return;
     }

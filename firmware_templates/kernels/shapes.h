@@ -10,6 +10,7 @@
 #define POET_CONV2D_OUTPUTS 1   /* channels of a group of dy, for dw */
 #define POET_LINEAR_FEATURES 1  /* of x */
 #define POET_LINEAR_OUTPUTS 1   /* of y */
+#define POET_LINEAR_SUMS 1      /* products in a sum for dx and dw */
 #define POET_RELU_ELEMENTS 1    /* of x */
 
 #endif

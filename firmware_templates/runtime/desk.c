@@ -364,7 +364,7 @@ static void done(struct session *session)
 }
 
 struct answer {
-    char word[8];
+    char word[6];
     uint8_t numbers;
     uint8_t computes; /* the network: then what heard the command shall be off the stack */
     void (*answer)(struct session *session);

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Little-endian numbers in byte arrays. Not inline: a Cortex-M0+ takes 20 bytes of code for each. */
+/* Little-endian numbers in byte arrays. */
 #ifndef POET_BYTES_H
 #define POET_BYTES_H
 
 #include <stdint.h>
 
-__attribute__((noinline, unused)) static uint32_t poet_get_u32(const uint8_t *bytes)
+/* Calls, for a Cortex-M0+ takes 20 bytes of code for each; but where words may lie anywhere, a load. */
+#define POET_CALLED __attribute__((noinline, unused))
+#ifdef __ARM_FEATURE_UNALIGNED
+#define POET_CALLED_OR_LOADED inline __attribute__((always_inline))
+#else
+#define POET_CALLED_OR_LOADED POET_CALLED
+#endif
+
+static POET_CALLED_OR_LOADED uint32_t poet_get_u32(const uint8_t *bytes)
 {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
            (uint32_t)bytes[3] << 24;
 }
 
-__attribute__((noinline, unused)) static void poet_put_u32(uint8_t *bytes, uint32_t value)
+static POET_CALLED void poet_put_u32(uint8_t *bytes, uint32_t value)
 {
     bytes[0] = (uint8_t)value;
     bytes[1] = (uint8_t)(value >> 8);

@@ -116,10 +116,8 @@ static int read_set(const struct poet_image *image, const struct poet_commit *co
     uint32_t crc = 0u;
     open_set(image, commit);
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const struct poet_persistent *const tensor = &poet_persistents[i];
-        POET_TRY(load ? poet_page_in(tensor->slot, poet_arena + tensor->offset,
-                                     poet_slots[tensor->slot].bytes)
-                      : poet_slot_read_back(tensor->slot));
+        POET_TRY(load ? poet_page_in(i, poet_arena + poet_persistents[i], poet_slots[i].bytes)
+                      : poet_slot_read_back(i));
         crc = add_trailer(crc);
     }
     return crc == commit->crc ? POET_OK : POET_ERROR_COMMIT;
@@ -202,13 +200,11 @@ static int write_set(const struct poet_image *image, struct poet_commit *commit)
     open_set(image, commit);
     commit->crc = 0u;
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const struct poet_persistent *const tensor = &poet_persistents[i];
-        POET_TRY(poet_page_out(tensor->slot, poet_arena + tensor->offset,
-                               poet_slots[tensor->slot].bytes));
+        POET_TRY(poet_page_out(i, poet_arena + poet_persistents[i], poet_slots[i].bytes));
         commit->crc = add_trailer(commit->crc);
     }
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        POET_TRY(poet_slot_read_back(poet_persistents[i].slot));
+        POET_TRY(poet_slot_read_back(i));
     }
     return POET_OK;
 }

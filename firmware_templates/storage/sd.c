@@ -116,24 +116,27 @@ struct check {
 };
 #define NO_CRC UINT32_MAX
 
-/* The queue, as counts of requests since the start. The core alone begins and takes away, what is on
- * the card's side alone ends; `running` says whether the latter has something to do. */
-static struct request queue[QUEUE];
-static volatile uint32_t begun;
-static volatile uint32_t ended;
-static uint32_t taken_away;
-static volatile int running;
-static volatile uint32_t exchanges; /* that came to their end */
+/* Routines. Each has a place that says where it goes on; what it must know then is in `sd`. One that calls another
+ * ends, or stops, with it. */
+enum progress { STOPPED, ENDED };
+enum routine { COMMAND, WAIT, DATA, PART, ATTEMPT, ROUTINES };
 
+/* The queue is counts of requests since the start. The core alone begins and takes away, what is on the card's side alone
+ * ends; `running` says whether the latter has something to do. Small numbers come first, for they take less code there. */
 static struct {
+    uint8_t places[ROUTINES];
+    uint8_t r1;
+    volatile uint32_t begun;
+    volatile uint32_t ended;
+    uint32_t taken_away;
+    volatile int running;
+    volatile uint32_t exchanges; /* that came to their end */
     const uint8_t *tx; /* the next exchange, or the one under way */
     uint8_t *rx;
     volatile uint32_t bytes;
     struct check check;
     uint32_t crc;             /* the last that was worked out */
-    uint8_t out[FEW_BYTES];
-    uint8_t in[MANY_BYTES];   /* what came, and is dealt with from `next` to `end` */
-    uint32_t next;
+    uint32_t next;            /* of `in` */
     uint32_t end;
     uint32_t left;            /* of what is counted until it is given up */
     uint32_t rounds;
@@ -144,19 +147,15 @@ static struct {
     int status;
     int is_open;              /* since the last error */
     int block_addressed;
-    uint8_t r1;
+    uint8_t out[FEW_BYTES];
+    uint8_t in[MANY_BYTES];   /* what came, and is dealt with from `next` to `end` */
+    struct request queue[QUEUE];
 } sd;
-
-/* Routines. Each has a place that says where it goes on; what it must know then is in `sd`. One that calls another
- * ends, or stops, with it. */
-enum progress { STOPPED, ENDED };
-enum routine { COMMAND, WAIT, DATA, PART, ATTEMPT, ROUTINES };
-static uint16_t places[ROUTINES];
 
 /* A place is a line of its routine, counted from its first: a small number takes less code. */
 #define BEGIN(routine)                        \
     enum { FIRST_LINE = __LINE__ };           \
-    uint16_t *const place = &places[routine]; \
+    uint8_t *const place = &sd.places[routine]; \
     switch (*place) {                         \
     case 0:
 #define HERE (__LINE__ - FIRST_LINE)
@@ -610,20 +609,20 @@ static int settle(void)
 {
     sd.is_open = is_ok();
     if (is_ok() || ++sd.attempts == ATTEMPTS) {
-        queue[ended % QUEUE].status = sd.status;
+        sd.queue[sd.ended % QUEUE].status = sd.status;
         sd.attempts = 0u;
         atomic_signal_fence(memory_order_seq_cst);
-        ended++;
+        sd.ended++;
     }
     sd.status = POET_SD_OK;
-    running = ended != begun;
-    return running;
+    sd.running = sd.ended != sd.begun;
+    return sd.running;
 }
 
 /* Gives up an attempt whose exchange does not end. */
 static void abandon(void)
 {
-    memset(places, 0, sizeof places);
+    memset(sd.places, 0, sizeof sd.places);
     sd.check.bytes = 0u;
     sd.status = POET_SD_ERROR_BUS;
 }
@@ -633,7 +632,7 @@ static void proceed(void)
 {
     int is_over;
     do {
-        while (sd.status == POET_SD_ERROR_BUS || attempt(&queue[ended % QUEUE]) == ENDED) {
+        while (sd.status == POET_SD_ERROR_BUS || attempt(&sd.queue[sd.ended % QUEUE]) == ENDED) {
             if (!settle()) {
                 return;
             }
@@ -651,8 +650,8 @@ static void proceed(void)
 
 void poet_sd_exchanged(void)
 {
-    if (running) {
-        exchanges++;
+    if (sd.running) {
+        sd.exchanges++;
         if (!poet_hal_spi_ok()) {
             abandon();
         }
@@ -663,11 +662,11 @@ void poet_sd_exchanged(void)
 /* Adds to the queue. The machine is started where it does not run: asked after it could have seen the request. */
 static void begin(const struct request *request)
 {
-    queue[begun % QUEUE] = *request;
+    sd.queue[sd.begun % QUEUE] = *request;
     atomic_signal_fence(memory_order_seq_cst); /* before an interrupt can see that it is there */
-    begun++;
-    if (!running) {
-        running = 1;
+    sd.begun++;
+    if (!sd.running) {
+        sd.running = 1;
         proceed();
     }
 }
@@ -675,12 +674,12 @@ static void begin(const struct request *request)
 /* Waits until an exchange has ended, and sees to it if it does not. */
 static void await_exchange(void)
 {
-    const uint32_t before = exchanges;
+    const uint32_t before = sd.exchanges;
     uint32_t polls = sd.bytes * POET_POLLS_PER_BYTE;
-    while (running && exchanges == before) {
+    while (sd.running && sd.exchanges == before) {
         if (polls-- == 0u || !poet_hal_spi_ok()) {
             poet_hal_spi_init(); /* after which no interrupt comes */
-            if (running) {
+            if (sd.running) {
                 abandon();
                 proceed();
             }
@@ -691,14 +690,14 @@ static void await_exchange(void)
 
 int poet_sd_wait(void)
 {
-    if (taken_away == begun) {
+    if (sd.taken_away == sd.begun) {
         return POET_SD_OK;
     }
-    while (ended == taken_away) {
+    while (sd.ended == sd.taken_away) {
         await_exchange();
     }
     atomic_signal_fence(memory_order_seq_cst);
-    return queue[taken_away++ % QUEUE].status;
+    return sd.queue[sd.taken_away++ % QUEUE].status;
 }
 
 int poet_sd_open(void)
@@ -742,22 +741,23 @@ static int is_addressable(uint32_t block, uint32_t count)
     return count <= addressable && block <= addressable - count;
 }
 
-int poet_sd_read_begin(uint32_t block, uint8_t *ram, uint32_t count)
+static int begin_transfer(const struct request *request)
 {
-    if (!is_addressable(block, count)) {
+    if (!is_addressable(request->block, request->count)) {
         return POET_SD_ERROR_RANGE;
     }
-    const struct request request = {.kind = READ, .block = block, .count = count, .target = ram};
-    begin(&request);
+    begin(request);
     return POET_SD_OK;
+}
+
+int poet_sd_read_begin(uint32_t block, uint8_t *ram, uint32_t count)
+{
+    const struct request request = {.kind = READ, .block = block, .count = count, .target = ram};
+    return begin_transfer(&request);
 }
 
 int poet_sd_write_begin(uint32_t block, const uint8_t *ram, uint32_t count)
 {
-    if (!is_addressable(block, count)) {
-        return POET_SD_ERROR_RANGE;
-    }
     const struct request request = {.kind = WRITE, .block = block, .count = count, .source = ram};
-    begin(&request);
-    return POET_SD_OK;
+    return begin_transfer(&request);
 }

@@ -20,12 +20,6 @@ struct poet_slot {
     uint32_t bytes;       /* payload */
 };
 
-/* A tensor that is loaded from its slot at boot and committed to it. */
-struct poet_persistent {
-    uint32_t slot;   /* index into poet_slots, which holds its size */
-    uint32_t offset; /* where it lives in the arena */
-};
-
 /* Blocks that a slot of `bytes` of payload occupies. */
 uint32_t poet_slot_blocks(uint32_t bytes);
 

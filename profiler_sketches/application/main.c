@@ -12,6 +12,7 @@
 #define PROTOCOL 1u
 #define PASSES 16u
 #define CRC_BYTES 4u
+#define IN_A_ROW 8u
 #define RECORD_BYTES (POET_X_BYTES + POET_Y_BYTES + 2u * CRC_BYTES)
 #define RECORD_BLOCKS ((RECORD_BYTES + POET_BLOCK_BYTES - 1u) / POET_BLOCK_BYTES)
 
@@ -51,6 +52,13 @@ static float value(uint32_t kind)
     return kind == POET_FILL_SIGNED ? (float)((int32_t)draw() - 0x800000) * 0x1p-23f : 0.5f + (float)draw() * 0x1p-24f;
 }
 
+/* Of fewer values than the operand has, so many in a row stand for all around them, again and again. */
+static float like(const struct poet_fill *operand, uint32_t i)
+{
+    const uint32_t near = (uint32_t)((uint64_t)i * operand->values / operand->words);
+    return poet_values[operand->first_value + near / IN_A_ROW * IN_A_ROW + i % IN_A_ROW];
+}
+
 static void fill(const struct poet_fill *operand)
 {
     float *const x = (float *)(void *)(poet_arena + operand->offset);
@@ -59,10 +67,7 @@ static void fill(const struct poet_fill *operand)
         return;
     }
     for (uint32_t i = 0u; i < operand->words; i++) {
-        x[i] = value(operand->kind);
-        if (operand->zeros > 0u && draw() >> 16 < operand->zeros) {
-            x[i] = 0.0f;
-        }
+        x[i] = operand->kind == POET_FILL_LIKE ? like(operand, i) : value(operand->kind);
     }
 }
 

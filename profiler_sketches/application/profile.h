@@ -17,6 +17,7 @@ enum poet_fill_kind {
     POET_FILL_ZERO,
     POET_FILL_SIGNED,   /* f32 from [-1, 1) */
     POET_FILL_POSITIVE, /* f32 from [0.5, 1.5) */
+    POET_FILL_LIKE,     /* f32 like those of a network's tensor */
 };
 
 /* What an operand holds before its case runs. */
@@ -24,7 +25,8 @@ struct poet_fill {
     uint32_t offset; /* in the arena */
     uint32_t words;
     uint32_t kind;
-    uint32_t zeros; /* so many of 256 are 0, wherever they fall */
+    uint32_t first_value; /* of an operand that is like a tensor, each in place of those around it */
+    uint32_t values;
 };
 
 /* One op, or one transfer. */
@@ -41,6 +43,7 @@ struct poet_case {
 
 /* Generated. */
 extern const struct poet_fill poet_fills[];
+extern const float poet_values[];
 extern const struct poet_case poet_cases[];
 extern const uint32_t poet_case_count;
 

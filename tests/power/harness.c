@@ -353,9 +353,9 @@ static uint32_t collect(uint8_t *to)
 {
     uint32_t bytes = 0u;
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
-        const uint32_t size = poet_slots[poet_persistents[i].slot].bytes;
+        const uint32_t size = poet_slots[i].bytes;
         if (to != NULL) {
-            memcpy(to + bytes, poet_arena + poet_persistents[i].offset, size);
+            memcpy(to + bytes, poet_arena + poet_persistents[i], size);
         }
         bytes += size;
     }

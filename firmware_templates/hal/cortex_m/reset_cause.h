@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 struct poet_reset_cause {
-    uint32_t bit;
-    const char *name;
+    uint8_t bit;
+    char name[12];
 };
 
 /* The first of these causes whose bit is set. */

@@ -11,6 +11,7 @@ from poetfw.costs.measured import Measured, MeasuredCosts, usable
 from poetfw.costs.measurement import (
     BESIDE,
     MOVES,
+    NO_METER,
     TAKEN,
     TRANSFERS,
     Case,
@@ -25,6 +26,7 @@ from poetfw.costs.table import CostProvider, CostTable, OpCost, Source
 __all__ = [
     "BESIDE",
     "MOVES",
+    "NO_METER",
     "TAKEN",
     "TRANSFERS",
     "Case",

@@ -453,15 +453,37 @@ def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
         extents.append((results, after))
     (rows, below), (columns, after) = extents
     planes = at["batch"] * at["groups"]
+    sources = at[f"{source}_height"]
+    found = Counter({"planes": planes, "groups": at["groups"]})
+    if "weight" in function:
+        walked = planes * min(rows, rows - below + 2)
+        threes, left = divmod(columns - after, 3)
+        return found + Counter(
+            {
+                "taps.rows": walked,
+                "taps.threes": walked * threes,
+                "taps.left": walked * left,
+                "taps.after": walked * after,
+            }
+        )
     threes = (columns - after) // 3
-    name, walked = ("taps", rows) if "weight" in function else ("pairs", -(-rows // 2))
-    return Counter(
+    left = columns - 3 * threes
+    strips, pairs = -(-columns // _LINE), -(-rows // 2)
+    # as `by_strips` there
+    narrow = columns < _LINE or after > 2 or below > 2
+    if not narrow and strips * (148 + 91 * sources) <= pairs * (84 + 156 * threes + 64 * left):
+        return found + Counter(
+            {
+                "plane_strips": planes * strips,
+                "plane_strips.rows": planes * strips * sources,
+                "plane_strips.after": planes * strips * below,
+            }
+        )
+    return found + Counter(
         {
-            "planes": planes,
-            "groups": at["groups"],
             "edges": planes * (2 if below else 1),
-            f"{name}.rows": planes * walked,
-            f"{name}.threes": planes * walked * threes,
-            f"{name}.left": planes * walked * (columns - 3 * threes),
+            "pairs.rows": planes * pairs,
+            "pairs.threes": planes * pairs * threes,
+            "pairs.left": planes * pairs * left,
         }
     )

@@ -19,13 +19,11 @@ from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
 from poetfw.costs.fitted import FittedModel, fit_beside, fit_transfer
-from poetfw.costs.measurement import TAKEN, Case, Measurement, Setup, case_of
+from poetfw.costs.measurement import NO_METER, TAKEN, Case, Measurement, Setup, case_of
 from poetfw.costs.table import CostTable, OpCost, Source
 from poetfw.errors import CostsError
 from poetfw.ir import Graph
 from poetfw.transfer import Transfer, page_bytes
-
-NO_METER = "none"
 
 Versions = Callable[[Case, Arithmetic], str]
 """Says which version of its kernel a case has today, by how sums of products are rounded."""

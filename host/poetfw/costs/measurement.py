@@ -25,6 +25,8 @@ TAKEN = ("page_in_taken", "page_out_taken")
 """What a transfer takes from a kernel that runs longer than it does: the core's part of it."""
 MOVES = (*TRANSFERS, *BESIDE, *TAKEN)
 """Kinds of cases that are no ops."""
+NO_METER = "none"
+"""The meter of rows whose energy is calculated."""
 
 
 def direction_of(kind: str) -> str:
@@ -117,7 +119,7 @@ class Setup:
     clock_hz: int
     machine: str
     compiler: str
-    meter: str = "none"
+    meter: str = NO_METER
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ class Slices:
 
     Attributes:
         tick_unit: what a tick is: instructions, cycles or ns.
-        whole: ticks of a step that nobody interrupted.
+        whole: ticks of a step that nobody interrupted, on average over the same steps.
         nothing: ticks of an empty slice.
-        ticks: of each op and each transfer, on average over other steps, an empty slice's included.
+        ticks: of each op and each transfer, on average over steps, an empty slice's included.
     """
 
     tick_unit: str

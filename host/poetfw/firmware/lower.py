@@ -181,7 +181,11 @@ def lower(
             if slot.purpose is SlotPurpose.PERSISTENT
         ),
         constants=constants.views(),
-        divisors=constants.divisors(),
+        divisors=divisors_of(
+            program.training,
+            program.evaluation,
+            *([] if prediction is None else [prediction.graph]),
+        ),
         kernels=tuple(sorted({kernel for step in views for kernel in step.kernels})),
         training=training_view,
         evaluation=evaluation_view,
@@ -465,7 +469,6 @@ class ConstantTable:
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
-        self._divisors: dict[str, int] = {}
 
     def arguments(self, op: Op, kernel: Kernel, identifier: Callable[[str], str]) -> list[str]:
         """What a kernel is called with, but for its workspace, as C.
@@ -475,8 +478,6 @@ class ConstantTable:
             kernel: the call.
             identifier: what stands for a tensor, by its name.
         """
-        for name, extent in kernel.divided:
-            self._divisors[name] = math.gcd(self._divisors.get(name, 0), extent)
         arguments = []
         if kernel.struct is not None:
             arguments.append(f"&{self._add(op, kernel.struct, kernel.fields)}")
@@ -506,12 +507,17 @@ class ConstantTable:
         """All of them, for the templates."""
         return tuple(self._views.values())
 
-    def divisors(self) -> tuple[Define, ...]:
-        """What divides the shapes of the ops there were; 1 where nothing was to be divided."""
-        return tuple(
-            Define(name, str(self._divisors.get(name, 1)), comment)
-            for name, comment in DIVISORS.items()
-        )
+
+def divisors_of(*graphs: Graph) -> tuple[Define, ...]:
+    """What shapes.h says of the kernels of all these graphs; 1 where nothing is to be divided."""
+    found: dict[str, int] = {}
+    for graph in graphs:
+        for op in graph.ops:
+            for name, extent in kind_of(op).kernel(op, graph).divided:
+                found[name] = math.gcd(found.get(name, 0), extent)
+    return tuple(
+        Define(name, str(found.get(name, 1)), comment) for name, comment in DIVISORS.items()
+    )
 
 
 class _StepLowering:

@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 from poetfw import __version__
 from poetfw.boards import Board
 from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, direction_of
-from poetfw.firmware.c_text import comment_text, shape_text
-from poetfw.firmware.library import GENERATED
+from poetfw.firmware.c_text import comment_text, shape_text, table
+from poetfw.firmware.library import GENERATED, LIBRARY
 from poetfw.firmware.lower import (
     C_TYPES,
     ConstantTable,
     batch_settings,
     board_settings,
     call_statement,
+    divisors_of,
 )
 from poetfw.firmware.project import (
     Project,
@@ -35,7 +36,7 @@ from poetfw.ir import Dtype, Op, Tensor
 from poetfw.memory.plan import ALIGNMENT
 from poetfw.ops import kind_of
 from poetfw.resources import profiler_sketches_dir
-from poetfw.training import Program
+from poetfw.training import Program, make_prediction
 from poetfw.transfer import TRAILER_BYTES
 
 NOTHING = "0" * 16
@@ -44,7 +45,6 @@ NOTHING = "0" * 16
 _PAGE_BUFFER = 0
 _SECTOR_BLOCKS = 8  # scratch space begins where flash can be erased
 _WORD_BYTES = 4
-_ALL_ZERO = 256
 _HALVES = dict.fromkeys(BESIDE, 1) | dict.fromkeys(TAKEN, 3)
 """How many halves of a transfer's time a kernel beside it takes: less than it, or more."""
 _GENERATED = (
@@ -52,6 +52,7 @@ _GENERATED = (
     ("generated/plan.c.j2", f"{GENERATED}/plan.c"),
     ("generated/ops.h.j2", f"{GENERATED}/ops.h"),
     ("generated/ops.c.j2", f"{GENERATED}/ops.c"),
+    ("generated/shapes.h.j2", f"{LIBRARY}/kernels/shapes.h"),
     ("cases.c.j2", f"{GENERATED}/cases.c"),
 )
 _LEFT_OUT = (
@@ -69,10 +70,19 @@ class _Function:
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
+    """What an operand is filled with.
+
+    Attributes:
+        offset, words: where it lies in the arena, and how long it is.
+        kind: the enumerator.
+        first_value, values: with which numbers, where it is like others.
+    """
+
     offset: int
     words: int
     kind: str
-    zeros: int = 0
+    first_value: int = 0
+    values: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,9 +123,11 @@ class _SketchView:
     slots: tuple[SlotView, ...]
     persistents: tuple[PersistentView, ...]
     constants: tuple[ConstantsView, ...]
+    divisors: tuple[Define, ...]
     kernels: tuple[str, ...]
     cases: tuple[_CaseView, ...]
     fills: tuple[_Fill, ...]
+    values: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -180,8 +192,9 @@ def arena_bytes_of(case: Case, room_bytes: int) -> int:
     return _Layout.of(case, room_bytes).end
 
 
-Zeros = Mapping[Case, Sequence[float]]
-"""The share of each input of a case that is 0; cases without one have none."""
+Operands = Mapping[Case, Sequence[tuple[float, ...]]]
+"""Numbers of each input of a case, and then of what it updates: each in place of those around it,
+where the operand is larger. Those of other cases are random."""
 
 
 def render_sketch(
@@ -189,7 +202,7 @@ def render_sketch(
     program: Program,
     board: Board,
     room_bytes: int,
-    zeros: Zeros | None = None,
+    operands: Operands | None = None,
 ) -> Sketch:
     """Render the firmware that measures some cases of a program on a board.
 
@@ -198,13 +211,13 @@ def render_sketch(
         program: what they are of.
         board: what it is for.
         room_bytes: what the arena may have; operands lie apart from each other where they can.
-        zeros: how much of their inputs is 0, as far as that matters; None where it does not.
+        operands: what their inputs are like, as far as that matters; None where it does not.
 
     Raises:
         BoardError: the board has no firmware support.
         ModelError: a case is no op.
     """
-    lowering = _Lowering(board, room_bytes, zeros or {})
+    lowering = _Lowering(board, room_bytes, operands or {})
     views = tuple(lowering.case(index, case) for index, case in enumerate(cases))
     arena_bytes = max([2 * BLOCK_BYTES, *(arena_bytes_of(case, room_bytes) for case in cases)])
     record_blocks = _blocks(
@@ -227,9 +240,11 @@ def render_sketch(
         slots=lowering.slots,
         persistents=(PersistentView("SLOT_NOTHING", 0, "nothing"),),
         constants=lowering.constants.views(),
+        divisors=divisors_of(program.training, program.evaluation, make_prediction(program)),
         kernels=tuple(sorted(lowering.kernels)),
         cases=views,
         fills=tuple(lowering.fills),
+        values=tuple(lowering.values),
     )
     copied = {
         path: content
@@ -255,6 +270,7 @@ def render_sketch(
 
 def _render(view: _SketchView) -> dict[str, bytes]:
     environment = template_environment()
+    environment.filters["table"] = table
     return {
         target: environment.get_template(template).render(project=view).encode()
         for template, target in _GENERATED
@@ -290,14 +306,16 @@ def _values(op: Op, tensor: Tensor) -> str:
 class _Lowering:
     """Lowers cases to the functions that run them, and collects what they share."""
 
-    def __init__(self, board: Board, room_bytes: int, zeros: Zeros) -> None:
+    def __init__(self, board: Board, room_bytes: int, operands: Operands) -> None:
         self._overlap = board.overlaps
         self._erases = board.storage is not None and board.storage.erase_bytes is not None
-        self._zeros = zeros
+        self._operands = operands
         self._room_bytes = room_bytes
         self.constants = ConstantTable()
         self.kernels: set[str] = set()
         self.fills: list[_Fill] = []
+        self.values: list[float] = []
+        self._first_values: dict[tuple[float, ...], int] = {}
         self.slots: tuple[SlotView, ...] = (
             SlotView("SLOT_NOTHING", 0, _WORD_BYTES, "what is committed: nothing"),
         )
@@ -314,16 +332,14 @@ class _Lowering:
         self.kernels.update(kernel.sources)
         first_fill = len(self.fills)
         layout = _Layout.of(case, self._room_bytes)
-        shares = dict(zip(op.inputs, self._zeros.get(case, ()), strict=False))
+        operands = (*op.inputs, *op.updates)
+        likes = dict(zip(operands, self._operands.get(case, ()), strict=False))
         addresses: dict[str, str] = {}
         for tensor in graph.tensors:
             at = layout.offsets[tensor.name]
             addresses[tensor.name] = f"({C_TYPES[tensor.dtype]} *)(void *)(poet_arena + {at}u)"
             if tensor.name != op.output:
-                words = tensor.size_bytes // _WORD_BYTES
-                share = shares.get(tensor.name, 0.0)
-                values = f"POET_FILL_{_values(op, tensor)}"
-                self.fills.append(_Fill(at, words, values, round(share * _ALL_ZERO)))
+                self.fills.append(self._fill(op, tensor, at, likes.get(tensor.name, ())))
         named = replace(op, name=case.kind)
         arguments = self.constants.arguments(named, kernel, addresses.__getitem__)
         if kernel.workspace_bytes:
@@ -342,6 +358,15 @@ class _Lowering:
             first_fill=first_fill,
             fills=len(self.fills) - first_fill,
         )
+
+    def _fill(self, op: Op, tensor: Tensor, at: int, values: tuple[float, ...]) -> _Fill:
+        words, kind = tensor.size_bytes // _WORD_BYTES, _values(op, tensor)
+        if kind == "ZERO" or not values:
+            return _Fill(at, words, f"POET_FILL_{kind}")
+        if values not in self._first_values:
+            self._first_values[values] = len(self.values)
+            self.values += values
+        return _Fill(at, words, "POET_FILL_LIKE", self._first_values[values], len(values))
 
     def _transfer(self, index: int, case: Case) -> _CaseView:
         direction, beside = direction_of(case.kind), case.kind not in TRANSFERS

@@ -68,6 +68,7 @@ DIVISORS: Mapping[str, str] = {
     "POET_CONV2D_OUTPUTS": "channels of a group of dy, for dw",
     "POET_LINEAR_FEATURES": "of x",
     "POET_LINEAR_OUTPUTS": "of y",
+    "POET_LINEAR_SUMS": "products in a sum for dx and dw",
     "POET_RELU_ELEMENTS": "of x",
 }
 """The macros of `kernels/shapes.h`: a number that divides so many of all layers, and of what."""

@@ -42,8 +42,16 @@ class _Linear(OpKind):
             arguments=(*self.inputs_of(op), op.output),
             struct="poet_linear",
             fields=(("batch", batch), ("in_features", features), ("out_features", outputs)),
-            divided=(("POET_LINEAR_FEATURES", features), ("POET_LINEAR_OUTPUTS", outputs)),
+            divided=(
+                ("POET_LINEAR_FEATURES", features),
+                ("POET_LINEAR_OUTPUTS", outputs),
+                *self.summed(batch, outputs),
+            ),
         )
+
+    def summed(self, batch: int, outputs: int) -> tuple[tuple[str, int], ...]:
+        """How many products are in a sum, where the kernel asks."""
+        return ()
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         """Samples, input features and output features, from the shapes of the inputs."""
@@ -120,6 +128,9 @@ class LinearBackwardInput(_Linear):
         (outputs, features), (batch, _) = shapes[0], shapes[1]
         return batch, features, outputs
 
+    def summed(self, batch: int, outputs: int) -> tuple[tuple[str, int], ...]:
+        return (("POET_LINEAR_SUMS", outputs),)
+
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)
         w, dy = inputs
@@ -149,6 +160,9 @@ class LinearBackwardWeight(_Linear):
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         (batch, features), (_, outputs) = shapes[0], shapes[1]
         return batch, features, outputs
+
+    def summed(self, batch: int, outputs: int) -> tuple[tuple[str, int], ...]:
+        return (("POET_LINEAR_SUMS", batch),)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from poetfw.boards import Board, load_board
-from poetfw.costs import Case, Measurement, Setup, reads_storage
+from poetfw.costs import NO_METER, Case, Measurement, Setup, reads_storage
 from poetfw.devices import (
     build_environments,
     choose_environment,
@@ -25,15 +25,15 @@ from poetfw.errors import NoAnswerError, OutputError, ToolError, WrongBoardError
 from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import RUN_DIR
-from poetfw.firmware.sketch import Sketch, Zeros, arena_bytes_of, render_sketch
+from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sketch
 from poetfw.ir import Graph
 from poetfw.meters import Meter, opened_meter
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling.cases import cases_of
 from poetfw.profiling.metering import Metering
-from poetfw.profiling.session import Refused, check_sketch, measure_sketch
+from poetfw.profiling.operands import operands_of
+from poetfw.profiling.session import Refused, check_sketch, measure_sketch, setup_of
 from poetfw.profiling.store import Store
-from poetfw.profiling.zeros import zeros_of
 from poetfw.training import Program
 
 Update = Callable[[int, int, str], None]
@@ -141,7 +141,7 @@ def _row(one: Measurement) -> dict[str, Any]:
 def _source(one: Measurement) -> str:
     if one.setup.machine and reads_storage(one.case):
         return "counted without the storage, which is no board's"
-    return "measured" if one.setup.meter != "none" else "measured time, datasheet power"
+    return "measured" if one.setup.meter != NO_METER else "measured time, datasheet power"
 
 
 def shape_of(case: Case) -> list[list[int]] | int:
@@ -176,11 +176,12 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
         metering = None
         if meter is not None:
             metering = Metering(meter, settings.out / _TRACES, real_time=not setup.machine)
-        known = dict(store.known(setup, versions))
+        known = _known(store, setup, versions)
         missing = [case for case in cases if case not in known]
         fresh, left_out = 0, []
-        zeros = zeros_of(program, model, build) if missing and board.toolchain.soft_float else {}
-        session = _Session(program, board, setup, settings, versions, zeros, metering)
+        looked_at = missing and board.toolchain.soft_float
+        operands = operands_of(program, model, build) if looked_at else {}
+        session = _Session(program, board, setup, settings, versions, operands, metering)
         for one in _measure(missing, session, update):
             if isinstance(one, Refused):
                 left_out.append(one)
@@ -193,6 +194,16 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
     return ProfileReport(setup, measured, fresh, tuple(left_out), metering, program.training)
 
 
+def _known(store: Store, setup: Setup, versions: Mapping[Case, str]) -> dict[Case, Measurement]:
+    """What need not be measured any more."""
+    known: dict[Case, Measurement] = {}
+    for one in dict.fromkeys(setup_of(case, setup) for case in versions):
+        known |= store.known(
+            one, {case: versions[case] for case in versions if setup_of(case, setup) == one}
+        )
+    return known
+
+
 @dataclass(frozen=True)
 class _Session:
     program: Program
@@ -200,7 +211,7 @@ class _Session:
     setup: Setup
     settings: ProfileSettings
     versions: Mapping[Case, str]
-    zeros: Zeros
+    operands: Operands
     metering: Metering | None
 
 
@@ -215,7 +226,7 @@ def _setup(board: Board, settings: ProfileSettings, meter: Meter | None) -> Setu
         clock_hz=board.clock_hz,
         machine=machine,
         compiler=compiler_name(board.toolchain),
-        meter="none" if meter is None else meter.name,
+        meter=NO_METER if meter is None else meter.name,
     )
 
 
@@ -234,7 +245,7 @@ def _measure(
     fitting = yield from _fitting(waiting, room, "beside the program's own")
     environment = _environment(board, settings)
     for sketch, elf in _built(
-        fitting, program, board, room, settings.out, environment, session.zeros
+        fitting, program, board, room, settings.out, environment, session.operands
     ):
         if elf is None:
             (case,) = sketch.cases
@@ -296,13 +307,13 @@ def _built(
     room_bytes: int,
     folder: Path,
     environment: str,
-    zeros: Zeros | None = None,
+    operands: Operands | None = None,
 ) -> Iterator[tuple[Sketch, Path | None]]:
     """Sketches of all cases, as few as fit; None with one whose single case does not."""
     waiting = [tuple(cases)] if cases else []
     while waiting:
         part = waiting.pop(0)
-        sketch = render_sketch(part, program, board, room_bytes, zeros)
+        sketch = render_sketch(part, program, board, room_bytes, operands)
         write_project(sketch.project, folder)
         try:
             elf = build_environments(folder, [environment])[environment]

@@ -5,12 +5,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
 from poetfw.boards import Board
-from poetfw.costs import BESIDE, MOVES, TAKEN, Case, Counter, Measurement, Setup, direction_of
+from poetfw.costs import (
+    BESIDE,
+    MOVES,
+    NO_METER,
+    TAKEN,
+    Case,
+    Counter,
+    Measurement,
+    Setup,
+    direction_of,
+)
 from poetfw.devices.link import Profiler, StatusError
 from poetfw.errors import DeviceError, WrongBoardError
 from poetfw.firmware.sketch import NOTHING, Sketch
@@ -61,6 +71,15 @@ class Refused:
     case: Case
     reason: str
     failed: bool
+
+
+def setup_of(case: Case, setup: Setup) -> Setup:
+    """Under which conditions a case is measured: no meter is asked of a difference of two runs."""
+    return replace(setup, meter=NO_METER) if _is_difference(case) else setup
+
+
+def _is_difference(case: Case) -> bool:
+    return case.kind in (*BESIDE, *TAKEN)
 
 
 def check_sketch(profiler: Profiler, sketch: Sketch, setup: Setup) -> Counter:
@@ -121,7 +140,7 @@ def measure_sketch(
                 f"the board's case {index} is not the one that its sketch has there",
                 "repeat the command",
             )
-        difference = case.kind in (*BESIDE, *TAKEN)
+        difference = _is_difference(case)
         try:
             timed = time_case(profiler, index, case.key, counter, hz, nothing_ticks, difference)
             time_s = timed.ticks / hz
@@ -144,7 +163,7 @@ def measure_sketch(
             continue
         yield Measurement(
             case=case,
-            setup=setup,
+            setup=setup_of(case, setup),
             kernel_version=version_of(case),
             repetitions=timed.repetitions,
             counter=counter,

@@ -26,6 +26,8 @@ PRODUCTS = {
     "pair_rows.strips": 4 * 4 * 2,
     "taps.threes": 3 * 9,
     "taps.left": 9,
+    "taps.after": 2 * 3,
+    "plane_strips.rows": 4 * 9,
     "dots4.bursts": 4 * 8,
     "dots4.singles": 4,
     "dots2.bursts": 2 * 8,
@@ -100,15 +102,21 @@ def padding(case: Case, features: Features, expected: int) -> int:
         outer += outer % 2 if case.kind == "conv2d" else 0
         inner += inner % 2 if case.kind == "conv2d_backward_input" else 0
         return batch * (3 * rows - 2) * 3 * (columns + -columns % 4) * inner * outer - expected
-    if "pairs.rows" not in features and "taps.rows" not in features:
+    if features.keys().isdisjoint(("pairs.rows", "taps.rows", "plane_strips.rows")):
         return 0
+    source, width = shapes[0][2:] if case.kind == "conv2d" else shapes[1][2:]
     rows, columns = case.attributes.get("input_shape", shapes[1])[2:]  # type: ignore[index]
+    edge = case.attributes["padding"][0]  # type: ignore[index]
     if case.kind == "conv2d":
-        (_, _, height, width), edge = shapes[0], case.attributes["padding"][0]  # type: ignore[index]
-        rows, columns = height + 2 * edge - 2, width + 2 * edge - 2
-    if case.kind != "conv2d_backward_weight":
-        rows += rows % 2
-    return int(features["planes"]) * rows * columns * 9 - expected
+        rows, columns = source + 2 * edge - 2, width + 2 * edge - 2
+    made = rows * columns * 9
+    if case.kind == "conv2d_backward_weight":
+        made -= rows * edge * 3  # a column of padding meets two taps
+    elif "plane_strips.rows" in features:
+        made = source * (columns + -columns % 4) * 9
+    else:
+        made += rows % 2 * columns * 9
+    return int(features["planes"]) * made - expected
 
 
 @pytest.mark.parametrize(

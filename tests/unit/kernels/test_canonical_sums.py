@@ -160,6 +160,8 @@ GEOMETRIES = [
     Geometry((1, 2, 5, 6), 2, (3, 3), padding=(0, 3, 3, 0), groups=2),
     Geometry((1, 2, 5, 6), 2, (3, 3), padding=(3, 0, 0, 3), groups=2),
     Geometry((2, 2, 1, 1), 2, (3, 3), groups=2),
+    Geometry((1, 2, 5, 31), 2, (3, 3), groups=2),
+    Geometry((2, 2, 6, 19), 2, (3, 3), padding=(0, 0, 0, 0), groups=2),
     Geometry((1, 2, 7, 6), 2, (2, 3), padding=(0, 1, 1, 1), groups=2),
     Geometry((1, 2, 4, 3), 2, (3, 3), stride=(1, 2), groups=2),
     # with more to sum than a panel of vectors has, in whole units and in one; and more lanes than a
@@ -240,15 +242,16 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
         Geometry((2, 5, 6, 7), 5, (3, 3), groups=5),
     ):
         generator = np.random.default_rng(8)
-        x, w, dy = (
+        x, w, dy, b = (
             generator.standard_normal(shape).astype(np.float32)
-            for shape in (case.x, case.w, case.y)
+            for shape in (case.x, case.w, case.y, case.w[:1])
         )
         w[1, -1, 0, 0] = w[3, 0, 2, 1] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
         dy[1 % len(dy), 3, 2, 0] = x[0, 2, 3, 6] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
         exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))
+        exact(run_kernel("conv2d", [x, w, b], attributes).output, forward(case, x, w, b))
         ran = run_kernel("conv2d_backward_input", [w, dy], {**attributes, "input_shape": case.x})
         exact(ran.output, backward_input(case, w, dy))
         ran = run_kernel("conv2d_backward_weight", [x, dy], {**attributes, "weight_shape": case.w})

@@ -33,7 +33,7 @@ OPS: tuple[tuple[str, tuple[tuple[int, ...], ...], Mapping[str, Attribute]], ...
     ("conv2d_backward_weight", (X, DY), {**MOVES_BY_1, "weight_shape": W}),
     ("linear", ((3, 32), (8, 32), (8,)), {}),
     ("linear_backward_input", ((8, 32), (3, 8)), {}),
-    ("linear_backward_weight", ((3, 32), (3, 8)), {}),
+    ("linear_backward_weight", ((8, 32), (8, 8)), {}),
     ("relu", ((4, 6),), {}),
     ("relu_backward", ((4, 6), (4, 6)), {}),
     ("batch_norm_statistics", ((2, 3, 8, 3),), {}),

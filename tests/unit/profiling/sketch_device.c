@@ -109,10 +109,17 @@ static int run_nothing(void)
     return take(6u, 7u);
 }
 
-const struct poet_fill poet_fills[] = {{512u, 4u, POET_FILL_SIGNED, 0u}, {528u, 4u, POET_FILL_POSITIVE, 0u}};
+const struct poet_fill poet_fills[] = {
+    {512u, 4u, POET_FILL_SIGNED, 0u, 0u},
+    {528u, 4u, POET_FILL_POSITIVE, 0u, 0u},
+    {544u, 48u, POET_FILL_LIKE, 1u, 16u},
+    {736u, 3u, POET_FILL_LIKE, 17u, 3u},
+};
+const float poet_values[] = {-1.0f, 0.0f,  1.0f,  2.0f,  3.0f,  4.0f,  5.0f,  6.0f,  7.0f,  8.0f,
+                             9.0f,  10.0f, 11.0f, 12.0f, 13.0f, 14.0f, 15.0f, 16.0f, 17.0f, 18.0f};
 const uint32_t poet_case_count = 7u;
 const struct poet_case poet_cases[] = {
-    {KEY_SMALL, run_small, NULL, NULL, 0u, 2u, POET_NO_TRANSFER, 0u},
+    {KEY_SMALL, run_small, NULL, NULL, 0u, 4u, POET_NO_TRANSFER, 0u},
     {KEY_LARGE, run_large, NULL, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
     {KEY_OUT, run_out, NULL, NULL, 0u, 0u, POET_TRANSFER_OUT, 2400u},
     {KEY_IN, run_in, run_out, NULL, 0u, 0u, POET_TRANSFER_IN, 2400u},

@@ -67,6 +67,11 @@ class SketchDevice(Device):
         """Of the kernel beside a transfer, in half of a page-out's time."""
         return int(self._library.test_passes())
 
+    def operand(self, offset: int, words: int) -> list[float]:
+        """What lies in the arena."""
+        arena = ctypes.addressof(ctypes.c_uint8.in_dll(self._library, "poet_arena"))
+        return list((ctypes.c_float * words).from_address(arena + offset))
+
     def marks(self) -> list[tuple[int, int]]:
         """When each case began and ended since the last time that this was asked, in ticks."""
         count = self.get("test_mark_count")

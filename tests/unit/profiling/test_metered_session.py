@@ -16,7 +16,7 @@ from poetfw.devices.link import Line
 from poetfw.errors import DataError, DeviceError
 from poetfw.meters import Meter, Trace, open_meter
 from poetfw.meters.ppk2 import SAMPLES_PER_S, Ppk2Meter
-from poetfw.profiling import Metering, Refused, metering
+from poetfw.profiling import MemoryStore, Metering, Refused, measuring, metering
 from unit.link.link_device import Simulated
 from unit.meters.ppk2_device import VOLTS_PER_COUNT, Device, word
 from unit.profiling.sketch_device import (
@@ -126,7 +126,7 @@ def test_joules_are_those_that_the_board_drew(firmware: Path, tmp_path: Path) ->
         assert isinstance(row, Measurement)
         # A marked interval is known to a sample of a thousand at each end.
         assert row.energy_j == pytest.approx(expected_j(row.case), rel=resolution + 3e-3)
-        assert row.setup.meter == "ppk2"
+        assert row.setup.meter == ("ppk2" if row.case in METERED else "none")
     assert found.idle_w == [pytest.approx(IDLE_A * VOLTS, rel=0.02)]
     rejected = {one.case: (one.energy.intervals, one.energy.rejected) for one in found.metered}
     assert rejected == {case: (4, 1) if case == spiked else (5, 0) for case in METERED}
@@ -221,6 +221,20 @@ def test_a_replay_is_judged_and_aligned_as_what_it_repeats(firmware: Path, tmp_p
     ]
     assert "this computer's clock" in replayed.aligned_by
     assert replayed.meter.name == f"replay:{tmp_path.resolve()}"
+
+
+def test_what_no_meter_is_asked_of_is_known_with_any(firmware: Path, tmp_path: Path) -> None:
+    """A second profile with the meter measures nothing, and one without a meter only the rest."""
+    store, versions = MemoryStore(), dict.fromkeys(CASES, "0123456789abcdef")
+    rows, _ = session(Simulated(SketchDevice(firmware)), Made(1.0), tmp_path, False)
+    store.add(row for row in rows if isinstance(row, Measurement))
+    metered = replace(SETUP, meter=Made(1.0).name)
+    assert measuring._known(store, metered, versions).keys() == CASES.keys()
+    assert measuring._known(store, SETUP, versions).keys() == {*CASES} - {*METERED}
+    (calculated,) = measuring._known(store, SETUP, versions).values()
+    assert measuring._source(calculated) == "counted without the storage, which is no board's"
+    itself = replace(calculated, setup=replace(calculated.setup, machine=""))
+    assert measuring._source(itself) == "measured time, datasheet power"
 
 
 def test_less_than_idling_is_no_measurement(firmware: Path, tmp_path: Path) -> None:

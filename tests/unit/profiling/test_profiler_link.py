@@ -72,6 +72,16 @@ def test_each_case_is_measured(device: SketchDevice) -> None:
     assert device.get("test_runs") == runs + prepared
 
 
+def test_operands_hold_what_the_sketch_says(device: SketchDevice) -> None:
+    """Fewer values than words: eight in a row stand for those around them."""
+    tell(device, "run", 0, 1)
+    first, second = list(range(8)), list(range(8, 16))
+    assert device.operand(544, 48) == [*first * 3, *second * 3]
+    assert device.operand(736, 3) == [16, 17, 18]
+    assert all(-1 <= x < 1 for x in device.operand(512, 4))
+    assert all(0.5 <= x < 1.5 for x in device.operand(528, 4))
+
+
 def test_a_command_that_comes_again_runs_nothing_again(device: SketchDevice) -> None:
     first = tell(device, "run", 1, 2)
     runs = device.get("test_runs")

@@ -13,20 +13,30 @@ import numpy as np
 import pytest
 
 from poetfw.boards import load_board
-from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, case_of
+from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, analytic_costs, case_of
 from poetfw.devices.link import piped
 from poetfw.devices.slices import STEPS, run_slices
 from poetfw.errors import DeviceError, PortLostError, ToolError
+from poetfw.firmware import assign_slots, sample_order
 from poetfw.firmware.case_version import case_version
+from poetfw.firmware.project import render_project
 from poetfw.firmware.sketch import Sketch, arena_bytes_of, render_sketch
 from poetfw.firmware.step_ticks import _with_hooks
 from poetfw.importers import load_data
 from poetfw.ir import Dtype
 from poetfw.ops import kind_of
-from poetfw.planning import BuildSettings, derive_program, load_model
+from poetfw.ops.base import DIVISORS
+from poetfw.planning import (
+    BuildSettings,
+    derive_program,
+    load_model,
+    lower_plan,
+    plan_unscheduled,
+)
 from poetfw.profiling import cases_of, measuring
-from poetfw.profiling.zeros import zeros_of
-from poetfw.training import Program
+from poetfw.profiling import operands as operands_module
+from poetfw.profiling.operands import operands_of
+from poetfw.training import Program, Reference
 
 BOARD = load_board("nrf52840")
 ROOM = 200_000
@@ -131,13 +141,13 @@ def test_what_may_not_be_negative_is_not() -> None:
     program = derive_program(settings, load_model(settings))
     normalize = Case("batch_norm_normalize", (image, pair, pair), attributes={"eps": 1e-5})
     sketch = render_sketch([normalize], program, BOARD, ROOM)
-    kinds = re.findall(r"POET_FILL_(\w+), 0u\}", rendered(sketch))
+    kinds = re.findall(r"POET_FILL_(\w+), 0u, 0u\}", rendered(sketch))
     assert kinds == ["SIGNED", "POSITIVE", "SIGNED", "ZERO"]
     loss = Case(
         "softmax_cross_entropy", (((2, 3), Dtype.F32), ((2,), Dtype.I32)), (((1,), Dtype.F32),)
     )
     assert re.findall(
-        r"POET_FILL_(\w+), 0u\}", rendered(render_sketch([loss], program, BOARD, ROOM))
+        r"POET_FILL_(\w+), 0u, 0u\}", rendered(render_sketch([loss], program, BOARD, ROOM))
     )[:2] == ["SIGNED", "ZERO"]
 
 
@@ -162,32 +172,111 @@ def test_what_an_update_divides_by_is_above_zero_and_what_counts_begins_at_zero(
         ("count_step", ["ZERO"]),
     ):
         sketch = rendered(render_sketch([cases[kind]], program, BOARD, ROOM))
-        assert re.findall(r"POET_FILL_(\w+), 0u\}", sketch) == [*kinds, "ZERO"], kind
+        assert re.findall(r"POET_FILL_(\w+), 0u, 0u\}", sketch) == [*kinds, "ZERO"], kind
 
 
-def test_inputs_are_as_sparse_as_the_networks_own(program: Program) -> None:
-    """Counted apart from the executor: what ReLU leaves, and what its mask leaves of a gradient."""
+def test_operands_are_the_networks_own(program: Program) -> None:
+    """Its weights, part by part those of each step; of more numbers, each in its stretch."""
     settings = BuildSettings("mkr1000", batch=32)
     model = load_model(settings)
-    zeros = zeros_of(program, model, settings)
-    pixels = load_data("digits", model).x_train[:32]
+    operands = operands_of(program, model, settings)
+    data = load_data("digits", model)
+    reference = Reference(program, model.weights, np.float32)
+    pixels, weights, momentum = [], [], []
+    for step in range(9):
+        places = sample_order(len(data.x_train), 32, settings.seed, step)
+        pixels.append(data.x_train[places].reshape(32, 8, 8))
+        weights.append(reference.persistent["conv1.weight"].reshape(8, 9).copy())
+        momentum.append(reference.persistent["conv1.weight.momentum"].reshape(8, 9).copy())
+        reference.step(data.x_train[places], data.y_train[places])
     by_name = {op.name: case_of(op, program.training) for op in program.training.ops}
-    assert zeros[by_name["conv1"]] == (np.mean(pixels == 0), 0.0)
-    of_relu = [case for case in zeros if case.kind == "relu_backward"]
-    assert all(0.2 < share < 0.8 for case in of_relu for share in zeros[case][1:])
-    sketch = render_sketch([by_name["conv1"]], program, BOARD, ROOM, zeros)
-    share = round(256 * float(np.mean(pixels == 0)))
-    assert share > 50
-    assert f"POET_FILL_SIGNED, {share}u}}" in rendered(sketch)
-    assert f"{share}u}}" not in rendered(render_sketch([by_name["conv1"]], program, BOARD, ROOM))
+    x, weight = operands[by_name["conv1"]]
+    updated = operands[by_name["conv1.weight.update"]][2:]
+    for column in range(9):
+        step = 1 + 8 * column // 9
+        for kept, found in ((weights, weight), (weights, updated[0]), (momentum, updated[1])):
+            assert np.array_equal(np.reshape(found, (8, 9))[:, column], kept[step][:, column])
+    assert updated[0] == weight
+    for sample, columns in enumerate(np.reshape(x, (32, 8))):
+        for column, found in enumerate(columns):
+            assert found in pixels[1 + column][sample, column]
+    assert np.mean(np.equal(x, 0)) == pytest.approx(np.mean(np.equal(pixels[1:], 0)), abs=0.05)
+    # A case that occurs twice begins with the first op, and ends with the second.
+    twice = [op for op in program.training.ops if by_name[op.name] == by_name["bn1.statistics"]]
+    assert len(twice) == 2
+    (both,) = operands[by_name["bn1.statistics"]]
+    assert len(both) == 256
+    assert len({*np.reshape(both, (32, 8))[:, 0]} & {*np.reshape(x, (32, 8))[:, 0]}) <= 1
+
+
+def test_a_sketch_holds_the_numbers_of_a_network_once(program: Program) -> None:
+    settings = BuildSettings("mkr1000", batch=32)
+    operands = operands_of(program, load_model(settings), settings)
+    cases = [case for case in cases_of(program.training, BOARD) if not case.size_bytes]
+    code = rendered(render_sketch(cases, program, BOARD, ROOM, operands))
+    fills = re.findall(r"POET_FILL_(\w+), (\d+)u, (\d+)u\}", code)
+    values = re.search(r"poet_values\[\] = \{(.*?)\};", code, re.DOTALL)
+    assert values is not None
+    numbers = [float.fromhex(text.rstrip("f")) for text in values[1].replace("\n", "").split(", ")]
+    used = {(int(first), int(count)) for kind, first, count in fills if kind == "LIKE"}
+    assert sum(count for _, count in used) == len(numbers)
+    wanted = {one for case in cases for one in operands.get(case, ())}
+    tables = {tuple(numbers[first : first + count]) for first, count in used}
+    assert len(tables) == len(used) > 5
+    assert tables < wanted  # labels and counters are no floats, and hold zeros
+    assert {kind for kind, *_ in fills} == {"LIKE", "ZERO"}
+    assert "FILL_LIKE" not in rendered(render_sketch(cases, program, BOARD, ROOM))
 
 
 def test_a_network_of_other_data_has_random_inputs(program: Program, tmp_path: Path) -> None:
     settings = BuildSettings("mkr1000", batch=32, data=str(tmp_path / "none.npz"))
-    zeros = zeros_of(program, load_model(settings), settings)
+    operands = operands_of(program, load_model(settings), settings)
     by_name = {op.name: case_of(op, program.training) for op in program.training.ops}
-    assert zeros[by_name["conv1"]] == (0.0, 0.0)
-    assert zeros[by_name["conv2"]][0] > 0.2
+    x, _ = operands[by_name["conv1"]]
+    assert 0.8 < np.std(x) < 1.2
+    assert 0 not in x
+    active, _ = operands[by_name["conv2"]]
+    assert np.mean(np.equal(active, 0)) > 0.2
+
+
+def test_a_part_of_a_parameter_is_an_operand(tmp_path: Path) -> None:
+    """A GRU's gates have a weight in common; a matrix product takes some of its rows."""
+    settings = BuildSettings("mkr1000", model="gru", batch=1)
+    model = load_model(settings)
+    program = derive_program(settings, model)
+    op = next(op for op in program.training.ops if "rnn.0.row" in op.inputs)
+    part = program.training.by_name["rnn.0.row"]
+    assert part.base is not None
+    found = operands_of(program, model, settings)[case_of(op, program.training)]
+    assert len(found[op.inputs.index("rnn.0.row")]) == min(part.elements, 256)
+
+
+def test_what_is_no_number_stands_for_one() -> None:
+    """A training that diverges has times, too."""
+    found = operands_module._some(np.array([[np.nan, 2.0], [-np.inf, 0.0]], np.float32))
+    assert np.array_equal(found, [[1.0, 2.0], [-1.0, 0.0]])
+
+
+@pytest.mark.parametrize("model", ["digits-cnn", "mlp", "ds-cnn", "gru", "transformer-tiny"])
+@pytest.mark.parametrize("batch", [1, 6])
+def test_kernels_are_told_of_the_network_what_its_project_tells_them(
+    model: str, batch: int
+) -> None:
+    """A case of a sketch is compiled as in training, whatever else is in the sketch."""
+    settings = BuildSettings("linux", model=model, batch=batch)
+    board = load_board("linux")
+    program = derive_program(settings, load_model(settings))
+    plan = plan_unscheduled(program, board, analytic_costs)
+    slots = assign_slots(program, plan.training.plan)
+    project = render_project(lower_plan(program, board, plan, slots).view, board)
+    cases = cases_of(program.training, board)
+    sketches = [render_sketch(part, program, board, ROOM) for part in (cases[:2], cases[-3:])]
+    there, *here = (
+        re.findall(r"#define .*", found.files["lib/poetfw/kernels/shapes.h"].decode())
+        for found in (project, *(sketch.project for sketch in sketches))
+    )
+    assert here == [there, there]
+    assert len(there) == 1 + len(DIVISORS)
 
 
 def test_a_version_is_that_of_the_sources() -> None:

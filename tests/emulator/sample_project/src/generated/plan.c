@@ -10,6 +10,6 @@ const struct poet_slot poet_slots[POET_SLOTS] = {
     [SLOT_T0001] = {2u, T0001_BYTES},
 };
 
-const struct poet_persistent poet_persistents[POET_PERSISTENTS] = {
-    {SLOT_T0000, 512u},
+const uint32_t poet_persistents[POET_PERSISTENTS] = {
+    [SLOT_T0000] = 512u,
 };

@@ -57,6 +57,6 @@ extern uint8_t poet_arena[POET_ARENA_BYTES];
 extern const struct poet_slot poet_slots[POET_SLOTS];
 
 #define POET_PERSISTENTS 1u
-extern const struct poet_persistent poet_persistents[POET_PERSISTENTS];
+extern const uint32_t poet_persistents[POET_PERSISTENTS];
 
 #endif

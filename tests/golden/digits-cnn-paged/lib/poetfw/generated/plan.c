@@ -49,27 +49,27 @@ const struct poet_slot poet_slots[POET_SLOTS] = {
     [CAPTURE_P0001] = {59u, 64u}, /* capture: bn1.affine */
 };
 
-/* slot, offset in the arena */
-const struct poet_persistent poet_persistents[POET_PERSISTENTS] = {
-    {SLOT_P0000, 0u}, /* conv1.weight */
-    {SLOT_P0001, 288u}, /* bn1.affine */
-    {SLOT_P0002, 352u}, /* bn1.running */
-    {SLOT_P0003, 416u}, /* conv2.weight */
-    {SLOT_P0004, 2720u}, /* bn2.affine */
-    {SLOT_P0005, 2784u}, /* bn2.running */
-    {SLOT_P0006, 2848u}, /* conv3.weight */
-    {SLOT_P0007, 7456u}, /* bn3.affine */
-    {SLOT_P0008, 7584u}, /* bn3.running */
-    {SLOT_P0009, 7712u}, /* logits.weight */
-    {SLOT_P0010, 10272u}, /* logits.bias */
-    {SLOT_P0011, 10312u}, /* loss */
-    {SLOT_P0012, 10320u}, /* logits.weight.momentum */
-    {SLOT_P0013, 12880u}, /* logits.bias.momentum */
-    {SLOT_P0014, 12920u}, /* bn3.affine.momentum */
-    {SLOT_P0015, 13048u}, /* conv3.weight.momentum */
-    {SLOT_P0016, 17656u}, /* bn2.affine.momentum */
-    {SLOT_P0017, 17720u}, /* conv2.weight.momentum */
-    {SLOT_P0018, 20024u}, /* bn1.affine.momentum */
-    {SLOT_P0019, 20088u}, /* conv1.weight.momentum */
-    {SLOT_P0020, 20376u}, /* metric */
+/* by slot, for the first slots are theirs: offset in the arena */
+const uint32_t poet_persistents[POET_PERSISTENTS] = {
+    [SLOT_P0000] = 0u, /* conv1.weight */
+    [SLOT_P0001] = 288u, /* bn1.affine */
+    [SLOT_P0002] = 352u, /* bn1.running */
+    [SLOT_P0003] = 416u, /* conv2.weight */
+    [SLOT_P0004] = 2720u, /* bn2.affine */
+    [SLOT_P0005] = 2784u, /* bn2.running */
+    [SLOT_P0006] = 2848u, /* conv3.weight */
+    [SLOT_P0007] = 7456u, /* bn3.affine */
+    [SLOT_P0008] = 7584u, /* bn3.running */
+    [SLOT_P0009] = 7712u, /* logits.weight */
+    [SLOT_P0010] = 10272u, /* logits.bias */
+    [SLOT_P0011] = 10312u, /* loss */
+    [SLOT_P0012] = 10320u, /* logits.weight.momentum */
+    [SLOT_P0013] = 12880u, /* logits.bias.momentum */
+    [SLOT_P0014] = 12920u, /* bn3.affine.momentum */
+    [SLOT_P0015] = 13048u, /* conv3.weight.momentum */
+    [SLOT_P0016] = 17656u, /* bn2.affine.momentum */
+    [SLOT_P0017] = 17720u, /* conv2.weight.momentum */
+    [SLOT_P0018] = 20024u, /* bn1.affine.momentum */
+    [SLOT_P0019] = 20088u, /* conv1.weight.momentum */
+    [SLOT_P0020] = 20376u, /* metric */
 };

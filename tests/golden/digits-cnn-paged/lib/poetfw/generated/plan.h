@@ -92,6 +92,6 @@ extern const struct poet_slot poet_slots[POET_SLOTS];
 
 /* What is loaded at boot and committed. */
 #define POET_PERSISTENTS 21u
-extern const struct poet_persistent poet_persistents[POET_PERSISTENTS];
+extern const uint32_t poet_persistents[POET_PERSISTENTS];
 
 #endif

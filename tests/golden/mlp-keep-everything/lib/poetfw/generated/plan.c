@@ -35,20 +35,20 @@ const struct poet_slot poet_slots[POET_SLOTS] = {
     [CAPTURE_P0001] = {2u, 256u}, /* capture: hidden1.bias */
 };
 
-/* slot, offset in the arena */
-const struct poet_persistent poet_persistents[POET_PERSISTENTS] = {
-    {SLOT_P0000, 0u}, /* hidden1.weight */
-    {SLOT_P0001, 16384u}, /* hidden1.bias */
-    {SLOT_P0002, 16640u}, /* hidden2.weight */
-    {SLOT_P0003, 24832u}, /* hidden2.bias */
-    {SLOT_P0004, 24960u}, /* logits.weight */
-    {SLOT_P0005, 26240u}, /* logits.bias */
-    {SLOT_P0006, 26280u}, /* loss */
-    {SLOT_P0007, 26288u}, /* logits.weight.momentum */
-    {SLOT_P0008, 27568u}, /* logits.bias.momentum */
-    {SLOT_P0009, 27608u}, /* hidden2.weight.momentum */
-    {SLOT_P0010, 35800u}, /* hidden2.bias.momentum */
-    {SLOT_P0011, 35928u}, /* hidden1.weight.momentum */
-    {SLOT_P0012, 52312u}, /* hidden1.bias.momentum */
-    {SLOT_P0013, 52568u}, /* metric */
+/* by slot, for the first slots are theirs: offset in the arena */
+const uint32_t poet_persistents[POET_PERSISTENTS] = {
+    [SLOT_P0000] = 0u, /* hidden1.weight */
+    [SLOT_P0001] = 16384u, /* hidden1.bias */
+    [SLOT_P0002] = 16640u, /* hidden2.weight */
+    [SLOT_P0003] = 24832u, /* hidden2.bias */
+    [SLOT_P0004] = 24960u, /* logits.weight */
+    [SLOT_P0005] = 26240u, /* logits.bias */
+    [SLOT_P0006] = 26280u, /* loss */
+    [SLOT_P0007] = 26288u, /* logits.weight.momentum */
+    [SLOT_P0008] = 27568u, /* logits.bias.momentum */
+    [SLOT_P0009] = 27608u, /* hidden2.weight.momentum */
+    [SLOT_P0010] = 35800u, /* hidden2.bias.momentum */
+    [SLOT_P0011] = 35928u, /* hidden1.weight.momentum */
+    [SLOT_P0012] = 52312u, /* hidden1.bias.momentum */
+    [SLOT_P0013] = 52568u, /* metric */
 };

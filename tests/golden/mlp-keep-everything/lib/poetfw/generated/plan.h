@@ -71,6 +71,6 @@ extern const struct poet_slot poet_slots[POET_SLOTS];
 
 /* What is loaded at boot and committed. */
 #define POET_PERSISTENTS 14u
-extern const struct poet_persistent poet_persistents[POET_PERSISTENTS];
+extern const uint32_t poet_persistents[POET_PERSISTENTS];
 
 #endif
