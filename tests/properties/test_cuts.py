@@ -22,6 +22,7 @@ from poetfw.schedule.compact import Compact, Memory, Timing, formulate
 from poetfw.schedule.contract import Contraction
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
+from poetfw.schedule.cuts.narrow import Narrow
 from poetfw.schedule.cuts.rounding import Rounding
 from poetfw.schedule.cuts.rounds import Rounds, tighten
 from poetfw.schedule.cuts.slots import separate_slots
@@ -30,7 +31,7 @@ from poetfw.schedule.highs import Outcome, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.linear import Relaxation
 from poetfw.schedule.milp import Program, SolverOptions, solve_program
-from poetfw.schedule.strengthen import strengthen
+from poetfw.schedule.strengthen import hold, strengthen
 
 EXACT = SolverOptions(gap=0.0)
 ENOUGH = 120.0
@@ -176,6 +177,50 @@ def test_no_solution_violates_a_cut(numbers: range, record_property: Record) -> 
     record_property("slot cuts", found[1])
 
 
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[7_100:8_300], quick=60, size=20))
+def test_outlines_and_what_they_use_take_no_plan_away(
+    numbers: range, record_property: Record
+) -> None:
+    found = smaller = 0
+    for number in numbers:
+        problem, timing, how = problem_of(number)
+        if timing is not Timing.DEVICE:
+            continue
+        rng = random.Random(number)
+        with about(problem):
+            separated = Separated(problem, **how)
+            outline = formulate(separated.graph, outline=True, **how)  # type: ignore[arg-type]
+            columns = outline.program.columns
+            if not columns:
+                continue
+            for kind in ("stay", "recompute", "page_in", "page_out"):
+                assert getattr(outline, kind) == getattr(separated.compact, kind)
+            relaxed = strengthen(separated.graph, outline, np.inf, Work(ENOUGH))
+            found += len(relaxed.cuts)
+            matrix, low, high = outline.program.matrix()
+            for solution in separated.solutions(rng):
+                rows = matrix @ solution[:columns]
+                assert (rows >= low - 1e-6).all()
+                assert (rows <= high + 1e-6).all()
+                assert all(cut.violation(solution) <= 1e-6 for cut in relaxed.cuts)
+            values = least(separated.program)
+            best = objective(separated.program, values)
+            if best is None or values is None:
+                continue
+            assert relaxed.bound <= best + 1e-6 * abs(best)
+            # With what one plan produces, there is this plan still.
+            known = separated.compact.stages(values)
+            few = formulate(separated.graph, at_most=known, **how)  # type: ignore[arg-type]
+            smaller += few.program.columns < separated.program.columns
+            hold(few.program, Narrow.of(few, outline).relaxed(relaxed), best * (1 + 1e-3))
+            if few.program.columns:
+                assert objective(few.program, least(few.program)) == pytest.approx(best)
+    assert found
+    assert smaller
+    record_property(CHECKED, list(numbers))
+    record_property("cuts of outlines", found)
+
+
 def with_free_stages(relaxed: Compact, compact: Compact, values: Vector) -> Vector:
     """A solution of the compact program in the columns S, R, P and O of one with free stages."""
     solution = np.zeros(relaxed.program.columns)
@@ -224,9 +269,12 @@ def test_free_stages_and_windows_give_cuts_that_hold(
                     assert cut.violation(mapped) <= 1e-6, cut
             found += len(cuts)
             rows = free.program.rows
-            bound = strengthen(
-                free.graph, free.compact, np.inf, Work(ENOUGH), windows=(1, 2), small=0
+            outline = formulate(free.graph, first=first, outline=True)
+            strengthened = strengthen(
+                free.graph, outline, np.inf, Work(ENOUGH), windows=(1, 2), small=0
             )
+            bound = strengthened.bound
+            hold(free.program, strengthened, np.inf)
             nearby += free.program.rows - rows
             assert objective(free.program, least(free.program)) == pytest.approx(relaxed)
             assert relaxed is None or bound <= relaxed + 1e-6 * abs(relaxed)

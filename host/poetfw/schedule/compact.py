@@ -31,6 +31,16 @@ if S[t+1,i] = 1.
 
 The rows for F say at once that what is freed was held, is not read later in the stage, and does
 not stay: apart, they would say the same of whole numbers, but much less of fractions.
+
+The *outline* of the program is what it says without F and U, a relaxation of half the size:
+
+    R[t,k] ≤ H[t,i]                                   i an input of k
+    S[t+1,i] ≤ H[t,i]
+    Σ_inputs m[i] + Σ_others m[i] S[t+1,i] + m[t] + w[t] ≤ budget
+
+and the other rows as they are. It follows from them: F ≥ 0, and of what is live before t, after its
+frees, there are at least the inputs of t, and of every other i at least S[t+1,i] ≤ H[t,i] - Σ_j
+F[t,i,j]. It does not know what is live while a node is computed again: `cuts.slots` does.
 """
 
 from __future__ import annotations
@@ -220,6 +230,8 @@ def formulate(
     close_stages: bool = False,
     backward_too: bool = False,
     first: int = 0,
+    outline: bool = False,
+    at_most: Stages | None = None,
     deadline: Deadline | None = None,
 ) -> Compact:
     """Write the program down.
@@ -236,6 +248,8 @@ def formulate(
         backward_too: whether backward nodes are computed again as well, in any stage.
         first: stages before this one have RAM enough, so that all they make may stay until then: a
             relaxation. S[t,i] is the same column in all of them.
+        outline: whether to write the outline only: S, R, P and O are the same columns as without.
+        at_most: what stages may produce, if not all; a restriction, for speed.
         deadline: when to give up; None for never.
 
     Raises:
@@ -249,6 +263,8 @@ def formulate(
         close_stages,
         backward_too,
         first,
+        outline,
+        at_most,
         deadline or Deadline(),
     ).build()
 
@@ -263,11 +279,15 @@ class _Builder:
         close_stages: bool,
         backward_too: bool,
         first: int,
+        outline: bool,
+        at_most: Stages | None,
         deadline: Deadline,
     ) -> None:
         self.graph = graph
         self.timing = timing
         self.first = first
+        self.outline = outline
+        self.at_most = at_most
         self.deadline = deadline
         self.program = Program()
         self.memory = Memory.of(graph, graph.problem.ram_bytes)
@@ -303,7 +323,10 @@ class _Builder:
         self.make_page_ins()
         self.make_stays()
         for t in self.deadline.during(range(self.first, self.graph.n)):
-            self.limit_memory(t)
+            if self.outline:
+                self.limit_outline(t)
+            else:
+                self.limit_memory(t)
         columns = (self.recompute, self.page_in, self.page_out)
         limit_time(self.program, self.graph, *columns)
         return Compact(self.program, self.stay, *columns, self.first)
@@ -313,12 +336,16 @@ class _Builder:
             if not self.graph.size[i]:
                 continue
             for t in range(max(self.first, i + 1), self.graph.last_recompute[i] + 1):
-                if self.reaches(t, i) and t not in self.closed:
+                if self.reaches(t, i) and t not in self.closed and self.may_recompute(t, i):
                     self.recompute[t, i] = self.program.binary(self.costs.compute[i])
 
     def reaches(self, t: int, i: int) -> bool:
         """Whether stage t may compute node i again."""
         return i in self.windows[t] or (self.backward_too and self.graph.problem.nodes[i].backward)
+
+    def may_recompute(self, t: int, i: int) -> bool:
+        """Whether stage t is among those that may compute node i again."""
+        return self.at_most is None or (t, i) in self.at_most.recomputes
 
     def runs(self, t: int, k: int) -> bool:
         """Whether node k can run in stage t."""
@@ -353,6 +380,8 @@ class _Builder:
             stages = [
                 t for t in stages if t > i + 1 or any((t, k) in self.recompute for k in range(i))
             ]
+            if self.at_most is not None:  # as elsewhere: also where nothing uses it any more
+                stages = [t for t in range(self.graph.n) if (t, i) in self.at_most.page_ins]
             if not stages:
                 continue
             out = self.page_out[i, i] = self.program.binary(self.costs.page_out[i])
@@ -394,6 +423,30 @@ class _Builder:
             for columns in (self.stay, self.recompute, self.page_in)
             if (t, i) in columns
         ]
+
+    def limit_outline(self, t: int) -> None:
+        """Have what stage t reads in RAM, and what is there when node t is computed fit."""
+        size, workspace, inputs = self.memory.size, self.memory.workspace, self.graph.inputs[t]
+        for i in range(t):
+            if i in inputs:
+                self.program.equal(self.present(t, i, 1), 1)
+                continue
+            present, absent = self.present(t, i, 1), self.present(t, i, -1)
+            if len(present) > 1:
+                self.program.at_most(present, 1)
+            kept = self.stay.get((t + 1, i))
+            for k in self.graph.consumers[i]:
+                if (t, k) in self.recompute:
+                    self.program.at_most([(self.recompute[t, k], 1), *absent], 0)
+            if kept is not None and kept != self.stay[t, i]:
+                self.program.at_most([(kept, 1), *absent], 0)
+        stays = [i for i in range(t) if i not in inputs and (t + 1, i) in self.stay]
+        live = [(self.stay[t + 1, i], size[i]) for i in stays]
+        taken = self.in_place(t)
+        if taken is not None and (t + 1, taken) in self.stay:
+            live.append((self.stay[t + 1, taken], size[t]))
+        made = size[t] if taken is None else 0.0
+        self.limit(live, sum(size[i] for i in inputs) + made + workspace[t])
 
     def require_residency(self, t: int) -> dict[int, list[tuple[int, int]]]:
         """Have what stage t reads in RAM, and make F: what it frees after its nodes.

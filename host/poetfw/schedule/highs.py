@@ -34,8 +34,11 @@ Watch = Callable[[Vector], None]
 _WORK_PER_QUESTION = 5e-6
 """Units for each nonzero, each time that HiGHS asks in a mixed-integer program whether to go on."""
 
-_WORK_PER_ITERATION = 1e-9
-"""Units for each nonzero and iteration, where the program is a linear one."""
+_WORK_PER_ITERATION = 2e-9
+"""Units for each nonzero and iteration of a linear program that is solved the first time …"""
+
+_WORK_PER_ITERATION_AGAIN = 4e-9
+"""… and from the basis of the last solution: without presolve, and with few that are quick."""
 
 _FIRST_WORK = 1e-10
 """Units for each squared nonzero: presolving a mixed-integer program and its first relaxation."""
@@ -109,6 +112,7 @@ class Highs:
         self._is_mixed = bool(model.integer.any())
         self._nonzeros = int(model.matrix.nnz)
         self._iterations = 0
+        self._per_iteration = _WORK_PER_ITERATION
         self._asked_s: float | None = None
         self._work: Work | None = None
         self._watch: Watch | None = None
@@ -153,6 +157,30 @@ class Highs:
             len(lower), lower, upper, rows.nnz, rows.indptr[:-1], rows.indices, rows.data
         )
 
+    def drop_rows(self, rows: Mapping[int, int]) -> frozenset[int]:
+        """Leave out rows that do not limit the last linear solution; its basis stays the basis.
+
+        Args:
+            rows: numbers of rows that may go, each with its nonzeros.
+
+        Returns:
+            Those that are gone: they were in the basis. The ones after each have moved up.
+        """
+        import highspy
+
+        basis, basic = self._highs.getBasis(), highspy.HighsBasisStatus.kBasic
+        statuses = basis.row_status
+        gone = frozenset(row for row in rows if statuses[row] == basic)
+        if not gone:
+            return gone
+        self._nonzeros -= sum(rows[row] for row in gone)
+        left = highspy.HighsBasis()
+        left.col_status, left.valid = basis.col_status, basis.valid
+        left.row_status = [x for row, x in enumerate(statuses) if row not in gone]
+        self._highs.deleteRows(len(gone), np.array(sorted(gone), dtype=np.int32))
+        self._highs.setBasis(left)
+        return gone
+
     def multipliers(self, rows: int) -> Vector:
         """Of the rows in the last linear solution; 0 where it has none."""
         multipliers = self._highs.getSolution().row_dual
@@ -177,6 +205,7 @@ class Highs:
         try:
             run_interruptibly(self._run)
         finally:
+            self._per_iteration = _WORK_PER_ITERATION_AGAIN
             self._work = None  # to a run that was left behind this means to end
         return self._answer(work)
 
@@ -224,7 +253,7 @@ class Highs:
             work.spend(self._nonzeros * _WORK_PER_QUESTION)
         else:
             iterations = max(out.simplex_iteration_count, out.ipm_iteration_count)
-            work.spend(max(0, iterations - self._iterations) * self._nonzeros * _WORK_PER_ITERATION)
+            work.spend(max(0, iterations - self._iterations) * self._nonzeros * self._per_iteration)
             self._iterations = iterations
         now_s = work.deadline.elapsed_s
         since_s = 0.0 if self._asked_s is None else now_s - self._asked_s

@@ -43,12 +43,14 @@ class Relaxed:
         reduced_costs: per column, what its leaving the bound 0 (if positive) or its upper bound
             (if negative) adds to `bound`.
         cuts: those that the best solution meets with equality.
+        used: columns that are not 0 in the solution, or in one of those on the way to it.
     """
 
     values: Vector | None
     bound: float
     reduced_costs: Vector
     cuts: tuple[Cut, ...]
+    used: frozenset[int] = frozenset()
 
 
 class Relaxation:
@@ -79,6 +81,15 @@ class Relaxation:
         bounds = np.array([cut.bound for cut in cuts])
         self._highs.add_rows(self._rows(cuts), bounds, np.full(len(cuts), math.inf))
         self.cuts += cuts
+
+    def drop_slack(self, values: Vector) -> None:
+        """Leave out the cuts that its last solution meets with slack: the bound stays as it is."""
+        if not self.cuts:
+            return
+        rows, bounds = len(self._least), np.array([cut.bound for cut in self.cuts])
+        slack = np.flatnonzero(self._rows(self.cuts) @ values > bounds + _TIGHT).tolist()
+        gone = self._highs.drop_rows({rows + x: len(self.cuts[x].terms) for x in slack})
+        self.cuts = [cut for row, cut in enumerate(self.cuts, rows) if row not in gone]
 
     def _rows(self, cuts: Sequence[Cut]) -> Any:
         from scipy.sparse import csr_array  # slow to import
@@ -118,4 +129,6 @@ class Relaxation:
             tight = rows_of_cuts @ values < bounds + _TIGHT if values is not None else of_cuts > 0
             rested_on = tuple(self.cuts[number] for number in np.flatnonzero(tight))
         bound += float(np.minimum(reduced, 0.0) @ np.where(reduced < 0, self._upper, 0.0))
-        return Relaxed(values, self._offset + bound / self._scale, reduced / self._scale, rested_on)
+        bound = self._offset + bound / self._scale
+        used = np.flatnonzero(values > _TIGHT).tolist() if values is not None else ()
+        return Relaxed(values, bound, reduced / self._scale, rested_on, frozenset(used))

@@ -20,15 +20,17 @@ from poetfw.schedule.compact import WINDOW, Compact, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage
+from poetfw.schedule.cuts.narrow import Narrow
 from poetfw.schedule.fixing import without_what_costs_more
 from poetfw.schedule.found import Incumbent
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.linear import Relaxed
 from poetfw.schedule.milp import DEFAULT_SOLVER, Program, SolverOptions, solve_program
 from poetfw.schedule.orders import in_better_order, search_orders
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
-from poetfw.schedule.strengthen import strengthen, strengthen_blocks
+from poetfw.schedule.strengthen import hold, strengthen, strengthen_blocks
 from poetfw.schedule.transfers import plan_transfers
 
 _TIGHTENINGS = 3
@@ -43,6 +45,7 @@ _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _ORDER_SHARE = 0.1  # of the work
 _LOOK_SHARE = 0.25  # of the work nearby, for each order
+_USED_SHARE = 0.6  # of it, for what the relaxation of each order uses
 _MOVES_SHARE = 0.05  # of the work left
 _WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
 _LEAST_WINDOW = 8
@@ -162,23 +165,23 @@ def _choose_order(
     share = _LARGE_WINDOW_SHARE if _is_large(Indexed.of(ordered)) else _WINDOW_SHARE
     part = work.part(work.left * share * (1 if best.found.plan is not None else _UNFOUND_SHARE))
     orders = list(dict.fromkeys((ordered, best.problem)))
-    looks: dict[ScheduleProblem, _Pass] = {}
-    if len(orders) > 1 and options.solver == DEFAULT_SOLVER and _has_nearby(best, options):
-        with best.phase("orders", part):
-            looks = {order: _look(best, order, options, part) for order in orders}
-        orders.sort(key=lambda order: looks[order].bound_j)
+    if not _has_nearby(best, options):
+        return orders[0]
+    passes = {order: _nearby(best, order, options) for order in orders}
+    if options.solver == DEFAULT_SOLVER:
+        with best.phase("orders" if len(orders) > 1 else "plans nearby", part):
+            passes = {order: _look(best, attempt, part) for order, attempt in passes.items()}
+        orders.sort(key=lambda order: passes[order].bound_j)
     chosen = orders[0]
-    for order in orders:
-        if not part.is_left() or best.found.gap <= options.gap:
-            break
-        if order in looks and looks[order].bound_j >= best.found.energy_j:
-            continue  # nothing nearby is better
-        known_j = best.found.energy_j
-        with best.in_order(order):
-            # What is known rules out more in the second one than when both were looked at.
-            _search_nearby(best, options, part, looks.get(order) if order is orders[0] else None)
-        if best.found.energy_j < known_j:
-            chosen = order
+    for search, share_each in ((_search_used, _USED_SHARE), (_search_nearby, 1.0)):
+        for order in orders:
+            if not part.is_left() or best.found.gap <= options.gap:
+                break
+            known_j = best.found.energy_j
+            with best.in_order(order):
+                search(best, options, part.part(part.left * share_each), passes[order])
+            if best.found.energy_j < known_j:
+                chosen = order
     return chosen
 
 
@@ -220,31 +223,57 @@ class _Pass:
         window: where it may compute again; None for anywhere.
         first: the first stage that it looks at; those before are free.
         hints: cuts to begin with.
-        compact, bound_j: the program with cuts, if it is written already, and what they prove.
+        relaxed: what its outline proves, if that is known already.
+        at_most: what stages may produce; None for anything.
     """
 
     contraction: Contraction
     window: int | None = None
     first: int = 0
     hints: _Hints | None = None
-    compact: Compact | None = None
-    bound_j: float = -math.inf
+    relaxed: Relaxed | None = None
+    at_most: Stages | None = None
+
+    @property
+    def bound_j(self) -> float:
+        """What none of its plans takes less than, as far as that is known."""
+        return self.relaxed.bound if self.relaxed else -math.inf
+
+    def formulate(self, graph: Indexed, deadline: Deadline, outline: bool = False) -> Compact:
+        """The program of the contracted problem, or of one that is tighter."""
+        return formulate(
+            graph,
+            window=self.window,
+            close_stages=self.window is not None,
+            first=self.first,
+            outline=outline,
+            at_most=None if outline else self.at_most,
+            deadline=deadline,
+        )
 
 
-def _search_nearby(
-    best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass | None = None
-) -> None:
-    """Search the contracted problem for plans that compute again only within a window.
+def _search_used(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass) -> None:
+    """Search what the relaxation of a pass uses: few columns, of which plans are made at once."""
+    relaxed = attempt.relaxed
+    if relaxed is None or not relaxed.used or relaxed.bound >= best.found.energy_j:
+        return
+    graph = Indexed.of(attempt.contraction.contracted)
+    outline = attempt.formulate(graph, work.deadline, outline=True)
+    recomputes, page_ins = (
+        frozenset(key for key, x in columns.items() if x in relaxed.used)
+        for columns in (outline.recompute, outline.page_in)
+    )
+    with best.phase("plans nearby", work):
+        _improve(best, options, work, replace(attempt, at_most=Stages(recomputes, page_ins)))
 
-    Args:
-        best: what is known.
-        options: how to search.
-        work: what may be done.
-        attempt: the program, if it is written already.
-    """
-    if _has_nearby(best, options):
-        with best.phase("plans nearby", work):
-            _improve(best, options, work, attempt or _nearby(best, best.problem, options))
+
+def _search_nearby(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass) -> None:
+    """Search the contracted problem for plans that compute again only within a window."""
+    relaxed = attempt.relaxed
+    if relaxed is not None and relaxed.bound >= best.found.energy_j * (1 - options.gap):
+        return  # nothing nearby is better
+    with best.phase("plans nearby", work):
+        _improve(best, options, work, attempt)
 
 
 def _has_nearby(best: Incumbent, options: SolveOptions) -> bool:
@@ -260,14 +289,12 @@ def _nearby(best: Incumbent, problem: ScheduleProblem, options: SolveOptions) ->
     return _Pass(nearby, window)
 
 
-def _look(best: Incumbent, problem: ScheduleProblem, options: SolveOptions, work: Work) -> _Pass:
-    """The program of the plans nearby, with cuts, which say what they take at least."""
-    attempt = _nearby(best, problem, options)
+def _look(best: Incumbent, attempt: _Pass, work: Work) -> _Pass:
+    """A pass, with what its plans take at least."""
     part = work.part(work.left * _LOOK_SHARE)
     graph = Indexed.of(attempt.contraction.contracted)
-    compact = formulate(graph, window=attempt.window, close_stages=True, deadline=work.deadline)
-    bound_j = strengthen(graph, compact, best.found.energy_j, part)
-    return replace(attempt, compact=compact, bound_j=bound_j)
+    outline = attempt.formulate(graph, work.deadline, outline=True)
+    return replace(attempt, relaxed=strengthen(graph, outline, best.found.energy_j, part))
 
 
 def _windows(options: SolveOptions, graph: Indexed) -> tuple[int, ...]:
@@ -358,27 +385,25 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
 
     def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
         graph = Indexed.of(problem)
-        if attempt.compact is not None and problem is attempt.contraction.contracted:
-            first = attempt.compact.start(graph, start) if start else None
-            return _Written(attempt.compact.program, attempt.compact.stages, first, attempt.bound_j)
         window, deadline = attempt.window, work.deadline
-        compact = formulate(
-            graph,
-            window=window,
-            close_stages=window is not None,
-            first=attempt.first,
-            deadline=deadline,
-        )
-        bound_j = -math.inf
-        if options.solver == DEFAULT_SOLVER:
-            cuts = attempt.hints.cuts(Residency.of(graph, compact)) if attempt.hints else []
+        relaxed = attempt.relaxed if problem is attempt.contraction.contracted else None
+        if relaxed is None and options.solver == DEFAULT_SOLVER:
+            outline = attempt.formulate(graph, deadline, outline=True)
+            cuts = attempt.hints.cuts(Residency.of(graph, outline)) if attempt.hints else []
             far = _FAR_SHARE if best.found.gap > _FAR else _PROOF_SHARE
             share = _CUTS_SHARE if window is not None else far
             cutting = work.part(work.left * share)
             windows = _windows(options, graph) if window is None else ()
-            bound_j = strengthen(graph, compact, best.found.energy_j, cutting, cuts, windows)
+            relaxed = strengthen(graph, outline, best.found.energy_j, cutting, cuts, windows)
+        compact = attempt.formulate(graph, deadline)
         first = compact.start(graph, start) if start else None
-        return _Written(compact.program, compact.stages, first, bound_j)
+        if relaxed is None:
+            return _Written(compact.program, compact.stages, first)
+        if attempt.at_most is not None:
+            outline = attempt.formulate(graph, deadline, outline=True)
+            relaxed = Narrow.of(compact, outline).relaxed(relaxed)
+        hold(compact.program, relaxed, best.found.energy_j)
+        return _Written(compact.program, compact.stages, first, relaxed.bound)
 
     _run(best, options, work, attempt, write)
 

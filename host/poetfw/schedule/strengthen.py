@@ -58,28 +58,25 @@ class _Separation:
 
 def strengthen(
     graph: Indexed,
-    compact: Compact,
+    outline: Compact,
     energy_j: float,
     work: Work,
     cuts: Sequence[Cut] = (),
     windows: Sequence[int] = (),
     small: int = _SMALL,
-) -> float:
-    """Add cuts to a compact program, and fix what no better plan than a known one does.
+) -> Relaxed:
+    """What the outline of a compact program proves, with cuts.
 
     Args:
         graph: the problem.
-        compact: its program, minimising energy; it is changed.
+        outline: of its program, minimising energy.
         energy_j: the known plan's; infinite without one.
         work: what may be done.
         cuts: cuts to begin with.
         windows: in which to look for cuts before, each wider than the one before.
         small: columns up to which that is not worth it.
-
-    Returns:
-        What no solution of the program takes less than.
     """
-    residency, how = Residency.of(graph, compact), _Separation()
+    residency, how = Residency.of(graph, outline), _Separation()
     rounding = Rounding.of(graph, how.least_size, _SLOT_LEAST)
 
     def separate(values: Vector) -> list[Cut]:
@@ -89,21 +86,37 @@ def strengthen(
         slots.sort(key=lambda cut: -cut.violation(values))
         return [x.cut(residency) for x in lineages[: how.lineages]] + slots[: how.slots]
 
-    for window in windows if compact.program.columns > small else ():
+    for window in windows if outline.program.columns > small else ():
         if not work.is_left():
             break
         near = formulate(
             graph,
             window=window,
             backward_too=True,
-            first=compact.first,
+            first=outline.first,
+            outline=True,
             deadline=work.deadline,
         )
-        if near.program.columns > _NARROW * compact.program.columns:
+        if near.program.columns > _NARROW * outline.program.columns:
             break
         part = work.part(work.left * _NARROW_SHARE)
-        cuts = _cuts_nearby(near, Narrow.of(near, compact), separate, energy_j, part, cuts)
-    return _strengthen(compact.program, separate, energy_j, work, cuts).bound
+        cuts = _cuts_nearby(near, Narrow.of(near, outline), separate, energy_j, part, cuts)
+    return _tighten(outline.program, separate, energy_j, work, cuts)
+
+
+def hold(program: Program, relaxed: Relaxed, energy_j: float) -> None:
+    """Have a program say what its relaxation, or its outline's, proves beside a known plan.
+
+    Args:
+        program: what to change. Plans that are better than the known one stay solutions.
+        relaxed: what is proven. Columns that its program does not have are the program's last ones.
+        energy_j: the known plan's; infinite without one.
+    """
+    for cut in relaxed.cuts:
+        program.at_most([(x, -a) for x, a in cut.terms], -cut.bound)
+    fix_by_reduced_costs(program, relaxed, energy_j)
+    if math.isfinite(energy_j):
+        cut_off(program, energy_j)
 
 
 def _cuts_nearby(
@@ -161,11 +174,12 @@ def strengthen_blocks(blocks: Blocks, energy_j: float, work: Work) -> tuple[floa
         slots.sort(key=lambda cut: -cut.violation(values))
         return cuts[: how.lineages] + slots[: how.slots]
 
-    relaxed = _strengthen(blocks.program, separate, energy_j, work)
+    relaxed = _tighten(blocks.program, separate, energy_j, work)
+    hold(blocks.program, relaxed, energy_j)
     return relaxed.bound, [lineages[cut.terms] for cut in relaxed.cuts if cut.terms in lineages]
 
 
-def _strengthen(
+def _tighten(
     program: Program,
     separate: Separate,
     energy_j: float,
@@ -175,13 +189,7 @@ def _strengthen(
     relaxation = Relaxation(program)
     if cuts:
         relaxation.add(cuts)
-    relaxed = tighten(relaxation, separate, Rounds(enough=energy_j), work)
-    for cut in relaxed.cuts:
-        program.at_most([(x, -a) for x, a in cut.terms], -cut.bound)
-    fix_by_reduced_costs(program, relaxed, energy_j)
-    if math.isfinite(energy_j):
-        cut_off(program, energy_j)
-    return relaxed
+    return tighten(relaxation, separate, Rounds(enough=energy_j), work)
 
 
 def _foremost(lineages: Iterable[Lineage]) -> list[Lineage]:

@@ -59,6 +59,20 @@ def test_a_part_of_a_computation_does_not_fit_in_that_part_of_its_ram() -> None:
     assert cut.bound / -cut.terms[0][1] == pytest.approx(-sum(kept) / 180)
 
 
+def test_what_is_there_by_half_is_not_asked_to_be_away() -> None:
+    """As above, and column 6 is there by half, which would be enough if it were asked as well."""
+    kept = [110, 130, 140, 100, 100]
+    items = [column(0, 200), column(0, 100), *(column(x, m) for x, m in enumerate(kept, 1))]
+    values = np.array([0.4, *(1.0,) * 5, 0.55])
+    cut = Rounding(1, 700, np.array([300]), 1e-4).cut(values, [*items, column(6, 100)])
+    assert cut is not None
+    assert cut.violation(values) > 0
+    terms = dict(cut.terms)
+    assert 6 not in terms
+    away = {x: terms[x] / -terms[0] for x in range(1, 6)}
+    assert away == pytest.approx({x: -m / 180 for x, m in enumerate(kept, 1)})
+
+
 def worth(terms: tuple[Term, ...], solutions: Vector) -> Vector:
     """Σ coefficient · column of each solution."""
     values: Vector = solutions[:, [x for x, _ in terms]] @ np.array([a for _, a in terms])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from poetfw.schedule.compact import Compact
 from poetfw.schedule.cuts.cut import NOWHERE, Cut, extended
 from poetfw.schedule.highs import Vector
+from poetfw.schedule.linear import Relaxed
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,12 @@ class Narrow:
             if column != NOWHERE:
                 terms[column] = terms.get(column, 0.0) + a
         return Cut(tuple((x, a) for x, a in terms.items() if a), cut.bound)
+
+    def relaxed(self, relaxed: Relaxed) -> Relaxed:
+        """What a relaxation of the wide program proves, of the narrow one."""
+        cuts = {cut.terms: cut for cut in map(self.narrowed, relaxed.cuts)}
+        count = int(self.columns.max(initial=NOWHERE)) + 1
+        reduced = np.full(count, -np.inf)
+        seen = self.columns != NOWHERE
+        reduced[self.columns[seen]] = relaxed.reduced_costs[seen]
+        return Relaxed(None, relaxed.bound, reduced, tuple(cuts.values()))

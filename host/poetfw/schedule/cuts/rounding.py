@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,10 +109,11 @@ class Rounding:
         if sizes @ values < _FULL * budget:
             return None
         in_parts = (values < 1.0 - _NEGLIGIBLE) & (sizes >= self.sizes[0])
-        steps = np.union1d(self.sizes, sizes[in_parts])
+        steps = np.union1d([1], np.union1d(self.sizes, sizes[in_parts]))
+        sets = (values > there for there in (*_THERE, math.inf))
         rounded = [
             self._rounded(values, sizes, budget, steps, away)
-            for away in (np.zeros(len(items), dtype=bool), values > _THERE)
+            for away in {away.tobytes(): away for away in sets}.values()
         ]
         best = max(rounded, key=lambda of: of.depth)
         return _at_most(items, best.coefficients, best.bound) if best.depth > 0 else None
@@ -143,7 +144,9 @@ class Rounding:
 
 
 _FULL = 0.6  # RAM that is not nearly full violates nothing
-_THERE = 0.5  # items of at least this are asked which of them must be away
+_THERE = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Items of more than this are asked which of them must be away: where others are asked as well that
+are there by halves, what is missing of those is all that the cut asks for."""
 _NEGLIGIBLE = 1e-6  # coefficients below it only upset a solver; without them a cut holds as well
 
 
@@ -162,8 +165,8 @@ def _merged(items: Sequence[Item]) -> Sequence[Item]:
     for number, item in enumerate(items):
         is_column = item.constant == 0.0 and len(item.terms) == 1 and item.terms[0][1] == 1.0
         key = item.terms if is_column else number
-        size = item.size + (merged[key].size if key in merged else 0)
-        merged[key] = replace(item, size=size)
+        known = merged.get(key)
+        merged[key] = Item(item.size + known.size, 0.0, item.terms) if known else item
     return list(merged.values())
 
 

@@ -18,6 +18,9 @@ Separate = Callable[[Vector], Iterable[Cut]]
 """Which cuts a solution violates."""
 
 
+_LATE = 10  # rounds: what the first ones use has little to do with plans
+
+
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """When to stop.
@@ -40,10 +43,11 @@ def tighten(relaxation: Relaxation, separate: Separate, rounds: Rounds, work: Wo
 
     Returns:
         What proves the best bound, with the most that any round proves of each column as its
-        reduced cost. The relaxation has the cuts that the bound rests on, and more.
+        reduced cost, and with what the last rounds' solutions use. The relaxation has the cuts that
+        the bound rests on, and more; but not those that some solution since met with slack.
     """
     best = solved = relaxation.solve(work)
-    history = [best.bound]
+    history, used = [best.bound], [best.used]
     least_with = best.bound + best.reduced_costs
     for _ in range(rounds.most):
         if solved.values is None or not work.is_left() or best.bound > rounds.enough:
@@ -52,15 +56,18 @@ def tighten(relaxation: Relaxation, separate: Separate, rounds: Rounds, work: Wo
         fresh = {cut.terms: cut for cut in separate(solved.values) if cut.terms not in known}
         if not fresh:
             break
+        relaxation.drop_slack(solved.values)
         relaxation.add(list(fresh.values()))
         solved = relaxation.solve(work)
         best = max(best, solved, key=lambda relaxed: relaxed.bound)
         least_with = np.maximum(least_with, solved.bound + solved.reduced_costs)
         history.append(best.bound)
+        used.append(solved.used)
         if len(history) > rounds.stalled_rounds:
             gained = history[-1] - history[-1 - rounds.stalled_rounds]
             if gained < rounds.stalled_share * abs(history[-1]):
                 break
     if math.isinf(best.bound):
         return best
-    return replace(best, reduced_costs=least_with - best.bound)
+    some = frozenset[int]().union(*used[-_LATE:])
+    return replace(best, reduced_costs=least_with - best.bound, used=some)

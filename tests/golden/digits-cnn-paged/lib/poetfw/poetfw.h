@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* poetfw.h: trains and runs digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 1f7768e0). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan a96d1ede). Do not edit: change the plan and build again.
  *
  * The whole interface of the library beside it. A program that learns from a card that poetfw wrote:
  *
@@ -33,7 +33,7 @@ extern "C" {
 /* --- The plan --- */
 
 #define POETFW_VERSION "0.1.0" /* of the poetfw that wrote this */
-#define POETFW_PLAN_ID 0x1f7768e0u /* names the plan; a storage image must agree */
+#define POETFW_PLAN_ID 0xa96d1edeu /* names the plan; a storage image must agree */
 #define POETFW_BOARD "nrf52840" /* for which it was made */
 #define POETFW_BATCH 4u /* samples of a training step */
 #define POETFW_X_BYTES 256u /* features of one sample */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.h: the kernels' constants of digits-cnn on nrf52840, batch 4. Ops with the same ones share them.
- * Written by poetfw 0.1.0 (plan 1f7768e0). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan a96d1ede). Do not edit: change the plan and build again.
  */
 #ifndef POET_OPS_H
 #define POET_OPS_H

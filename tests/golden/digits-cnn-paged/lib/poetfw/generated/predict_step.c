@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* predict_step.c: the prediction of one sample, digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan 1f7768e0). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan a96d1ede). Do not edit: change the plan and build again.
  *
  *   14 steps: 14 compute, 0 of them again; 0 page-outs, 0 page-ins
  *
