@@ -29,6 +29,9 @@ struct session {
     int begun;
     uint64_t ticks; /* of the last step */
     float loss;
+#ifdef POET_MESSAGES
+    uint32_t sealed; /* the message that is whole, of those that the step has stopped for */
+#endif
 };
 
 static uint8_t *page(void)
@@ -145,6 +148,10 @@ static int begin_training(struct session *session)
 {
     session->begun = 0;
     session->steps = 0u;
+#ifdef POET_MESSAGES
+    session->sealed = 0u;
+    poet_stopped_for = 0u;
+#endif
     session->before = poet_storage_traffic();
     session->erases = poet_hal_storage_erases();
     poet_paint_arena();
@@ -166,6 +173,127 @@ static void begin(struct session *session)
 {
     poet_answer_status(begin_training(session));
     poet_answer_number(session->steps);
+}
+
+#ifdef POET_MESSAGES
+#define STEP_END (POET_STEP_MESSAGES + 1u) /* in place of the message that a part of a step goes up to */
+
+static int is_between_steps(const struct session *session)
+{
+    return session->begun && poet_stopped_for == 0u;
+}
+
+/* A part of a step that is asked for once more was done, up to the same message. */
+static int is_done(const struct session *session, uint32_t step, uint32_t stop)
+{
+    return poet_stopped_for == 0u ? step == session->steps && stop == STEP_END
+                                  : step == session->steps + 1u && stop == poet_stopped_for;
+}
+
+/* Trains up to a message, or to the step's end. */
+static int train_part(struct session *session)
+{
+    const uint32_t step = session->command.numbers[0];
+    const uint32_t stop = session->command.numbers[1];
+    if (!session->begun || session->first >= step || session->image.steps < step) {
+        return POET_ERROR_ARGUMENT;
+    }
+    if (is_done(session, step, stop)) {
+        return POET_OK;
+    }
+    if (step != session->steps + 1u || stop != poet_stopped_for + 1u || session->sealed != poet_stopped_for) {
+        return POET_ERROR_ARGUMENT;
+    }
+    session->begun = 0; /* after a failure nothing can go on */
+    if (poet_stopped_for == 0u) {
+        session->ticks = 0u;
+    }
+    const uint64_t start = poet_hal_ticks();
+    POET_TRY(poet_train(&session->image, step));
+    session->ticks += poet_hal_ticks() - start;
+    session->begun = 1;
+    if (poet_stopped_for == 0u) {
+        session->steps = step;
+        session->sealed = 0u;
+    }
+    session->loss = *POET_LOSS;
+    return POET_OK;
+}
+
+static void part(struct session *session)
+{
+    const int status = train_part(session);
+    poet_answer_status(status);
+    if (status == POET_OK) {
+        print_value(session->loss);
+        print_count(session->ticks);
+    }
+}
+
+/* The message with the command's first number, if it is its turn: the step stops for it, or it is one of those that
+ * follow the last step. NULL if not. */
+static const struct poet_message *due_message(const struct session *session)
+{
+    const uint32_t number = session->command.numbers[0];
+    const int follows = poet_stopped_for == 0u && number > POET_STEP_MESSAGES && number <= POET_MESSAGES;
+    const int is_due = session->begun && number != 0u && (number == poet_stopped_for || follows);
+    return is_due ? &poet_messages[number] : NULL;
+}
+
+/* Where bytes of the due message are, from the command's second number on; NULL if it goes the other way, or has not so
+ * many there. */
+static uint8_t *bytes_of_message(const struct session *session, uint32_t arrives, uint32_t bytes)
+{
+    const uint32_t offset = session->command.numbers[1];
+    const struct poet_message *const message = due_message(session);
+    if (message == NULL || message->arrives != arrives || offset > message->bytes || bytes > message->bytes - offset) {
+        return NULL;
+    }
+    return poet_arena + message->offset + offset;
+}
+
+static void take(struct session *session)
+{
+    const uint32_t bytes = session->command.numbers[2];
+    const uint8_t *const from = bytes <= POET_BLOCK_BYTES ? bytes_of_message(session, 0u, bytes) : NULL;
+    poet_answer_status(from != NULL ? POET_OK : POET_ERROR_ARGUMENT);
+    if (from != NULL) {
+        poet_answer_data(from, bytes);
+    }
+}
+
+static void give(struct session *session)
+{
+    const struct poet_command *const command = &session->command;
+    uint8_t *const to = bytes_of_message(session, 1u, command->data_bytes);
+    if (to != NULL && command->data_bytes > 0u) {
+        memcpy(to, command->data, command->data_bytes);
+    }
+    poet_answer_status(to != NULL ? POET_OK : POET_ERROR_ARGUMENT);
+}
+
+/* A message is whole if it is what the host says: then the step may go on behind it. */
+static int seal_message(struct session *session)
+{
+    const struct poet_message *const message = due_message(session);
+    if (message == NULL) {
+        return POET_ERROR_ARGUMENT;
+    }
+    if (poet_crc32(0u, poet_arena + message->offset, message->bytes) != session->command.numbers[1]) {
+        return POET_ERROR_CRC;
+    }
+    session->sealed = poet_stopped_for;
+    return POET_OK;
+}
+
+static void seal(struct session *session)
+{
+    poet_answer_status(seal_message(session));
+}
+#else
+static int is_between_steps(const struct session *session)
+{
+    return session->begun;
 }
 
 /* A step that is asked for once more was done: its answer was lost. */
@@ -197,11 +325,12 @@ static void step(struct session *session)
         print_count(session->ticks);
     }
 }
+#endif
 
 static void save(struct session *session)
 {
     int status = POET_ERROR_ARGUMENT;
-    if (session->begun) {
+    if (is_between_steps(session)) {
         status = poet_save(&session->image, session->steps);
     }
     poet_answer_status(status);
@@ -211,7 +340,7 @@ static void evaluate(struct session *session)
 {
     const uint32_t batch = session->command.numbers[0];
     int status = POET_ERROR_ARGUMENT;
-    if (session->begun && batch >= 1u && batch <= poet_evaluations(&session->image)) {
+    if (is_between_steps(session) && batch >= 1u && batch <= poet_evaluations(&session->image)) {
         status = poet_evaluate(&session->image, batch);
     }
     poet_answer_status(status);
@@ -244,8 +373,12 @@ struct answer {
 static const struct answer ANSWERS[] = {
     {"hello", 0u, 0u, hello}, {"card", 0u, 0u, card}, {"sums", 2u, 0u, sums},
     {"read", 3u, 0u, read_part}, {"fill", 1u, 0u, fill}, {"put", 3u, 0u, put},
-    {"begin", 2u, 0u, begin}, {"step", 1u, 1u, step}, {"save", 0u, 0u, save},
-    {"eval", 1u, 1u, evaluate}, {"done", 0u, 0u, done},
+    {"begin", 2u, 0u, begin}, {"save", 0u, 0u, save}, {"eval", 1u, 1u, evaluate}, {"done", 0u, 0u, done},
+#ifdef POET_MESSAGES
+    {"part", 2u, 1u, part}, {"take", 3u, 0u, take}, {"give", 2u, 0u, give}, {"seal", 2u, 0u, seal},
+#else
+    {"step", 1u, 1u, step},
+#endif
 };
 
 static int same(const char *left, const char *right)

@@ -41,6 +41,35 @@ extern struct poet_progress {
     } while (0)
 #endif
 
+/* A step in which other boards take part. Each of these partners has a program of its own, with its part of the step.
+ * Where one has something for another, or needs something, that part stops for a message, and a host carries it: see
+ * docs/serial-line.md. */
+#ifdef POET_MESSAGES
+enum poet_partner_status {
+    POET_ERROR_PARTNERS = -97, /* a step needs partners on other boards: a host has it done */
+};
+
+struct poet_message {
+    uint32_t offset; /* of the tensor, in the arena */
+    uint32_t bytes;
+    uint32_t arrives; /* whether it comes from a partner; else it goes to one */
+};
+
+/* Generated, by number, the first of which is 1: those of a step, and behind them those that follow the last step. */
+extern const struct poet_message poet_messages[POET_MESSAGES + 1u];
+
+/* The message that the step stops for; 0 between two steps. poet_train_step returns POET_AGAIN there, and when it is
+ * called again goes on behind it. */
+extern uint32_t poet_stopped_for;
+
+#define POET_STOP_FOR(message)        \
+    do {                              \
+        poet_stopped_for = (message); \
+        return POET_AGAIN;            \
+    case (message):;                  \
+    } while (0)
+#endif
+
 /* Generated: puts the initial weights into the arena, if the program holds any. */
 int poet_initial_weights(void);
 

@@ -139,6 +139,22 @@ int poetfw_save_is_due(const struct poetfw *context)
     return has_done(context, OPENED | LOADED) && poet_save_is_due(opened(context), context->step);
 }
 
+/* What a whole step returns; where it needs partners, nobody here has what they have for it. */
+#ifdef POET_MESSAGES
+uint32_t poet_stopped_for;
+
+static int whole(int status)
+{
+    poet_stopped_for = 0u;
+    return status == POET_AGAIN ? POET_ERROR_PARTNERS : status;
+}
+#else
+static int whole(int status)
+{
+    return status;
+}
+#endif
+
 /* A step that failed leaves the tensors half updated: they have to be loaded again. */
 static int end_step(struct poetfw *context, int status)
 {
@@ -155,7 +171,7 @@ int poetfw_train(struct poetfw *context)
     if (!has_done(context, OPENED | LOADED)) {
         return POET_ERROR_ORDER;
     }
-    return end_step(context, poet_train(image_of(context), context->step + 1u));
+    return end_step(context, whole(poet_train(image_of(context), context->step + 1u)));
 }
 
 #ifdef POET_SLICES
@@ -206,7 +222,7 @@ int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, co
     POET_TRY(check_labels(y, POET_BATCH));
     poet_slots_begin_step(context->step + 1u, 0);
     poet_data_select_given(x, y);
-    return end_step(context, poet_end_step(poet_train_step()));
+    return end_step(context, poet_end_step(whole(poet_train_step())));
 }
 
 #if POET_RING > 0

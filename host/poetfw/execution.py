@@ -199,19 +199,7 @@ def execute(
     """
     emulator = emulator_of(machine)
     emulator.require()
-    copy = folder / IMAGE
-    try:
-        folder.mkdir(exist_ok=True)
-        if resume:
-            check_resumable(copy, image)
-        else:
-            copy.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
-            shutil.copyfile(image, copy)
-        prepare(copy)
-        emulator.prepare(machine, copy, room_bytes)
-    except OSError as error:
-        raise OutputError(f"{copy} cannot be written: {error.strerror or error}") from error
-    set_request(copy, request)
+    copy = fresh_image(machine, image, folder, request, prepare, room_bytes, resume)
     command = emulator.command(machine, elf)
     if machine.threads is not None:
         command = ["env", f"POETFW_THREADS={machine.threads}", *command]
@@ -226,6 +214,36 @@ def execute(
     )
     set_request(copy, replace(request, capture=False))
     return log
+
+
+def fresh_image(
+    machine: Machine,
+    image: Path,
+    folder: Path,
+    request: RunRequest,
+    prepare: Callable[[Path], None] = lambda copy: None,
+    room_bytes: int = 0,
+    resume: bool = False,
+) -> Path:
+    """Make the copy of a storage image that a run on a machine writes to; see `execute`.
+
+    Raises:
+        OutputError: the copy cannot be written, or there is none to resume.
+    """
+    copy = folder / IMAGE
+    try:
+        folder.mkdir(exist_ok=True)
+        if resume:
+            check_resumable(copy, image)
+        else:
+            copy.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+            shutil.copyfile(image, copy)
+        prepare(copy)
+        emulator_of(machine).prepare(machine, copy, room_bytes)
+    except OSError as error:
+        raise OutputError(f"{copy} cannot be written: {error.strerror or error}") from error
+    set_request(copy, request)
+    return copy
 
 
 def check_resumable(left: Path, image: Path) -> None:

@@ -86,9 +86,11 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
     report = BuildReport.read(project / REPORT)
     board = board_of(project, report)
     stages = read_stages(project, board.erase_bytes)
-    if isinstance(stages.training, WorkersPlan):
+    if not isinstance(stages.training, tuple):
         raise ConfigError(
-            f"{project} is for several devices, whose threads are no part of a library",
+            f"{project} is for several devices, whose threads are no part of a library"
+            if isinstance(stages.training, WorkersPlan)
+            else f"{project} is one of several programs, which train together only",
             "build it with --board, and export that",
         )
     check_output_folder(target)

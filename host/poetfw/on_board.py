@@ -81,7 +81,7 @@ def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update
         ForeignCardError: the storage holds what is not poetfw's.
         WrongBoardError: other firmware is on the board.
     """
-    _check_board(project, desk)
+    check_board(project, desk)
     content = _read_image(project)
     _check_size(project, desk, len(content))
     held = holds(desk.read_block(0))
@@ -117,7 +117,7 @@ def run_on_board(
             board or its storage is not the project's.
     """
     request = make_request(project, settings)
-    _check_board(project, desk)
+    check_board(project, desk)
     content = _read_image(project)
     _check_card(project, desk, len(content))
     where = places(project.image, project.stages.slots)
@@ -133,19 +133,8 @@ def run_on_board(
     log = _train(project, desk, request, settings.resume, update)
     desk.end_within(None)
 
-    read = _fetch_trained(project, desk, where, settings.verify, update)
-    trained = project.folder / RUN_DIR / IMAGE
-    try:
-        trained.parent.mkdir(exist_ok=True)
-        trained.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
-        shutil.copyfile(project.image, trained)
-        with trained.open("r+b") as file:
-            for block, data in read.items():
-                file.seek(block * BLOCK_BYTES)
-                file.write(data)
-    except OSError as error:
-        raise OutputError(f"{trained} cannot be written: {error.strerror or error}") from error
-    set_request(trained, request)
+    read = fetch_trained(project, desk, where, settings.verify, update)
+    trained = write_trained(project, request, read)
 
     def progress(text: str) -> None:
         update(0, request.steps, text)
@@ -162,7 +151,7 @@ def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload
         UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
             board or its storage is not the project's.
     """
-    _check_board(project, desk)
+    check_board(project, desk)
     content = _read_image(project)
     _check_card(project, desk, len(content))
     different = _different(desk, content, range(len(content)), update)
@@ -182,7 +171,7 @@ def pull_ring(project: BuiltProject, desk: Desk, out: Path, update: Update) -> i
             board or its storage is not the project's.
     """
     region = region_of(project)
-    _check_board(project, desk)
+    check_board(project, desk)
     _check_card(project, desk, image_blocks(project.image))
     update(0, region.samples, "fetching samples")
     return write_samples(project, read_ring(region, desk.read_block), out)
@@ -199,7 +188,7 @@ def push_ring(project: BuiltProject, desk: Desk, file: Path, update: Update) -> 
             board or its storage is not the project's.
     """
     region = region_of(project)
-    _check_board(project, desk)
+    check_board(project, desk)
     _check_card(project, desk, image_blocks(project.image))
     where = places(project.image, project.stages.slots)
     samples, blocks = new_blocks(project, region, where, file, desk.read_block)
@@ -249,7 +238,13 @@ def _train(
     )
 
 
-def _check_board(project: BuiltProject, desk: Desk) -> None:
+def check_board(project: BuiltProject, desk: Desk) -> None:
+    """Check that a board runs a project's firmware.
+
+    Raises:
+        DeviceError: the board or the line fails.
+        WrongBoardError: other firmware answers.
+    """
     found = desk.hello()
     if found.board != project.board.name:
         raise WrongBoardError(
@@ -328,7 +323,28 @@ def _written_blocks(project: BuiltProject, where: Places) -> set[int]:
     }
 
 
-def _fetch_trained(
+def write_trained(project: BuiltProject, request: RunRequest, fetched: Mapping[int, bytes]) -> Path:
+    """Write what was fetched into a copy of the project's image, where runs leave theirs.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    trained = project.folder / RUN_DIR / IMAGE
+    try:
+        trained.parent.mkdir(exist_ok=True)
+        trained.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+        shutil.copyfile(project.image, trained)
+        with trained.open("r+b") as file:
+            for block, data in fetched.items():
+                file.seek(block * BLOCK_BYTES)
+                file.write(data)
+    except OSError as error:
+        raise OutputError(f"{trained} cannot be written: {error.strerror or error}") from error
+    set_request(trained, request)
+    return trained
+
+
+def fetch_trained(
     project: BuiltProject, desk: Desk, where: Places, captures: bool, update: Update
 ) -> Mapping[int, bytes]:
     """The records, the slots of the last commit that is whole, and captured gradients if wanted.

@@ -16,7 +16,7 @@ decides what is solved within which budget. Running what was built is in `runnin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poetfw.boards import Board, load_board
@@ -46,10 +46,12 @@ from poetfw.planning import (
     Build,
     BuildSettings,
     DevicesBuildSettings,
+    PartnerSchedule,
     Plan,
     WorkersSchedule,
     arena_budget,
     board_of_devices,
+    boards_of_partners,
     choose_optimizer,
     derive_program,
     devices_problem,
@@ -58,20 +60,32 @@ from poetfw.planning import (
     lower_plan,
     make_ring,
     plan_on_devices,
+    plan_partners,
     plan_unscheduled,
     plan_within,
     read_device,
     report_build,
     require_fed,
     require_room,
+    require_room_on,
     schedule_bytes,
     watchdog_time_ms,
 )
-from poetfw.report import BuildReport, draw_pictures, draw_timeline, json_bytes, stage_files
+from poetfw.report import (
+    BuildReport,
+    draw_pictures,
+    draw_timeline,
+    json_bytes,
+    slots_of,
+    stage_files,
+)
 from poetfw.schedule import Tell, tell_nobody
-from poetfw.schedule.devices import devices_to_json
+from poetfw.schedule.devices import DevicesPlan, DevicesProblem, devices_to_json
 from poetfw.schedule.devices.solve import Tell as TellOfDevices
 from poetfw.training import Program
+
+PARTNERS = "partners.json"
+"""What says of which devices there are projects in a folder, each with a program of its own."""
 
 REPORT = "build.json"
 """The build report's name in a project."""
@@ -206,10 +220,6 @@ def plan_devices_build(
     slots = assign_slots(program, (), board.erase_bytes)
     lowering = lower_plan(program, board, plan, slots)
     project = _project(settings, board, model, data, program, plan.costs, plan, slots, lowering)
-    pictures = {
-        f"schedule.{kind}": draw_timeline(problem, plan.workers.steps, kind)
-        for kind in ("svg", "png")
-    }
     return Build(
         board=board,
         model=model,
@@ -222,12 +232,103 @@ def plan_devices_build(
         checkpoint_all=unlimited,
         plan=plan,
         plan_id=lowering.view.plan_id,
-        project=project.with_files(
-            {"devices.json": json_bytes(devices_to_json(problem)), **pictures}
-        ),
+        project=project.with_files(_of_devices(problem, plan.workers.steps)),
         time_limited=deadline.decided,
         timing=deadline.timing(),
     )
+
+
+@dataclass(frozen=True)
+class PartnersBuild:
+    """A build for several devices on boards of their own.
+
+    Attributes:
+        partners: each device's build, by its name.
+        project: what is beside their projects, each of which is in a folder of its name.
+    """
+
+    partners: Mapping[str, Build]
+    project: Project
+
+
+def plan_partners_build(
+    settings: BuildSettings,
+    devices: DevicesBuildSettings,
+    progress: Progress,
+    deadline: Deadline | None = None,
+    tell: TellOfDevices = lambda phase, cost, bound: None,
+) -> PartnersBuild:
+    """The same for devices that share no memory: each has a program, on a board of its own.
+
+    Arguments and errors are those of `plan_devices_build`; boards' defaults are the first device's.
+    """
+    deadline = deadline or Deadline(settings.time_limit_s)
+    progress("reading devices, model and data")
+    files = [read_device(path) for path in devices.files]
+    boards = boards_of_partners(files, devices.files)
+    first = next(iter(boards.values()))
+    settings = replace(
+        settings, board=first.label, weights_in_flash=False, checkpoint_every=0, ring=0
+    ).on(first)
+    for board in boards.values():
+        for twin in board.twins:
+            emulator_of(twin.machine)
+    model = load_model(settings)
+    data = load_data(settings.data, model, settings.features)
+    program = derive_program(settings, model, deadline)
+    problem = replace(
+        devices_problem(program.training, files, devices.ram_fractions),
+        parallel=devices.parallel,
+        deadline_s=settings.deadline_s,
+    )
+    unlimited = plan_unscheduled(program, first, analytic_costs, deadline)
+    deadline.reserve(_RENDERING)
+    progress("solving for the plan")
+    work = Work(settings.work_limit, deadline)
+    plans = plan_partners(
+        program, unlimited.evaluation, problem, devices.plan_of(problem), work, tell
+    )
+    require_room_on(boards, plans)
+
+    progress("writing the projects")
+    partners = {}
+    for name, plan in plans.items():
+        board = boards[name]
+        slots = slots_of(program, plan.steps, board.erase_bytes)
+        lowering = lower_plan(program, board, plan, slots)
+        partners[name] = Build(
+            board=board,
+            model=model,
+            data=data,
+            optimizer=choose_optimizer(settings, model),
+            program=program,
+            costs=plan.costs,
+            budget_bytes=plan.limit_bytes,
+            minimum_budget_bytes=plan.memory.arena_bytes,
+            checkpoint_all=unlimited,
+            plan=plan,
+            plan_id=lowering.view.plan_id,
+            project=_project(
+                settings, board, model, data, program, plan.costs, plan, slots, lowering
+            ),
+            time_limited=deadline.decided,
+            timing=deadline.timing(),
+        )
+    listed = {
+        "schema_version": 1,
+        "devices": [{"name": name, "plan_id": b.plan_id} for name, b in partners.items()],
+    }
+    steps = next(iter(plans.values())).steps.steps
+    beside = Project({PARTNERS: json_bytes(listed), **_of_devices(problem, steps)})
+    return PartnersBuild(partners, beside)
+
+
+def _of_devices(problem: DevicesProblem, steps: DevicesPlan) -> dict[str, bytes]:
+    """What a project for several devices says of them: the problem, and who computes what when."""
+    return {
+        "devices.json": json_bytes(devices_to_json(problem)),
+        **{f"schedule.{kind}": draw_timeline(problem, steps, kind) for kind in ("svg", "png")},
+    }
 
 
 def _project(
@@ -237,18 +338,21 @@ def _project(
     data: DataSet,
     program: Program,
     table: CostTable,
-    plan: Plan | WorkersSchedule,
+    plan: Plan | WorkersSchedule | PartnerSchedule,
     slots: Sequence[Slot],
     lowering: Lowering,
 ) -> Project:
     """The project that follows a plan, with its storage image and its stage files."""
+    held_out = held_out_batches(data, model)
+    if isinstance(plan, PartnerSchedule) and not plan.evaluates:
+        held_out = held_out[0][:0], held_out[1][:0]
     image = write_image(
         program,
         lowering.view.plan_id,
         slots,
         model.weights,
         (data.x_train, data.y_train),
-        held_out_batches(data, model),
+        held_out,
         RunRequest(
             model.epochs * (len(data.x_train) // model.batch),
             settings.seed,
@@ -306,6 +410,18 @@ def write_build(build: Build, folder: Path) -> BuildReport:
     report = report_build(build, folder)
     write_project(build.project.with_files({REPORT: json_bytes(report.to_json())}), folder)
     return report
+
+
+def write_partners(build: PartnersBuild, folder: Path) -> dict[str, BuildReport]:
+    """Write the projects of a build for boards of their own; report what each is, by device.
+
+    What is beside them comes first: whoever runs them checks that they are those that it lists.
+
+    Raises:
+        OutputError: a folder is not poetfw's, or cannot be written.
+    """
+    write_project(build.project, folder)
+    return {name: write_build(each, folder / name) for name, each in build.partners.items()}
 
 
 def compile_build(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from poetfw.firmware import (
     ring_region,
 )
 from poetfw.firmware.project import RUN_DIR
+from poetfw.memory import PartnerPlan
 from poetfw.pipeline import Progress
 from poetfw.report import Evaluation, RunReport, Verification
 from poetfw.verification import Run, verify
@@ -54,6 +56,19 @@ class RunSettings:
     checkpoint_every: int | None = None
     resume: bool = False
     patience: int | None = None
+
+
+def expect_whole(project: BuiltProject) -> None:
+    """Check that a project's program trains by itself.
+
+    Raises:
+        ConfigError: it is one of several that train together.
+    """
+    if isinstance(project.stages.training, PartnerPlan):
+        raise ConfigError(
+            f"{project.folder} holds one of several programs, which train together only",
+            f"poetfw run --out {shlex.quote(str(project.folder.parent))}",
+        )
 
 
 def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
@@ -152,7 +167,7 @@ def _train_by_epochs(
             resume=bool(logs),
         )
         logs.append(log)
-        evaluations.append(_evaluation(project, steps, log))
+        evaluations.append(evaluate_log(project, steps, log))
         if len(logs) == 1 or evaluations[-1].better_than(evaluations[best]):
             best = len(logs) - 1
             _replace(folder / IMAGE, best_image, shutil.copyfile)
@@ -191,7 +206,7 @@ def _joined(logs: Sequence[RunLog], best: RunLog) -> RunLog:
     )
 
 
-def _evaluation(project: BuiltProject, step: int, log: RunLog) -> Evaluation:
+def evaluate_log(project: BuiltProject, step: int, log: RunLog) -> Evaluation:
     """What the metrics of the held-out batches come to.
 
     Raises:
@@ -251,10 +266,10 @@ def report_run(
     return _report(project, request, log, trained, verification, port)
 
 
-def _step_s(board: Board, log: RunLog) -> float | None:
-    """Seconds of a training step, by its ticks."""
-    hz = _NANOSECONDS_PER_S if log.tick_unit == "ns" else board.clock_hz
-    return log.ticks / hz / len(log.losses) if log.losses else None
+def step_time_s(board: Board, ticks: int, tick_unit: str, steps: int) -> float | None:
+    """Seconds of a training step, by the ticks of all; None of no steps."""
+    hz = _NANOSECONDS_PER_S if tick_unit == "ns" else board.clock_hz
+    return ticks / hz / steps if steps else None
 
 
 def _arenas(project: BuiltProject, log: RunLog) -> dict[str, int]:
@@ -281,7 +296,7 @@ def _report(
     port: str | None,
     evaluations: tuple[Evaluation, ...] = (),
 ) -> RunReport:
-    kept = _evaluation(project, request.steps, log)
+    kept = evaluate_log(project, request.steps, log)
     emulated = log.tick_unit == "instructions"  # which only emulators count
     if port is None:
         emulated = emulator_of(project.twin.machine).emulates
@@ -311,7 +326,7 @@ def _report(
         measured_energy_j=None if energy is None else energy.energy_j,
         energy_source=None if energy is None else energy.source,
         planned_step_s=project.report.schedule.time_s,
-        step_s=_step_s(project.board, log),
+        step_s=step_time_s(project.board, log.ticks, log.tick_unit, len(log.losses)),
         trained=str(trained),
         verify=verification,
         arenas=_arenas(project, log),

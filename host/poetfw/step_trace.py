@@ -12,7 +12,6 @@ from poetfw.execution import BuiltProject
 from poetfw.firmware import IMAGE, statement_numbers, write_project
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.step_ticks import timed_project
-from poetfw.memory import WorkersPlan
 from poetfw.pipeline import Progress
 from poetfw.report import StepTrace, TimedStep
 from poetfw.schedule import ExecutionPlan, Step, StepKind
@@ -69,7 +68,7 @@ def expect_one_device(project: BuiltProject) -> ExecutionPlan:
         ConfigError: it is one for several devices.
     """
     plan = project.stages.training
-    if isinstance(plan, WorkersPlan):
+    if not isinstance(plan, tuple):
         raise ConfigError("--trace times the steps of one device, and the build is for several")
     return plan
 

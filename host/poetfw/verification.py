@@ -53,11 +53,12 @@ from poetfw.firmware import (
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.trace import Key
 from poetfw.ir import Role
+from poetfw.memory import PartnerPlan
 from poetfw.op_check import OpChecker
 from poetfw.ops import Array
 from poetfw.pipeline import Progress
 from poetfw.planning import lower_plan, plan_unscheduled
-from poetfw.report import OpChecks, Verification
+from poetfw.report import OpChecks, PartnersVerification, Verification
 from poetfw.training import Reference
 
 LOSS_BOUND = 1e-5
@@ -176,6 +177,42 @@ def verify(run: Run, progress: Progress) -> Verification:
         bit_identical_to_traced=same_as_traced,
         ops=ops,
         examined_steps=None if examined is None else tuple(examined),
+    )
+
+
+@dataclass(frozen=True)
+class PartnersRun(Run):
+    """A run of several programs together; its project is that of the one that evaluates.
+
+    Attributes:
+        begun: the persistent tensors of all of them before the first step.
+    """
+
+    begun: Mapping[str, Array]
+
+    @cached_property
+    def initial(self) -> Mapping[str, Array]:
+        """The persistent tensors before the first step."""
+        return self.begun
+
+
+def verify_partners(run: PartnersRun, progress: Progress) -> PartnersVerification:
+    """Compare a run of several programs with that of one, on one device that keeps everything.
+
+    Raises:
+        DeviceError: the further run hangs, faults or reports an error.
+        OutputError: a source of the project is missing.
+        ToolError: the project's sources do not compile.
+    """
+    progress("building and running one program that keeps everything")
+    log, unscheduled = run_unscheduled(run)
+    progress("calculating the reference in float64")
+    errors = compare(run)
+    return PartnersVerification(
+        ok=log.losses == run.log.losses and _same(run.state, unscheduled),
+        max_rel_error_loss=errors.loss,
+        max_rel_error_gradients=errors.gradients,
+        max_rel_error_weights=errors.weights,
     )
 
 
@@ -302,6 +339,7 @@ def traced(run: Run) -> Iterator[Trace]:
     """Build the traced copy of a project; what it recorded is deleted at the end."""
     project, stages = run.project, run.project.stages
     board, environment = with_reference_ram(project)
+    assert not isinstance(stages.training, PartnerPlan)
     table = TraceTable.of(stages.program.training, stages.training, stages.memory)
     block = image_blocks(project.image)
     folder = project.folder / RUN_DIR / "traced"

@@ -97,6 +97,14 @@ NOT_RUN = {
         ),
         "tests/system/test_two_workers.py types them",
     ),
+    **dict.fromkeys(
+        (
+            "poetfw build --devices examples/devices/gateway.toml,examples/devices/sensor.toml "
+            "--apart --model digits-cnn --batch 4 --ram-fraction 0.5,1.0 --work-limit 2 --out pair",
+            "poetfw run --out pair --steps 5 --verify",
+        ),
+        "tests/system/test_partners.py types them",
+    ),
     "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (
         "it waits for somebody; tests/emulator/test_serial_line.py comes"
     ),

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from poetfw.boards import load_board
+from poetfw.boards import Board, load_board
 from poetfw.cli import output
-from poetfw.cli.devices import log_of_devices, print_devices_build, read_answer
+from poetfw.cli.devices import (
+    log_of_devices,
+    print_devices_build,
+    print_partners_build,
+    read_answer,
+)
 from poetfw.cli.options import (
     Bytes,
     Positive,
@@ -36,11 +42,19 @@ from poetfw.cli.options import (
 from poetfw.devices import choose_environment
 from poetfw.firmware import check_output_folder
 from poetfw.limits import Deadline
-from poetfw.pipeline import compile_build, plan_build, plan_devices_build, write_build
+from poetfw.pipeline import (
+    compile_build,
+    plan_build,
+    plan_devices_build,
+    plan_partners_build,
+    write_build,
+    write_partners,
+)
 from poetfw.planning import (
     BuildSettings,
     DevicesBuildSettings,
     board_of_devices,
+    boards_of_partners,
     costs_from,
     database_for,
     read_device,
@@ -70,6 +84,11 @@ from poetfw.report import BuildReport
     "takes.  [default: what its file says]",
 )
 @option("--parallel", is_flag=True, help="With --devices: let them work at once.")
+@option(
+    "--apart",
+    is_flag=True,
+    help="With --devices: a program for each, on a board of its own; their boards may differ.",
+)
 @option(
     "--replay",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -166,6 +185,7 @@ def build(
     devices: tuple[str, ...] | None,
     ram_fraction: tuple[float, ...] | None,
     parallel: bool,
+    apart: bool,
     replay: Path | None,
     costs: str | None,
     db: Path | None,
@@ -181,7 +201,7 @@ def build(
     if (board is None) is (devices is None):
         missing = "Missing option '--board': " if board is None else ""
         raise click.UsageError(f"{missing}give either --board or --devices")
-    _refuse_others(devices is not None)
+    _refuse_others(devices is not None, apart)
     settings = BuildSettings(
         board=board or "",
         time_limit_s=time_limit,
@@ -192,9 +212,14 @@ def build(
         known = load_board(settings.board).with_threads(settings.threads)
     else:
         files = tuple(map(Path, devices))
-        known = board_of_devices([read_device(file) for file in files], files)
+        described = [read_device(file) for file in files]
         followed = None if replay is None else read_answer(replay)
-        chosen = DevicesBuildSettings(files, ram_fraction, parallel, followed)
+        chosen = DevicesBuildSettings(files, ram_fraction, parallel, followed, apart)
+        if apart:
+            boards = boards_of_partners(described, files)
+            _build_apart(settings, chosen, boards, out, toolchain, generate_only, end, as_json)
+            return
+        known = board_of_devices(described, files)
     folder = out_folder(out, known)
     check_output_folder(folder)
     if not generate_only:
@@ -221,14 +246,48 @@ def build(
         _print(report, end, settings.board, folder == out_folder(None, known))
 
 
+def _build_apart(
+    settings: BuildSettings,
+    chosen: DevicesBuildSettings,
+    boards: Mapping[str, Board],
+    out: Path | None,
+    toolchain: str,
+    generate_only: bool,
+    end: Deadline,
+    as_json: bool,
+) -> None:
+    """Build a program for each of several devices."""
+    folder = out if out is not None else Path("build") / "-".join(boards)
+    check_output_folder(folder)
+    for board in [] if generate_only else boards.values():
+        choose_environment(board, toolchain)
+    with output.spinner() as progress:
+        planned = plan_partners_build(
+            settings, chosen, progress, deadline=end, tell=log_of_devices("time")
+        )
+        reports = write_partners(planned, folder)
+        for name in [] if generate_only else reports:
+            progress(f"compiling {name!r} with PlatformIO")
+            built = planned.partners[name]
+            reports[name] = compile_build(built, reports[name], folder / name, toolchain)
+    for warning in next(iter(reports.values())).warnings:
+        output.warn(warning)
+    if as_json:
+        documents = {name: report.to_json() for name, report in reports.items()}
+        output.print_json({"schema_version": 1, "out_dir": str(folder), "devices": documents})
+    else:
+        print_partners_build(reports, folder, end)
+
+
 _OF_A_BOARD = {
     *("ram_bytes", "scheduler", "slices", "watchdog_s", "ring", "ring_share", "costs", "db"),
     "threads",
 }
-_OF_DEVICES = {"ram_fraction", "parallel", "replay"}
+_OF_DEVICES = {"ram_fraction", "parallel", "apart", "replay"}
+_NOT_APART = {"weights_in_flash", "checkpoint_every"}
 
 
-def _refuse_others(on_devices: bool) -> None:
+def _refuse_others(on_devices: bool, apart: bool) -> None:
     """Refuse options of a build for one device in one for several, and the other way round.
 
     Those that come from elsewhere are meant for other commands as well: the user is told of them.
@@ -241,7 +300,10 @@ def _refuse_others(on_devices: bool) -> None:
         if name in refused:
             other = "--devices" if on_devices else "--board"
             raise click.UsageError(f"{spelled} does not go with {other}")
+        if apart and name in _NOT_APART:
+            raise click.UsageError(f"{spelled} does not go with --apart")
     leave_out(refused, "--devices" if on_devices else "--board")
+    leave_out(_NOT_APART if apart else (), "--apart")
 
 
 _LAYER_NAMES = {

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,6 +140,32 @@ def print_devices_build(report: BuildReport, deadline: Deadline) -> None:
     output.results.print(output.facts(f"{report.model} on devices of {report.board}", rows))
     if report.elf is not None:
         command = shlex.join(["poetfw", "run", "--out", report.out_dir])
+        output.results.print(f"Run it:  {output.escaped(command)}")
+
+
+def print_partners_build(
+    reports: Mapping[str, BuildReport], folder: Path, deadline: Deadline
+) -> None:
+    """What a build with a program for each device came to, for people."""
+    first = next(iter(reports.values()))
+    rows = [
+        ("model", f"{first.model}, batch {first.batch}"),
+        ("optimizer", first.optimizer),
+        ("plan", f"{first.schedule.scheduler}: {first.schedule.recomputes} recomputes"),
+        ("time per step (analytic)", f"{first.schedule.time_s:.6g} s"),
+    ]
+    for name, report in reports.items():
+        (arena,) = report.arenas
+        rows += [
+            (name, f"board {report.board}"),
+            ("… arena", f"{output.size(arena.size_bytes)} of {output.size(arena.limit_bytes)}"),
+            ("… beside it, for the whole run", output.size(arena.offset)),
+            *([] if report.elf is None else [("… program", report.elf)]),
+        ]
+    rows += [*output.spent_rows(deadline), ("projects", str(folder))]
+    output.results.print(output.facts(f"{first.model} on boards of their own", rows))
+    if first.elf is not None:
+        command = shlex.join(["poetfw", "run", "--out", str(folder)])
         output.results.print(f"Run it:  {output.escaped(command)}")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from poetfw import on_board, remote
+from poetfw import on_board, remote, together
 from poetfw.cli import output
 from poetfw.cli.desk import connected
 from poetfw.cli.options import (
@@ -23,14 +23,16 @@ from poetfw.cli.options import (
     out_option,
     port_option,
     threads_option,
+    typed_options,
 )
 from poetfw.devices import Event
 from poetfw.devices.ssh import Host
+from poetfw.errors import DeviceError
 from poetfw.event_files import check_events_folder, write_events
 from poetfw.execution import open_project
 from poetfw.output_file import replace_file
-from poetfw.report import RunReport, StepTrace
-from poetfw.running import RunSettings, make_request, metrics_csv, run_project
+from poetfw.report import PartnersReport, RunReport, StepTrace
+from poetfw.running import RunSettings, expect_whole, make_request, metrics_csv, run_project
 from poetfw.step_trace import expect_one_device, trace_step
 from poetfw.verification import verdict
 
@@ -130,10 +132,14 @@ def run(
         raise click.UsageError("--patience does not go with --on-board, --resume and --verify")
     if tensorboard is not None:
         check_events_folder(tensorboard)
-    project = open_project(*built_folder(out, board), emulator, itself, threads)
+    folder, label = built_folder(out, board)
+    settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume, patience)
+    if together.holds_partners(folder):
+        return _run_partners(folder, settings, emulator, as_json)
+    project = open_project(folder, label, emulator, itself, threads)
+    expect_whole(project)
     if trace:
         expect_one_device(project)
-    settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume, patience)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:
 
@@ -168,6 +174,74 @@ def run(
     refused = verdict(report.verify)
     output.print_error(refused, as_json=False)  # the JSON document has been printed
     return refused.exit_code
+
+
+_OF_PARTNERS = {"steps", "epochs", "verify", "timeout", "emulator", "out", "as_json"}
+
+
+def _run_partners(folder: Path, settings: RunSettings, emulator: str | None, as_json: bool) -> int:
+    """Run a build with a program for each device; the exit code."""
+    for name, spelled in typed_options().items():
+        if name not in _OF_PARTNERS:
+            raise click.UsageError(
+                f"{spelled} is for a build of one program, and {folder} has one for each device"
+            )
+    partners = together.open_partners(folder, emulator)
+    with output.progress_bar() as update:
+
+        def on_stage(text: str) -> None:
+            update(0, 1, text)
+
+        report = together.run_partners(partners, settings, on_stage, update)
+    if as_json:
+        output.print_json(report.to_json())
+    else:
+        _print_partners(report)
+    if report.verify is None or report.verify.ok:
+        return 0
+    refused = DeviceError(
+        "the run is not verified: one program that keeps everything trained to other bits",
+        "build again with `poetfw build`, and run once more",
+    )
+    output.print_error(refused, as_json=False)  # the JSON document has been printed
+    return refused.exit_code
+
+
+def _print_partners(report: PartnersReport) -> None:
+    rows = [
+        ("steps", f"{report.steps:,}"),
+        ("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"),
+    ]
+    if report.accuracy is not None:
+        rows.append(("held-out accuracy", f"{report.accuracy:.2%}"))
+    if report.held_out_loss is not None:
+        rows.append(("held-out loss", f"{report.held_out_loss:.6f}"))
+    rows += [
+        ("messages of a step", f"{report.messages:,}, {output.size(report.message_bytes)}"),
+        ("a step by the plan", f"{report.planned_step_s:.4g} s"),
+    ]
+    for name, one in report.devices.items():
+        where = f"its emulated twin ({one.emulator})" if one.emulated else "this computer"
+        counted = ", an instruction a cycle" if one.tick_unit == "instructions" else ""
+        planned = f"{output.size(one.high_water_bytes)} of {output.size(one.arena_bytes)} planned"
+        rows += [
+            (name, f"{one.board}, on {where}"),
+            ("… computes of a step", f"{one.computed:,} ops, {one.step_s or 0.0:.4g} s{counted}"),
+            ("… sends of a step", output.size(one.sent_bytes)),
+            ("… arena high-water mark", planned),
+            ("… trained weights", one.trained),
+        ]
+        if one.repeated_commands:
+            rows.append(("… commands sent to it again", f"{one.repeated_commands:,}"))
+    if report.verify is not None:
+        gradients = report.verify.max_rel_error_gradients
+        rows += [
+            ("largest relative error of losses", f"{report.verify.max_rel_error_loss:.2e}"),
+            ("… of gradients", "none stored" if gradients is None else f"{gradients:.2e}"),
+            ("… of weights", f"{report.verify.max_rel_error_weights:.2e}"),
+            ("same bits as one program", _yes(report.verify.ok)),
+        ]
+    output.results.print(output.facts("devices on boards of their own", rows))
 
 
 def _energy(report: RunReport) -> list[tuple[str, str]]:

@@ -57,6 +57,7 @@ STATUSES: Mapping[str, str] = {
     "-88": "the flash could not erase a sector",
     "-89": "the flash could not write a page",
     "-96": "a worker cannot be started, or hangs",
+    "-97": "a step needs partners on other boards: a host has it done",
     "-128": "a call that has to come before this one did not, or failed",
     "-129": "samples, targets or outputs have not the size of the plan's",
     "-130": "a label is none of the classes",

@@ -27,6 +27,7 @@ from poetfw.firmware.views import (
     ConstantsView,
     Define,
     MemoryRow,
+    MessageView,
     PersistentView,
     ProjectView,
     SlotView,
@@ -35,6 +36,7 @@ from poetfw.firmware.views import (
 )
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.memory.devices import WorkersPlan
+from poetfw.memory.partners import Message, PartnerPlan
 from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
 from poetfw.ops import Constants, Kernel, kind_of, stores_gradient
 from poetfw.ops.base import DIVISORS, Field
@@ -80,7 +82,7 @@ class Lowering:
 def lower(
     program: Program,
     board: Board,
-    training: ExecutionPlan | WorkersPlan,
+    training: ExecutionPlan | WorkersPlan | PartnerPlan,
     evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
@@ -90,8 +92,8 @@ def lower(
     watchdog_ms: int | None = None,
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
-    steps = training.steps if isinstance(training, WorkersPlan) else training
-    plan_id = _plan_id(program, board, ring, steps, evaluation, memory)
+    steps = training if isinstance(training, tuple) else training.steps
+    plan_id = _plan_id(program, board, ring, steps, evaluation, memory, *_partner_id(training))
     names = _Names(program, prediction)
     constants = ConstantTable()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
@@ -99,6 +101,8 @@ def lower(
     lower_step = _StepLowering(names, constants, slot_names, board.overlaps)
     if isinstance(training, WorkersPlan):
         training_view = lower_step.on_devices(program.training, training, memory)
+    elif isinstance(training, PartnerPlan):
+        training_view = lower_step.of_partner(program, training, memory)
     else:
         training_view = lower_step(
             "poet_train_step",
@@ -139,6 +143,7 @@ def lower(
             *_ring_facts(ring, "POET_"),
             *([Define("POET_SLICES", "1", "a training step can be cut")] if slices else []),
             *_worker_settings(training),
+            *_partner_settings(program, training),
         ),
         facts=(
             *facts.public(program, board, memory, plan_id),
@@ -155,6 +160,7 @@ def lower(
         addresses=tuple(
             names.address(names.tensor(tensor), tensor, persistent_offsets[tensor.name])
             for tensor in program.persistent
+            if tensor.name in persistent_offsets
         ),
         slots=tuple(
             SlotView(
@@ -184,6 +190,7 @@ def lower(
         training=training_view,
         evaluation=evaluation_view,
         prediction=prediction_view,
+        messages=_messages(program, training, memory),
     )
     return Lowering(view, names.table())
 
@@ -192,7 +199,7 @@ def _plan_id(
     program: Program,
     board: Board,
     ring: Ring | None,
-    *parts: ExecutionPlan | DevicesPlan | MemoryPlan,
+    *parts: ExecutionPlan | DevicesPlan | MemoryPlan | str,
 ) -> str:
     """Names everything that firmware and storage image must agree on."""
     document = [
@@ -337,7 +344,7 @@ def _watchdog_facts(watchdog_ms: int | None) -> tuple[Define, ...]:
     return (Define("WATCHDOG_MS", _size(watchdog_ms), "that the application may take unfed"),)
 
 
-def _worker_settings(training: ExecutionPlan | WorkersPlan) -> tuple[Define, ...]:
+def _worker_settings(training: ExecutionPlan | WorkersPlan | PartnerPlan) -> tuple[Define, ...]:
     if not isinstance(training, WorkersPlan):
         return ()
     names = workers_of(training)
@@ -348,10 +355,51 @@ def _worker_settings(training: ExecutionPlan | WorkersPlan) -> tuple[Define, ...
     )
 
 
-def _device_facts(training: ExecutionPlan | WorkersPlan) -> tuple[Define, ...]:
+def _device_facts(training: ExecutionPlan | WorkersPlan | PartnerPlan) -> tuple[Define, ...]:
     if not isinstance(training, WorkersPlan):
         return ()
     return (Define("DEVICES", _size(len(training.arenas)), "that a training step runs on"),)
+
+
+def _partner_id(training: ExecutionPlan | WorkersPlan | PartnerPlan) -> tuple[str, ...]:
+    if not isinstance(training, PartnerPlan):
+        return ()
+    return training.device, training.evaluates, *training.devices
+
+
+def _partner_settings(
+    program: Program, training: ExecutionPlan | WorkersPlan | PartnerPlan
+) -> tuple[Define, ...]:
+    if not isinstance(training, PartnerPlan):
+        return ()
+    messages = training.own_messages(program)
+    in_a_step = sum(message.behind is not None for message in messages)
+    return (
+        Define("POET_MESSAGES", _size(len(messages)), "from partners and to them"),
+        Define("POET_STEP_MESSAGES", _size(in_a_step), "the first ones: those of a training step"),
+    )
+
+
+def _messages(
+    program: Program, training: ExecutionPlan | WorkersPlan | PartnerPlan, memory: MemoryPlan
+) -> tuple[MessageView, ...] | None:
+    if not isinstance(training, PartnerPlan):
+        return None
+    tensors = {t.name: t for t in (*program.training.tensors, *program.persistent)}
+    return tuple(
+        MessageView(
+            memory.offset_of(message.tensor, message.behind),
+            tensors[message.tensor].size_bytes,
+            message.target == training.device,
+            _message_comment(message, training.device),
+        )
+        for message in training.own_messages(program)
+    )
+
+
+def _message_comment(message: Message, device: str) -> str:
+    where = f"to {message.target}" if message.source == device else f"from {message.source}"
+    return comment_text(f"{message.tensor} {where}")
 
 
 def workers_of(plan: WorkersPlan) -> tuple[str, ...]:
@@ -586,6 +634,45 @@ class _StepLowering:
             statements=tuple(statements),
             waits=(),
             workers=len(workers),
+        )
+
+    def of_partner(self, program: Program, plan: PartnerPlan, memory: MemoryPlan) -> StepView:
+        """Lower one partner's part of a training step, which stops for each of its messages."""
+        graph = program.training
+        stays = _Stays(self._names, graph, memory.training)
+        ops = {op.name: op for op in graph.ops}
+        numbers = statement_numbers(plan.steps)
+        kernels: set[str] = set()
+        computed: set[str] = set()
+        statements: list[StatementView] = []
+        messages: defaultdict[int | None, list[tuple[int, Message]]] = defaultdict(list)
+        for message_number, message in enumerate(plan.own_messages(program), 1):
+            messages[message.behind].append((message_number, message))
+        runs = 0
+        for index, step in enumerate(plan.steps):
+            if step.kind is DeviceStepKind.COMPUTE and step.device == plan.device:
+                op = ops[step.node]
+                comment, code = self._computed(op, graph, stays, index, kernels, computed)
+                statements.append(StatementView(numbers[index], comment, code))
+                runs += 1
+            for message_number, message in messages[index]:
+                comment = f"message {message_number}: {_message_comment(message, plan.device)}"
+                statements.append(
+                    StatementView(numbers[index], comment, "", message=message_number)
+                )
+        in_a_step = sum(len(each) for index, each in messages.items() if index is not None)
+        return StepView(
+            function="poet_train_step",
+            parameters="void",
+            title=f"the part of {comment_text(plan.device)} in a training step on several devices",
+            summary=f"{runs} of {numbers[-1]} steps, {runs - len(computed)} of them again; "
+            f"{in_a_step} messages",
+            kernels=tuple(sorted(kernels)),
+            addresses=stays.addresses(),
+            memory_map=stays.memory_map(numbers),
+            statements=tuple(statements),
+            waits=(),
+            stops=True,
         )
 
     def _computed(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -50,9 +50,16 @@ class Slot:
 
 
 def assign_slots(
-    program: Program, training: ExecutionPlan, erase_bytes: int | None = None
+    program: Program,
+    training: ExecutionPlan,
+    erase_bytes: int | None = None,
+    held: Collection[str] | None = None,
+    updated: Collection[str] | None = None,
 ) -> tuple[Slot, ...]:
     """Lay out the slots of a program whose training step follows the given plan.
+
+    Of a program that is one of several, there are slots for the persistent tensors that it has
+    (`held`), and for the gradients of the parameters that it updates; None stands for all.
 
     Those of the sets come first, which tells the firmware which they are. Where so many bytes of
     the storage are erased at once, no two slots share any of them: writing one neither takes longer
@@ -63,9 +70,13 @@ def assign_slots(
     paged = [ops[step.node].output for step in training if step.kind is StepKind.PAGE_OUT]
     gradients = program.parameter_gradients
     wanted = [
-        *((tensor.name, SlotPurpose.PERSISTENT) for tensor in program.persistent),
+        *(
+            (tensor.name, SlotPurpose.PERSISTENT)
+            for tensor in program.persistent
+            if held is None or tensor.name in held
+        ),
         *((name, SlotPurpose.PAGE) for name in dict.fromkeys(paged) if name is not None),
-        *((name, SlotPurpose.CAPTURE) for name in gradients),
+        *((name, SlotPurpose.CAPTURE) for name in gradients if updated is None or name in updated),
     ]
     slots: list[Slot] = []
     next_block = {True: 0, False: 0}

@@ -621,9 +621,10 @@ def _write_records(
     rows = np.frombuffer(image, np.uint8, size, region.first_block * BLOCK_BYTES)
     rows = rows.reshape(region.samples, region.record_blocks * BLOCK_BYTES)
     columns = []
-    for values, tensor in zip(samples, (program.input, program.label), strict=True):
+    tensors = (program.input, program.label)
+    for values, tensor, size in zip(samples, tensors, _sample_bytes(program), strict=True):
         typed = np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype])
-        columns.append(typed.view(np.uint8).reshape(region.samples, -1))
+        columns.append(typed.reshape(-1).view(np.uint8).reshape(region.samples, size))
     crcs = [[_CRC.pack(zlib.crc32(row.tobytes())) for row in column] for column in columns]
     columns += [np.frombuffer(b"".join(crc), np.uint8).reshape(-1, _CRC.size) for crc in crcs]
     start = 0

@@ -72,6 +72,7 @@ class StatementView:
         code: the call that does it; "" where no code is needed.
         waits: calls that wait for transfers or for other workers, before it.
         worker: whose it is, by number; 0 where there is one only.
+        message: the number of the message that the step stops for; 0 where it does not.
     """
 
     number: int
@@ -79,6 +80,7 @@ class StatementView:
     code: str
     waits: tuple[str, ...] = ()
     worker: int = 0
+    message: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class StepView:
         waits: calls that wait for transfers, behind it.
         sliced: whether it may return between two statements, and go on there.
         workers: how many divide its statements; 0 where nobody does.
+        stops: whether it returns where partners have something for each other, and goes on there.
     """
 
     function: str
@@ -110,6 +113,24 @@ class StepView:
     waits: tuple[str, ...]
     sliced: bool = False
     workers: int = 0
+    stops: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """What a partner sends or gets.
+
+    Attributes:
+        offset: where the tensor lies, in the arena.
+        size_bytes: how large it is.
+        arrives: whether it comes from another partner; else it goes to one.
+        comment: which tensor, and which partner.
+    """
+
+    offset: int
+    size_bytes: int
+    arrives: bool
+    comment: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +157,7 @@ class ProjectView:
         kernels: every kernel header in use.
         training, evaluation: the generated functions of the two steps.
         prediction: that of one sample's prediction; None where it is left out.
+        messages: what a partner sends and gets; None where the program has no partners.
     """
 
     title: str
@@ -159,3 +181,4 @@ class ProjectView:
     training: StepView
     evaluation: StepView
     prediction: StepView | None
+    messages: tuple[MessageView, ...] | None = None

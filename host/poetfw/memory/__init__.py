@@ -3,6 +3,14 @@
 
 from poetfw.memory.bounds import lower_bound
 from poetfw.memory.devices import DeviceArena, WorkersPlan, place_devices
+from poetfw.memory.partners import (
+    Message,
+    Partner,
+    PartnerPlan,
+    evaluator,
+    messages_of,
+    place_partners,
+)
 from poetfw.memory.placement import place
 from poetfw.memory.plan import (
     ALIGNMENT,
@@ -22,15 +30,21 @@ __all__ = [
     "Buffer",
     "DeviceArena",
     "MemoryPlan",
+    "Message",
+    "Partner",
+    "PartnerPlan",
     "Placement",
     "PlacementInterrupted",
     "PlacementStatus",
     "WorkersPlan",
+    "evaluator",
     "lower_bound",
+    "messages_of",
     "padded",
     "place",
     "place_beside",
     "place_devices",
+    "place_partners",
     "plan_memory",
     "resident_bytes",
     "validate_placement",

@@ -105,7 +105,7 @@ def place_devices(
     stays: list[Allocation] = []
     offset = peak = base
     for name in sorted(limits, key=lambda name: name != first):
-        placed = _place_on(name, *training, offset, buffers, deadline)
+        placed = place_on(name, *training, offset, buffers, deadline)
         besides = evaluated if name == first else PlacedStep((), 0, 0)
         size = max(placed.height_bytes, besides.height_bytes)
         arenas[name] = DeviceArena(name, offset, size, limits[name])
@@ -116,7 +116,7 @@ def place_devices(
     return memory, tuple(arenas[name] for name in limits)
 
 
-def _place_on(
+def place_on(
     device: str,
     graph: Graph,
     plan: DevicesPlan,

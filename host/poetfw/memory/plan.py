@@ -73,6 +73,16 @@ class MemoryPlan:
     arena_bytes: int
     peak_bytes: int
 
+    def offset_of(self, tensor: str, index: int | None) -> int:
+        """Where a tensor lies at a step of the training plan; None for behind it."""
+        stays = self.persistent if index is None else (*self.persistent, *self.training)
+        for stay in stays:
+            resident = stay.lower == stay.upper
+            here = resident or (index is not None and stay.lower <= index < stay.upper)
+            if stay.owner == tensor and not stay.workspace and here:
+                return stay.offset
+        raise AssertionError(f"{tensor} is not in RAM at step {index}")
+
     def to_json(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}

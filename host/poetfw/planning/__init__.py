@@ -13,6 +13,12 @@ from poetfw.planning.choices import (
 from poetfw.planning.costing import COSTS, costs_from, database_for
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import held_out_batches
+from poetfw.planning.partners import (
+    PartnerSchedule,
+    boards_of_partners,
+    plan_partners,
+    require_room_on,
+)
 from poetfw.planning.plans import (
     Plan,
     RamNeeds,
@@ -41,6 +47,7 @@ __all__ = [
     "Build",
     "BuildSettings",
     "DevicesBuildSettings",
+    "PartnerSchedule",
     "Plan",
     "RamNeeds",
     "UpdatePlan",
@@ -48,6 +55,7 @@ __all__ = [
     "WorkersSchedule",
     "arena_budget",
     "board_of_devices",
+    "boards_of_partners",
     "calibration_batches",
     "choose_optimizer",
     "costs_from",
@@ -64,6 +72,7 @@ __all__ = [
     "place_plan",
     "plan_evaluation",
     "plan_on_devices",
+    "plan_partners",
     "plan_unscheduled",
     "plan_within",
     "ram_needs",
@@ -71,6 +80,7 @@ __all__ = [
     "report_build",
     "require_fed",
     "require_room",
+    "require_room_on",
     "schedule_bytes",
     "schedule_problem",
     "watchdog_time_ms",

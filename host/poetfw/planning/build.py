@@ -12,9 +12,11 @@ from poetfw.devices import step_bytes
 from poetfw.firmware import Project, assign_slots, render_project
 from poetfw.importers import DataSet
 from poetfw.limits import Timing
+from poetfw.memory import DeviceArena
 from poetfw.models import Model
 from poetfw.ops import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
+from poetfw.planning.partners import PartnerSchedule
 from poetfw.planning.plans import Plan, lower_plan
 from poetfw.planning.workers import WorkersSchedule
 from poetfw.report import BuildReport
@@ -36,7 +38,7 @@ class Build:
         budget_bytes: what the arena may occupy.
         minimum_budget_bytes: the smallest budget for which a schedule is known.
         checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
-        plan: the plan that the firmware follows, on one device or on several.
+        plan: the plan that the firmware follows, on one device, on several, or as one of several.
         plan_id: names the plan.
         project: the rendered project, with its stage files and storage image.
         time_limited: whether the time limit ended a search: another run may decide otherwise.
@@ -52,7 +54,7 @@ class Build:
     budget_bytes: int
     minimum_budget_bytes: int
     checkpoint_all: Plan
-    plan: Plan | WorkersSchedule
+    plan: Plan | WorkersSchedule | PartnerSchedule
     plan_id: str
     project: Project = field(repr=False)
     time_limited: bool
@@ -96,10 +98,16 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         },
         warnings=build.model.warnings,
         schedule=ScheduleSummary.of(build.plan.training),
-        arenas=build.plan.workers.arenas if isinstance(build.plan, WorkersSchedule) else (),
+        arenas=_arenas(build.plan),
         time_limited=build.time_limited,
         timing=build.timing,
     )
+
+
+def _arenas(plan: Plan | WorkersSchedule | PartnerSchedule) -> tuple[DeviceArena, ...]:
+    if isinstance(plan, WorkersSchedule):
+        return plan.workers.arenas
+    return (plan.steps.arena,) if isinstance(plan, PartnerSchedule) else ()
 
 
 def schedule_bytes(build: Build) -> int:

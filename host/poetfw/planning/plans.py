@@ -13,6 +13,7 @@ from poetfw.limits import Deadline
 from poetfw.memory import MemoryPlan, place_beside, plan_memory, resident_bytes
 from poetfw.models import Model
 from poetfw.planning.choices import order_program
+from poetfw.planning.partners import PartnerSchedule
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.workers import WorkersSchedule
 from poetfw.schedule import ExecutionPlan, Schedule, minimum_budget, solve
@@ -71,7 +72,7 @@ def place_plan(
 def lower_plan(
     program: Program,
     board: Board,
-    plan: Plan | WorkersSchedule,
+    plan: Plan | WorkersSchedule | PartnerSchedule,
     slots: Sequence[Slot],
     ring: Ring | None = None,
     slices: bool = False,
@@ -79,7 +80,8 @@ def lower_plan(
 ) -> Lowering:
     """The views of the project that follows a plan."""
     steps = plan.steps, plan.evaluation.plan
-    prediction = plan_prediction(program, board, plan.memory)
+    evaluates = not isinstance(plan, PartnerSchedule) or plan.evaluates
+    prediction = plan_prediction(program, board, plan.memory) if evaluates else None
     return lower(program, board, *steps, plan.memory, slots, prediction, ring, slices, watchdog_ms)
 
 

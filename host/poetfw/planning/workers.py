@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 from poetfw.boards import Board, family_threads, load_board
 from poetfw.costs import CostTable, OpCost
 from poetfw.errors import BoardError, ConfigError, InfeasibleError
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import RAISE_TIME_LIMIT, Work
-from poetfw.memory import MemoryPlan, WorkersPlan, place_devices
+from poetfw.memory import DeviceArena, MemoryPlan, WorkersPlan, place_devices
 from poetfw.planning.devices import DeviceFile
 from poetfw.schedule import Schedule, ScheduleSummary, Status
 from poetfw.schedule.devices import (
@@ -30,6 +31,7 @@ from poetfw.schedule.devices import (
 from poetfw.schedule.devices.solve import Tell
 from poetfw.training import Program
 
+_Placed = TypeVar("_Placed")
 _ATTEMPTS = 5
 _ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
 
@@ -44,12 +46,14 @@ class DevicesBuildSettings:
             the RAM in its file.
         parallel: whether they work at once.
         followed: an answer to follow instead of searching for one; None for a search.
+        apart: whether each has a program of its own, on a board of its own.
     """
 
     files: tuple[Path, ...]
     ram_fractions: tuple[float, ...] | None = None
     parallel: bool = False
     followed: DevicesAnswer | None = None
+    apart: bool = False
 
     def plan_of(self, problem: DevicesProblem) -> DevicesPlan | None:
         """The plan to follow; None for a search.
@@ -113,6 +117,7 @@ def board_of_devices(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Boar
         raise ConfigError(
             f"the devices are of different boards: {', '.join(names)}",
             "name devices whose files have the same board: they share its memory",
+            "or give each a program of its own: --apart",
         )
     board = load_board(names[0])
     board.require_firmware()
@@ -146,9 +151,57 @@ def plan_on_devices(
         InfeasibleError: no plan is known, or its buffers found no place within the limits.
         PlanError: the plan to follow is not one of these devices, or illegal.
     """
-    validate_devices(problem)
     limits = {device.name: device.problem.ram_bytes for device in problem.devices}
     buffers = {(link.source, link.target): link.buffer_bytes for link in problem.links}
+
+    def place(steps: DevicesPlan) -> tuple[tuple[DeviceArena, ...], MemoryPlan]:
+        memory, arenas = place_devices(
+            program.persistent,
+            BLOCK_BYTES,
+            (program.training, steps),
+            (program.evaluation, evaluation.plan),
+            limits,
+            buffers,
+            work.deadline,
+        )
+        return arenas, memory
+
+    found = find_plan(problem, plan, place, work, tell)
+    workers = WorkersPlan(found.steps, found.arenas, problem.parallel, buffers)
+    costs = costs_of(problem, found.steps)
+    return WorkersSchedule(found.figures, evaluation, found.placed, workers, costs)
+
+
+class Found(NamedTuple, Generic[_Placed]):
+    """A plan for several devices whose buffers have their addresses."""
+
+    figures: ScheduleSummary
+    steps: DevicesPlan
+    arenas: tuple[DeviceArena, ...]
+    placed: _Placed
+
+
+def find_plan(
+    problem: DevicesProblem,
+    plan: DevicesPlan | None,
+    place: Callable[[DevicesPlan], tuple[tuple[DeviceArena, ...], _Placed]],
+    work: Work,
+    tell: Tell,
+) -> Found[_Placed]:
+    """The best plan within each device's limit whose buffers could be placed there.
+
+    Args:
+        problem: the devices.
+        plan: what to follow instead of a search's answer; None for a search.
+        place: gives a plan's buffers their addresses; says each device's arena, and where all is.
+        work: what the search may do, all attempts together.
+        tell: is told how the search goes on.
+
+    Raises:
+        InfeasibleError: no plan is known, or its buffers found no place within the limits.
+        PlanError: the plan to follow is not one of these devices, or illegal.
+    """
+    validate_devices(problem)
     limited = problem
     for _ in range(_ATTEMPTS):
         if plan is None:
@@ -159,20 +212,10 @@ def plan_on_devices(
         else:
             steps = plan
             figures = _summary(simulate_devices(problem, plan), "replayed", Status.FEASIBLE)
-        memory, arenas = place_devices(
-            program.persistent,
-            BLOCK_BYTES,
-            (program.training, steps),
-            (program.evaluation, evaluation.plan),
-            limits,
-            buffers,
-            work.deadline,
-        )
+        arenas, placed = place(steps)
         excess = {a.device: a.size_bytes - a.limit_bytes for a in arenas}
         if max(excess.values()) <= 0:
-            workers = WorkersPlan(steps, arenas, problem.parallel, buffers)
-            costs = _costs(problem, steps)
-            return WorkersSchedule(figures, evaluation, memory, workers, costs)
+            return Found(figures, steps, arenas, placed)
         if plan is not None:
             break
         limited = _tightened(limited, excess)
@@ -242,7 +285,8 @@ def _summary(figures: DevicesFigures, scheduler: str, status: Status) -> Schedul
     )
 
 
-def _costs(problem: DevicesProblem, plan: DevicesPlan) -> CostTable:
+def costs_of(problem: DevicesProblem, plan: DevicesPlan) -> CostTable:
+    """What each op takes where a plan computes it first."""
     nodes = {
         device.name: {node.name: node for node in device.problem.nodes}
         for device in problem.devices

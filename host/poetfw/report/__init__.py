@@ -5,13 +5,16 @@ from poetfw.report.cost_plots import draw_costs
 from poetfw.report.cost_report import cost_report
 from poetfw.report.pictures import draw_pictures
 from poetfw.report.plots import Line, Panel, draw_panels
-from poetfw.report.stage_files import Stages, json_bytes, read_stages, stage_files
+from poetfw.report.stage_files import Stages, json_bytes, read_stages, slots_of, stage_files
 from poetfw.report.summary import (
     AlteredTensor,
     BuildReport,
     Evaluation,
     OpChecks,
     OpError,
+    PartnerRun,
+    PartnersReport,
+    PartnersVerification,
     RunReport,
     StepTrace,
     TimedStep,
@@ -27,6 +30,9 @@ __all__ = [
     "OpChecks",
     "OpError",
     "Panel",
+    "PartnerRun",
+    "PartnersReport",
+    "PartnersVerification",
     "RunReport",
     "Stages",
     "StepTrace",
@@ -39,5 +45,6 @@ __all__ = [
     "draw_timeline",
     "json_bytes",
     "read_stages",
+    "slots_of",
     "stage_files",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from poetfw.costs import CostTable
 from poetfw.errors import ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
 from poetfw.ir import Graph
-from poetfw.memory import DeviceArena, MemoryPlan, WorkersPlan
+from poetfw.memory import DeviceArena, MemoryPlan, PartnerPlan, WorkersPlan
 from poetfw.models import StateEntry
 from poetfw.ops import check_shapes, kind_of
 from poetfw.reading import parse_json, read_bytes
@@ -47,7 +47,7 @@ def stage_files(
     program: Program,
     costs: CostTable,
     training: ScheduleSummary,
-    plan: ExecutionPlan | WorkersPlan,
+    plan: ExecutionPlan | WorkersPlan | PartnerPlan,
     evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
@@ -97,15 +97,23 @@ def _plan_json(plan: ExecutionPlan | Sequence[DeviceStep], graph: Graph) -> list
     ]
 
 
-def _training_json(plan: ExecutionPlan | WorkersPlan, graph: Graph) -> dict[str, Any]:
-    if not isinstance(plan, WorkersPlan):
+def _training_json(plan: ExecutionPlan | WorkersPlan | PartnerPlan, graph: Graph) -> dict[str, Any]:
+    if isinstance(plan, tuple):
         return {"training": _plan_json(plan, graph)}
+    steps = [
+        {**said, "device": step.device} | ({} if step.target is None else {"target": step.target})
+        for said, step in zip(_plan_json(plan.steps, graph), plan.steps, strict=True)
+    ]
+    if isinstance(plan, PartnerPlan):
+        return {
+            "training": steps,
+            "device": plan.device,
+            "devices": list(plan.devices),
+            "evaluates": plan.evaluates,
+            "arenas": [asdict(plan.arena)],
+        }
     return {
-        "training": [
-            {**said, "device": step.device}
-            | ({} if step.target is None else {"target": step.target})
-            for said, step in zip(_plan_json(plan.steps, graph), plan.steps, strict=True)
-        ],
+        "training": steps,
         "parallel": plan.parallel,
         "arenas": [asdict(arena) for arena in plan.arenas],
         "buffers": [
@@ -115,26 +123,39 @@ def _training_json(plan: ExecutionPlan | WorkersPlan, graph: Graph) -> dict[str,
     }
 
 
-def _training_of(document: Mapping[str, Any]) -> ExecutionPlan | WorkersPlan:
+def _training_of(document: Mapping[str, Any]) -> ExecutionPlan | WorkersPlan | PartnerPlan:
     """The plan of a training step in `plan.json`."""
     if "arenas" not in document:
         return tuple(Step(StepKind(step["step"]), step["node"]) for step in document["training"])
     arenas = TypeAdapter(tuple[DeviceArena, ...]).validate_python(document["arenas"])
+    steps = tuple(
+        DeviceStep(DeviceStepKind(step["step"]), step["node"], step["device"], step.get("target"))
+        for step in document["training"]
+    )
+    if "device" in document:
+        (arena,) = arenas
+        names = TypeAdapter(tuple[str, ...]).validate_python(document["devices"])
+        part = PartnerPlan(steps, document["device"], names, document["evaluates"], arena)
+        _require_known({*_devices(steps), part.device, part.evaluates}, names)
+        return part
     plan = WorkersPlan(
-        steps=tuple(
-            DeviceStep(
-                DeviceStepKind(step["step"]), step["node"], step["device"], step.get("target")
-            )
-            for step in document["training"]
-        ),
+        steps=steps,
         arenas=arenas,
         parallel=document["parallel"],
         buffers={(b["source"], b["target"]): b["size_bytes"] for b in document["buffers"]},
     )
-    unknown = {step.device for step in plan.steps} - {arena.device for arena in arenas}
+    _require_known(_devices(steps), [arena.device for arena in arenas])
+    return plan
+
+
+def _devices(steps: Sequence[DeviceStep]) -> set[str]:
+    return {step.device for step in steps}
+
+
+def _require_known(devices: Collection[str], arenas: Collection[str]) -> None:
+    unknown = set(devices) - set(arenas)
     if unknown:
         raise PlanError(f"plan.json has no arena of {', '.join(map(repr, sorted(unknown)))}")
-    return plan
 
 
 @dataclass(frozen=True)
@@ -142,7 +163,7 @@ class Stages:
     """What a run needs of a built project."""
 
     program: Program
-    training: ExecutionPlan | WorkersPlan
+    training: ExecutionPlan | WorkersPlan | PartnerPlan
     memory: MemoryPlan
     slots: tuple[Slot, ...]
     state_dict: tuple[StateEntry, ...] = ()
@@ -163,8 +184,7 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         for graph in (program.training, program.evaluation):
             check_shapes(graph)
         plan = _training_of(_document(folder, "plan.json"))
-        paging = () if isinstance(plan, WorkersPlan) else plan
-        slots = assign_slots(program, paging, erase_bytes)
+        slots = slots_of(program, plan, erase_bytes)
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
         memory = MemoryPlan.from_json(_document(folder, "memory.json"))
@@ -175,6 +195,15 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
             "run `poetfw build` again",
         ) from error
     return Stages(program, plan, memory, slots, entries)
+
+
+def slots_of(
+    program: Program, plan: ExecutionPlan | WorkersPlan | PartnerPlan, erase_bytes: int | None
+) -> tuple[Slot, ...]:
+    """The slots of a program that follows a plan; see `assign_slots`."""
+    if isinstance(plan, PartnerPlan):
+        return assign_slots(program, (), erase_bytes, plan.held(program), plan.updated(program))
+    return assign_slots(program, () if isinstance(plan, WorkersPlan) else plan, erase_bytes)
 
 
 def _state_dict(folder: Path, program: Program) -> tuple[StateEntry, ...]:

@@ -212,6 +212,92 @@ class Verification:
 
 
 @dataclass(frozen=True)
+class PartnersVerification:
+    """How a run of several programs compares with that of one. For errors see `Verification`.
+
+    Attributes:
+        ok: whether weights, optimizer state and losses have the bits of a run of one program, on
+            one device that recomputes nothing.
+        max_rel_error_loss: losses of all steps, against the NumPy reference in float64.
+        max_rel_error_gradients: gradients and momenta, against the same; None where there are none.
+        max_rel_error_weights: parameters and running statistics, against the same.
+    """
+
+    ok: bool
+    max_rel_error_loss: float
+    max_rel_error_gradients: float | None
+    max_rel_error_weights: float
+
+
+@dataclass(frozen=True)
+class PartnerRun:
+    """What one of several programs did in a run.
+
+    Attributes:
+        board: name of its board.
+        emulator: name of the twin that it ran on.
+        emulated: whether that is another processor than this computer's.
+        computed: steps of the plan that it computes, in each training step.
+        sent_bytes: bytes of the messages that it sends, in each training step.
+        arena_bytes: bytes of its arena, by the plan.
+        high_water_bytes: bytes of that up to the highest ever written.
+        resident_bytes: what it has beside its arena for the whole run.
+        stack_high_water_bytes: bytes of stack used.
+        ticks: what its part took of all training steps, without waiting for messages.
+        tick_unit: what a tick is: instructions, cycles or ns.
+        step_s: the same of a step, in seconds; of instructions one for each cycle of its core.
+        repeated_commands: commands that had to be sent to it again.
+        trained: path of the storage image with what it trained.
+    """
+
+    board: str
+    emulator: str
+    emulated: bool
+    computed: int
+    sent_bytes: int
+    arena_bytes: int
+    high_water_bytes: int
+    resident_bytes: int
+    stack_high_water_bytes: int
+    ticks: int
+    tick_unit: str
+    step_s: float | None
+    repeated_commands: int
+    trained: str
+
+
+@dataclass(frozen=True)
+class PartnersReport:
+    """The result of a run of several programs together. Other tools may rely on `to_json`.
+
+    Attributes:
+        steps: training steps.
+        loss: the batch's mean loss at each step.
+        accuracy: share of held-out samples classified correctly; None without classes.
+        held_out_loss: of the held-out samples, by the loss that is trained; None with classes.
+        messages: how many a training step has.
+        message_bytes: their bytes together.
+        planned_step_s: what the plan says that a training step takes.
+        devices: what each program did, by its device's name.
+        verify: how it compares with one program; None if not asked for.
+    """
+
+    steps: int
+    loss: tuple[float, ...]
+    accuracy: float | None
+    held_out_loss: float | None
+    messages: int
+    message_bytes: int
+    planned_step_s: float
+    devices: dict[str, PartnerRun]
+    verify: PartnersVerification | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain JSON values."""
+        return {"schema_version": 1, **asdict(self)}
+
+
+@dataclass(frozen=True)
 class TimedStep:
     """An op or a transfer of a training step, timed within it.
 

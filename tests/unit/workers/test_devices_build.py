@@ -250,5 +250,5 @@ def test_a_plans_time_is_that_of_the_devices_in_the_files() -> None:
 def test_the_examples_say_their_boards() -> None:
     boards = {path.stem: "board = " in path.read_text() for path in FILES.glob("*.toml")}
     assert {name for name, has in boards.items() if has} == {
-        *("linux-big", "linux-small", "tx2-a57", "tx2-denver2"),
+        *("linux-big", "linux-small", "tx2-a57", "tx2-denver2", "gateway", "sensor"),
     }

@@ -30,6 +30,7 @@ _SMALLEST = 3  # a part, as a power of two of the whole
 _FEW = 4
 _RESTARTS = 8
 _REFUSED = -4
+_OTHER_BYTES = -6
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,11 @@ class Desk:
         self._link.end_within(timeout_s)
 
     @property
+    def failures(self) -> int:
+        """How many commands had to be sent again."""
+        return self._link.failures
+
+    @property
     def _part_bytes(self) -> int:
         """How much data goes with a command or an answer."""
         return LARGEST_DATA_BYTES >> self._shrunk
@@ -150,9 +156,7 @@ class Desk:
                 continue
             (status,) = fields(answer, 1)
             check_status(answer, status)
-            if answer.data is None or len(answer.data) != wanted:
-                raise nonsense(answer)
-            content += answer.data
+            content += _data(answer, wanted)
         return content
 
     def write_block(self, block: int, content: bytes) -> None:
@@ -224,6 +228,53 @@ class Desk:
         loss, ticks = self._values(answer, 2)
         return Trained(_real(answer, loss), integer(answer, ticks))
 
+    def train_part(self, step: int, stop: int) -> Trained:
+        """Train a step up to one of its messages, counted from 1, or to its end, one behind them.
+
+        The part that was asked for last may be asked for again. The loss is the step's at its end
+        only, and only where the device calculates it; ticks are those of the step so far.
+        """
+        answer = self._link.ask("part", step, stop, patience=LONG)
+        loss, ticks = self._values(answer, 2)
+        return Trained(_real(answer, loss), integer(answer, ticks))
+
+    def take_message(self, number: int, size_bytes: int) -> bytes:
+        """The bytes of a message to a partner. The board says whether they are all."""
+        for _ in range(_RESTARTS):
+            content = b""
+            while len(content) < size_bytes:
+                wanted = min(self._part_bytes, size_bytes - len(content))
+                answer = self._ask_in_parts(LONG, "take", number, len(content), wanted)
+                if answer is None:
+                    continue
+                self._values(answer, 0)
+                content += _data(answer, wanted)
+            if self._seals(number, content):
+                return content
+        raise _never_whole(number)
+
+    def give_message(self, number: int, content: bytes) -> None:
+        """Give the board the bytes of a message from a partner. It says whether it has them."""
+        for _ in range(_RESTARTS):
+            at = 0
+            while at < len(content):
+                part = content[at : at + self._part_bytes]
+                answer = self._ask_in_parts(LONG, "give", number, at, data=part)
+                if answer is None:
+                    continue
+                self._values(answer, 0)
+                at += len(part)
+            if self._seals(number, content):
+                return
+        raise _never_whole(number)
+
+    def _seals(self, number: int, content: bytes) -> bool:
+        answer = self._link.ask("seal", number, crc32(content), patience=LONG)
+        if answer.values == (str(_OTHER_BYTES),):
+            return False
+        self._values(answer, 0)
+        return True
+
     def save(self) -> None:
         """Commit what was trained to the storage."""
         answer = self._link.ask("save", patience=LONG)
@@ -252,6 +303,20 @@ class Desk:
             )
         check_status(answer, status)
         return fields(answer, count + 1)[1:]
+
+
+def _data(answer: Answer, wanted: int) -> bytes:
+    """The bytes that came with an answer, of which there must be so many."""
+    if answer.data is None or len(answer.data) != wanted:
+        raise nonsense(answer)
+    return answer.data
+
+
+def _never_whole(number: int) -> DeviceError:
+    return DeviceError(
+        f"message {number} never came whole, although each part of it did",
+        "build again, and run once more",
+    )
 
 
 def _real(answer: Answer, text: str) -> float:

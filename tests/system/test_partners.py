@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training step on several devices with a program each, which a host brings together."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from poetfw import together
+from poetfw.devices.link import Line, Link
+from poetfw.errors import DeviceError, NoisyLineError
+from poetfw.execution import BuiltProject
+from poetfw.firmware import RunRequest, SlotPurpose
+from poetfw.running import RunSettings, make_request
+from poetfw.together import on_a_twin, open_partners, run_partners
+from system.commands import needs_twin, poetfw, succeed
+from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
+
+pytestmark = pytest.mark.slow
+
+ON_LINUX = ",".join(map(str, PAIR))
+REPOSITORY = Path(__file__).parents[2]
+
+
+def write_plan(path: Path, model: str, seed: int, names: dict[str, str] | None = None) -> Path:
+    """An answer of which there is the plan only."""
+    named = names or {}
+    steps = [
+        {"step": kind.value, "node": node, "device": named.get(device, device)}
+        | ({} if target is None else {"target": named.get(target, target)})
+        for kind, node, device, target in any_plan(case_of(model).problem, seed)
+    ]
+    path.write_text(json.dumps({"plan": steps}))
+    return path
+
+
+def values_of(folder: Path) -> dict[str, bytes]:
+    """What the partners in a folder trained together."""
+    partners = open_partners(folder)
+    images = {name: folder / name / "run/storage.img" for name in partners.each}
+    return {
+        name: value.tobytes()
+        for (name, purpose), value in together._joined(partners, images).items()
+        if purpose is SlotPurpose.PERSISTENT
+    }
+
+
+def check(build: Any, run: Any) -> None:
+    """Weights have the bits of one device's; each device takes what was planned, and no more."""
+    assert run["verify"]["ok"]
+    assert run["verify"]["max_rel_error_weights"] < 1e-4
+    for name, one in run["devices"].items():
+        (arena,) = build["devices"][name]["arenas"]
+        assert one["high_water_bytes"] == one["arena_bytes"] == arena["size_bytes"]
+        assert arena["size_bytes"] <= arena["limit_bytes"]
+    assert sum(one["sent_bytes"] for one in run["devices"].values()) == run["message_bytes"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two programs for this computer, of a plan that computes on both and again."""
+    folder = tmp_path_factory.mktemp("built")
+    answer = write_plan(folder / "answer.json", "mlp", 1)
+    options = ("--devices", ON_LINUX, "--apart", "--model", "mlp", "--batch", "4")
+    succeed("build", *options, "--replay", answer, "--out", folder / "two", cwd=folder)
+    return folder / "two"
+
+
+@pytest.fixture
+def two(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "two"))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_any_plan_trains_to_the_bits_of_one_device(tmp_path: Path, seed: int) -> None:
+    """Messages go both ways, of tensors and of parameters, and something is computed again."""
+    answer = write_plan(tmp_path / "answer.json", "digits-cnn", seed)
+    options = ("--devices", ON_LINUX, "--apart", "--model", "digits-cnn", "--batch", "4")
+    build = succeed("build", *options, "--replay", answer, "--out", tmp_path / "two", cwd=tmp_path)
+    run = succeed("run", "--out", tmp_path / "two", "--steps", "3", "--verify", cwd=tmp_path)
+    check(build, run)
+    assert all(one["computed"] and one["sent_bytes"] for one in run["devices"].values())
+    alone = tmp_path / "alone"
+    succeed("build", "--board", "linux", "--batch", "4", "--out", alone, cwd=tmp_path)
+    report = succeed("run", "--out", alone, "--steps", "3", cwd=tmp_path)
+    assert (report["loss"], report["accuracy"]) == (run["loss"], run["accuracy"])
+    from system.test_two_workers import trained
+
+    weights = trained(alone)
+    assert weights == values_of(tmp_path / "two")
+
+
+@pytest.mark.parametrize("parallel", [(), ("--parallel",)], ids=["in turn", "at once"])
+def test_a_search_within_limits_is_run(tmp_path: Path, parallel: tuple[str, ...]) -> None:
+    options = ("--devices", ON_LINUX, "--apart", "--model", "digits-cnn", "--batch", "8", *parallel)
+    limits = ("--ram-fraction", "0.35,0.8", "--work-limit", "8")
+    build = succeed("build", *options, *limits, "--out", tmp_path / "two", cwd=tmp_path)
+    run = succeed("run", "--out", tmp_path / "two", "--steps", "2", "--verify", cwd=tmp_path)
+    check(build, run)
+    assert all(one["computed"] for one in run["devices"].values())
+
+
+def test_a_device_that_the_plan_leaves_idle(tmp_path: Path) -> None:
+    """A search puts all of a small network on the faster device."""
+    options = ("--devices", ON_LINUX, "--apart", "--model", "mlp", "--batch", "4")
+    more = ("--optimizer", "adam", "--work-limit", "2", "--out", tmp_path / "two")
+    succeed("build", *options, *more, cwd=tmp_path)
+    run = succeed("run", "--out", tmp_path / "two", "--steps", "2", "--verify", cwd=tmp_path)
+    assert run["verify"]["ok"]
+    assert {one["computed"] > 0 for one in run["devices"].values()} == {False, True}
+    assert run["messages"] == 0
+
+
+@needs_twin
+def test_a_computer_and_an_nrf52840(tmp_path: Path) -> None:
+    """On QEMU, and the program that is flashed on the model of the chip."""
+    names = {"linux-big": "gateway", "linux-small": "sensor"}
+    answer = write_plan(tmp_path / "answer.json", "digits-cnn", 1, names)
+    able = re.sub(r"(?m)^lacks = .*\n", "", (FILES / "gateway.toml").read_text())
+    (tmp_path / "gateway.toml").write_text(able)
+    devices = f"{tmp_path / 'gateway.toml'},{FILES / 'sensor.toml'}"
+    options = ("--devices", devices, "--apart", "--model", "digits-cnn", "--batch", "4")
+    build = succeed("build", *options, "--replay", answer, "--out", tmp_path / "two", cwd=tmp_path)
+    for chosen, twin in (((), "qemu"), (("--emulator", "unicorn"), "unicorn")):
+        run = succeed(
+            *("run", "--out", tmp_path / "two", "--steps", "2", "--verify", *chosen), cwd=tmp_path
+        )
+        check(build, run)
+        sensor = run["devices"]["sensor"]
+        assert (sensor["board"], sensor["emulated"]) == ("nrf52840", True)
+        assert sensor["emulator"] == twin
+        assert sensor["computed"] > 10
+
+
+@needs_twin
+def test_the_pages_commands(tmp_path: Path) -> None:
+    """What docs/devices.md shows of devices on boards of their own."""
+    page = (REPOSITORY / "docs/devices.md").read_text().split("## On boards of their own")[1]
+    page = page.split("\n## ")[0]
+    typed = [shlex.split(line) for line in page.splitlines() if line.startswith("    poetfw ")]
+    assert [words[1] for words in typed] == ["build", "run"]
+    for _, *words in typed:
+        words = [word.replace("examples/", f"{REPOSITORY}/examples/") for word in words]
+        report = succeed(*words, cwd=tmp_path)
+    assert report["verify"]["ok"]
+    assert all(one["computed"] for one in report["devices"].values())
+    assert report["message_bytes"] == report["devices"]["sensor"]["sent_bytes"] > 0  # the samples
+
+
+def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
+    """It goes on behind a sealed message only, and no byte goes elsewhere than a message's."""
+    partners = open_partners(two)
+    partner = partners.each["linux-big"]
+    project = partner.project
+    request = make_request(project, RunSettings(steps=2))
+    own = [message for _, message in partner.of_a_step]
+    arrives = [message.target == "linux-big" for message in own]
+    end = len(own) + 1
+    with on_a_twin(project, request) as line:
+        link = Link(line)
+
+        def ask(word: str, *numbers: int, data: bytes | None = None) -> tuple[str, ...]:
+            return link.ask(word, *numbers, data=data).values
+
+        refused = ("-4",)
+        assert ask("part", 1, 1)[0] == "-4"  # nothing has begun
+        assert ask("take", 1, 0, 4) == refused
+        assert ask("begin", 2, 0) == ("0", "0")
+        for step, stop in ((0, end), (1, 0), (1, 2), (1, end), (2, 1), (3, 1)):
+            assert ask("part", step, stop) == refused, (step, stop)
+        assert ask("save") == ("0",)
+        for number, message in enumerate(own, 1):
+            size = partners.size_bytes(message)
+            stopped = ask("part", 1, number)
+            assert stopped[0] == "0"
+            assert ask("part", 1, number) == stopped  # again: nothing was computed since
+            for wrong in (number - 1, number + 1, 0, len(own) + 2, 2**32 - 1):
+                assert ask("seal", wrong, 0) == refused
+                assert ask("take", wrong, 0, 1) == refused
+                assert ask("give", wrong, 0, data=b"x") == refused
+            goes, other = ("give", "take") if arrives[number - 1] else ("take", "give")
+            parts = {"take": ((0, size + 1), (size, 1), (2**32 - 1, 2)), "give": ((size,),)}
+            for numbers in parts[goes]:
+                assert ask(goes, number, *numbers, data=b"x" if goes == "give" else None) == refused
+            if other == "take":
+                assert ask("take", number, 0, 1) == refused
+                content = bytes(size)
+                for at in range(0, size, 264):
+                    assert ask("give", number, at, data=content[at : at + 264]) == ("0",)
+            else:
+                assert ask("give", number, 0, data=b"x") == refused
+                content = b""
+                while len(content) < size:
+                    wanted = min(512, size - len(content))
+                    content += link.ask("take", number, len(content), wanted).data or b""
+            assert ask("save") == refused
+            assert ask("eval", 1) == refused
+            assert ask("part", 1, number + 1) == refused  # it is not sealed
+            assert ask("seal", number, crc32(content) ^ 1) == ("-6",)
+            assert ask("part", 1, number + 1) == refused
+            assert ask("seal", number, crc32(content)) == ("0",)
+            assert ask("part", 1, number + 2) == refused
+        ended = ask("part", 1, end)
+        assert ended[0] == "0"
+        assert ask("part", 1, end) == ended
+        assert ask("part", 1, 1) == refused
+        assert ask("take", 1, 0, 1) == refused
+        assert ask("save") == ("0",)
+        with pytest.raises(DeviceError, match="does not know the command 'step'"):
+            ask("step", 2)
+
+
+# What goes wrong ------------------------------------------------------------------------------
+
+
+class Noisy:
+    """A line that flips a bit of so many of its bytes, both ways."""
+
+    def __init__(self, line: Line, rate: float, seed: int) -> None:
+        self._line, self._rate, self._random = line, rate, Random(seed)
+        self.faults = 0
+
+    def _through(self, data: bytes) -> bytes:
+        result = bytearray(data)
+        for n in range(len(result)):
+            if self._random.random() < self._rate:
+                result[n] ^= 1 << self._random.randrange(7)
+                self.faults += 1
+        return bytes(result)
+
+    def write(self, data: bytes) -> None:
+        self._line.write(self._through(data))
+
+    def read(self, timeout_s: float) -> bytes:
+        return self._through(self._line.read(timeout_s))
+
+    def now_s(self) -> float:
+        return self._line.now_s()
+
+
+def quiet(*_: object) -> None:
+    pass
+
+
+def run_over(folder: Path, rate: float) -> tuple[Any, int]:
+    """A run over noisy lines, and how many bytes were changed."""
+    lines = []
+
+    @contextlib.contextmanager
+    def connect(project: BuiltProject, request: RunRequest) -> Iterator[Line]:
+        with on_a_twin(project, request) as line:
+            lines.append(Noisy(line, rate, seed=len(lines)))
+            yield lines[-1]
+
+    settings = RunSettings(steps=2, timeout_s=120.0)
+    report = run_partners(open_partners(folder), settings, quiet, quiet, connect)
+    return report, sum(line.faults for line in lines)
+
+
+def test_damaged_bytes_are_sent_again(two: Path) -> None:
+    report, faults = run_over(two, 0.0)
+    clean = values_of(two)
+    assert faults == 0
+    noisy, faults = run_over(two, 2e-4)
+    assert faults > 5
+    assert sum(one.repeated_commands for one in noisy.devices.values()) > 0
+    assert noisy.loss == report.loss
+    assert values_of(two) == clean
+
+
+def test_a_line_that_is_too_noisy_is_given_up(two: Path) -> None:
+    with pytest.raises(DeviceError, match="device 'linux-") as found:
+        run_over(two, 0.05)
+    assert isinstance(found.value.__cause__, NoisyLineError | DeviceError)
+
+
+def program_of(folder: Path, name: str) -> Path:
+    return folder / name / ".pio/build/linux/firmware.elf"
+
+
+def disturb(folder: Path, name: str, signal: str) -> None:
+    """Have a device's program get a signal, some time after it began to train."""
+    program = program_of(folder, name)
+    itself = Path(shutil.move(program, folder / f"{name}.elf"))
+    program.write_text(f'#!/bin/sh\nexec timeout -s {signal} 2 "{itself}" "$@"\n')
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["linux-big", "linux-small"])
+def test_a_partner_that_dies_ends_the_run(two: Path, name: str) -> None:
+    disturb(two, name, "KILL")
+    begun = time.monotonic()
+    ended = poetfw("run", "--out", two, "--steps", "1000000", cwd=two)
+    assert ended.code == 4
+    assert f"device {name!r}: the firmware has ended" in ended.stderr
+    assert "goes on where it stopped" not in ended.stderr
+    assert time.monotonic() - begun < 60
+
+
+def test_a_partner_that_hangs_ends_the_run(two: Path) -> None:
+    disturb(two, "linux-small", "STOP")
+    ended = poetfw("run", "--out", two, "--steps", "1000000", "--timeout", "10", cwd=two)
+    assert ended.code == 4
+    assert "device 'linux-small': the board did not end within 10 s" in ended.stderr
+
+
+def test_another_program_is_refused(two: Path) -> None:
+    """That of a partner: it is of the same build, and of the same board, but not this one."""
+    shutil.copy(program_of(two, "linux-big"), program_of(two, "linux-small"))
+    refused = poetfw("run", "--out", two, cwd=two)
+    assert refused.code == 4
+    assert re.search(r"'linux-small': the firmware .* is of another build \(plan", refused.stderr)
+
+
+def test_a_project_of_another_build_is_refused(two: Path, tmp_path: Path) -> None:
+    answer = write_plan(tmp_path / "answer.json", "mlp", 2)
+    options = ("--devices", ON_LINUX, "--apart", "--model", "mlp", "--batch", "4")
+    other = tmp_path / "other"
+    succeed(
+        *("build", *options, "--replay", answer, "--generate-only", "--out", other), cwd=tmp_path
+    )
+    for file in ("build.json", "plan.json", "memory.json", "slots.json"):
+        document = json.loads((other / "linux-small" / file).read_text())
+        if file == "build.json":
+            kept = json.loads((two / "linux-small" / file).read_text())
+            document |= {key: kept[key] for key in ("elf", "twin_elf")}
+        (two / "linux-small" / file).write_text(json.dumps(document))
+    refused = poetfw("run", "--out", two, cwd=two)
+    assert refused.code == 1
+    assert "linux-small is of another build than its partners" in refused.stderr
+    (two / "partners.json").write_text("{}")
+    refused = poetfw("run", "--out", two, cwd=two)
+    assert (refused.code, "partners.json is malformed" in refused.stderr) == (1, True)
+
+
+def test_one_of_them_does_not_train_alone(two: Path) -> None:
+    refused = poetfw("run", "--out", two / "linux-big", cwd=two)
+    assert refused.code == 1
+    assert "one of several programs, which train together only" in refused.stderr
+    image = two / "linux-big/storage.img"
+    ended = subprocess.run(
+        [program_of(two, "linux-big"), image], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, "@error status=-97 at=train" in ended.stdout) == (1, True)
+    refused = poetfw("export", "--project", two / "linux-big", cwd=two)
+    assert refused.code != 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--resume",), 2, "--resume is for a build of one program"),
+        (("--trace",), 2, "--trace is for a build of one program"),
+        (("--threads", "2"), 2, "--threads is for a build of one program"),
+        (("--checkpoint-every", "2"), 2, "--checkpoint-every is for a build of one program"),
+        (("--emulator", "none"), 1, "no device's board has a twin 'none'"),
+    ],
+)
+def test_options_that_are_for_one_program(
+    built: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    refused = poetfw("run", "--out", built, *arguments, cwd=built)
+    assert refused.code == code, refused.stderr
+    assert said in refused.stderr
