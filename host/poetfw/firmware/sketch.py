@@ -128,6 +128,7 @@ class _SketchView:
     cases: tuple[_CaseView, ...]
     fills: tuple[_Fill, ...]
     values: tuple[float, ...]
+    messages: None = None
 
 
 @dataclass(frozen=True)
