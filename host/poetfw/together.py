@@ -64,10 +64,6 @@ class Partner:
         """Those that a training step stops for."""
         return tuple(each for each in self.messages if each[1].behind is not None)
 
-    def number_of(self, message: Message) -> int:
-        """What its program calls a message."""
-        return 1 + next(n for n, (_, each) in enumerate(self.messages) if each == message)
-
 
 @dataclass(frozen=True)
 class Partners:
@@ -215,11 +211,12 @@ def run_partners(
     """
     request = make_request(partners.evaluator.project, settings)
     with contextlib.ExitStack() as stack:
+        # It waits for its threads, and those for answers until their lines are closed.
+        pool = stack.enter_context(ThreadPoolExecutor(len(partners.each)))
         desks = {
             name: Desk(Link(stack.enter_context(connect(partner.project, request))))
             for name, partner in partners.each.items()
         }
-        pool = stack.enter_context(ThreadPoolExecutor(len(desks)))
         together = _Together(partners, desks, pool, settings.timeout_s)
         log, trained = together.train(request, update)
         summaries = together.on_each(lambda name, desk: desk.summary())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from poetfw.errors import ConfigError, DataError, ToolError
 from poetfw.execution import BuiltProject
 from poetfw.firmware import IMAGE, read_committed
 from poetfw.firmware.project import RUN_DIR
+from poetfw.memory import PartnerPlan
 from poetfw.models import StateEntry
 from poetfw.weight_files import Arrays, npz_bytes, safetensors_bytes
 
@@ -40,9 +42,16 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
         image: the image, such as one pulled from a board; None for that of the project's last run.
 
     Raises:
+        ConfigError: the project is one of several that train together, and need not have them all.
         DataError: there was no run.
         DeviceError: the image is not one of the project, or is damaged.
     """
+    part = project.stages.training
+    if isinstance(part, PartnerPlan) and part.device != part.evaluates:
+        raise ConfigError(
+            f"{project.folder} holds one of several programs, which need not have all weights",
+            f"name the folder of all: --out {shlex.quote(str(project.folder.parent))}",
+        )
     image = image or project.folder / RUN_DIR / IMAGE
     if not image.is_file():
         raise DataError(

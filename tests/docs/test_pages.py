@@ -100,7 +100,7 @@ NOT_RUN = {
     **dict.fromkeys(
         (
             "poetfw build --devices examples/devices/gateway.toml,examples/devices/sensor.toml "
-            "--apart --model digits-cnn --batch 4 --ram-fraction 0.5,1.0 --work-limit 2 --out pair",
+            "--apart --model digits-cnn --batch 4 --ram-fraction 0.7,0.5 --work-limit 2 --out pair",
             "poetfw run --out pair --steps 5 --verify",
         ),
         "tests/system/test_partners.py types them",

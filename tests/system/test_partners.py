@@ -8,7 +8,9 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import pytest
 
 from poetfw import together
@@ -27,8 +30,6 @@ from poetfw.running import RunSettings, make_request
 from poetfw.together import on_a_twin, open_partners, run_partners
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
-
-pytestmark = pytest.mark.slow
 
 ON_LINUX = ",".join(map(str, PAIR))
 REPOSITORY = Path(__file__).parents[2]
@@ -83,7 +84,7 @@ def two(built: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(built, tmp_path / "two"))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_any_plan_trains_to_the_bits_of_one_device(tmp_path: Path, seed: int) -> None:
     """Messages go both ways, of tensors and of parameters, and something is computed again."""
     answer = write_plan(tmp_path / "answer.json", "digits-cnn", seed)
@@ -102,6 +103,7 @@ def test_any_plan_trains_to_the_bits_of_one_device(tmp_path: Path, seed: int) ->
     assert weights == values_of(tmp_path / "two")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parallel", [(), ("--parallel",)], ids=["in turn", "at once"])
 def test_a_search_within_limits_is_run(tmp_path: Path, parallel: tuple[str, ...]) -> None:
     options = ("--devices", ON_LINUX, "--apart", "--model", "digits-cnn", "--batch", "8", *parallel)
@@ -112,6 +114,7 @@ def test_a_search_within_limits_is_run(tmp_path: Path, parallel: tuple[str, ...]
     assert all(one["computed"] for one in run["devices"].values())
 
 
+@pytest.mark.slow
 def test_a_device_that_the_plan_leaves_idle(tmp_path: Path) -> None:
     """A search puts all of a small network on the faster device."""
     options = ("--devices", ON_LINUX, "--apart", "--model", "mlp", "--batch", "4")
@@ -124,6 +127,7 @@ def test_a_device_that_the_plan_leaves_idle(tmp_path: Path) -> None:
 
 
 @needs_twin
+@pytest.mark.slow
 def test_a_computer_and_an_nrf52840(tmp_path: Path) -> None:
     """On QEMU, and the program that is flashed on the model of the chip."""
     names = {"linux-big": "gateway", "linux-small": "sensor"}
@@ -145,6 +149,7 @@ def test_a_computer_and_an_nrf52840(tmp_path: Path) -> None:
 
 
 @needs_twin
+@pytest.mark.slow
 def test_the_pages_commands(tmp_path: Path) -> None:
     """What docs/devices.md shows of devices on boards of their own."""
     page = (REPOSITORY / "docs/devices.md").read_text().split("## On boards of their own")[1]
@@ -157,8 +162,19 @@ def test_the_pages_commands(tmp_path: Path) -> None:
     assert report["verify"]["ok"]
     assert all(one["computed"] for one in report["devices"].values())
     assert report["message_bytes"] == report["devices"]["sensor"]["sent_bytes"] > 0  # the samples
+    exported = succeed("export-weights", "--out", "pair", "-o", "all.npz", cwd=tmp_path)
+    assert exported["weights"]
+    refused = poetfw("export-weights", "--out", "pair/sensor", "-o", "s.npz", cwd=tmp_path)
+    assert refused.code == 1
+    assert "--out pair" in refused.stderr
+    succeed("export-weights", "--out", "pair/gateway", "-o", "gateway.npz", cwd=tmp_path)
+    with np.load(tmp_path / "all.npz") as one, np.load(tmp_path / "gateway.npz") as other:
+        assert {name: x.tobytes() for name, x in one.items()} == {
+            name: x.tobytes() for name, x in other.items()
+        }
 
 
+@pytest.mark.slow
 def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
     """It goes on behind a sealed message only, and no byte goes elsewhere than a message's."""
     partners = open_partners(two)
@@ -269,6 +285,7 @@ def run_over(folder: Path, rate: float) -> tuple[Any, int]:
     return report, sum(line.faults for line in lines)
 
 
+@pytest.mark.slow
 def test_damaged_bytes_are_sent_again(two: Path) -> None:
     report, faults = run_over(two, 0.0)
     clean = values_of(two)
@@ -280,6 +297,7 @@ def test_damaged_bytes_are_sent_again(two: Path) -> None:
     assert values_of(two) == clean
 
 
+@pytest.mark.slow
 def test_a_line_that_is_too_noisy_is_given_up(two: Path) -> None:
     with pytest.raises(DeviceError, match="device 'linux-") as found:
         run_over(two, 0.05)
@@ -290,14 +308,15 @@ def program_of(folder: Path, name: str) -> Path:
     return folder / name / ".pio/build/linux/firmware.elf"
 
 
-def disturb(folder: Path, name: str, signal: str) -> None:
+def disturb(folder: Path, name: str, name_of_signal: str) -> None:
     """Have a device's program get a signal, some time after it began to train."""
     program = program_of(folder, name)
     itself = Path(shutil.move(program, folder / f"{name}.elf"))
-    program.write_text(f'#!/bin/sh\nexec timeout -s {signal} 2 "{itself}" "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec timeout -s {name_of_signal} 2 "{itself}" "$@"\n')
     program.chmod(0o755)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linux-big", "linux-small"])
 def test_a_partner_that_dies_ends_the_run(two: Path, name: str) -> None:
     disturb(two, name, "KILL")
@@ -309,6 +328,7 @@ def test_a_partner_that_dies_ends_the_run(two: Path, name: str) -> None:
     assert time.monotonic() - begun < 60
 
 
+@pytest.mark.slow
 def test_a_partner_that_hangs_ends_the_run(two: Path) -> None:
     disturb(two, "linux-small", "STOP")
     ended = poetfw("run", "--out", two, "--steps", "1000000", "--timeout", "10", cwd=two)
@@ -316,6 +336,28 @@ def test_a_partner_that_hangs_ends_the_run(two: Path) -> None:
     assert "device 'linux-small': the board did not end within 10 s" in ended.stderr
 
 
+@pytest.mark.slow
+def test_ctrl_c_ends_a_run_whose_partner_hangs(two: Path) -> None:
+    """It waits for no answer that cannot come."""
+    disturb(two, "linux-small", "STOP")
+    words = [
+        sys.executable,
+        "-m",
+        "poetfw.cli.main",
+        "run",
+        "--out",
+        str(two),
+        "--steps",
+        "1000000",
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        time.sleep(8)
+        assert run.poll() is None
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=30) == 130
+
+
+@pytest.mark.slow
 def test_another_program_is_refused(two: Path) -> None:
     """That of a partner: it is of the same build, and of the same board, but not this one."""
     shutil.copy(program_of(two, "linux-big"), program_of(two, "linux-small"))
@@ -324,6 +366,7 @@ def test_another_program_is_refused(two: Path) -> None:
     assert re.search(r"'linux-small': the firmware .* is of another build \(plan", refused.stderr)
 
 
+@pytest.mark.slow
 def test_a_project_of_another_build_is_refused(two: Path, tmp_path: Path) -> None:
     answer = write_plan(tmp_path / "answer.json", "mlp", 2)
     options = ("--devices", ON_LINUX, "--apart", "--model", "mlp", "--batch", "4")
@@ -345,6 +388,7 @@ def test_a_project_of_another_build_is_refused(two: Path, tmp_path: Path) -> Non
     assert (refused.code, "partners.json is malformed" in refused.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_one_of_them_does_not_train_alone(two: Path) -> None:
     refused = poetfw("run", "--out", two / "linux-big", cwd=two)
     assert refused.code == 1
@@ -368,6 +412,7 @@ def test_one_of_them_does_not_train_alone(two: Path) -> None:
         (("--emulator", "none"), 1, "no device's board has a twin 'none'"),
     ],
 )
+@pytest.mark.slow
 def test_options_that_are_for_one_program(
     built: Path, arguments: tuple[str, ...], code: int, said: str
 ) -> None:

@@ -258,7 +258,8 @@ def _build_apart(
 ) -> None:
     """Build a program for each of several devices."""
     folder = out if out is not None else Path("build") / "-".join(boards)
-    check_output_folder(folder)
+    for project in (folder, *(folder / name for name in boards)):
+        check_output_folder(project)
     for board in [] if generate_only else boards.values():
         choose_environment(board, toolchain)
     with output.spinner() as progress:

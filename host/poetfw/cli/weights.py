@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from poetfw import together
 from poetfw.cli import output
 from poetfw.cli.options import (
     OutputFile,
@@ -69,7 +70,10 @@ def export_weights(
     as_json: bool,
 ) -> int:
     """Write trained weights and running statistics under the names of the network's author."""
-    project = open_project(*built_folder(out, board), on_board=image is not None)
+    folder, label = built_folder(out, board)
+    if together.holds_partners(folder):
+        folder = together.open_partners(folder).evaluator.project.folder  # it has all of them
+    project = open_project(folder, label, on_board=image is not None)
     arrays = trained_weights(project, image)
     replace_file(file, FORMATS[kind](arrays, model))
     if as_json:

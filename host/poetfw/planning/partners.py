@@ -27,8 +27,8 @@ from poetfw.schedule.devices import DevicesPlan, DevicesProblem
 from poetfw.schedule.devices.solve import Tell
 from poetfw.training import Program
 
-_RESERVED = ("run",)
-"""No names for a partner's folder: a project has folders of these names itself."""
+_RESERVED = ("run", "src", "lib", "ld", "platforms", "include", "test")
+"""No names for a partner's folder: a project has folders of these names itself, or may have."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,9 @@ first, an optimizer has no state yet."""
 VALUES = 256
 """A larger operand is stood for by so many of its numbers, each in place of those around it."""
 
+_IDS = 100
+"""Random inputs of whole numbers are less than that."""
+
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -104,5 +107,7 @@ def _random(program: Program, seed: int) -> Iterator[tuple[Array, Array]]:
     random = np.random.default_rng(seed)
     dtype = np.int64 if program.label.dtype is Dtype.I32 else np.float32
     for _ in range(STEPS.stop):
-        x = random.standard_normal(program.input.shape, np.float32)
+        x: Array = random.standard_normal(program.input.shape, np.float32)
+        if program.input.dtype is Dtype.I32:
+            x = random.integers(0, _IDS, program.input.shape)
         yield x, np.zeros(program.label.shape, dtype)

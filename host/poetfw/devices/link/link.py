@@ -111,7 +111,7 @@ class Link:
             self._line.write(b"%" + command if attempt else command)
             damaged = False
             for answer in self._answers(min(wait_s, ends_s - self._line.now_s())):
-                heard = True
+                heard |= answer is not _END  # it may be that of the answer before
                 if answer is None or answer.is_damaged:
                     damaged = True
                 elif answer is _END and damaged:
