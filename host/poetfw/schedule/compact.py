@@ -455,7 +455,7 @@ class _Builder:
             Per node computed again, the tensors that may be freed after it, each with its F.
         """
         freed: dict[int, list[tuple[int, int]]] = {}
-        for i in range(t):
+        for i in self.deadline.during(range(t)):
             present = self.present(t, i, 1)
             absent = self.present(t, i, -1)
             if i in self.graph.inputs[t]:
