@@ -35,10 +35,7 @@ _WORK_PER_QUESTION = 5e-6
 """Units for each nonzero, each time that HiGHS asks in a mixed-integer program whether to go on."""
 
 _WORK_PER_ITERATION = 2e-9
-"""Units for each nonzero and iteration of a linear program that is solved the first time …"""
-
-_WORK_PER_ITERATION_AGAIN = 4e-9
-"""… and from the basis of the last solution: without presolve, and with few that are quick."""
+"""Units for each nonzero and iteration, where the program is a linear one."""
 
 _FIRST_WORK = 1e-10
 """Units for each squared nonzero: presolving a mixed-integer program and its first relaxation."""
@@ -112,7 +109,6 @@ class Highs:
         self._is_mixed = bool(model.integer.any())
         self._nonzeros = int(model.matrix.nnz)
         self._iterations = 0
-        self._per_iteration = _WORK_PER_ITERATION
         self._asked_s: float | None = None
         self._work: Work | None = None
         self._watch: Watch | None = None
@@ -205,7 +201,6 @@ class Highs:
         try:
             run_interruptibly(self._run)
         finally:
-            self._per_iteration = _WORK_PER_ITERATION_AGAIN
             self._work = None  # to a run that was left behind this means to end
         return self._answer(work)
 
@@ -253,7 +248,7 @@ class Highs:
             work.spend(self._nonzeros * _WORK_PER_QUESTION)
         else:
             iterations = max(out.simplex_iteration_count, out.ipm_iteration_count)
-            work.spend(max(0, iterations - self._iterations) * self._nonzeros * self._per_iteration)
+            work.spend(max(0, iterations - self._iterations) * self._nonzeros * _WORK_PER_ITERATION)
             self._iterations = iterations
         now_s = work.deadline.elapsed_s
         since_s = 0.0 if self._asked_s is None else now_s - self._asked_s
