@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,7 +203,9 @@ def test_a_board_may_have_several_storages():
     assert other.storage is not None
     assert (other.storage.size_bytes, other.storage.erase_bytes) == (8 * 2**20, 4096)
     assert first.storage is not None
-    assert first.storage.page_in.beside == Beside(9.293e5, 0.577e-3, 0.057e-3, 237.1e-9)
+    written = tomllib.loads(first.path.read_text())["storage"]["page_in"]["beside"]
+    figures = {name: figure["value"] for name, figure in written.items()}
+    assert first.storage.page_in.beside == Beside(**figures)
     assert first.storage.page_out.beside != first.storage.page_in.beside
     waiting = load_board("stm32f405").storage
     assert waiting is not None
