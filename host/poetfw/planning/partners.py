@@ -9,7 +9,7 @@ from pathlib import Path
 
 from poetfw.boards import Board, load_board
 from poetfw.costs import CostTable
-from poetfw.errors import BoardError, ConfigError, InfeasibleError, listed
+from poetfw.errors import ConfigError, InfeasibleError, listed
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import Work
 from poetfw.memory import (
@@ -21,7 +21,7 @@ from poetfw.memory import (
     place_partners,
 )
 from poetfw.planning.devices import DeviceFile
-from poetfw.planning.workers import costs_of, find_plan
+from poetfw.planning.workers import costs_of, find_plan, named_boards
 from poetfw.schedule import Schedule, ScheduleSummary
 from poetfw.schedule.devices import DevicesPlan, DevicesProblem
 from poetfw.schedule.devices.solve import Tell
@@ -68,22 +68,16 @@ def boards_of_partners(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Ma
         ConfigError: there are fewer than two devices, two of one name, one of a reserved name, or
             their boards do not train to the same bits.
     """
-    if len(files) < 2:
-        raise ConfigError("--devices of a build takes two device files or more")
+    names = named_boards(files, paths)
     boards: dict[str, Board] = {}
-    for path, file in zip(paths, files, strict=True):
-        if file.board is None:
-            raise BoardError(
-                f"{path}: board is missing: it says whose programs run on the device",
-                'add board = "NAME" to it (`poetfw boards` lists what is known)',
-            )
+    for path, file, named in zip(paths, files, names, strict=True):
         if file.name in boards or file.name in _RESERVED:
             taken = "another device has it" if file.name in boards else "poetfw takes it itself"
             raise ConfigError(
                 f"{path}: the name {file.name!r} cannot be a program's: {taken}",
                 "give the device another name",
             )
-        board = load_board(file.board)
+        board = load_board(named)
         board.require_firmware()
         boards[file.name] = replace(board, compute=replace(board.compute, threads=1))
     classes = {board.compute.arithmetic for board in boards.values()}

@@ -97,6 +97,26 @@ class WorkersSchedule:
         return shared + sum(arena.limit_bytes for arena in self.workers.arenas)
 
 
+def named_boards(files: Sequence[DeviceFile], paths: Sequence[Path]) -> list[str]:
+    """The board that each device's file names.
+
+    Raises:
+        BoardError: a file names none.
+        ConfigError: there are fewer than two devices.
+    """
+    if len(files) < 2:
+        raise ConfigError("--devices of a build takes two device files or more")
+    names = []
+    for path, file in zip(paths, files, strict=True):
+        if file.board is None:
+            raise BoardError(
+                f"{path}: board is missing: it says whose programs run on the device",
+                'add board = "NAME" to it (`poetfw boards` lists what is known)',
+            )
+        names.append(file.board)
+    return names
+
+
 def board_of_devices(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Board:
     """The board that devices are parts of, with one thread for each device's kernels.
 
@@ -104,15 +124,7 @@ def board_of_devices(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Boar
         BoardError: a file names no board, or one without threads.
         ConfigError: there are fewer than two devices, or of different boards.
     """
-    if len(files) < 2:
-        raise ConfigError("--devices of a build takes two device files or more")
-    for path, file in zip(paths, files, strict=True):
-        if file.board is None:
-            raise BoardError(
-                f"{path}: board is missing: it says whose programs run on the device",
-                'add board = "NAME" to it (`poetfw boards` lists what is known)',
-            )
-    names = list(dict.fromkeys(file.board or "" for file in files))
+    names = list(dict.fromkeys(named_boards(files, paths)))
     if len(names) > 1:
         raise ConfigError(
             f"the devices are of different boards: {', '.join(names)}",
