@@ -218,8 +218,24 @@ def plan_devices_build(
 
     progress("writing the project")
     slots = assign_slots(program, (), board.erase_bytes)
+    build = _on_devices(settings, board, model, data, program, unlimited, plan, slots, deadline)
+    beside = _of_devices(problem, plan.workers.steps)
+    return replace(build, project=build.project.with_files(beside))
+
+
+def _on_devices(
+    settings: BuildSettings,
+    board: Board,
+    model: Model,
+    data: DataSet,
+    program: Program,
+    unlimited: Plan,
+    plan: WorkersSchedule | PartnerSchedule,
+    slots: Sequence[Slot],
+    deadline: Deadline,
+) -> Build:
+    """The build of a program that follows a plan for several devices, or one device's part."""
     lowering = lower_plan(program, board, plan, slots)
-    project = _project(settings, board, model, data, program, plan.costs, plan, slots, lowering)
     return Build(
         board=board,
         model=model,
@@ -232,7 +248,7 @@ def plan_devices_build(
         checkpoint_all=unlimited,
         plan=plan,
         plan_id=lowering.view.plan_id,
-        project=project.with_files(_of_devices(problem, plan.workers.steps)),
+        project=_project(settings, board, model, data, program, plan.costs, plan, slots, lowering),
         time_limited=deadline.decided,
         timing=deadline.timing(),
     )
@@ -295,24 +311,8 @@ def plan_partners_build(
     for name, plan in plans.items():
         board = boards[name]
         slots = slots_of(program, plan.steps, board.erase_bytes)
-        lowering = lower_plan(program, board, plan, slots)
-        partners[name] = Build(
-            board=board,
-            model=model,
-            data=data,
-            optimizer=choose_optimizer(settings, model),
-            program=program,
-            costs=plan.costs,
-            budget_bytes=plan.limit_bytes,
-            minimum_budget_bytes=plan.memory.arena_bytes,
-            checkpoint_all=unlimited,
-            plan=plan,
-            plan_id=lowering.view.plan_id,
-            project=_project(
-                settings, board, model, data, program, plan.costs, plan, slots, lowering
-            ),
-            time_limited=deadline.decided,
-            timing=deadline.timing(),
+        partners[name] = _on_devices(
+            settings, board, model, data, program, unlimited, plan, slots, deadline
         )
     listed = {
         "schema_version": 1,
