@@ -321,10 +321,10 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
     is_large = _is_large(graph)
     part = work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE))
     with best.phase("blocks", part):
-        cutting = part.part(part.left * (_CUTS_SHARE if is_large else 1.0))
-        bound_j, lineages = strengthen_blocks(blocks, best.found.energy_j, cutting)
+        bound_j, lineages = strengthen_blocks(blocks, best.found.energy_j, part)
         if is_large:
-            bound_j = max(bound_j, solve_program(blocks.program, options, part).bound)
+            proof = solve_program(blocks.program, replace(options, heuristics=False), part)
+            bound_j = max(bound_j, proof.bound)
         best.prove(bound_j)
     if is_large or best.found.gap <= options.gap:
         return
