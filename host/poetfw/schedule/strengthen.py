@@ -50,7 +50,7 @@ class _Separation:
     """
 
     least: float = 0.01
-    each: int = 4
+    each: int = 6
     lineages: int = 400
     slots: int = 200
     least_size: float = 0.02
