@@ -24,10 +24,9 @@ import pytest
 from poetfw import together
 from poetfw.devices.link import Line, Link
 from poetfw.errors import DeviceError, NoisyLineError
-from poetfw.execution import BuiltProject
 from poetfw.firmware import RunRequest, SlotPurpose
 from poetfw.running import RunSettings, make_request
-from poetfw.together import on_a_twin, open_partners, run_partners
+from poetfw.together import Partner, on_a_twin, open_partners, run_partners
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 
@@ -275,8 +274,8 @@ def run_over(folder: Path, rate: float) -> tuple[Any, int]:
     lines = []
 
     @contextlib.contextmanager
-    def connect(project: BuiltProject, request: RunRequest) -> Iterator[Line]:
-        with on_a_twin(project, request) as line:
+    def connect(partner: Partner, request: RunRequest) -> Iterator[Line]:
+        with on_a_twin(partner.project, request) as line:
             lines.append(Noisy(line, rate, seed=len(lines)))
             yield lines[-1]
 
