@@ -145,7 +145,7 @@ def open_project(
     if report.elf is None:
         raise OutputError(
             f"{folder} was generated but not compiled",
-            "run `poetfw build` without --generate-only",
+            "run `poetfw build` again, to its end and without --generate-only",
         )
     needed = project.flashable if on_board else project.runnable
     if not needed.is_file():

@@ -41,7 +41,7 @@ from poetfw.errors import (
     listed,
 )
 from poetfw.execution import BuiltProject, SlotValues, fresh_image, open_project
-from poetfw.firmware import RunRequest, SlotPurpose, read_slots
+from poetfw.firmware import RunRequest, SlotPurpose, check_image, read_slots
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import Message, PartnerPlan
 from poetfw.on_board import Update, check_board, fetch_trained, prepare_board, write_trained
@@ -134,11 +134,13 @@ def open_partners(
     Raises:
         BoardError: no board of those on twins has such a twin.
         ConfigError: a port is given for a device that there is not.
+        DeviceError: the storage image of one is missing, damaged, or of another build.
         OutputError: a project is missing, not compiled, or of another build than the others.
     """
     try:
-        entries = parse_json(read_bytes(folder / PARTNERS))["devices"]
-        plan_ids = {str(each["name"]): str(each["plan_id"]) for each in entries}
+        document = parse_json(read_bytes(folder / PARTNERS))
+        plan_ids = {str(each["name"]): str(each["plan_id"]) for each in document["devices"]}
+        listed_messages = document["messages"]
         if not plan_ids or any(Path(name).name != name for name in plan_ids):
             raise ValueError("it names no devices")
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -168,10 +170,11 @@ def open_partners(
             or plan.evaluates != first.stages.training.evaluates
             or project.stages.program.to_json() != first.stages.program.to_json()
         ):
-            raise OutputError(
-                f"{folder / name} is of another build than its partners", "run `poetfw build` again"
-            )
+            raise _other_build(folder / name)
         messages = plan.messages(project.stages.program)
+        if [message._asdict() for message in messages] != listed_messages:
+            raise _other_build(folder / name)
+        check_image(project.image, project.report.plan_id)
         own = [
             (place, message)
             for place, message in enumerate(messages)
@@ -179,6 +182,12 @@ def open_partners(
         ]
         partners[name] = Partner(project, plan, tuple(own), ports.get(name))
     return Partners(folder, partners, messages)
+
+
+def _other_build(folder: Path) -> OutputError:
+    return OutputError(
+        f"{folder} is of another build than its partners", "run `poetfw build` again"
+    )
 
 
 def _on_twin(projects: Mapping[str, BuiltProject], emulator: str) -> dict[str, BuiltProject]:

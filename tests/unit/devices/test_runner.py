@@ -9,9 +9,7 @@ from poetfw.devices import SILENCE_S, MeasuredEnergy, RunLog, run_firmware
 from poetfw.errors import DeviceError
 
 
-def hang(
-    script: str, folder: Path, timeout_s: float, silence_s: float = SILENCE_S
-) -> DeviceError:
+def hang(script: str, folder: Path, timeout_s: float, silence_s: float = SILENCE_S) -> DeviceError:
     command = ["/bin/sh", "-c", script]
     with pytest.raises(DeviceError) as caught:
         run_firmware(command, folder, timeout_s, steps=1, evaluations=0, silence_s=silence_s)
