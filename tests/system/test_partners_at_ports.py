@@ -105,7 +105,7 @@ def test_two_boards_and_a_board_with_a_twin(two: Path) -> None:
             assert values_of(two) == wanted
             for name, one in run["devices"].items():
                 there = ports[name] if name in chosen else None
-                emulator = None if name in chosen else "linux"
+                emulator = None if name in chosen else "native"
                 assert (one["port"], one["emulator"], one["emulated"]) == (there, emulator, False)
     said = poetfw("run", "--out", two, *steps, cwd=two)
     assert said.code == 0
