@@ -466,6 +466,7 @@ def test_one_of_them_does_not_train_alone(two: Path) -> None:
     ("arguments", "code", "said"),
     [
         (("--resume",), 2, "--resume is for a build of one program"),
+        (("--resume",), 2, "these begin their training anew in each run"),
         (("--trace",), 2, "--trace is for a build of one program"),
         (("--threads", "2"), 2, "--threads is for a build of one program"),
         (("--checkpoint-every", "2"), 2, "--checkpoint-every is for a build of one program"),

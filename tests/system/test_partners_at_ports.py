@@ -155,8 +155,7 @@ def test_a_board_that_is_pulled_out_in_mid_step(two: Path) -> None:
             os.kill(process_of(two, "linux-small"), signal.SIGKILL)
             code, said = ended(run, 20)
         assert code == 4
-        assert f"device 'linux-small': {small!r}" in said
-        assert "the connection is lost" in said
+        assert f"device 'linux-small': {small}: the connection is lost" in said
         again = poetfw("run", "--out", two, "--port", f"linux-big={big}", "--steps", "2", cwd=two)
         assert again.code == 0, again.stderr  # the one that is left can begin anew
 
@@ -272,7 +271,7 @@ def test_a_noisy_line_to_a_board(two: Path, rate: float) -> None:
 
     with at_a_terminal(two, "linux-small") as small:
         partners = open_partners(two, ports={"linux-small": small})
-        settings = RunSettings(steps=2, timeout_s=120.0)
+        settings = RunSettings(steps=2, timeout_s=40.0 if rate > 0.01 else 120.0)
         if rate > 0.01:
             with pytest.raises(DeviceError, match="device 'linux-"):
                 run_partners(partners, settings, quiet, quiet, noisy)
@@ -294,7 +293,7 @@ def test_a_noisy_line_to_a_board(two: Path, rate: float) -> None:
         (("--port", "=/dev/ttyACM0"), 2, "does not say whose it is"),
         (("--port", "a=x", "--port", "a=y"), 2, "--port is given twice for device 'a'"),
         (("--port", "a=x", "--port", "b=x"), 2, "--port 'x' is given for two devices"),
-        (("--port", "other=x"), 1, "the devices 'linux-big' and 'linux-small'"),
+        (("--port", "other=x"), 1, "has the devices 'linux-big', 'linux-small'"),
         (("--on-board",), 2, "--port DEVICE=PORT says which device is where"),
         (("--host", "x@y"), 2, "--host is for a build of one program"),
         (("--silence", "0"), 2, "--silence"),

@@ -19,6 +19,7 @@ from poetfw.cli.options import (
     built_folder,
     host_option,
     json_option,
+    leave_out,
     option,
     out_option,
     ports_option,
@@ -194,6 +195,13 @@ _OF_PARTNERS = {
     *("steps", "epochs", "verify", "timeout", "silence", "emulator", "ports", "out", "as_json")
 }
 
+_ANEW = ": these begin their training anew in each run, as no checkpoints of all belong together"
+_NOT_OF_PARTNERS = {
+    "itself": "; --port DEVICE=PORT says which device is where",
+    "resume": _ANEW,
+    "checkpoint_every": _ANEW,
+}
+
 
 def _run_partners(
     folder: Path,
@@ -205,11 +213,12 @@ def _run_partners(
     """Run a build with a program for each device; the exit code."""
     for name, spelled in typed_options().items():
         if name not in _OF_PARTNERS:
-            instead = "; --port DEVICE=PORT says which device is where" if name == "itself" else ""
             raise click.UsageError(
                 f"{spelled} is for a build of one program, and {folder} has one for each device"
-                f"{instead}"
+                f"{_NOT_OF_PARTNERS.get(name, '')}"
             )
+    others = set(click.get_current_context().params) - {*_OF_PARTNERS, "board"}
+    leave_out(others, f"the programs in {folder}, one for each device")
     partners = together.open_partners(folder, emulator, _ports_of_devices(ports))
     with output.progress_bar() as update:
 
