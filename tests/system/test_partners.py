@@ -336,7 +336,7 @@ def test_a_partner_that_hangs_ends_the_run(two: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_run_whose_partner_hangs(two: Path) -> None:
+def test_ctrl_c_ends_a_run_whose_partner_hangs(two: Path, interruptible: None) -> None:
     """It waits for no answer that cannot come."""
     disturb(two, "linux-small", "STOP")
     words = [

@@ -18,7 +18,7 @@ import pytest
 from serial.tools import list_ports
 
 from poetfw.devices.link import Link, choose_port, console_lines, open_port
-from poetfw.devices.link.link import LONG
+from poetfw.devices.link.link import Patience
 from poetfw.errors import PortBusyError, PortError, PortLostError
 
 
@@ -120,7 +120,8 @@ def test_a_port_that_another_thread_closes_is_no_longer_waited_for(
 ) -> None:
     _, name = terminal
     with open_port(name, 115200) as line, ThreadPoolExecutor(1) as pool:
-        ended = pool.submit(Link(line, silence_s=30.0).ask, "card", patience=LONG)
+        patience = Patience(wait_s=30.0, growth=1.0, total_s=30.0, attempts=1)
+        ended = pool.submit(Link(line).ask, "card", patience=patience)
         with contextlib.suppress(TimeoutError):
             ended.exception(timeout=0.2)
         assert not ended.done()

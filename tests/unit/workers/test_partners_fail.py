@@ -62,9 +62,13 @@ def test_who_waits_for_the_one_that_fails_is_not_blamed() -> None:
             time.sleep(0.1)
             raise StatusError(-5, "the storage failed")
 
+    def failed() -> None:
+        mail.give_up()
+        time.sleep(0.3)  # so the one that waited is done first
+
     with pair() as together:
         with pytest.raises(DeviceError, match="device 'b': its firmware stopped with an error"):
-            together.on_each(work, mail.give_up)
+            together.on_each(work, failed)
 
 
 @pytest.mark.parametrize(
