@@ -349,8 +349,12 @@ def test_ctrl_c_ends_a_run_whose_partner_hangs(two: Path, interruptible: None) -
         "--steps",
         "1000000",
     ]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
-        time.sleep(8)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True) as run:
+        assert run.stderr is not None
+        while not run.stderr.readline().startswith("training"):  # on a busy computer, it loads long
+            assert run.poll() is None
+        time.sleep(5)
         assert run.poll() is None
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=30) == 130
