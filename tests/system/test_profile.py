@@ -106,28 +106,29 @@ def test_a_step_is_the_sum_of_what_was_profiled(
 @needs_twin
 @pytest.mark.emulator
 @pytest.mark.parametrize(
-    ("board", "model", "own"),
+    ("board", "model", "batch", "scheduler", "own"),
     [
-        ("mkr1000", "digits-cnn", "batch_norm_backward_affine"),
-        ("mkr1000", "mlp", "linear"),
-        ("nrf52840", "lstm", "tanh"),
-        ("nrf52840", "gru", "tanh"),
+        ("mkr1000", "digits-cnn", 4, "poet", "batch_norm_backward_affine"),
+        ("mkr1000", "mlp", 4, "poet", "linear"),
+        ("nrf52840", "lstm", 8, "checkpoint-all", "tanh"),
+        ("nrf52840", "gru", 8, "checkpoint-all", "tanh"),
     ],
 )
 def test_each_op_has_the_time_that_its_numbers_take(
-    folder: Path, board: str, model: str, own: str
+    folder: Path, board: str, model: str, batch: int, scheduler: str, own: str
 ) -> None:
     """Without an FPU of all that calculates; with one, of functions that go several ways.
 
     What the build believes of each op is what was profiled of it.
     """
-    which, db = ("--board", board, "--model", model), ("--db", f"{board}.sqlite")
+    which = ("--board", board, "--model", model, "--batch", str(batch))
+    db = ("--db", f"{board}.sqlite")
     profiled = succeed("profile", *which, "--emulator", "qemu", *db, cwd=folder)
     assert {case["operator"] for case in profiled["cases"] if case["op"]} >= {own}
     again = succeed("profile", *which, "--emulator", "qemu", *db, cwd=folder)
     assert again == {**profiled, "measured_now": 0}
     out = folder / "own"
-    succeed("build", *which, *db, "--out", out, cwd=folder)
+    succeed("build", *which, *db, "--scheduler", scheduler, "--out", out, cwd=folder)
     each_is_what_a_trace_says(profiled, out, folder)
     costs = json.loads((out / "costs.json").read_text())["ops"]
     for case in profiled["cases"]:
