@@ -161,7 +161,7 @@ _UNITS = {Counter.CYCLES: "cycles", Counter.INSTRUCTIONS: "instructions", Counte
 
 
 def _print(report: ProfileReport) -> None:
-    rows = [_row(one) for one in report.measured]
+    rows = [_row(one, report.op_of(one.case)) for one in report.measured]
     where = f" on its twin {report.setup.machine}" if report.setup.machine else ""
     known = len(report.measured) - report.fresh
     left = report.fresh + len(report.left_out)
@@ -214,7 +214,7 @@ def _print_metered(metering: Metering, as_json: bool) -> None:
         output.warn(f"{rejected} intervals were too far from the others to count: {kinds}")
 
 
-def _row(one: Measurement) -> tuple[str, ...]:
+def _row(one: Measurement, op: str | None) -> tuple[str, ...]:
     shape: Any = profiling.shape_of(one.case)
     text = (
         f"{shape:,} B"
@@ -222,7 +222,7 @@ def _row(one: Measurement) -> tuple[str, ...]:
         else " ".join("x".join(map(str, part)) for part in shape)
     )
     return (
-        one.case.kind,
+        one.case.kind if op is None else f"{one.case.kind} of {op}",
         text,
         f"{one.ticks:,.1f}",
         f"{one.spread_ticks:,.1f}",

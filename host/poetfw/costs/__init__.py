@@ -20,6 +20,7 @@ from poetfw.costs.measurement import (
     Setup,
     case_of,
     direction_of,
+    own_case_of,
 )
 from poetfw.costs.table import CostProvider, CostTable, OpCost, Source
 
@@ -49,6 +50,7 @@ __all__ = [
     "cost_of",
     "direction_of",
     "fits_of",
+    "own_case_of",
     "read_measurements",
     "reads_storage",
     "to_csv",

@@ -10,7 +10,7 @@ from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.features import featured
 from poetfw.costs.fitted import Fit
 from poetfw.costs.measured import Measured, is_of_board
-from poetfw.costs.measurement import case_of
+from poetfw.costs.measurement import own_case_of
 from poetfw.ir import Graph
 
 
@@ -40,8 +40,8 @@ def compare_costs(graph: Graph, board: Board, measured: Measured) -> tuple[Compa
     analytic = analytic_costs(graph, board)
     compared = []
     for op in graph.ops:
-        case = case_of(op, graph)
-        row = measured.rows.get(case)
+        case = own_case_of(op, graph)
+        row = measured.row_of(case)
         compared.append(
             ComparedOp(
                 op.name,
@@ -57,7 +57,7 @@ def compare_costs(graph: Graph, board: Board, measured: Measured) -> tuple[Compa
 def fits_of(measured: Measured) -> tuple[Fit, ...]:
     """The fits that ops like the measured ones are predicted by, in the order of their names."""
     found: dict[str, Fit] = {}
-    for case in measured.rows:
+    for case in measured.of_any_numbers:
         if not case.size_bytes:
             known = featured(case)
             fit = measured.time.fit_of(known)

@@ -19,7 +19,9 @@ from poetfw.costs.measurement import Case, Measurement, Setup
 from poetfw.errors import CostsError
 from poetfw.resources import user_data_dir
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_READ_VERSIONS = (1, SCHEMA_VERSION)
+"""In the first, no case has numbers; it becomes one of the second when something is added."""
 _APPLICATION_ID = 0x706F6574
 """Says that a SQLite file is one of these: "poet" in ASCII."""
 _BUSY_S = 60.0
@@ -181,6 +183,7 @@ class Database:
                     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 self._check(connection)
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -207,9 +210,9 @@ class Database:
             raise CostsError(
                 f"{self.path} is a database of another program, not one of costs", *self._next()
             )
-        if version != SCHEMA_VERSION:
+        if version not in _READ_VERSIONS:
             raise CostsError(
-                f"{self.path} has schema version {version}; this poetfw reads version "
+                f"{self.path} has schema version {version}; this poetfw reads versions up to "
                 f"{SCHEMA_VERSION}",
                 *self._next(),
             )

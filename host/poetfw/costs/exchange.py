@@ -32,7 +32,8 @@ from poetfw.errors import CostsError, ModelError
 from poetfw.ir import Dtype
 from poetfw.reading import parse_json, read_bytes
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Before 2, no case had numbers."""
 
 _SETUP = tuple(field.name for field in fields(Setup))
 _FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
@@ -67,6 +68,7 @@ class _Case(_Strict):
     updates: Annotated[list[_Operand], Field(max_length=1000)]
     attributes: dict[_Name, _Integer | _Number | list[_Integer] | list[_Number]]
     size_bytes: Annotated[int, Field(ge=0, le=2**48)]
+    numbers: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")] = ""
 
     def case(self) -> Case:
         """The case, which some operator has.
@@ -83,9 +85,11 @@ class _Case(_Strict):
                 for key, value in self.attributes.items()
             },
             size_bytes=self.size_bytes,
+            numbers=self.numbers,
         )
         if case.kind in MOVES:
-            if case.inputs or case.updates or case.attributes or not case.size_bytes:
+            of_op = case.inputs or case.updates or case.attributes or case.numbers
+            if of_op or not case.size_bytes:
                 raise ValueError(f"a {case.kind} has size_bytes above 0, and nothing else")
             return case
         if case.size_bytes:
@@ -149,7 +153,7 @@ class _Group(_Strict):
 
 
 class _Document(_Strict):
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     measured: list[_Group]
 
 

@@ -5,7 +5,9 @@ Rows of one set-up are used, apart from the meter: those of the board itself if 
 not of an emulator in its place; then those that were measured last. Transfers and loads are never
 those of an emulator, whose storage is no board's. Of a case that was measured with and without a
 meter, the row of the meter counts, unless it saw an emulator's computer. Where no meter measured,
-energy is time at the power that the analytic model has for the op or the transfer.
+energy is time at the power that the analytic model has for the op or the transfer. Of an op that
+was measured with its own numbers, that row counts; of one that was not, the mean of the rows of its
+case, whosever numbers they had.
 """
 
 from __future__ import annotations
@@ -13,13 +15,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import fmean
 
 from poetfw.boards import Arithmetic, Board, BoardStorage
 from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
 from poetfw.costs.fitted import FittedModel, fit_beside, fit_transfer
-from poetfw.costs.measurement import NO_METER, TAKEN, Case, Measurement, Setup, case_of
+from poetfw.costs.measurement import (
+    NO_METER,
+    TAKEN,
+    Case,
+    Measurement,
+    Setup,
+    own_case_of,
+)
 from poetfw.costs.table import CostTable, OpCost, Source
 from poetfw.errors import CostsError
 from poetfw.ir import Graph
@@ -102,6 +112,23 @@ def is_of_board(row: Measurement) -> bool:
     return not (row.setup.machine and reads_storage(row.case))
 
 
+def _mean(case: Case, rows: Sequence[Measurement]) -> Measurement:
+    """The mean of measurements, of those that a meter made if there are any."""
+    counted = [*filter(_metered, rows)] or rows
+    ticks, spread_ticks, time_s, energy_j = (
+        fmean(getattr(row, name) for row in counted)
+        for name in ("ticks", "spread_ticks", "time_s", "energy_j")
+    )
+    return replace(
+        counted[0],
+        case=case,
+        ticks=ticks,
+        spread_ticks=spread_ticks,
+        time_s=time_s,
+        energy_j=energy_j,
+    )
+
+
 def _metered(row: Measurement) -> bool:
     """Whether a meter measured the board: beside an emulator it saw something else."""
     return row.setup.meter != NO_METER and not row.setup.machine
@@ -133,14 +160,27 @@ class Measured:
         return f"{where}{by}"
 
     @cached_property
+    def of_any_numbers(self) -> Mapping[Case, Measurement]:
+        """The mean of the rows of each case that differ by their numbers alone."""
+        alike: dict[Case, list[Measurement]] = {}
+        for row in self.rows.values():
+            alike.setdefault(row.case.of_any_numbers, []).append(row)
+        return {case: _mean(case, rows) for case, rows in alike.items()}
+
+    def row_of(self, case: Case) -> Measurement | None:
+        """The measurement of a case, else of it with any numbers; None where there is none."""
+        return self.rows.get(case) or self.of_any_numbers.get(case.of_any_numbers)
+
+    @cached_property
     def time(self) -> FittedModel:
         """The model of time."""
-        return FittedModel([*self.rows.values()], lambda row: row.time_s)
+        return FittedModel([*self.of_any_numbers.values()], lambda row: row.time_s)
 
     @cached_property
     def energy(self) -> FittedModel:
         """The model of energy, fitted to what a meter measured."""
-        return FittedModel([*filter(_metered, self.rows.values())], lambda row: row.energy_j)
+        rows = filter(_metered, self.of_any_numbers.values())
+        return FittedModel([*rows], lambda row: row.energy_j)
 
     def table(self, graph: Graph, board: Board) -> CostTable:
         """What every op of a graph costs on the board."""
@@ -152,13 +192,15 @@ class Measured:
             reads = page_in or board.storage.page_in
             board = replace(board, storage=replace(board.storage, page_in=reads))
         analytic = analytic_costs(graph, board)
-        costs = {op.name: self.cost(case_of(op, graph), analytic.ops[op.name]) for op in graph.ops}
+        costs = {
+            op.name: self.cost(own_case_of(op, graph), analytic.ops[op.name]) for op in graph.ops
+        }
         return CostTable(board.name, costs, page_in, page_out, self.basis)
 
     def cost(self, case: Case, analytic: OpCost) -> OpCost:
         """What a case costs; `analytic` where neither it nor anything like it was measured."""
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
-        row = self.rows.get(case)
+        row = self.row_of(case)
         if self.setup is not None and self.setup.machine and reads_storage(case):
             return replace(analytic, source=Source.BOARD_FILE)
         if row is not None:

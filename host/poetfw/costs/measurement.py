@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -39,7 +39,8 @@ class Case:
     """What costs the same wherever it occurs: an operator, with the shapes of its operands.
 
     A case is one op of a training graph without its names, or one transfer of `size_bytes` between
-    RAM and storage (kinds `MOVES`).
+    RAM and storage (kinds `MOVES`). Where what an op costs depends on its numbers, it has a case of
+    its own.
 
     Attributes:
         kind: the op's kind, as `Op.kind` has it.
@@ -47,6 +48,8 @@ class Case:
         updates: shape and type of each tensor that is updated in place.
         attributes: the op's attributes.
         size_bytes: of a transfer; 0 for an op.
+        numbers: of which op, in which network, are the numbers that it is run with: 16 hexadecimal
+            digits; "" where they are any.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Case:
     updates: tuple[tuple[Shape, Dtype], ...] = ()
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     size_bytes: int = 0
+    numbers: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
@@ -63,6 +67,7 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         """The case as plain JSON values; equal cases give equal values."""
+        numbers = {"numbers": self.numbers} if self.numbers else {}
         return {
             "kind": self.kind,
             "inputs": [[list(shape), dtype.value] for shape, dtype in self.inputs],
@@ -72,6 +77,7 @@ class Case:
                 for key, value in sorted(self.attributes.items())
             },
             "size_bytes": self.size_bytes,
+            **numbers,
         }
 
     @cached_property
@@ -80,9 +86,14 @@ class Case:
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @property
+    def of_any_numbers(self) -> Case:
+        """The case that it is one of, whatever numbers it is run with."""
+        return replace(self, numbers="") if self.numbers else self
+
 
 def case_of(op: Op, graph: Graph) -> Case:
-    """The case that an op of a graph is."""
+    """The case that an op of a graph is, whatever its numbers are."""
     operands = [graph.by_name[name] for name in op.inputs]
     updates = [graph.by_name[name] for name in op.updates]
     return Case(
@@ -91,6 +102,16 @@ def case_of(op: Op, graph: Graph) -> Case:
         updates=tuple((tensor.shape, tensor.dtype) for tensor in updates),
         attributes=op.attributes,
     )
+
+
+def own_case_of(op: Op, graph: Graph) -> Case:
+    """The case that only this op is, with its numbers.
+
+    The op is known by its name and that of its graph: training with another optimizer, or on other
+    data, does not make it another one.
+    """
+    name = f"{graph.name}\0{op.name}".encode()
+    return replace(case_of(op, graph), numbers=hashlib.sha256(name).hexdigest()[:16])
 
 
 class Counter(StrEnum):

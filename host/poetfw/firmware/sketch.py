@@ -92,7 +92,7 @@ class _CaseView:
     Attributes:
         key: names it.
         comment: what it is, for people.
-        functions: what it is run by, and prepared by.
+        functions: what it is run by, and prepared by, but for what an earlier case has.
         run, prepare, without: which of them; `without` is what is timed, too, and subtracted.
         first_fill, fills: what its operands are filled with.
         transfer: the enumerator of its direction.
@@ -220,7 +220,8 @@ def render_sketch(
     """
     lowering = _Lowering(board, room_bytes, operands or {})
     views = tuple(lowering.case(index, case) for index, case in enumerate(cases))
-    arena_bytes = max([2 * BLOCK_BYTES, *(arena_bytes_of(case, room_bytes) for case in cases)])
+    needed = (arena_bytes_of(case, room_bytes) for case in cases)
+    arena_bytes = max([2 * BLOCK_BYTES, lowering.others_end, *needed])
     record_blocks = _blocks(
         program.input.size_bytes // program.batch + program.label.size_bytes // program.batch + 8
     )
@@ -317,6 +318,9 @@ class _Lowering:
         self.fills: list[_Fill] = []
         self.values: list[float] = []
         self._first_values: dict[tuple[float, ...], int] = {}
+        self._runs: dict[Case, str] = {}
+        self.others_end = 0
+        """The first byte behind what second page-outs write."""
         self.slots: tuple[SlotView, ...] = (
             SlotView("SLOT_NOTHING", 0, _WORD_BYTES, "what is committed: nothing"),
         )
@@ -348,13 +352,14 @@ class _Lowering:
         code = call_statement(kernel.function, arguments, fallible=kernel.fallible)
         if not kernel.source:
             code = f"poet_select_next();\n    {code}"
-        run = _Function(f"run_{index}", code)
+        run = self._runs.setdefault(case.of_any_numbers, f"run_{index}")
+        functions = (_Function(run, code),) if run == f"run_{index}" else ()
         shapes = ", ".join(shape_text(shape) for shape, _ in (*case.inputs, *case.updates))
         return _CaseView(
             key=case.key,
             comment=comment_text(f"{case.kind} {shapes}".strip(), 100),
-            functions=(run,),
-            run=run.name,
+            functions=functions,
+            run=run,
             prepare="NULL" if kernel.source else "poet_prepare_sample",
             first_fill=first_fill,
             fills=len(self.fills) - first_fill,
@@ -387,7 +392,7 @@ class _Lowering:
                 functions.append(_Function(f"kernel_{index}", kernel))
                 without = functions[-1].name
             else:
-                ran.insert(0, begin)
+                ran.insert(1, self._second(direction, case.size_bytes))
             functions.append(_Function(f"run_{index}", _lines(*ran)))
             run = functions[-1].name
         if prepare:
@@ -399,7 +404,7 @@ class _Lowering:
             run=run,
             prepare=functions[-1].name if prepare else "NULL",
             first_fill=first_fill,
-            fills=1,
+            fills=len(self.fills) - first_fill,
             transfer="POET_NO_TRANSFER"
             if beside
             else f"POET_TRANSFER_{direction.removeprefix('page_').upper()}",
@@ -413,10 +418,23 @@ class _Lowering:
             self.slots += (SlotView(name, 0, size_bytes, f"page: {size_bytes:,} bytes"),)
         return name
 
-    def _moves(self, direction: str, size_bytes: int) -> tuple[str, str]:
+    def _second(self, direction: str, size_bytes: int) -> str:
+        """What begins the second of two transfers.
+
+        To a flash, it is of memory that the first is not read from: that is changed before.
+        """
+        at, padded = BLOCK_BYTES, _padded(size_bytes)
+        if self._erases and direction == "page_out" and at + 2 * padded <= self._room_bytes:
+            at += padded
+            self.others_end = max(self.others_end, at + padded)
+            self.fills.append(_Fill(at, size_bytes // _WORD_BYTES, "POET_FILL_SIGNED"))
+        begin, _ = self._moves(direction, size_bytes, at)
+        return begin
+
+    def _moves(self, direction: str, size_bytes: int, at: int = BLOCK_BYTES) -> tuple[str, str]:
         """What begins a transfer, and what waits for it: nothing where that is one call."""
         slot = self._slot(size_bytes)
-        arguments = [slot, f"poet_arena + {BLOCK_BYTES}u", f"{size_bytes}u"]
+        arguments = [slot, f"poet_arena + {at}u", f"{size_bytes}u"]
         if not self._overlap:
             return call_statement(f"poet_{direction}", arguments, fallible=True), ""
         begin = call_statement(f"poet_{direction}_begin", arguments, fallible=True)

@@ -168,6 +168,9 @@ class OpKind(ABC):
     """Which inputs, by position, hold what may not be negative, such as variances."""
     counts: ClassVar[bool] = False
     """Whether what it updates are counts, and what goes with them; they begin at 0."""
+    branches: ClassVar[bool] = False
+    """Whether its kernel goes another way, and takes another time, by what number an element is,
+    with an FPU, too. It looks at the elements one by one then, and its inputs have one shape."""
     streams: ClassVar[bool] = False
     """Whether its kernel has a form that hands each element of its output, a gradient, to an
     optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""

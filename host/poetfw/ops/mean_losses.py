@@ -42,12 +42,14 @@ class MeanLoss:
         slope: its derivative with respect to p.
         error: how far float32 may lie from the value, in units of 2^-24.
         slope_error: the same for the slope.
+        branches: whether the kernel of the value goes another way by what p is.
     """
 
     value: Formula
     slope: Formula
     error: Formula
     slope_error: Formula
+    branches: bool = False
 
 
 def _huber(p: Array, t: Array) -> Array:
@@ -86,6 +88,7 @@ MEAN_LOSSES: Mapping[str, MeanLoss] = MappingProxyType(
             lambda p, t: _logistic(p) - t,
             lambda p, t: 3 * (np.maximum(p, 0) + np.abs(p * t)) + 18 * _rest(p),
             lambda p, t: 7 * _logistic(p) + np.abs(t),
+            branches=True,
         ),
     }
 )
@@ -179,7 +182,7 @@ class _Backward(_OfBoth):
         return self._kernel(op, graph, op.output)
 
 
-for _name in MEAN_LOSSES:
+for _name, _loss in MEAN_LOSSES.items():
     for _base, _suffix, _pass in ((_Forward, "", "forward"), (_Backward, "_backward", "backward")):
         register(
             type(
@@ -188,6 +191,7 @@ for _name in MEAN_LOSSES:
                 {
                     "name": f"{_name}{_suffix}",
                     "loss_name": _name,
+                    "branches": _loss.branches and _base is _Forward,
                     "function": f"poet_{_name}_{_pass}_f32",
                 },
             )

@@ -47,6 +47,8 @@ class Function:
         parameter: name of the attribute that holds p, and its smallest and largest value.
         onnx: the ONNX operator that is the same, if it has no attributes.
         passes: multiply-accumulates to an element that it counts as.
+        branches: whether its kernel goes another way by what x is, as `OpKind.branches` has it.
+        slope_branches: the same of the gradient's.
     """
 
     value: Formula
@@ -57,6 +59,8 @@ class Function:
     parameter: tuple[str, float, float] | None = None
     onnx: str | None = None
     passes: int = 1
+    branches: bool = False
+    slope_branches: bool = False
 
 
 def _sigmoid(x: Array) -> Array:
@@ -122,6 +126,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda y, dy, p: 3 * np.abs(dy) * (1 + y * y),
             from_output=True,
             onnx="Tanh",
+            branches=True,
         ),
         "silu": Function(
             lambda x, p: x * _sigmoid(x),
@@ -136,6 +141,8 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda x, p: 12 * np.abs(x),
             lambda x, dy, p: 24 * np.abs(dy),
             passes=3,
+            branches=True,
+            slope_branches=True,
         ),
         "gelu_tanh": Function(
             lambda x, p: 0.5 * x * (1 + _tanh_inside(x)),
@@ -143,6 +150,8 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda x, p: 16 * np.abs(x),
             lambda x, dy, p: 48 * np.abs(dy),
             passes=3,
+            branches=True,
+            slope_branches=True,
         ),
         "leaky_relu": Function(
             lambda x, p: np.where(x > 0, x, x.dtype.type(p) * x),
@@ -159,6 +168,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda y, dy, p: np.abs(dy) * np.where(y > 0, 0, 4 * (np.abs(y) + p)),
             from_output=True,
             parameter=("alpha", 0, 1e6),
+            branches=True,
         ),
         "softplus": Function(
             _softplus,
@@ -167,12 +177,15 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             8,
             onnx="Softplus",
             passes=2,
+            branches=True,
         ),
         "hard_sigmoid": Function(
             lambda x, p: np.clip(x + 3, 0, 6) / 6,
             lambda x, dy, p: np.where((x > -3) & (x < 3), dy / 6, 0),
             lambda x, p: np.abs(x) / 6 + 3 * np.clip(x + 3, 0, 6),
             2,
+            branches=True,
+            slope_branches=True,
         ),
         "hard_swish": Function(
             lambda x, p: x * np.clip(x + 3, 0, 6) / 6,
@@ -180,6 +193,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda x, p: np.abs(x) * (np.abs(x) / 6 + 4 * np.clip(x + 3, 0, 6)),
             lambda x, dy, p: np.where(np.abs(x) < 3, 5 * np.abs(dy) * (np.abs(x) + 1), 0),
             onnx="HardSwish",
+            slope_branches=True,
         ),
         "at_least": Function(
             lambda x, p: np.maximum(x, np.float32(p)),
@@ -202,11 +216,20 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda x, dy, p: 8 * np.abs(dy),
             onnx="Erf",
             passes=3,
+            branches=True,
+            slope_branches=True,
         ),
         "exp": Function(
             lambda x, p: np.exp(x), lambda y, dy, p: dy * y, 4, 1, from_output=True, onnx="Exp"
         ),
-        "log": Function(lambda x, p: np.log(x), lambda x, dy, p: dy / x, 4, 1, onnx="Log"),
+        "log": Function(
+            lambda x, p: np.log(x),
+            lambda x, dy, p: dy / x,
+            4,
+            1,
+            onnx="Log",
+            branches=True,
+        ),
         "sqrt": Function(
             lambda x, p: np.sqrt(x),
             lambda y, dy, p: dy * 0.5 / y,
@@ -224,7 +247,14 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             onnx="Reciprocal",
         ),
         "square": Function(lambda x, p: x * x, lambda x, dy, p: 2 * dy * x, 1, 2),
-        "abs": Function(lambda x, p: np.abs(x), lambda x, dy, p: dy * np.sign(x), 0, 0, onnx="Abs"),
+        "abs": Function(
+            lambda x, p: np.abs(x),
+            lambda x, dy, p: dy * np.sign(x),
+            0,
+            0,
+            onnx="Abs",
+            slope_branches=True,
+        ),
         "scale": Function(
             lambda x, p: x * x.dtype.type(p),
             lambda y, dy, p: dy * dy.dtype.type(p),
@@ -345,6 +375,9 @@ for _name, _function in FUNCTIONS.items():
                     "name": _name if _base is _Forward else f"{_name}_backward",
                     "onnx": _function.onnx if _base is _Forward else None,
                     "function_name": _name,
+                    "branches": _function.branches
+                    if _base is _Forward
+                    else _function.slope_branches,
                     "function": f"poet_{_name}_{_pass}_f32",
                 },
             )

@@ -66,6 +66,7 @@ class Relu6(_Activation):
     """y = min(max(x, 0), 6)."""
 
     name = "relu6"
+    branches = True
     function = "poet_relu6_forward_f32"
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
@@ -77,6 +78,7 @@ class Relu6Backward(_Relu):
     """Inputs y, dy; dx = dy where 0 < y < 6, else 0."""
 
     name = "relu6_backward"
+    branches = True
     inputs_count = 2
     function = "poet_relu6_backward_f32"
 

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from poetfw.boards import Board, load_board
-from poetfw.costs import NO_METER, Case, Measurement, Setup, reads_storage
+from poetfw.costs import NO_METER, Case, Measurement, Setup, own_case_of, reads_storage
 from poetfw.devices import (
     build_environments,
     choose_environment,
@@ -28,16 +29,15 @@ from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sketch
 from poetfw.ir import Graph
 from poetfw.meters import Meter, opened_meter
+from poetfw.models import Model
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling.cases import cases_of
 from poetfw.profiling.metering import Metering
 from poetfw.profiling.operands import operands_of
 from poetfw.profiling.session import Refused, check_sketch, measure_sketch, setup_of
 from poetfw.profiling.store import Store
+from poetfw.profiling.update import Update
 from poetfw.training import Program
-
-Update = Callable[[int, int, str], None]
-"""Is told how many cases of how many are done, and what is being done."""
 
 _SOCKET = "socket://"
 _TRACES = "traces"
@@ -86,6 +86,14 @@ class ProfileReport:
     metering: Metering | None
     graph: Graph
 
+    def op_of(self, case: Case) -> str | None:
+        """The op whose numbers a case has; None of one that stands for every op like it."""
+        return self._ops.get(case)
+
+    @cached_property
+    def _ops(self) -> Mapping[Case, str]:
+        return {own_case_of(op, self.graph): op.name for op in self.graph.ops}
+
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
         return {
@@ -96,7 +104,7 @@ class ProfileReport:
             "meter": self.setup.meter,
             "metered": None if self.metering is None else _metered(self.metering),
             "measured_now": self.fresh,
-            "cases": [_row(one) for one in self.measured],
+            "cases": [_row(one, self.op_of(one.case)) for one in self.measured],
             "left_out": [
                 {"case": one.case.key, "operator": one.case.kind, "reason": one.reason}
                 for one in self.left_out
@@ -123,9 +131,10 @@ def _metered(metering: Metering) -> dict[str, Any]:
     }
 
 
-def _row(one: Measurement) -> dict[str, Any]:
+def _row(one: Measurement, op: str | None) -> dict[str, Any]:
     return {
         "case": one.case.key,
+        "op": op,
         "operator": one.case.kind,
         "shape": shape_of(one.case),
         "n": one.repetitions,
@@ -179,9 +188,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
         known = _known(store, setup, versions)
         missing = [case for case in cases if case not in known]
         fresh, left_out = 0, []
-        looked_at = missing and board.toolchain.soft_float
-        operands = operands_of(program, model, build) if looked_at else {}
-        session = _Session(program, board, setup, settings, versions, operands, metering)
+        session = _Session(program, model, build, board, setup, settings, versions, metering)
         for one in _measure(missing, session, update):
             if isinstance(one, Refused):
                 left_out.append(one)
@@ -207,11 +214,12 @@ def _known(store: Store, setup: Setup, versions: Mapping[Case, str]) -> dict[Cas
 @dataclass(frozen=True)
 class _Session:
     program: Program
+    model: Model
+    build: BuildSettings
     board: Board
     setup: Setup
     settings: ProfileSettings
     versions: Mapping[Case, str]
-    operands: Operands
     metering: Metering | None
 
 
@@ -240,13 +248,12 @@ def _measure(
     waiting = yield from _fitting(missing, _most_room(board), "at most")
     if not waiting:
         return
+    operands = operands_of(program, session.model, session.build, waiting, update)
     update(0, len(missing), "building the sketch")
     room = _arena_room(waiting, program, board)
     fitting = yield from _fitting(waiting, room, "beside the program's own")
     environment = _environment(board, settings)
-    for sketch, elf in _built(
-        fitting, program, board, room, settings.out, environment, session.operands
-    ):
+    for sketch, elf in _built(fitting, program, board, room, settings.out, environment, operands):
         if elf is None:
             (case,) = sketch.cases
             yield Refused(case, "its code does not fit the flash", failed=False)

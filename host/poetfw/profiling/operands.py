@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network's ops read: without an FPU, how long an op takes depends on its numbers.
+"""What a network's ops read, where how long an op takes depends on its numbers.
 
-A zero takes less time there, a row of zeros much less, and a sum's depends on the signs and
-exponents of its terms.
+Without an FPU a zero takes less time, a row of zeros much less, and a sum's time depends on the
+signs and exponents of its terms. With one, some functions go another way by what their argument is.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from poetfw.costs import Case, case_of
+from poetfw.costs import Case, own_case_of
 from poetfw.errors import DataError
 from poetfw.firmware import sample_order
 from poetfw.firmware.sketch import Operands
 from poetfw.importers import load_data
 from poetfw.ir import Dtype
 from poetfw.models import Model
-from poetfw.ops import Array
+from poetfw.ops import Array, kind_of
 from poetfw.planning import BuildSettings
+from poetfw.profiling.update import Update
 from poetfw.training import Program, Reference, value_of
 
 STEPS = range(1, 9)
@@ -30,53 +31,94 @@ first, an optimizer has no state yet."""
 VALUES = 256
 """A larger operand is stood for by so many of its numbers, each in place of those around it."""
 
+_LOOKED_AT = 1 << 14
+"""Of more elements, so many are put in order."""
+
 _IDS = 100
 """Random inputs of whole numbers are less than that."""
 
 _GOLDEN = (5**0.5 - 1) / 2
 
+_RUNNING = "running steps of the network on this computer"
 
-def operands_of(program: Program, model: Model, settings: BuildSettings) -> Operands:
-    """Numbers of each f32 operand of each case, from the first training steps: inputs, updates.
 
-    An operand is part by part that of each op, where a case occurs several times, and of each step.
-    All samples of a batch have an element of the same, and a channel's mean is that of the channel.
-    The steps are of the data, in the order of training; where the model takes no such data, of
-    random numbers.
+def operands_of(
+    program: Program,
+    model: Model,
+    settings: BuildSettings,
+    cases: Collection[Case],
+    update: Update,
+) -> Operands:
+    """Numbers of each operand of those cases that are one op's: inputs, then updates.
+
+    They are from the first training steps, part by part of each. All samples of a batch have an
+    element of the same step, and a channel's mean is that of the channel. Where an op looks at its
+    elements one by one, they are in every range as often as in the tensor. The steps are of
+    the data, in the order of training; where the model takes no such data, of random numbers.
+
+    Args:
+        program: what is trained.
+        model: with its first weights.
+        settings: which data, and in which order.
+        cases: which are asked for. Where none is one op's, no step is run.
+        update: is told how many steps are done.
     """
     graph = program.training
-    seen: dict[str, list[list[Array]]] = defaultdict(list)
+    ops = {own_case_of(op, graph): op for op in graph.ops}
+    ops = {case: ops[case] for case in cases if case.numbers}
+    if not ops:
+        return {}
+    update(0, STEPS.stop, _RUNNING)
+    seen: dict[Case, list[list[Array]]] = defaultdict(list)
     reference = Reference(program, model.weights, np.float32)
     for step, (x, y) in enumerate(_batches(program, model, settings)):
         known = {name: value.copy() for name, value in reference.persistent.items()}
         with np.errstate(all="ignore"):
             known |= reference.values(x, y)
-        for op in graph.ops if step in STEPS else ():
+        for case, op in ops.items() if step in STEPS else ():
             names = (*op.inputs, *op.updates)
             operands = [value_of(graph.by_name[name], known) for name in names]
-            seen[op.name].append([_some(operand) for operand in operands])
-    of_cases: dict[Case, list[list[Array]]] = defaultdict(list)
-    for op in graph.ops:
-        of_cases[case_of(op, graph)] += seen[op.name]
+            some = _in_order if kind_of(op).branches else _some_of_each
+            seen[case].append(some(operands))
+        update(step + 1, STEPS.stop, _RUNNING)
     return {
-        case: tuple(tuple(map(float, _parts(alike))) for alike in zip(*ops, strict=True))
-        for case, ops in of_cases.items()
+        case: tuple(
+            tuple(map(float, numbers.ravel()))
+            for numbers in (_joined if kind_of(op).branches else _parted)(seen[case])
+        )
+        for case, op in ops.items()
     }
 
 
+def _some_of_each(operands: Sequence[Array]) -> list[Array]:
+    return [_some(operand) for operand in operands]
+
+
+def _parted(steps: Sequence[Sequence[Array]]) -> list[Array]:
+    return [_parts(alike) for alike in zip(*steps, strict=True)]
+
+
 def _some(tensor: Array) -> Array:
-    """At most `VALUES` of its elements [rows, values in a row], of each stretch one.
+    """At most `VALUES` of its elements [rows, values in a row], of each stretch one."""
+    some = _numbers(tensor)[_places(tensor.size, VALUES)]
+    rows = tensor.shape[0] if tensor.ndim > 1 and some.size % tensor.shape[0] == 0 else 1
+    return some.reshape(rows, -1)
+
+
+def _numbers(tensor: Array) -> Array:
+    numbers: Array = np.nan_to_num(tensor.ravel(), nan=1.0, posinf=1.0, neginf=-1.0)
+    return numbers
+
+
+def _places(size: int, most: int) -> Array:
+    """At most so many places of a tensor, of each stretch one.
 
     Where in a stretch differs, so that they are not all of one column of an image.
     """
-    count = min(tensor.size, VALUES)
+    count = min(size, most)
     stretches = np.arange(count)
-    places = (stretches + stretches * _GOLDEN % 1) * (tensor.size / count)
-    some: Array = np.nan_to_num(
-        tensor.ravel()[places.astype(int)], nan=1.0, posinf=1.0, neginf=-1.0
-    )
-    rows = tensor.shape[0] if tensor.ndim > 1 and count % tensor.shape[0] == 0 else 1
-    return some.reshape(rows, -1)
+    places = (stretches + stretches * _GOLDEN % 1) * (size / count)
+    return places.astype(int)
 
 
 def _parts(alike: Sequence[Array]) -> Array:
@@ -85,6 +127,23 @@ def _parts(alike: Sequence[Array]) -> Array:
     of = columns * len(alike) // len(columns)
     parts = [alike[i][:, j] for i, j in zip(of.tolist(), columns.tolist(), strict=True)]
     return np.column_stack(parts).ravel()
+
+
+def _in_order(operands: Sequence[Array], most: int = VALUES) -> list[Array]:
+    """At most so many elements of each, by the first: of each stretch in its order the middle."""
+    first, *others = (_numbers(operand)[_places(operand.size, _LOOKED_AT)] for operand in operands)
+    count = min(first.size, most)
+    middles = ((np.arange(count) + 0.5) * (first.size / count)).astype(int)
+    places = np.argsort(first, kind="stable")[middles]
+    return [part[places] if part.size == first.size else part for part in (first, *others)]
+
+
+def _joined(steps: Sequence[Sequence[Array]]) -> list[Array]:
+    """Of the elements of all steps as many as of one, likewise; shuffled."""
+    alike = [np.concatenate(parts) for parts in zip(*steps, strict=True)]
+    joined = _in_order(alike, steps[0][0].size)
+    order = np.argsort(np.arange(joined[0].size) * _GOLDEN % 1)
+    return [part[order] if part.size == order.size else part[:1] for part in joined]
 
 
 def _batches(

@@ -41,7 +41,8 @@ POOL = Case(
     attributes={"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0)},
 )
 PAGE = Case("page_in", size_bytes=4096)
-CASES = (RELU, SGD, POOL, PAGE)
+OWN = replace(RELU, numbers="0011223344556677")
+CASES = (RELU, SGD, POOL, PAGE, OWN)
 V1, V2 = "0123456789abcdef", "fedcba9876543210"
 
 
@@ -159,7 +160,7 @@ def _foreign(path: Path) -> None:
 def _newer(path: Path) -> None:
     Database(path).add([row()])
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
 
 
 def _cut(path: Path) -> None:
@@ -179,7 +180,7 @@ def _negative(path: Path) -> None:
     [
         (_text, "not a database"),
         (_foreign, "of another program"),
-        (_newer, "schema version 2"),
+        (_newer, "schema version 3"),
         (_cut, "not a usable database"),
         (_negative, "that poetfw did not write"),
         (Path.mkdir, "unable to open"),
@@ -199,6 +200,33 @@ def test_a_file_that_is_no_such_database_is_refused(
         with pytest.raises(CostsError, match=said):
             Database(path).add([row(SGD)])
     assert not before or spoil is _negative or path.read_bytes() == before
+
+
+def test_a_database_from_before_numbers_is_read_and_becomes_one_with_them(tmp_path: Path) -> None:
+    """What was kept is known by the same key, and what is added says that it is newer."""
+    assert RELU.key == "dfad0f513f0239a1"
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([row()])
+    with sqlite3.connect(database.path) as connection:
+        connection.execute("PRAGMA user_version = 1")
+        (kept,) = connection.execute("SELECT case_json FROM measurements").fetchone()
+    assert "numbers" not in kept
+    assert database.known(SETUP, {RELU: V1, OWN: V1}) == {RELU: row()}
+    database.add([row(OWN, 700.0)])
+    assert {one.case: one.ticks for one in database.all()} == {RELU: 640.0, OWN: 700.0}
+    with sqlite3.connect(database.path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_a_document_from_before_numbers_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_bytes(to_json([row()]).replace(b'"schema_version": 2', b'"schema_version": 1'))
+    assert read_measurements(path) == (row(),)
+
+
+def test_a_transfer_has_no_numbers(tmp_path: Path) -> None:
+    with pytest.raises(CostsError, match="a page_in has size_bytes above 0, and nothing else"):
+        Database(tmp_path / "costs.sqlite").add([row(replace(PAGE, numbers=OWN.numbers))])
 
 
 def test_rows_of_an_operator_that_is_gone_are_stale(tmp_path: Path) -> None:
@@ -257,6 +285,7 @@ def test_rows_come_back_from_a_file(
         ("sgd", "magic", r"rows.csv:3: .*'magic', which is no operator"),
         ('""momentum"":0.9', '""momentum"":NaN', r"rows.csv:3: "),
         ('""momentum"":0.9', '""momentum"":""x""', r"rows.csv:3: case.attributes.momentum"),
+        ('""size_bytes"":0', '""size_bytes"":0,""numbers"":""a""', r"rows.csv:3: case.numbers"),
         ("64000000", "0", r"rows.csv:3: clock_hz: "),
         ("nrf52840", "a\x1bb", r"rows.csv:3: board: "),
         (",2026", ",,2026", r"rows.csv:3: 16 columns were expected"),
@@ -285,7 +314,7 @@ def test_a_table_that_nobody_vouches_for_is_refused(
         ('"ticks":640.0', '"ticks":[', r"rows.json:4: .*JSON was expected"),
         ('"ticks":640.0,', "", r"measured\[0\].rows\[1\]: ticks: Field required"),
         ('"ticks":640.0,', '"ticks":640.0,"more":1,', r"rows\[1\]: more: "),
-        ('"schema_version": 1', '"schema_version": 2', "schema_version"),
+        ('"schema_version": 2', '"schema_version": 3', "schema_version"),
     ],
 )
 def test_a_document_that_nobody_vouches_for_is_refused(

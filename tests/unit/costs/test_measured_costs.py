@@ -27,6 +27,7 @@ from poetfw.costs import (
     analytic_costs,
     case_of,
     compare_costs,
+    own_case_of,
     usable,
 )
 from poetfw.costs.features import featured
@@ -302,6 +303,40 @@ def test_ops_are_shown_as_measured_fitted_and_analytic(graph: Graph) -> None:
     for op, node in zip(compared, graph.ops, strict=True):
         assert op.measured_s == (by_macs(case_of(node, graph)) if node.inputs else None)
         assert op.analytic_s == analytic_costs(graph, BOARD).ops[op.name].time_s
+
+
+def test_an_op_costs_what_it_took_with_its_own_numbers(graph: Graph) -> None:
+    """Another network's op of the same case costs the mean, and the fit sees one row of it."""
+    first, second, *_ = [op for op in graph.ops if op.kind == "batch_norm_statistics"]
+    case = case_of(first, graph)
+    assert case_of(second, graph) == case
+    assert own_case_of(first, graph) != own_case_of(second, graph)
+    assert own_case_of(first, graph).of_any_numbers == case
+    rows = [measured(own_case_of(op, graph), s) for op, s in ((first, 1e-3), (second, 3e-3))]
+    found = usable(rows, BOARD, case_version)
+    table = found.table(graph, BOARD)
+    assert [table.ops[op.name].time_s for op in (first, second)] == [1e-3, 3e-3]
+    of_ops = {op.name: op.measured_s for op in compare_costs(graph, BOARD, found)}
+    assert [of_ops[op.name] for op in (first, second)] == [1e-3, 3e-3]
+    elsewhere = found.table(replace(graph, name="other training"), BOARD)
+    for op in (first, second):
+        cost = elsewhere.ops[op.name]
+        assert (cost.source, cost.time_s) == (Source.MEASURED, pytest.approx(2e-3))
+    (alone_row,) = found.of_any_numbers.values()
+    assert (alone_row.case, alone_row.time_s) == (case, pytest.approx(2e-3))
+    assert [one.case for one in found.time.measurements] == [case]
+
+
+def test_of_several_numbers_a_meters_rows_are_the_mean() -> None:
+    relu = row().case
+    with_meter = replace(SETUP, meter="ppk2")
+    rows = [
+        measured(replace(relu, numbers="0" * 16), 1e-3, setup=with_meter, energy_j=4e-6),
+        measured(replace(relu, numbers="1" * 16), 2e-3, setup=with_meter, energy_j=8e-6),
+        measured(replace(relu, numbers="2" * 16), 9e-3, energy_j=7.0),
+    ]
+    cost = usable(rows, BOARD, case_version).cost(relu, OpCost(1.0, BOARD.power.active_w))
+    assert (cost.time_s, cost.energy_j) == pytest.approx((1.5e-3, 6e-6))
 
 
 def test_a_picture_shows_each_model_where_something_was_measured() -> None:

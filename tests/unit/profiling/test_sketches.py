@@ -12,15 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poetfw.boards import load_board
-from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, analytic_costs, case_of
+from poetfw.boards import Board, load_board
+from poetfw.costs import (
+    BESIDE,
+    MOVES,
+    TAKEN,
+    TRANSFERS,
+    Case,
+    alone,
+    analytic_costs,
+    case_of,
+    own_case_of,
+)
 from poetfw.devices.link import piped
 from poetfw.devices.slices import STEPS, run_slices
 from poetfw.errors import DeviceError, PortLostError, ToolError
 from poetfw.firmware import assign_slots, sample_order
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import render_project
-from poetfw.firmware.sketch import Sketch, arena_bytes_of, render_sketch
+from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sketch
 from poetfw.firmware.step_ticks import _with_hooks
 from poetfw.importers import load_data
 from poetfw.ir import Dtype
@@ -39,6 +49,7 @@ from poetfw.profiling.operands import operands_of
 from poetfw.training import Program, Reference
 
 BOARD = load_board("nrf52840")
+SOFT = load_board("mkr1000")
 ROOM = 200_000
 
 
@@ -62,6 +73,40 @@ def test_every_op_is_a_case_and_every_size_a_transfer(program: Program) -> None:
     assert {case.kind for case in cases if case.size_bytes} == {*MOVES}
     assert not [
         case for case in cases_of(program.training, replace(BOARD, storage=None)) if case.size_bytes
+    ]
+
+
+def test_ops_whose_time_depends_on_their_numbers_have_cases_of_their_own(program: Program) -> None:
+    """With an FPU, where a function goes several ways; without one, all that calculate."""
+    settings = BuildSettings("nrf52840", model="gru", batch=1)
+    gru = derive_program(settings, load_model(settings)).training
+    kinds = [case.kind for case in cases_of(gru, BOARD) if case.numbers]
+    assert kinds == ["tanh"] * 8
+    assert not [case for case in cases_of(program.training, BOARD) if case.numbers]
+    graph = program.training
+    soft = {case.numbers: case for case in cases_of(graph, SOFT)}
+    for op in graph.ops:
+        assert (own_case_of(op, graph).numbers in soft) == (
+            op.kind not in ("load_x", "load_y", "reshape")
+        )
+    assert len(soft) == len({*cases_of(graph, SOFT)} - {*cases_of(graph, BOARD)}) + 1
+
+
+def test_cases_that_differ_by_their_numbers_share_their_code(program: Program) -> None:
+    relu = Case("relu", (((1000,), Dtype.F32),))
+    ones, twos = (replace(relu, numbers=digit * 16) for digit in "12")
+    operands = {ones: ((1.0,),), twos: ((2.0,),)}
+    code = rendered(render_sketch([ones, twos, relu], program, BOARD, ROOM, operands))
+    assert re.findall(r"int (run_\d+)\(void\)", code) == ["run_0"]
+    assert re.findall(r'\{"(\w{16})", (\w+),', code) == [
+        *((case.key, "run_0") for case in (ones, twos, relu)),
+        ("0" * 16, "run_nothing"),
+    ]
+    assert re.findall(r"POET_FILL_(\w+), (\d+)u, (\d+)u\}", code) == [
+        ("LIKE", "0", "1"),
+        ("LIKE", "1", "1"),
+        ("SIGNED", "0", "0"),
+        ("ZERO", "0", "0"),
     ]
 
 
@@ -115,12 +160,21 @@ def test_what_a_transfer_takes_beside_a_kernel_is_a_difference(program: Program)
     assert f"int before_0(void) {{ {wrote}{prepare.format(0)}" in code
     assert f"int before_1(void) {{ {prepare.format(1)}" in code
     assert "poet_change" not in code
-    flash = re.sub(
-        r"\s+", " ", rendered(render_sketch(cases, program, load_board("nrf52840:qspi"), ROOM))
-    )
+    on_flash = render_sketch(cases, program, load_board("nrf52840:qspi"), ROOM)
+    flash = re.sub(r"\s+", " ", rendered(on_flash))
     changes = "poet_change(poet_arena + 512u, 4096u); "
     assert flash.count(changes) == flash.count(changes + begin.format("out")) > 2
     assert flash.count(begin.format("out")) == flash.count(changes)
+    # What the second of two page-outs writes is changed while the first is under way.
+    second = begin.format("out").replace("512u", "4608u")
+    other = changes.replace("512u", "4608u")
+    two = changes + begin.format("out") + other + second
+    assert f"int run_1(void) {{ {two}poet_kernel(1u); {wait}return" in flash
+    assert flash.count("{4608u, 1024u, POET_FILL_SIGNED") == 1
+    plan = on_flash.project.files["lib/poetfw/generated/plan.h"].decode()
+    assert re.search(r"POET_ARENA_BYTES +8704u", plan)
+    small = rendered(render_sketch(cases, program, load_board("nrf52840:qspi"), 8703))
+    assert "4608u" not in small
 
 
 def test_operands_lie_apart_where_they_can(program: Program) -> None:
@@ -175,11 +229,22 @@ def test_what_an_update_divides_by_is_above_zero_and_what_counts_begins_at_zero(
         assert re.findall(r"POET_FILL_(\w+), 0u, 0u\}", sketch) == [*kinds, "ZERO"], kind
 
 
+def operands_on(
+    program: Program, settings: BuildSettings, board: Board = SOFT
+) -> tuple[Operands, list[tuple[int, int, str]]]:
+    said: list[tuple[int, int, str]] = []
+    cases = cases_of(program.training, board)
+    model = load_model(settings)
+    return operands_of(program, model, settings, cases, lambda *one: said.append(one)), said
+
+
 def test_operands_are_the_networks_own(program: Program) -> None:
     """Its weights, part by part those of each step; of more numbers, each in its stretch."""
     settings = BuildSettings("mkr1000", batch=32)
     model = load_model(settings)
-    operands = operands_of(program, model, settings)
+    operands, said = operands_on(program, settings)
+    assert [one[:2] for one in said] == [(step, 9) for step in range(10)]
+    assert len({text for *_, text in said}) == 1
     data = load_data("digits", model)
     reference = Reference(program, model.weights, np.float32)
     pixels, weights, momentum = [], [], []
@@ -189,7 +254,7 @@ def test_operands_are_the_networks_own(program: Program) -> None:
         weights.append(reference.persistent["conv1.weight"].reshape(8, 9).copy())
         momentum.append(reference.persistent["conv1.weight.momentum"].reshape(8, 9).copy())
         reference.step(data.x_train[places], data.y_train[places])
-    by_name = {op.name: case_of(op, program.training) for op in program.training.ops}
+    by_name = {op.name: own_case_of(op, program.training) for op in program.training.ops}
     x, weight = operands[by_name["conv1"]]
     updated = operands[by_name["conv1.weight.update"]][2:]
     for column in range(9):
@@ -201,18 +266,20 @@ def test_operands_are_the_networks_own(program: Program) -> None:
         for column, found in enumerate(columns):
             assert found in pixels[1 + column][sample, column]
     assert np.mean(np.equal(x, 0)) == pytest.approx(np.mean(np.equal(pixels[1:], 0)), abs=0.05)
-    # A case that occurs twice begins with the first op, and ends with the second.
-    twice = [op for op in program.training.ops if by_name[op.name] == by_name["bn1.statistics"]]
-    assert len(twice) == 2
-    (both,) = operands[by_name["bn1.statistics"]]
-    assert len(both) == 256
-    assert len({*np.reshape(both, (32, 8))[:, 0]} & {*np.reshape(x, (32, 8))[:, 0]}) <= 1
+    # Of a case that occurs twice, each op has its own.
+    graph = program.training
+    one, other = (
+        op for op in graph.ops if case_of(op, graph) == by_name["bn1.statistics"].of_any_numbers
+    )
+    (first,), (second,) = operands[by_name[one.name]], operands[by_name[other.name]]
+    assert len(first) == len(second) == 256
+    assert not {*first} & {*second}
 
 
 def test_a_sketch_holds_the_numbers_of_a_network_once(program: Program) -> None:
     settings = BuildSettings("mkr1000", batch=32)
-    operands = operands_of(program, load_model(settings), settings)
-    cases = [case for case in cases_of(program.training, BOARD) if not case.size_bytes]
+    operands, _ = operands_on(program, settings)
+    cases = [case for case in cases_of(program.training, SOFT) if not case.size_bytes]
     code = rendered(render_sketch(cases, program, BOARD, ROOM, operands))
     fills = re.findall(r"POET_FILL_(\w+), (\d+)u, (\d+)u\}", code)
     values = re.search(r"poet_values\[\] = \{(.*?)\};", code, re.DOTALL)
@@ -224,14 +291,17 @@ def test_a_sketch_holds_the_numbers_of_a_network_once(program: Program) -> None:
     tables = {tuple(numbers[first : first + count]) for first, count in used}
     assert len(tables) == len(used) > 5
     assert tables < wanted  # labels and counters are no floats, and hold zeros
-    assert {kind for kind, *_ in fills} == {"LIKE", "ZERO"}
+    copies = [case for case in cases if case.kind == "reshape"]  # of any numbers
+    assert not any(case.numbers for case in copies)
+    assert [kind for kind, *_ in fills].count("SIGNED") == len(copies) > 0
+    assert {kind for kind, *_ in fills} == {"LIKE", "ZERO", "SIGNED"}
     assert "FILL_LIKE" not in rendered(render_sketch(cases, program, BOARD, ROOM))
 
 
 def test_a_network_of_other_data_has_random_inputs(program: Program, tmp_path: Path) -> None:
     settings = BuildSettings("mkr1000", batch=32, data=str(tmp_path / "none.npz"))
-    operands = operands_of(program, load_model(settings), settings)
-    by_name = {op.name: case_of(op, program.training) for op in program.training.ops}
+    operands, _ = operands_on(program, settings)
+    by_name = {op.name: own_case_of(op, program.training) for op in program.training.ops}
     x, _ = operands[by_name["conv1"]]
     assert 0.8 < np.std(x) < 1.2
     assert 0 not in x
@@ -242,13 +312,53 @@ def test_a_network_of_other_data_has_random_inputs(program: Program, tmp_path: P
 def test_a_part_of_a_parameter_is_an_operand(tmp_path: Path) -> None:
     """A GRU's gates have a weight in common; a matrix product takes some of its rows."""
     settings = BuildSettings("mkr1000", model="gru", batch=1)
-    model = load_model(settings)
-    program = derive_program(settings, model)
+    program = derive_program(settings, load_model(settings))
     op = next(op for op in program.training.ops if "rnn.0.row" in op.inputs)
     part = program.training.by_name["rnn.0.row"]
     assert part.base is not None
-    found = operands_of(program, model, settings)[case_of(op, program.training)]
+    operands, _ = operands_on(program, settings)
+    found = operands[own_case_of(op, program.training)]
     assert len(found[op.inputs.index("rnn.0.row")]) == min(part.elements, 256)
+
+
+def test_elements_that_are_looked_at_one_by_one_are_in_every_range_as_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A share below any bound is that of all elements of the steps that a trace times."""
+    settings = BuildSettings("nrf52840", model="gru", batch=32)
+    model = load_model(settings)
+    program = derive_program(settings, model)
+    operands, said = operands_on(program, settings, BOARD)
+    assert len(said) == 10
+    data = load_data("digits", model)
+    reference = Reference(program, model.weights, np.float32)
+    op = next(op for op in program.training.ops if op.name == "rnn.3.n")
+    all_of_it = []
+    for step in range(9):
+        places = sample_order(len(data.x_train), 32, settings.seed, step)
+        values = reference.values(data.x_train[places], data.y_train[places])
+        all_of_it += [values[op.inputs[0]].ravel()] if step else []
+    (numbers,) = operands[own_case_of(op, program.training)]
+    assert len(numbers) == 256
+    assert list(numbers) != sorted(numbers)
+    for bound in (-1.0, -0.625, 0.0, 0.3, 0.625, 2.0):
+        share = np.mean(np.less(np.concatenate(all_of_it), bound))
+        assert np.mean(np.less(numbers, bound)) == pytest.approx(share, abs=1.5 / 256)
+    few = operands_module._joined([[np.arange(3.0) + step] for step in range(8)])
+    assert sorted(few[0]) == [2.0, 5.0, 7.0]
+    # Of two operands, an element of each is of the same place.
+    x = np.random.default_rng(0).standard_normal((3, 40_000)).astype(np.float32)
+    monkeypatch.setattr(operands_module, "_LOOKED_AT", 1000)
+    steps = [operands_module._in_order([part, 2 * part, np.ones(1)]) for part in x]
+    first, second, one = operands_module._joined(steps)
+    assert np.array_equal(second, 2 * first)
+    assert {*first} < {*x.ravel()}
+    assert (first.size, one.size) == (256, 1)
+    assert np.mean(np.less(first, 1)) == pytest.approx(np.mean(np.less(x, 1)), abs=0.02)
+
+
+def test_no_step_is_run_where_no_op_has_numbers(program: Program) -> None:
+    assert operands_on(program, BuildSettings("nrf52840", batch=32), BOARD) == ({}, [])
 
 
 def test_what_is_no_number_stands_for_one() -> None:
