@@ -287,6 +287,13 @@ def _m4f() -> Iterator[Case]:
     # Other shapes.
     yield from convolution("conv 3x3 3>8 32x32", (1, 3, 32, 32), 8, 3, padding=1, bias=True)
     yield from convolution("conv 3x3 8>8 16x16 stride 2", (1, 8, 16, 16), 8, 3, stride=2, padding=1)
+    # strips that are made again, odd planes, and blocks of output channels that overlap
+    yield from convolution(
+        "conv 3x3 3>6 7x18 stride 2 x2", (2, 3, 7, 18), 6, 3, stride=2, padding=1, fused=True
+    )
+    yield from convolution(
+        "conv 3x3 4>5 8x15 stride 2", (1, 4, 8, 15), 5, 3, stride=2, padding=1, bias=True
+    )
     yield from convolution("conv 3x3 10>10 15x13", (1, 10, 15, 13), 10, 3, padding=1, bias=True)
     yield from convolution("conv 3x3 10>3 7x7 x3", (3, 10, 7, 7), 3, 3, padding=1)
     yield from convolution("conv 3x3 8>8 4x4", (1, 8, 4, 4), 8, 3, padding=1)
@@ -369,6 +376,9 @@ FAST = (
     "depthwise 3x3 3 6x5 x2",
     "conv 1x1 7>5 5x8",
     "conv 3x3 10>10 15x13",
+    "conv 3x3 8>8 16x16 stride 2",
+    "conv 3x3 3>6 7x18 stride 2 x2",
+    "conv 3x3 4>5 8x15 stride 2",
     "dense 64>10",
     "batch norm 10 1x1 x8",
     "batch norm 8 8x8",

@@ -214,6 +214,8 @@ def _convolution(kernel: Kernel) -> Counter[str]:
         return Counter()
     if "depthwise" in kernel.function and (by_planes := _depthwise(at, kernel.function)):
         return by_planes
+    if "3x3_by_2" in kernel.function:
+        return _strips_by_2(at, kernel.function)
     if "3x3" in kernel.function:
         return _strips(at, kernel.function)
     if "backward_weight" in kernel.function:
@@ -416,6 +418,50 @@ def _strips(at: Mapping[str, int], function: str) -> Counter[str]:
             "strips": strips * at["in_height"],
             "strips.channels": strips * at["in_height"] * summed,
             "strips.rows": strips * met * summed,
+            "weights": 9 * weights,
+        }
+    )
+
+
+def _strips_by_2(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_3x3_by_2.c`: strips of four columns of results, or for dX of the gradient."""
+    inner, outer = _group_channels(at, backward=False)
+    columns = at["out_width"]
+    weights = at["groups"] * inner * outer
+    if "weight" in function:
+        whole = at["in_width"] // (2 * _LINE)
+        calls = at["groups"] * inner * -(-outer // _LINE)
+        spans = (_met(at, "height", tap) for tap in range(3))
+        rows = calls * at["batch"] * sum(end - first for first, end in spans)
+        return Counter(
+            {
+                "tap_rows_by_2.calls": 3 * calls,
+                "tap_rows_by_2.rows": rows,
+                "tap_rows_by_2.strips": rows * whole,
+                "tap_rows_by_2.left": rows * (columns - _LINE * whole),
+                "weights": 9 * weights,
+            }
+        )
+    backward = "input" in function
+    summed, channels = _group_channels(at, backward)
+    planes = at["batch"] * at["groups"] * (channels if backward else -(-channels // 2))
+    strips = planes * -(-columns // _LINE)
+    met = sum(_taps_of_output(at, "height", row)[1] for row in range(at["out_height"]))
+    lines = at["out_height"]
+    return Counter(
+        {
+            "wide_strips.lines": planes * lines,
+            "wide_strips": strips * lines,
+            "wide_strips.channels": strips * lines * summed,
+            "wide_strips.shared": strips * summed * (lines - 1),
+            "weights": 9 * weights,
+        }
+        if backward
+        else {
+            "strips_by_2.lines": planes * lines,
+            "strips_by_2": strips * lines,
+            "strips_by_2.channels": strips * lines * summed,
+            "strips_by_2.rows": strips * met * summed,
             "weights": 9 * weights,
         }
     )
