@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "conv2d_column.h"
+#include "conv2d_lines.h"
 #include "conv2d_positions.h"
 #include "conv2d_strip.h"
 #include "conv2d_vectors.h"
@@ -917,84 +918,6 @@ APART float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns,
     return total;
 }
 
-/* The same for four output channels at once: each x is loaded once. */
-APART void sum_tap_4(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
-                      const float *dy, float totals[4])
-{
-    const int32_t x_row = op->stride_height * op->in_width;
-    const int32_t x_sample = op->in_channels * op->in_height * op->in_width;
-    const int32_t dy_plane = op->out_height * op->out_width;
-    const int32_t dy_sample = op->out_channels * dy_plane;
-    const int32_t stride = op->stride_width;
-    float total0 = 0.0f;
-    float total1 = 0.0f;
-    float total2 = 0.0f;
-    float total3 = 0.0f;
-    for (int32_t n = 0; n < op->batch; n++) {
-        const float *source_row = x;
-        const float *row0 = dy;
-        for (int32_t i = 0; i < rows; i++) {
-            const float *s = source_row;
-            const float *row1 = row0 + dy_plane;
-            const float *row2 = row1 + dy_plane;
-            const float *row3 = row2 + dy_plane;
-            float sum0 = 0.0f;
-            float sum1 = 0.0f;
-            float sum2 = 0.0f;
-            float sum3 = 0.0f;
-            for (int32_t j = 0; j < columns; j++) {
-                const float value = *s;
-                sum0 += value * row0[j];
-                sum1 += value * row1[j];
-                sum2 += value * row2[j];
-                sum3 += value * row3[j];
-                s += stride;
-            }
-            total0 += sum0;
-            total1 += sum1;
-            total2 += sum2;
-            total3 += sum3;
-            source_row += x_row;
-            row0 += op->out_width;
-        }
-        x += x_sample;
-        dy += dy_sample;
-    }
-    totals[0] = total0;
-    totals[1] = total1;
-    totals[2] = total2;
-    totals[3] = total3;
-}
-
-/* The same for four input and four output channels at once, where the kernel moves by 1 along a row. */
-APART void sum_tap_16(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
-                      const float *dy, struct block *total)
-{
-    const int32_t x_plane = op->in_height * op->in_width;
-    const int32_t x_row = op->stride_height * op->in_width;
-    const int32_t dy_plane = op->out_height * op->out_width;
-    *total = no_sums;
-    for (int32_t n = 0; n < op->batch; n++) {
-        for (int32_t i = 0; i < rows; i++) {
-            const float *s0 = x + i * x_row;
-            const float *s1 = s0 + x_plane;
-            const float *s2 = s1 + x_plane;
-            const float *s3 = s2 + x_plane;
-            const float *g0 = dy + i * op->out_width;
-            const float *g1 = g0 + dy_plane;
-            const float *g2 = g1 + dy_plane;
-            const float *g3 = g2 + dy_plane;
-            struct block sum = no_sums;
-            for (int32_t j = 0; j < columns; j++) {
-                add_products(&sum, *s0++, *s1++, *s2++, *s3++, *g0++, *g1++, *g2++, *g3++);
-            }
-            add_block(total, &sum);
-        }
-        x += op->in_channels * x_plane;
-        dy += op->out_channels * dy_plane;
-    }
-}
-
 /* One tap of the kernel: the positions at which it meets the input, and where its weights go. */
 struct tap {
     int32_t rows;
@@ -1008,38 +931,27 @@ APART void put(const struct poet_gradient_sink *dw, int32_t index, float element
     poet_gradient_sink_put_f32(dw, index, element);
 }
 
-static void put_tap_16(const struct poet_gradient_sink *dw, int32_t first, int32_t next,
-                       int32_t kernel, const struct block *total)
+/* dw of one tap from one or two input channels for four output channels, of which `done` are there already: from weight
+ * `first` on. */
+static void sum_tap_lines(const struct tap *tap, const struct poet_lines *at, bool pair,
+                          const float *x, const float *dy, const struct poet_gradient_sink *dw,
+                          int32_t first, int32_t done)
 {
-    for (int32_t in = 0; in < 4; in++) {
-        for (int32_t out = 0; out < 4; out++) {
-            put(dw, first + out * next + in * kernel, total->of[in][out]);
+    float totals[8];
+    if (pair) {
+        poet_conv2d_pair_lines_f32(at, x, dy, (float(*)[2])totals);
+    } else {
+        poet_conv2d_lines_f32(at, x, dy, totals);
+    }
+    const int32_t inputs = pair ? 2 : 1;
+    for (int32_t out = done; out < 4; out++) {
+        for (int32_t in = 0; in < inputs; in++) {
+            put(dw, first + out * tap->next + in * tap->kernel, totals[inputs * out + in]);
         }
     }
 }
 
-/* dw of one tap from one input channel for some output channels: from weight `first` on. */
-static void sum_tap_channels(const struct poet_conv2d *op, const struct tap *tap, int32_t count,
-                             const float *x, const float *dy,
-                             const struct poet_gradient_sink *dw, int32_t first)
-{
-    const int32_t dy_plane = op->out_height * op->out_width;
-    int32_t channel = 0;
-    for (; POET_HAS_FPU && channel + 4 <= count; channel += 4) {
-        float totals[4];
-        sum_tap_4(op, tap->rows, tap->columns, x, dy + channel * dy_plane, totals);
-        for (int32_t lane = 0; lane < 4; lane++) {
-            put(dw, first + (channel + lane) * tap->next, totals[lane]);
-        }
-    }
-    for (; (!POET_HAS_FPU || POET_CONV2D_OUTPUTS % 4 != 0) && channel < count; channel++) {
-        put(
-            dw, first + channel * tap->next,
-            sum_tap(op, tap->rows, tap->columns, x, dy + channel * dy_plane));
-    }
-}
-
-/* dw of one tap from all channels of one group. */
+/* dw of one tap from all channels of one group: output channels by fours, of which the last may make some again. */
 static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, const float *x,
                           const float *dy, const struct poet_gradient_sink *dw, int32_t first)
 {
@@ -1047,19 +959,36 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
     const int32_t dy_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
-    const int32_t in_fours = POET_HAS_FPU && op->stride_width == 1 ? group_in / 4 * 4 : 0;
-    const int32_t out_fours = group_out / 4 * 4;
-    for (int32_t c = 0; c < in_fours; c += 4) {
-        for (int32_t o = 0; o < out_fours; o += 4) {
-            struct block total;
-            sum_tap_16(op, tap->rows, tap->columns, x + c * x_plane, dy + o * dy_plane, &total);
-            put_tap_16(dw, first + c * tap->kernel + o * tap->next, tap->next, tap->kernel, &total);
+    const int32_t x_row = op->stride_height * op->in_width;
+    if (POET_BY_STRIPS && group_out >= 4 && tap->rows > 0 && tap->columns > 0) {
+        const struct poet_lines at = {
+            .x_row = x_row - tap->columns * op->stride_width,
+            .dy_row = op->out_width - tap->columns,
+            .strips = tap->columns / POET_STRIP,
+            .x_other = x_plane,
+            .dy_other = dy_plane,
+            .stride = op->stride_width,
+            .left = tap->columns % POET_STRIP,
+            .rows = tap->rows,
+            .samples = op->batch,
+            .x_next = op->in_channels * x_plane - tap->rows * x_row,
+            .dy_next = op->out_channels * dy_plane - tap->rows * op->out_width,
+        };
+        for (int32_t four = 0; four < group_out; four += 4) {
+            const int32_t last = group_out - 4;
+            const int32_t o = four < last ? four : last;
+            for (int32_t c = 0; c < group_in; c += 2) {
+                sum_tap_lines(tap, &at, c + 1 < group_in, x + c * x_plane, dy + o * dy_plane, dw,
+                              first + o * tap->next + c * tap->kernel, four - o);
+            }
         }
+        return;
     }
-    for (int32_t c = 0; c < group_in; c++) {
-        const int32_t done = c < in_fours ? out_fours : 0;
-        sum_tap_channels(op, tap, group_out - done, x + c * x_plane, dy + done * dy_plane, dw,
-                         first + c * tap->kernel + done * tap->next);
+    for (int32_t c = 0; (!POET_BY_STRIPS || POET_CONV2D_OUTPUTS % 4 != 0) && c < group_in; c++) {
+        for (int32_t o = 0; o < group_out; o++) {
+            put(dw, first + o * tap->next + c * tap->kernel,
+                sum_tap(op, tap->rows, tap->columns, x + c * x_plane, dy + o * dy_plane));
+        }
     }
 }
 

@@ -372,24 +372,26 @@ def _met(at: Mapping[str, int], axis: str, tap: int) -> tuple[int, int]:
 
 
 def _taps_of_weight(at: Mapping[str, int]) -> Counter[str]:
-    """`sum_taps`: the weights of each tap in blocks of 16, by fours and one by one."""
+    """`sum_taps`: the weights of each tap, four output and two or one input channels at a time."""
     found: Counter[str] = Counter()
     inner, outer = _group_channels(at, backward=False)
-    in_fours = inner // _LINE if at["stride_width"] == 1 else 0
-    out_fours = outer // _LINE
-    blocked, others = _LINE * in_fours, inner - _LINE * in_fours
+    groups = at["groups"]
     for u in range(at["kernel_height"]):
         for v in range(at["kernel_width"]):
             spans = _met(at, "height", u), _met(at, "width", v)
             rows, columns = (end - first for first, end in spans)
-            walk = (at["batch"], rows, columns)
-            groups = at["groups"]
             found["taps"] += groups
-            _sums(found, "of16", groups * in_fours * out_fours, *walk)
-            _sums(found, "of4", groups * others * out_fours, *walk)
-            _sums(found, "of1", groups * inner * (outer % _LINE), *walk)
-            found["channels"] += groups * (blocked + others)
-    found["weights"] = at["kernel_height"] * at["kernel_width"] * at["groups"] * inner * outer
+            if outer < _LINE or not rows * columns:
+                _sums(found, "of1", groups * inner * outer, at["batch"], rows, columns)
+                continue
+            for name, inputs in (("pair_lines", inner // 2), ("lines", inner % 2)):
+                calls = groups * inputs * -(-outer // _LINE)
+                found[f"{name}.calls"] += calls
+                found[f"{name}.samples"] += calls * at["batch"]
+                found[f"{name}.rows"] += calls * at["batch"] * rows
+                found[f"{name}.strips"] += calls * at["batch"] * rows * (columns // _LINE)
+                found[f"{name}.left"] += calls * at["batch"] * rows * (columns % _LINE)
+    found["weights"] = at["kernel_height"] * at["kernel_width"] * groups * inner * outer
     return found
 
 

@@ -28,6 +28,10 @@ PRODUCTS = {
     "wide_strips.shared": 4 * 3,
     "tap_rows_by_2.strips": 4 * 4 * 3,
     "tap_rows_by_2.left": 4 * 3,
+    "pair_lines.strips": 4 * 4 * 2,
+    "pair_lines.left": 4 * 2,
+    "lines.strips": 4 * 4,
+    "lines.left": 4,
     "pair_rows.strips": 4 * 4 * 2,
     "taps.threes": 3 * 9,
     "taps.left": 9,
@@ -113,6 +117,9 @@ def padding(case: Case, features: Features, expected: int) -> int:
         return batch * (3 * rows - 2) * 3 * (columns + -columns % 4) * inner * outer - expected
     if any("by_2" in name or "wide" in name for name in features):
         return by_2(case) - expected
+    if "pair_lines.rows" in features:
+        outer = shapes[1][1] // int(case.attributes["groups"])  # type: ignore[call-overload]
+        return expected // outer * (-outer % 4)
     if features.keys().isdisjoint(("pairs.rows", "taps.rows", "plane_strips.rows")):
         return 0
     source, width = shapes[0][2:] if case.kind == "conv2d" else shapes[1][2:]
