@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "conv2d_blocks.h"
 #include "conv2d_column.h"
 #include "conv2d_lines.h"
 #include "conv2d_positions.h"
@@ -116,93 +117,6 @@ APART void sum_products_4(const struct poet_dot *walk, const float *source, cons
     totals[3] = total3;
 }
 
-/* Sixteen sums of products, each of one of four factors with one of four others. */
-struct block {
-    float of[4][4];
-};
-
-static const struct block no_sums = {{{0.0f}}};
-
-/* Sixteen products more: one load for two of them, and all sums in registers. */
-INLINE void add_products(struct block *sum, float a, float b, float c, float d, float wa, float wb,
-                         float wc, float wd)
-{
-    sum->of[0][0] += a * wa;
-    sum->of[1][0] += b * wa;
-    sum->of[2][0] += c * wa;
-    sum->of[3][0] += d * wa;
-    sum->of[0][1] += a * wb;
-    sum->of[1][1] += b * wb;
-    sum->of[2][1] += c * wb;
-    sum->of[3][1] += d * wb;
-    sum->of[0][2] += a * wc;
-    sum->of[1][2] += b * wc;
-    sum->of[2][2] += c * wc;
-    sum->of[3][2] += d * wc;
-    sum->of[0][3] += a * wd;
-    sum->of[1][3] += b * wd;
-    sum->of[2][3] += c * wd;
-    sum->of[3][3] += d * wd;
-}
-
-INLINE void add_block(struct block *total, const struct block *sum)
-{
-    total->of[0][0] += sum->of[0][0];
-    total->of[1][0] += sum->of[1][0];
-    total->of[2][0] += sum->of[2][0];
-    total->of[3][0] += sum->of[3][0];
-    total->of[0][1] += sum->of[0][1];
-    total->of[1][1] += sum->of[1][1];
-    total->of[2][1] += sum->of[2][1];
-    total->of[3][1] += sum->of[3][1];
-    total->of[0][2] += sum->of[0][2];
-    total->of[1][2] += sum->of[1][2];
-    total->of[2][2] += sum->of[2][2];
-    total->of[3][2] += sum->of[3][2];
-    total->of[0][3] += sum->of[0][3];
-    total->of[1][3] += sum->of[1][3];
-    total->of[2][3] += sum->of[2][3];
-    total->of[3][3] += sum->of[3][3];
-}
-
-/* Sixteen such sums: of four sources, `source_next` apart, with each of four weights. */
-APART void sum_products_16(const struct poet_dot *walk, const float *source, int32_t source_next,
-                           const float *weight, int32_t weight_next, struct block *total)
-{
-    const int32_t source_column = walk->inner.a_next;
-    const int32_t weight_column = walk->inner.b_next;
-    for (int32_t channel = 0; channel < walk->outer.count; channel++) {
-        const float *source_row = source;
-        const float *weight_row = weight;
-        struct block sum = no_sums;
-        for (int32_t row = 0; row < walk->middle.count; row++) {
-            const float *s = source_row;
-            const float *w0 = weight_row;
-            const float *w1 = w0 + weight_next;
-            const float *w2 = w1 + weight_next;
-            const float *w3 = w2 + weight_next;
-            for (int32_t column = 0; column < walk->inner.count; column++) {
-                add_products(&sum, s[0], s[source_next], s[2 * source_next], s[3 * source_next],
-                             *w0, *w1, *w2, *w3);
-                s += source_column;
-                w0 += weight_column;
-                w1 += weight_column;
-                w2 += weight_column;
-                w3 += weight_column;
-            }
-            source_row += walk->middle.a_next;
-            weight_row += walk->middle.b_next;
-        }
-        if (channel == 0) {
-            *total = sum; /* which is never -0, so that 0 need not be added */
-        } else {
-            add_block(total, &sum);
-        }
-        source += walk->outer.a_next;
-        weight += walk->outer.b_next;
-    }
-}
-
 /* A plane of 2 * `pairs` rows and 3 * `threes` columns, and the elements to the next row. */
 struct plane {
     int32_t pairs;
@@ -258,44 +172,33 @@ INLINE void put_4(float *result, int32_t next, float shift, float a, float b, fl
     result[3 * next] = d + shift;
 }
 
-/* Four channels at four positions, `next` apart. */
-INLINE void put_block(float *result, int32_t next, int32_t channel, const float *bias,
-                      const struct block *sum)
-{
-    put_4(result, next, bias_of(bias, 0), sum->of[0][0], sum->of[1][0], sum->of[2][0], sum->of[3][0]);
-    result += channel;
-    put_4(result, next, bias_of(bias, 1), sum->of[0][1], sum->of[1][1], sum->of[2][1], sum->of[3][1]);
-    result += channel;
-    put_4(result, next, bias_of(bias, 2), sum->of[0][2], sum->of[1][2], sum->of[2][2], sum->of[3][2]);
-    result += channel;
-    put_4(result, next, bias_of(bias, 3), sum->of[0][3], sum->of[1][3], sum->of[2][3], sum->of[3][3]);
-}
-
 /* All channels at four positions. */
 APART void sum_four(const struct job *job, const struct axis *line, const float *source,
                     float *result)
 {
-    const float *weight = job->weight;
-    const float *bias = job->bias;
-    int32_t channels = job->channels;
-    for (; channels >= 4; channels -= 4) {
-        struct block total;
-        sum_products_16(&job->walk, source, line->source_next, weight, job->weight_next, &total);
-        put_block(result, line->result_next, job->result_channel, bias, &total);
-        weight += 4 * job->weight_next;
-        result += 4 * job->result_channel;
-        bias = bias != NULL ? bias + 4 : NULL;
+    static const float no_bias[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
+    int32_t channel = job->channels & ~3;
+    if (channel > 0) {
+        const struct poet_blocks blocks = {
+            .walk = job->walk,
+            .source_next = line->source_next,
+            .weight_next = job->weight_next,
+            .result_next = line->result_next,
+            .result_channel = job->result_channel,
+            .fours = channel / 4,
+            .bias = job->bias != NULL ? job->bias : no_bias,
+            .bias_next = job->bias != NULL ? 4 : 0,
+        };
+        poet_conv2d_blocks_f32(&blocks, source, job->weight, result);
     }
-    if (POET_CONV2D_SUMS % 4 != 0 && channels > 0) {
+    if (POET_CONV2D_SUMS % 4 != 0 && channel < job->channels) {
         const struct poet_dot other = exchanged(&job->walk);
-        for (; channels > 0; channels--) {
+        for (; channel < job->channels; channel++) {
             float totals[4];
-            sum_products_4(&other, weight, source, line->source_next, totals);
-            put_4(result, line->result_next, bias_of(bias, 0), totals[0], totals[1], totals[2],
-                  totals[3]);
-            weight += job->weight_next;
-            result += job->result_channel;
-            bias = bias != NULL ? bias + 1 : NULL;
+            sum_products_4(&other, job->weight + channel * job->weight_next, source,
+                           line->source_next, totals);
+            put_4(result + channel * job->result_channel, line->result_next,
+                  bias_of(job->bias, channel), totals[0], totals[1], totals[2], totals[3]);
         }
     }
 }
@@ -500,11 +403,36 @@ static bool holds_planes(const struct poet_dot *walk, const struct box *box)
            columns->count >= 3;
 }
 
+/* Positions that no tap meets. */
+APART void put_nothing(const struct job *job, const struct box *box, float *result)
+{
+    const struct axis columns = box->axes[COLUMNS];
+    for (int32_t n = 0; n < box->axes[SAMPLES].count; n++) {
+        for (int32_t channel = 0; channel < job->channels; channel++) {
+            const float total = 0.0f + bias_of(job->bias, channel);
+            float *row = result + channel * job->result_channel;
+            for (int32_t i = 0; i < box->axes[ROWS].count; i++) {
+                float *at = row;
+                for (int32_t j = columns.count; j > 0; j--) {
+                    *at = total;
+                    at += columns.result_next;
+                }
+                row += box->axes[ROWS].result_next;
+            }
+        }
+        result += box->axes[SAMPLES].result_next;
+    }
+}
+
 APART void sum_positions(const struct job *job, struct box *box, const float *source,
                          float *result)
 {
     struct axis *columns = &box->axes[COLUMNS];
     struct axis *rows = &box->axes[ROWS];
+    if (job->walk.middle.count == 0 || job->walk.inner.count == 0) {
+        put_nothing(job, box, result);
+        return;
+    }
     if (!POET_HAS_FPU || columns->count * rows->count * box->axes[SAMPLES].count == 1) {
         sum_each(job, box, source, result);
         return;

@@ -277,7 +277,9 @@ def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
             if rows.taps == columns.taps == 1:
                 walk = (1, 1, summed)
             box = [columns.positions, rows.positions, at["batch"]]
-            if math.prod(box) == 1:
+            if not rows.taps * columns.taps:
+                one["nothing"] = math.prod(box) * channels
+            elif math.prod(box) == 1:
                 _one_by_one(one, 1, channels, walk)
             elif planes:
                 threes, odd = columns.positions // 3, rows.positions % 2
