@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -364,6 +365,28 @@ def _m0() -> Iterator[Case]:
 
 CASES: Mapping[str, tuple[Case, ...]] = {"nrf52840": tuple(_m4f()), "mkr1000": tuple(_m0())}
 """By board."""
+
+
+def surveyed() -> Iterator[Case]:
+    """Convolutions of many shapes; the goal of each is 1.5 times that of the 3x3 or 1x1 kernel."""
+    square = _goals((3.9, 4.65), (3.9, 4.65), (4.2, 4.95))
+    pointwise = _goals((4.8, 5.7), (4.8, 5.7), (4.2, 5.1))
+    planes = {1: ((28, 28), (16, 16), (15, 13), (8, 8), (7, 7)), 32: ((8, 8), (7, 7), (4, 4))}
+    for batch, extents in planes.items():
+        for inside, outside in ((1, 8), (3, 8), (8, 8), (10, 10), (8, 16), (16, 10)):
+            for height, width in extents:
+                for kernel, stride in itertools.product((3, 5, 1), (1, 2)):
+                    yield from convolution(
+                        f"conv {kernel}x{kernel} {inside}>{outside} {height}x{width}"
+                        f" stride {stride} x{batch}",
+                        (batch, inside, height, width),
+                        outside,
+                        kernel,
+                        stride=stride,
+                        padding=kernel // 2,
+                        goals=pointwise if kernel == 1 else square,
+                    )
+
 
 FAST = (
     "conv 3x3 8>8 4x4",

@@ -11,17 +11,19 @@
 /* As conv2d_3x3.c: rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite
  * numbers as they are. Sums to which a zero may have added NaN are taken again without. */
 
-/* Compiled for size, and called where factors are not finite. */
-#define APART static __attribute__((cold, noinline))
+/* Compiled for size: what is around the inner blocks, which then takes no more instructions, and what is called where
+ * factors are not finite. */
+#define FOR_SIZE static __attribute__((cold, noinline))
 
-static bool weights_are_finite(const struct poet_conv2d *op, const float *weight)
+static __attribute__((noinline, hot)) bool weights_are_finite(const struct poet_conv2d *op,
+                                                              const float *weight)
 {
     return poet_are_finite(weight, op->in_channels / op->groups * op->out_channels * 9);
 }
 
 /* One result of the forward pass, without padding. */
-APART float sum_one(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
-                    const float *weight)
+FOR_SIZE float sum_one(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
+                       const float *weight)
 {
     float total = 0.0f;
     for (int32_t channel = 0; channel < op->in_channels / op->groups; channel++) {
@@ -41,8 +43,8 @@ APART float sum_one(const struct poet_conv2d *op, int32_t row, int32_t column, c
 }
 
 /* The first and the last column of two channels again, without padding. */
-APART void sum_ends(const struct poet_conv2d *op, const struct poet_strip *strip, const float *x,
-                    const float *weight, float *y)
+FOR_SIZE void sum_ends(const struct poet_conv2d *op, const struct poet_strip *strip, const float *x,
+                       const float *weight, float *y)
 {
     for (int32_t end = 0; end < 2 * op->out_height; end++) {
         const int32_t row = end / 2;
@@ -71,8 +73,8 @@ static void sum_row(const struct poet_conv2d *op, struct poet_strip *strip, cons
 }
 
 /* Two channels of the result. */
-static void sum_planes(const struct poet_conv2d *op, struct poet_strip *strip, const float *x,
-                       const float *weight, float *y)
+FOR_SIZE void sum_planes(const struct poet_conv2d *op, struct poet_strip *strip, const float *x,
+                         const float *weight, float *y)
 {
     const int32_t width = op->in_width;
     for (int32_t row = 0; row < op->out_height; row++) {
@@ -122,8 +124,8 @@ void poet_conv2d_3x3_by_2_forward_f32(const struct poet_conv2d *op, const float 
 }
 
 /* The last column of a strip of dx again, without padding. */
-APART void sum_last_column(const struct poet_wide_strip *strip, const float *dy, const float *weight,
-                           float *dx)
+FOR_SIZE void sum_last_column(const struct poet_wide_strip *strip, const float *dy,
+                              const float *weight, float *dx)
 {
     float upper = 0.0f;
     float lower = 0.0f;
@@ -157,8 +159,8 @@ static void sum_wide_row(const struct poet_conv2d *op, struct poet_wide_strip *s
 }
 
 /* One channel of dx. */
-static void sum_wide_plane(const struct poet_conv2d *op, bool finite, const float *dy,
-                           const float *weight, float *dx)
+FOR_SIZE void sum_wide_plane(const struct poet_conv2d *op, bool finite, const float *dy,
+                             const float *weight, float *dx)
 {
     const int32_t last = op->out_height - 1;
     struct poet_wide_strip strip = {
@@ -197,8 +199,8 @@ void poet_conv2d_3x3_by_2_backward_input_f32(const struct poet_conv2d *op, const
 }
 
 /* dw of one tap, without padding. */
-APART float sum_tap(const struct poet_conv2d *op, const struct poet_positions *rows, int32_t tap,
-                    const float *x, const float *dy)
+FOR_SIZE float sum_tap(const struct poet_conv2d *op, const struct poet_positions *rows, int32_t tap,
+                       const float *x, const float *dy)
 {
     const struct poet_positions columns =
         poet_positions_of_tap(tap, 2, 1, op->in_width, op->out_width);

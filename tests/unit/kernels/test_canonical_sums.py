@@ -256,7 +256,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
             generator.standard_normal(shape).astype(np.float32)
             for shape in (case.x, case.w, case.y, case.w[:1])
         )
-        w[1, -1, 0, 0] = w[3, 0, 2, 1] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
+        w[1, -1, 0, 0] = w[3, 0, 2, 1] = w[0, -1, 1, 2] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
         dy[1 % len(dy), 3, 2, 0] = x[0, 2, 3, 6] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
