@@ -413,7 +413,8 @@ APART void put_nothing(const struct job *job, const struct box *box, float *resu
             float *row = result + channel * job->result_channel;
             for (int32_t i = 0; i < box->axes[ROWS].count; i++) {
                 float *at = row;
-                _Pragma("GCC unroll 4") for (int32_t j = columns.count; j > 0; j--) {
+                _Pragma("GCC unroll 4")
+                for (int32_t j = columns.count; j > 0; j--) {
                     *at = total;
                     at += columns.result_next;
                 }

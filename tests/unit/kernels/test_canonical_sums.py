@@ -147,7 +147,7 @@ GEOMETRIES = [
     Geometry((4, 4, 2, 2), 4, (3, 3)),
     # 3x3 kernels that move by 2: even and odd planes, whole and broken strips, blocks that overlap
     Geometry((2, 3, 4, 8), 4, (3, 3), stride=(2, 2)),
-    Geometry((1, 1, 3, 7), 1, (3, 3), stride=(2, 2)),
+    Geometry((1, 3, 3, 7), 1, (3, 3), stride=(2, 2)),
     Geometry((3, 2, 7, 18), 9, (3, 3), stride=(2, 2)),
     Geometry((2, 6, 6, 19), 14, (3, 3), stride=(2, 2), groups=2),
     Geometry((1, 5, 5, 33), 6, (3, 3), stride=(2, 2)),
