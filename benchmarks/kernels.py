@@ -4,9 +4,10 @@
 Builds a firmware of the project's own kernels for a Cortex-M4F and a Cortex-M0+, runs it on their
 emulated machines with a plugin that counts, and prints a table. Run it with
 
-    python benchmarks/kernels.py [--record] [--compare FILE] [--only TEXT]
+    python benchmarks/kernels.py [--record] [--compare FILE] [--only TEXT] [--survey]
 
-The kept figures are those of benchmarks/kernels.json, which --record writes.
+The kept figures are those of benchmarks/kernels.json, which --record writes. With --survey, many
+shapes of convolutions are run on the Cortex-M4F, and those listed that miss 1.5 times the goals.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from kernel_bench.cases import CASES, Call, Case, missing_kinds
+from kernel_bench.cases import CASES, Call, Case, missing_kinds, surveyed
 
 from poetfw.boards import Board, Machine, load_board
 from poetfw.devices import emulator_of
@@ -346,12 +347,34 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="keep the figures")
     parser.add_argument("--compare", type=Path, default=KEPT, help="figures to compare with")
     parser.add_argument("--only", default="", help="cases with this text in their name")
+    parser.add_argument("--survey", action="store_true", help="which of many shapes miss the goals")
     arguments = parser.parse_args()
     try:
+        if arguments.survey:
+            return survey(arguments.only)
         return run(arguments.record, arguments.compare, arguments.only)
     except BenchError as error:
         print(error, file=sys.stderr)
         return 3
+
+
+def survey(only: str) -> int:
+    """Print which of many shapes take more than their goals on the Cortex-M4F."""
+    cases = [case for case in surveyed() if only in case.key]
+    with tempfile.TemporaryDirectory(prefix="poetfw-kernels-") as folder:
+        now = measure("nrf52840", cases, Path(folder)) if cases else {}
+    outside = [case for case in cases if _misses(case, now[case.key])]
+    print("\n".join(table(outside, now, {})))
+    print(f"\n{len(outside)} of {len(cases)} are outside")
+    return 0
+
+
+def _misses(case: Case, one: Measured) -> bool:
+    goal = case.goal
+    return goal is not None and (
+        one.instructions > goal.instructions * case.work
+        or (goal.cycles is not None and one.cycles > goal.cycles * case.work)
+    )
 
 
 def run(record: bool, compare: Path, only: str) -> int:

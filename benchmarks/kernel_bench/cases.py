@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -287,6 +288,13 @@ def _m4f() -> Iterator[Case]:
     # Other shapes.
     yield from convolution("conv 3x3 3>8 32x32", (1, 3, 32, 32), 8, 3, padding=1, bias=True)
     yield from convolution("conv 3x3 8>8 16x16 stride 2", (1, 8, 16, 16), 8, 3, stride=2, padding=1)
+    # strips that are made again, odd planes, and blocks of output channels that overlap
+    yield from convolution(
+        "conv 3x3 3>6 7x18 stride 2 x2", (2, 3, 7, 18), 6, 3, stride=2, padding=1, fused=True
+    )
+    yield from convolution(
+        "conv 3x3 4>5 8x15 stride 2", (1, 4, 8, 15), 5, 3, stride=2, padding=1, bias=True
+    )
     yield from convolution("conv 3x3 10>10 15x13", (1, 10, 15, 13), 10, 3, padding=1, bias=True)
     yield from convolution("conv 3x3 10>3 7x7 x3", (3, 10, 7, 7), 3, 3, padding=1)
     yield from convolution("conv 3x3 8>8 4x4", (1, 8, 4, 4), 8, 3, padding=1)
@@ -358,6 +366,28 @@ def _m0() -> Iterator[Case]:
 CASES: Mapping[str, tuple[Case, ...]] = {"nrf52840": tuple(_m4f()), "mkr1000": tuple(_m0())}
 """By board."""
 
+
+def surveyed() -> Iterator[Case]:
+    """Convolutions of many shapes; the goal of each is 1.5 times that of the 3x3 or 1x1 kernel."""
+    square = _goals((3.9, 4.65), (3.9, 4.65), (4.2, 4.95))
+    pointwise = _goals((4.8, 5.7), (4.8, 5.7), (4.2, 5.1))
+    planes = {1: ((28, 28), (16, 16), (15, 13), (8, 8), (7, 7)), 32: ((8, 8), (7, 7), (4, 4))}
+    for batch, extents in planes.items():
+        for inside, outside in ((1, 8), (3, 8), (8, 8), (10, 10), (8, 16), (16, 10)):
+            for height, width in extents:
+                for kernel, stride in itertools.product((3, 5, 1), (1, 2)):
+                    yield from convolution(
+                        f"conv {kernel}x{kernel} {inside}>{outside} {height}x{width}"
+                        f" stride {stride} x{batch}",
+                        (batch, inside, height, width),
+                        outside,
+                        kernel,
+                        stride=stride,
+                        padding=kernel // 2,
+                        goals=pointwise if kernel == 1 else square,
+                    )
+
+
 FAST = (
     "conv 3x3 8>8 4x4",
     "conv 1x1 8>8 4x4 x4",
@@ -369,6 +399,9 @@ FAST = (
     "depthwise 3x3 3 6x5 x2",
     "conv 1x1 7>5 5x8",
     "conv 3x3 10>10 15x13",
+    "conv 3x3 8>8 16x16 stride 2",
+    "conv 3x3 3>6 7x18 stride 2 x2",
+    "conv 3x3 4>5 8x15 stride 2",
     "dense 64>10",
     "batch norm 10 1x1 x8",
     "batch norm 8 8x8",

@@ -4,7 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "conv2d_blocks.h"
 #include "conv2d_column.h"
+#include "conv2d_lines.h"
 #include "conv2d_positions.h"
 #include "conv2d_strip.h"
 #include "conv2d_vectors.h"
@@ -115,93 +117,6 @@ APART void sum_products_4(const struct poet_dot *walk, const float *source, cons
     totals[3] = total3;
 }
 
-/* Sixteen sums of products, each of one of four factors with one of four others. */
-struct block {
-    float of[4][4];
-};
-
-static const struct block no_sums = {{{0.0f}}};
-
-/* Sixteen products more: one load for two of them, and all sums in registers. */
-INLINE void add_products(struct block *sum, float a, float b, float c, float d, float wa, float wb,
-                         float wc, float wd)
-{
-    sum->of[0][0] += a * wa;
-    sum->of[1][0] += b * wa;
-    sum->of[2][0] += c * wa;
-    sum->of[3][0] += d * wa;
-    sum->of[0][1] += a * wb;
-    sum->of[1][1] += b * wb;
-    sum->of[2][1] += c * wb;
-    sum->of[3][1] += d * wb;
-    sum->of[0][2] += a * wc;
-    sum->of[1][2] += b * wc;
-    sum->of[2][2] += c * wc;
-    sum->of[3][2] += d * wc;
-    sum->of[0][3] += a * wd;
-    sum->of[1][3] += b * wd;
-    sum->of[2][3] += c * wd;
-    sum->of[3][3] += d * wd;
-}
-
-INLINE void add_block(struct block *total, const struct block *sum)
-{
-    total->of[0][0] += sum->of[0][0];
-    total->of[1][0] += sum->of[1][0];
-    total->of[2][0] += sum->of[2][0];
-    total->of[3][0] += sum->of[3][0];
-    total->of[0][1] += sum->of[0][1];
-    total->of[1][1] += sum->of[1][1];
-    total->of[2][1] += sum->of[2][1];
-    total->of[3][1] += sum->of[3][1];
-    total->of[0][2] += sum->of[0][2];
-    total->of[1][2] += sum->of[1][2];
-    total->of[2][2] += sum->of[2][2];
-    total->of[3][2] += sum->of[3][2];
-    total->of[0][3] += sum->of[0][3];
-    total->of[1][3] += sum->of[1][3];
-    total->of[2][3] += sum->of[2][3];
-    total->of[3][3] += sum->of[3][3];
-}
-
-/* Sixteen such sums: of four sources, `source_next` apart, with each of four weights. */
-APART void sum_products_16(const struct poet_dot *walk, const float *source, int32_t source_next,
-                           const float *weight, int32_t weight_next, struct block *total)
-{
-    const int32_t source_column = walk->inner.a_next;
-    const int32_t weight_column = walk->inner.b_next;
-    for (int32_t channel = 0; channel < walk->outer.count; channel++) {
-        const float *source_row = source;
-        const float *weight_row = weight;
-        struct block sum = no_sums;
-        for (int32_t row = 0; row < walk->middle.count; row++) {
-            const float *s = source_row;
-            const float *w0 = weight_row;
-            const float *w1 = w0 + weight_next;
-            const float *w2 = w1 + weight_next;
-            const float *w3 = w2 + weight_next;
-            for (int32_t column = 0; column < walk->inner.count; column++) {
-                add_products(&sum, s[0], s[source_next], s[2 * source_next], s[3 * source_next],
-                             *w0, *w1, *w2, *w3);
-                s += source_column;
-                w0 += weight_column;
-                w1 += weight_column;
-                w2 += weight_column;
-                w3 += weight_column;
-            }
-            source_row += walk->middle.a_next;
-            weight_row += walk->middle.b_next;
-        }
-        if (channel == 0) {
-            *total = sum; /* which is never -0, so that 0 need not be added */
-        } else {
-            add_block(total, &sum);
-        }
-        source += walk->outer.a_next;
-        weight += walk->outer.b_next;
-    }
-}
-
 /* A plane of 2 * `pairs` rows and 3 * `threes` columns, and the elements to the next row. */
 struct plane {
     int32_t pairs;
@@ -257,44 +172,33 @@ INLINE void put_4(float *result, int32_t next, float shift, float a, float b, fl
     result[3 * next] = d + shift;
 }
 
-/* Four channels at four positions, `next` apart. */
-INLINE void put_block(float *result, int32_t next, int32_t channel, const float *bias,
-                      const struct block *sum)
-{
-    put_4(result, next, bias_of(bias, 0), sum->of[0][0], sum->of[1][0], sum->of[2][0], sum->of[3][0]);
-    result += channel;
-    put_4(result, next, bias_of(bias, 1), sum->of[0][1], sum->of[1][1], sum->of[2][1], sum->of[3][1]);
-    result += channel;
-    put_4(result, next, bias_of(bias, 2), sum->of[0][2], sum->of[1][2], sum->of[2][2], sum->of[3][2]);
-    result += channel;
-    put_4(result, next, bias_of(bias, 3), sum->of[0][3], sum->of[1][3], sum->of[2][3], sum->of[3][3]);
-}
-
 /* All channels at four positions. */
 APART void sum_four(const struct job *job, const struct axis *line, const float *source,
                     float *result)
 {
-    const float *weight = job->weight;
-    const float *bias = job->bias;
-    int32_t channels = job->channels;
-    for (; channels >= 4; channels -= 4) {
-        struct block total;
-        sum_products_16(&job->walk, source, line->source_next, weight, job->weight_next, &total);
-        put_block(result, line->result_next, job->result_channel, bias, &total);
-        weight += 4 * job->weight_next;
-        result += 4 * job->result_channel;
-        bias = bias != NULL ? bias + 4 : NULL;
+    static const float no_bias[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
+    int32_t channel = job->channels & ~3;
+    if (channel > 0) {
+        const struct poet_blocks blocks = {
+            .walk = job->walk,
+            .source_next = line->source_next,
+            .weight_next = job->weight_next,
+            .result_next = line->result_next,
+            .result_channel = job->result_channel,
+            .fours = channel / 4,
+            .bias = job->bias != NULL ? job->bias : no_bias,
+            .bias_next = job->bias != NULL ? 4 : 0,
+        };
+        poet_conv2d_blocks_f32(&blocks, source, job->weight, result);
     }
-    if (POET_CONV2D_SUMS % 4 != 0 && channels > 0) {
+    if (POET_CONV2D_SUMS % 4 != 0 && channel < job->channels) {
         const struct poet_dot other = exchanged(&job->walk);
-        for (; channels > 0; channels--) {
+        for (; channel < job->channels; channel++) {
             float totals[4];
-            sum_products_4(&other, weight, source, line->source_next, totals);
-            put_4(result, line->result_next, bias_of(bias, 0), totals[0], totals[1], totals[2],
-                  totals[3]);
-            weight += job->weight_next;
-            result += job->result_channel;
-            bias = bias != NULL ? bias + 1 : NULL;
+            sum_products_4(&other, job->weight + channel * job->weight_next, source,
+                           line->source_next, totals);
+            put_4(result + channel * job->result_channel, line->result_next,
+                  bias_of(job->bias, channel), totals[0], totals[1], totals[2], totals[3]);
         }
     }
 }
@@ -499,11 +403,37 @@ static bool holds_planes(const struct poet_dot *walk, const struct box *box)
            columns->count >= 3;
 }
 
+/* Positions that no tap meets. */
+APART void put_nothing(const struct job *job, const struct box *box, float *result)
+{
+    const struct axis columns = box->axes[COLUMNS];
+    for (int32_t n = 0; n < box->axes[SAMPLES].count; n++) {
+        for (int32_t channel = 0; channel < job->channels; channel++) {
+            const float total = 0.0f + bias_of(job->bias, channel);
+            float *row = result + channel * job->result_channel;
+            for (int32_t i = 0; i < box->axes[ROWS].count; i++) {
+                float *at = row;
+                _Pragma("GCC unroll 4")
+                for (int32_t j = columns.count; j > 0; j--) {
+                    *at = total;
+                    at += columns.result_next;
+                }
+                row += box->axes[ROWS].result_next;
+            }
+        }
+        result += box->axes[SAMPLES].result_next;
+    }
+}
+
 APART void sum_positions(const struct job *job, struct box *box, const float *source,
                          float *result)
 {
     struct axis *columns = &box->axes[COLUMNS];
     struct axis *rows = &box->axes[ROWS];
+    if (job->walk.middle.count == 0 || job->walk.inner.count == 0) {
+        put_nothing(job, box, result);
+        return;
+    }
     if (!POET_HAS_FPU || columns->count * rows->count * box->axes[SAMPLES].count == 1) {
         sum_each(job, box, source, result);
         return;
@@ -917,84 +847,6 @@ APART float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns,
     return total;
 }
 
-/* The same for four output channels at once: each x is loaded once. */
-APART void sum_tap_4(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
-                      const float *dy, float totals[4])
-{
-    const int32_t x_row = op->stride_height * op->in_width;
-    const int32_t x_sample = op->in_channels * op->in_height * op->in_width;
-    const int32_t dy_plane = op->out_height * op->out_width;
-    const int32_t dy_sample = op->out_channels * dy_plane;
-    const int32_t stride = op->stride_width;
-    float total0 = 0.0f;
-    float total1 = 0.0f;
-    float total2 = 0.0f;
-    float total3 = 0.0f;
-    for (int32_t n = 0; n < op->batch; n++) {
-        const float *source_row = x;
-        const float *row0 = dy;
-        for (int32_t i = 0; i < rows; i++) {
-            const float *s = source_row;
-            const float *row1 = row0 + dy_plane;
-            const float *row2 = row1 + dy_plane;
-            const float *row3 = row2 + dy_plane;
-            float sum0 = 0.0f;
-            float sum1 = 0.0f;
-            float sum2 = 0.0f;
-            float sum3 = 0.0f;
-            for (int32_t j = 0; j < columns; j++) {
-                const float value = *s;
-                sum0 += value * row0[j];
-                sum1 += value * row1[j];
-                sum2 += value * row2[j];
-                sum3 += value * row3[j];
-                s += stride;
-            }
-            total0 += sum0;
-            total1 += sum1;
-            total2 += sum2;
-            total3 += sum3;
-            source_row += x_row;
-            row0 += op->out_width;
-        }
-        x += x_sample;
-        dy += dy_sample;
-    }
-    totals[0] = total0;
-    totals[1] = total1;
-    totals[2] = total2;
-    totals[3] = total3;
-}
-
-/* The same for four input and four output channels at once, where the kernel moves by 1 along a row. */
-APART void sum_tap_16(const struct poet_conv2d *op, int32_t rows, int32_t columns, const float *x,
-                      const float *dy, struct block *total)
-{
-    const int32_t x_plane = op->in_height * op->in_width;
-    const int32_t x_row = op->stride_height * op->in_width;
-    const int32_t dy_plane = op->out_height * op->out_width;
-    *total = no_sums;
-    for (int32_t n = 0; n < op->batch; n++) {
-        for (int32_t i = 0; i < rows; i++) {
-            const float *s0 = x + i * x_row;
-            const float *s1 = s0 + x_plane;
-            const float *s2 = s1 + x_plane;
-            const float *s3 = s2 + x_plane;
-            const float *g0 = dy + i * op->out_width;
-            const float *g1 = g0 + dy_plane;
-            const float *g2 = g1 + dy_plane;
-            const float *g3 = g2 + dy_plane;
-            struct block sum = no_sums;
-            for (int32_t j = 0; j < columns; j++) {
-                add_products(&sum, *s0++, *s1++, *s2++, *s3++, *g0++, *g1++, *g2++, *g3++);
-            }
-            add_block(total, &sum);
-        }
-        x += op->in_channels * x_plane;
-        dy += op->out_channels * dy_plane;
-    }
-}
-
 /* One tap of the kernel: the positions at which it meets the input, and where its weights go. */
 struct tap {
     int32_t rows;
@@ -1008,38 +860,27 @@ APART void put(const struct poet_gradient_sink *dw, int32_t index, float element
     poet_gradient_sink_put_f32(dw, index, element);
 }
 
-static void put_tap_16(const struct poet_gradient_sink *dw, int32_t first, int32_t next,
-                       int32_t kernel, const struct block *total)
+/* dw of one tap from one or two input channels for four output channels, of which `done` are there already: from weight
+ * `first` on. */
+static void sum_tap_lines(const struct tap *tap, const struct poet_lines *at, bool pair,
+                          const float *x, const float *dy, const struct poet_gradient_sink *dw,
+                          int32_t first, int32_t done)
 {
-    for (int32_t in = 0; in < 4; in++) {
-        for (int32_t out = 0; out < 4; out++) {
-            put(dw, first + out * next + in * kernel, total->of[in][out]);
+    float totals[8];
+    if (pair) {
+        poet_conv2d_pair_lines_f32(at, x, dy, (float(*)[2])totals);
+    } else {
+        poet_conv2d_lines_f32(at, x, dy, totals);
+    }
+    const int32_t inputs = pair ? 2 : 1;
+    for (int32_t out = done; out < 4; out++) {
+        for (int32_t in = 0; in < inputs; in++) {
+            put(dw, first + out * tap->next + in * tap->kernel, totals[inputs * out + in]);
         }
     }
 }
 
-/* dw of one tap from one input channel for some output channels: from weight `first` on. */
-static void sum_tap_channels(const struct poet_conv2d *op, const struct tap *tap, int32_t count,
-                             const float *x, const float *dy,
-                             const struct poet_gradient_sink *dw, int32_t first)
-{
-    const int32_t dy_plane = op->out_height * op->out_width;
-    int32_t channel = 0;
-    for (; POET_HAS_FPU && channel + 4 <= count; channel += 4) {
-        float totals[4];
-        sum_tap_4(op, tap->rows, tap->columns, x, dy + channel * dy_plane, totals);
-        for (int32_t lane = 0; lane < 4; lane++) {
-            put(dw, first + (channel + lane) * tap->next, totals[lane]);
-        }
-    }
-    for (; (!POET_HAS_FPU || POET_CONV2D_OUTPUTS % 4 != 0) && channel < count; channel++) {
-        put(
-            dw, first + channel * tap->next,
-            sum_tap(op, tap->rows, tap->columns, x, dy + channel * dy_plane));
-    }
-}
-
-/* dw of one tap from all channels of one group. */
+/* dw of one tap from all channels of one group: output channels by fours, of which the last may make some again. */
 static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, const float *x,
                           const float *dy, const struct poet_gradient_sink *dw, int32_t first)
 {
@@ -1047,19 +888,36 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
     const int32_t dy_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
-    const int32_t in_fours = POET_HAS_FPU && op->stride_width == 1 ? group_in / 4 * 4 : 0;
-    const int32_t out_fours = group_out / 4 * 4;
-    for (int32_t c = 0; c < in_fours; c += 4) {
-        for (int32_t o = 0; o < out_fours; o += 4) {
-            struct block total;
-            sum_tap_16(op, tap->rows, tap->columns, x + c * x_plane, dy + o * dy_plane, &total);
-            put_tap_16(dw, first + c * tap->kernel + o * tap->next, tap->next, tap->kernel, &total);
+    const int32_t x_row = op->stride_height * op->in_width;
+    if (POET_BY_STRIPS && group_out >= 4 && tap->rows > 0 && tap->columns > 0) {
+        const struct poet_lines at = {
+            .x_row = x_row - tap->columns * op->stride_width,
+            .dy_row = op->out_width - tap->columns,
+            .strips = tap->columns / POET_STRIP,
+            .x_other = x_plane,
+            .dy_other = dy_plane,
+            .stride = op->stride_width,
+            .left = tap->columns % POET_STRIP,
+            .rows = tap->rows,
+            .samples = op->batch,
+            .x_next = op->in_channels * x_plane - tap->rows * x_row,
+            .dy_next = op->out_channels * dy_plane - tap->rows * op->out_width,
+        };
+        for (int32_t four = 0; four < group_out; four += 4) {
+            const int32_t last = group_out - 4;
+            const int32_t o = four < last ? four : last;
+            for (int32_t c = 0; c < group_in; c += 2) {
+                sum_tap_lines(tap, &at, c + 1 < group_in, x + c * x_plane, dy + o * dy_plane, dw,
+                              first + o * tap->next + c * tap->kernel, four - o);
+            }
         }
+        return;
     }
-    for (int32_t c = 0; c < group_in; c++) {
-        const int32_t done = c < in_fours ? out_fours : 0;
-        sum_tap_channels(op, tap, group_out - done, x + c * x_plane, dy + done * dy_plane, dw,
-                         first + c * tap->kernel + done * tap->next);
+    for (int32_t c = 0; (!POET_BY_STRIPS || POET_CONV2D_OUTPUTS % 4 != 0) && c < group_in; c++) {
+        for (int32_t o = 0; o < group_out; o++) {
+            put(dw, first + o * tap->next + c * tap->kernel,
+                sum_tap(op, tap->rows, tap->columns, x + c * x_plane, dy + o * dy_plane));
+        }
     }
 }
 

@@ -214,6 +214,8 @@ def _convolution(kernel: Kernel) -> Counter[str]:
         return Counter()
     if "depthwise" in kernel.function and (by_planes := _depthwise(at, kernel.function)):
         return by_planes
+    if "3x3_by_2" in kernel.function:
+        return _strips_by_2(at, kernel.function)
     if "3x3" in kernel.function:
         return _strips(at, kernel.function)
     if "backward_weight" in kernel.function:
@@ -275,7 +277,9 @@ def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
             if rows.taps == columns.taps == 1:
                 walk = (1, 1, summed)
             box = [columns.positions, rows.positions, at["batch"]]
-            if math.prod(box) == 1:
+            if not rows.taps * columns.taps:
+                one["nothing"] = math.prod(box) * channels
+            elif math.prod(box) == 1:
                 _one_by_one(one, 1, channels, walk)
             elif planes:
                 threes, odd = columns.positions // 3, rows.positions % 2
@@ -370,24 +374,26 @@ def _met(at: Mapping[str, int], axis: str, tap: int) -> tuple[int, int]:
 
 
 def _taps_of_weight(at: Mapping[str, int]) -> Counter[str]:
-    """`sum_taps`: the weights of each tap in blocks of 16, by fours and one by one."""
+    """`sum_taps`: the weights of each tap, four output and two or one input channels at a time."""
     found: Counter[str] = Counter()
     inner, outer = _group_channels(at, backward=False)
-    in_fours = inner // _LINE if at["stride_width"] == 1 else 0
-    out_fours = outer // _LINE
-    blocked, others = _LINE * in_fours, inner - _LINE * in_fours
+    groups = at["groups"]
     for u in range(at["kernel_height"]):
         for v in range(at["kernel_width"]):
             spans = _met(at, "height", u), _met(at, "width", v)
             rows, columns = (end - first for first, end in spans)
-            walk = (at["batch"], rows, columns)
-            groups = at["groups"]
             found["taps"] += groups
-            _sums(found, "of16", groups * in_fours * out_fours, *walk)
-            _sums(found, "of4", groups * others * out_fours, *walk)
-            _sums(found, "of1", groups * inner * (outer % _LINE), *walk)
-            found["channels"] += groups * (blocked + others)
-    found["weights"] = at["kernel_height"] * at["kernel_width"] * at["groups"] * inner * outer
+            if outer < _LINE or not rows * columns:
+                _sums(found, "of1", groups * inner * outer, at["batch"], rows, columns)
+                continue
+            for name, inputs in (("pair_lines", inner // 2), ("lines", inner % 2)):
+                calls = groups * inputs * -(-outer // _LINE)
+                found[f"{name}.calls"] += calls
+                found[f"{name}.samples"] += calls * at["batch"]
+                found[f"{name}.rows"] += calls * at["batch"] * rows
+                found[f"{name}.strips"] += calls * at["batch"] * rows * (columns // _LINE)
+                found[f"{name}.left"] += calls * at["batch"] * rows * (columns % _LINE)
+    found["weights"] = at["kernel_height"] * at["kernel_width"] * groups * inner * outer
     return found
 
 
@@ -416,6 +422,50 @@ def _strips(at: Mapping[str, int], function: str) -> Counter[str]:
             "strips": strips * at["in_height"],
             "strips.channels": strips * at["in_height"] * summed,
             "strips.rows": strips * met * summed,
+            "weights": 9 * weights,
+        }
+    )
+
+
+def _strips_by_2(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_3x3_by_2.c`: strips of four columns of results, or for dX of the gradient."""
+    inner, outer = _group_channels(at, backward=False)
+    columns = at["out_width"]
+    weights = at["groups"] * inner * outer
+    if "weight" in function:
+        whole = at["in_width"] // (2 * _LINE)
+        calls = at["groups"] * inner * -(-outer // _LINE)
+        spans = (_met(at, "height", tap) for tap in range(3))
+        rows = calls * at["batch"] * sum(end - first for first, end in spans)
+        return Counter(
+            {
+                "tap_rows_by_2.calls": 3 * calls,
+                "tap_rows_by_2.rows": rows,
+                "tap_rows_by_2.strips": rows * whole,
+                "tap_rows_by_2.left": rows * (columns - _LINE * whole),
+                "weights": 9 * weights,
+            }
+        )
+    backward = "input" in function
+    summed, channels = _group_channels(at, backward)
+    planes = at["batch"] * at["groups"] * (channels if backward else -(-channels // 2))
+    strips = planes * -(-columns // _LINE)
+    met = sum(_taps_of_output(at, "height", row)[1] for row in range(at["out_height"]))
+    lines = at["out_height"]
+    return Counter(
+        {
+            "wide_strips.lines": planes * lines,
+            "wide_strips": strips * lines,
+            "wide_strips.channels": strips * lines * summed,
+            "wide_strips.shared": strips * summed * (lines - 1),
+            "weights": 9 * weights,
+        }
+        if backward
+        else {
+            "strips_by_2.lines": planes * lines,
+            "strips_by_2": strips * lines,
+            "strips_by_2.channels": strips * lines * summed,
+            "strips_by_2.rows": strips * met * summed,
             "weights": 9 * weights,
         }
     )

@@ -93,6 +93,13 @@ class _Geometry:
         moves_by_1 = window.kernel == (3, 3) and window.stride == (1, 1)
         return moves_by_1 and window.padding == (1, 1, 1, 1) and self.x[2] >= 2 and self.x[3] >= 4
 
+    @property
+    def three_by_three_by_2(self) -> bool:
+        """Whether a 3x3 kernel moves by 2 with padding of 1, to planes of 2 by 4 at least."""
+        window = self.window
+        moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
+        return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
+
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
         return (
@@ -138,7 +145,11 @@ class _Conv2d(OpKind):
     """What the three passes share: attributes stride, padding, groups and all the extents."""
 
     function: ClassVar[str]
-    sources: ClassVar[Mapping[str, str]] = {"depthwise_": "conv2d_depthwise", "3x3_": "conv2d_3x3"}
+    sources: ClassVar[Mapping[str, str]] = {
+        "depthwise_": "conv2d_depthwise",
+        "3x3_": "conv2d_3x3",
+        "3x3_by_2_": "conv2d_3x3_by_2",
+    }
     """The C files of classes of shapes that are not in conv2d.c."""
 
     def shape_class(self, geometry: _Geometry) -> str:
@@ -147,6 +158,8 @@ class _Conv2d(OpKind):
             return "pointwise_"
         if geometry.depthwise:
             return "depthwise_"
+        if geometry.three_by_three_by_2:
+            return "3x3_by_2_"
         return "3x3_" if geometry.three_by_three else ""
 
     @abstractmethod
@@ -322,6 +335,8 @@ class Conv2dBackwardWeight(_Conv2d):
         fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
         if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
             return "pointwise_"
+        if geometry.three_by_three_by_2 and geometry.w[0] // geometry.groups >= 4:
+            return "3x3_by_2_"
         return "3x3_" if geometry.three_by_three and fours else ""
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:

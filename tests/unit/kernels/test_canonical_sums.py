@@ -145,6 +145,15 @@ GEOMETRIES = [
     Geometry((1, 3, 9, 9), 8, (3, 3), stride=(2, 1)),
     Geometry((2, 4, 9, 12), 6, (3, 3), stride=(1, 2), groups=2),
     Geometry((4, 4, 2, 2), 4, (3, 3)),
+    # 3x3 kernels that move by 2: even and odd planes, whole and broken strips, blocks that overlap
+    Geometry((2, 3, 4, 8), 4, (3, 3), stride=(2, 2)),
+    Geometry((1, 3, 3, 7), 1, (3, 3), stride=(2, 2)),
+    Geometry((3, 2, 7, 18), 9, (3, 3), stride=(2, 2)),
+    Geometry((2, 6, 6, 19), 14, (3, 3), stride=(2, 2), groups=2),
+    Geometry((1, 5, 5, 33), 6, (3, 3), stride=(2, 2)),
+    Geometry((2, 4, 9, 16), 2, (3, 3), stride=(2, 2)),
+    Geometry((1, 2, 9, 16), 4, (3, 3), stride=(2, 2), padding=(0, 0, 1, 1)),
+    Geometry((1, 2, 2, 8), 4, (3, 3), stride=(2, 2)),
     Geometry((1, 2, 13, 8), 2, (5, 3), stride=(2, 1), padding=(2, 1, 2, 1)),
     Geometry((1, 4, 10, 9), 3, (5, 5), stride=(2, 2), padding=(2, 2, 2, 2)),
     Geometry((2, 5, 3, 5), 9, (1, 1), padding=(0, 0, 0, 0)),
@@ -239,6 +248,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
         Geometry((1, 5, 6, 7), 6, (3, 3)),
         Geometry((2, 5, 6, 8), 8, (3, 3)),
         Geometry((2, 4, 7, 7), 5, (3, 3), (2, 2)),
+        Geometry((1, 4, 8, 10), 5, (3, 3), (2, 2)),
         Geometry((2, 5, 6, 7), 5, (3, 3), groups=5),
     ):
         generator = np.random.default_rng(8)
@@ -246,7 +256,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
             generator.standard_normal(shape).astype(np.float32)
             for shape in (case.x, case.w, case.y, case.w[:1])
         )
-        w[1, -1, 0, 0] = w[3, 0, 2, 1] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
+        w[1, -1, 0, 0] = w[3, 0, 2, 1] = w[0, -1, 1, 2] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
         dy[1 % len(dy), 3, 2, 0] = x[0, 2, 3, 6] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal

@@ -65,6 +65,18 @@ def windows(draw: st.DrawFn, *, pooling: bool) -> Windowed:
     return Windowed(extents[0], extents[1], attributes)
 
 
+@st.composite
+def strips(draw: st.DrawFn) -> Windowed:
+    """What kernels of 3x3 convolutions are for that move by 1 or 2."""
+    stride = draw(st.integers(1, 2))
+    attributes: dict[str, Attribute] = {
+        "kernel": (3, 3),
+        "stride": (stride, stride),
+        "padding": (1, 1, 1, 1),
+    }
+    return Windowed(draw(st.integers(2, 7)), draw(st.integers(4, 21)), attributes)
+
+
 class Convolution(NamedTuple):
     """A drawn convolution: shapes and attributes."""
 
@@ -76,7 +88,7 @@ class Convolution(NamedTuple):
 
 @st.composite
 def convolutions(draw: st.DrawFn) -> Convolution:
-    height, width, attributes = draw(windows(pooling=False))
+    height, width, attributes = draw(st.one_of(windows(pooling=False), strips()))
     groups = draw(st.integers(1, 3))
     group_in, group_out = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     x = (draw(st.integers(1, 6)), groups * group_in, height, width)

@@ -24,7 +24,10 @@ from unit.kernels.conftest import (
 )
 
 TOLD = dict.fromkeys(DIVISORS, 8) | {"POET_LINEAR_FEATURES": 16}
-SOURCES = ("batch_norm", "conv2d", "conv2d_strip", "dot", "linear", "relu", "update")
+SOURCES = (
+    *("batch_norm", "conv2d", "conv2d_blocks", "conv2d_lines", "conv2d_strip"),
+    *("dot", "linear", "relu", "update"),
+)
 MOVES_BY_1: Mapping[str, Attribute] = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 1}
 X, DY, W = (2, 8, 6, 3), (2, 16, 6, 3), (16, 8, 3, 3)
 OPS: tuple[tuple[str, tuple[tuple[int, ...], ...], Mapping[str, Attribute]], ...] = (

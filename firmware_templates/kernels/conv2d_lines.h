@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner blocks of dW of all convolutions that have no others: one tap of the kernel, and four output channels. */
+#ifndef POET_CONV2D_LINES_H
+#define POET_CONV2D_LINES_H
+
+#include <stdint.h>
+
+#include "conv2d_strip.h"
+
+/* The positions at which a tap meets the input. In this order in assembly. What is next counts elements. */
+struct poet_lines {
+    int32_t x_row;    /* from behind a row of x, which is a stride behind its last column, to the next that is met */
+    int32_t dy_row;   /* the same of dy */
+    int32_t strips;   /* of columns in a row */
+    int32_t x_other;  /* to the next input channel */
+    int32_t dy_other; /* to the next output channel */
+    int32_t stride;   /* to the next column of x */
+    int32_t left;     /* columns behind the last strip */
+    int32_t rows;     /* 1 at least */
+    int32_t samples;
+    int32_t x_next; /* from the row that would be next to a sample's last one to the next sample's first */
+    int32_t dy_next;
+};
+
+/* The sums of each row, one after the other, of one or two input channels, for four output channels. */
+void poet_conv2d_lines_f32(const struct poet_lines *at, const float *x, const float *dy,
+                           float totals[4]);
+void poet_conv2d_pair_lines_f32(const struct poet_lines *at, const float *x, const float *dy,
+                                float totals[4][2]);
+
+#endif
