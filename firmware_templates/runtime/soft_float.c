@@ -118,8 +118,8 @@ uint32_t poet_sum_bits(uint32_t a, uint32_t b)
 
 #if defined __thumb__ && !defined __thumb2__
 
-/* A result's mantissa has 31 or 32 bits before it is rounded to 24: what is shifted out last is the carry, which is added.
- * Only where all bits below that one are 0 do those matter that were lost before, and which of two is even.
+/* A result's mantissa has 31 or 32 bits before it is rounded to 24: what is shifted out last is the carry, which is
+ * added. Only where all bits below that one are 0 do those matter that were lost before, and which of two is even.
  *
  *            sum                                     product
  * r0, r1     the larger, the smaller number          a mantissa, the other's highest bits
