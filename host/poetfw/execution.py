@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poetfw.boards import Board, Machine, Twin, load_board
-from poetfw.devices import Event, RunLog, emulator_of, run_firmware
+from poetfw.devices import SILENCE_S, Event, RunLog, emulator_of, run_firmware
 from poetfw.errors import ConfigError, OutputError
 from poetfw.firmware import (
     IMAGE,
@@ -145,7 +145,7 @@ def open_project(
     if report.elf is None:
         raise OutputError(
             f"{folder} was generated but not compiled",
-            "run `poetfw build` without --generate-only",
+            "run `poetfw build` again, to its end and without --generate-only",
         )
     needed = project.flashable if on_board else project.runnable
     if not needed.is_file():
@@ -175,6 +175,7 @@ def execute(
     prepare: Callable[[Path], None] = lambda copy: None,
     room_bytes: int = 0,
     resume: bool = False,
+    silence_s: float = SILENCE_S,
 ) -> RunLog:
     """Run an ELF on a copy of a storage image, which keeps what the run writes.
 
@@ -190,6 +191,7 @@ def execute(
         prepare: called with the copy before the run.
         room_bytes: bytes behind the copy that the firmware may write too.
         resume: whether to take the copy that the run before left, not a fresh one.
+        silence_s: seconds that the firmware may say nothing.
 
     Raises:
         BoardError: poetfw knows no such machine.
@@ -211,6 +213,7 @@ def execute(
         steps=request.steps,
         evaluations=evaluations,
         resume=resume,
+        silence_s=silence_s,
     )
     set_request(copy, replace(request, capture=False))
     return log

@@ -117,11 +117,39 @@ def run_on_board(
             board or its storage is not the project's.
     """
     request = make_request(project, settings)
+    prepare_board(project, desk, settings.resume, update)
+    desk.end_within(settings.timeout_s)
+    log = _train(project, desk, request, settings.resume, update)
+    desk.end_within(None)
+
+    read = fetch_trained(project, desk, settings.verify, update)
+    trained = write_trained(project, request, read)
+
+    def progress(text: str) -> None:
+        update(0, request.steps, text)
+
+    return report_run(project, request, log, trained, settings, progress, port)
+
+
+def prepare_board(project: BuiltProject, desk: Desk, resume: bool, update: Update) -> None:
+    """Check that a board can begin a project's training, and put back what an earlier one wrote.
+
+    Args:
+        project: what was built; its image is on the board.
+        desk: the board.
+        resume: whether the board shall go on from its storage's last commit: nothing is put back.
+        update: called as it goes on.
+
+    Raises:
+        DeviceError: the board, its storage or the line fails.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
     check_board(project, desk)
     content = _read_image(project)
     _check_card(project, desk, len(content))
     where = places(project.image, project.stages.slots)
-    restored = set() if settings.resume else _written_blocks(project, where)
+    restored = set() if resume else _written_blocks(project, where)
     samples = range(where.slots_block)
     wrong = _different(desk, content, sorted({*samples, *restored}), update)
     if set(wrong) - restored:
@@ -129,17 +157,6 @@ def run_on_board(
             "the board's storage holds other samples than this build's image", _FLASH_STORAGE
         )
     _replace(desk, content, wrong, update, "restoring the initial weights")
-    desk.end_within(settings.timeout_s)
-    log = _train(project, desk, request, settings.resume, update)
-    desk.end_within(None)
-
-    read = fetch_trained(project, desk, where, settings.verify, update)
-    trained = write_trained(project, request, read)
-
-    def progress(text: str) -> None:
-        update(0, request.steps, text)
-
-    return report_run(project, request, log, trained, settings, progress, port)
 
 
 def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload:
@@ -345,13 +362,14 @@ def write_trained(project: BuiltProject, request: RunRequest, fetched: Mapping[i
 
 
 def fetch_trained(
-    project: BuiltProject, desk: Desk, where: Places, captures: bool, update: Update
+    project: BuiltProject, desk: Desk, captures: bool, update: Update
 ) -> Mapping[int, bytes]:
     """The records, the slots of the last commit that is whole, and captured gradients if wanted.
 
     Raises:
         DeviceError: no commit is whole.
     """
+    where = places(project.image, project.stages.slots)
     records = {block: desk.read_block(block) for block in where.record_blocks}
     found = [Commit.unpack(block, int(project.report.plan_id, 16)) for block in records.values()]
     commits = [

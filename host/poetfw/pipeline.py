@@ -314,12 +314,13 @@ def plan_partners_build(
         partners[name] = _on_devices(
             settings, board, model, data, program, unlimited, plan, slots, deadline
         )
+    part = next(iter(plans.values())).steps
     listed = {
         "schema_version": 1,
         "devices": [{"name": name, "plan_id": b.plan_id} for name, b in partners.items()],
+        "messages": [message._asdict() for message in part.messages(program)],
     }
-    steps = next(iter(plans.values())).steps.steps
-    beside = Project({PARTNERS: json_bytes(listed), **_of_devices(problem, steps)})
+    beside = Project({PARTNERS: json_bytes(listed), **_of_devices(problem, part.steps)})
     return PartnersBuild(partners, beside)
 
 

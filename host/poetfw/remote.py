@@ -95,6 +95,7 @@ def run_there(
         steps=request.steps,
         evaluations=project.evaluations,
         resume=settings.resume,
+        silence_s=settings.silence_s,
     )
     update(0, request.steps, "fetching the trained weights")
     _fetch(host, f"{folder}/{IMAGE}", image)

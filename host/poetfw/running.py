@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poetfw.boards import Board
-from poetfw.devices import RunLog, emulator_of
+from poetfw.devices import SILENCE_S, RunLog, emulator_of
 from poetfw.errors import ConfigError, DeviceError, OutputError
 from poetfw.execution import BuiltProject, OnEvent, execute
 from poetfw.firmware import (
@@ -47,6 +47,7 @@ class RunSettings:
         resume: whether to go on from the last checkpoint.
         patience: end after so many epochs that were no better on the held-out samples than the best
             one before, and keep that one's weights; None for training to the end.
+        silence_s: seconds that the device may say nothing, before it is taken to hang.
     """
 
     steps: int | None = None
@@ -56,6 +57,7 @@ class RunSettings:
     checkpoint_every: int | None = None
     resume: bool = False
     patience: int | None = None
+    silence_s: float = SILENCE_S
 
 
 def expect_whole(project: BuiltProject) -> None:
@@ -131,6 +133,7 @@ def run_project(
         settings.timeout_s,
         on_event,
         resume=settings.resume,
+        silence_s=settings.silence_s,
     )
     return report_run(project, request, log, folder / IMAGE, settings, progress)
 
@@ -165,6 +168,7 @@ def _train_by_epochs(
             settings.timeout_s,
             on_event,
             resume=bool(logs),
+            silence_s=settings.silence_s,
         )
         logs.append(log)
         evaluations.append(evaluate_log(project, steps, log))
@@ -262,7 +266,8 @@ def report_run(
     verification = None
     if settings.verify:
         values = read_slots(trained, project.stages.slots, project.tensors)
-        verification = verify(Run(project, request, log, values, settings.timeout_s), progress)
+        run = Run(project, request, log, values, settings.timeout_s, settings.silence_s)
+        verification = verify(run, progress)
     return _report(project, request, log, trained, verification, port)
 
 

@@ -14,11 +14,14 @@ from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.step_ticks import timed_project
 from poetfw.pipeline import Progress
 from poetfw.report import StepTrace, TimedStep
+from poetfw.running import RunSettings
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 
 
-def trace_step(project: BuiltProject, timeout_s: float, progress: Progress) -> StepTrace:
+def trace_step(project: BuiltProject, settings: RunSettings, progress: Progress) -> StepTrace:
     """Build the copy of a project that times its step, run it, and say what it found.
+
+    Of the settings, those that bound its time are used.
 
     Raises:
         ConfigError: the project is for several devices.
@@ -46,7 +49,8 @@ def trace_step(project: BuiltProject, timeout_s: float, progress: Progress) -> S
         emulator.require()
         emulator.prepare(machine, image, 0)
         progress("timing each op of a step")
-        found = run_slices(emulator.command(machine, elf), folder, timeout_s, len(numbers))
+        command = emulator.command(machine, elf)
+        found = run_slices(command, folder, settings.timeout_s, len(numbers), settings.silence_s)
     except OSError as error:
         raise OutputError(f"{image} cannot be written: {error.strerror or error}") from error
     finally:

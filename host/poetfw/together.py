@@ -11,8 +11,10 @@ for it. So the first thing in the plan's order that is not done can always be do
 from __future__ import annotations
 
 import contextlib
+import random
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,13 +22,29 @@ from typing import TypeVar
 
 from poetfw.devices import RunLog, emulator_of
 from poetfw.devices.console import check_finite
-from poetfw.devices.link import Desk, Line, Link, StatusError, Summary, Trained, piped
-from poetfw.errors import BoardError, DeviceError, OutputError
+from poetfw.devices.link import (
+    Desk,
+    Line,
+    Link,
+    StatusError,
+    Summary,
+    Trained,
+    open_port,
+    piped,
+)
+from poetfw.errors import (
+    BoardError,
+    ConfigError,
+    DeviceError,
+    OutputError,
+    WrongBoardError,
+    listed,
+)
 from poetfw.execution import BuiltProject, SlotValues, fresh_image, open_project
-from poetfw.firmware import RunRequest, SlotPurpose, places, read_slots
+from poetfw.firmware import RunRequest, SlotPurpose, check_image, read_slots
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import Message, PartnerPlan
-from poetfw.on_board import Update, check_board, fetch_trained, write_trained
+from poetfw.on_board import Update, check_board, fetch_trained, prepare_board, write_trained
 from poetfw.ops import Array
 from poetfw.pipeline import PARTNERS, Progress
 from poetfw.reading import parse_json, read_bytes
@@ -40,9 +58,6 @@ _Result = TypeVar("_Result")
 _CAPTURE = 1
 _NEVER_CAME = None
 
-Connect = Callable[[BuiltProject, RunRequest], contextlib.AbstractContextManager[Line]]
-"""A line to a partner's firmware, which listens as long as the `with` block runs."""
-
 
 @dataclass(frozen=True)
 class Partner:
@@ -53,16 +68,22 @@ class Partner:
         plan: its part of the training step.
         messages: those that it sends or gets, each with its place among all; its program counts
             them from 1, those of a step first.
+        port: where its board is; None if its twin runs its program.
     """
 
     project: BuiltProject
     plan: PartnerPlan
     messages: tuple[tuple[int, Message], ...]
+    port: str | None
 
     @property
     def of_a_step(self) -> tuple[tuple[int, Message], ...]:
         """Those that a training step stops for."""
         return tuple(each for each in self.messages if each[1].behind is not None)
+
+
+Connect = Callable[[Partner, RunRequest], contextlib.AbstractContextManager[Line]]
+"""A line to a partner's firmware, which listens as long as the `with` block runs."""
 
 
 @dataclass(frozen=True)
@@ -100,29 +121,42 @@ def holds_partners(folder: Path) -> bool:
     return (folder / PARTNERS).is_file()
 
 
-def open_partners(folder: Path, emulator: str | None = None) -> Partners:
+def open_partners(
+    folder: Path, emulator: str | None = None, ports: Mapping[str, str] | None = None
+) -> Partners:
     """The partners' projects in a folder.
 
     Args:
         folder: where they are.
         emulator: which twin shall run each whose board has it; None for the first of each.
+        ports: by a device's name, where its board is; twins run the others' programs.
 
     Raises:
-        BoardError: no board has such a twin.
+        BoardError: no board of those on twins has such a twin.
+        ConfigError: a port is given for a device that there is not.
+        DeviceError: the storage image of one is missing, damaged, or of another build.
         OutputError: a project is missing, not compiled, or of another build than the others.
     """
     try:
-        listed = parse_json(read_bytes(folder / PARTNERS))["devices"]
-        plan_ids = {str(each["name"]): str(each["plan_id"]) for each in listed}
+        document = parse_json(read_bytes(folder / PARTNERS))
+        plan_ids = {str(each["name"]): str(each["plan_id"]) for each in document["devices"]}
+        listed_messages = document["messages"]
         if not plan_ids or any(Path(name).name != name for name in plan_ids):
             raise ValueError("it names no devices")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise OutputError(
             f"{folder / PARTNERS} is malformed: {error}", "run `poetfw build` again"
         ) from error
-    projects = {name: open_project(folder / name) for name in plan_ids}
+    ports = ports or {}
+    if unknown := [name for name in ports if name not in plan_ids]:
+        raise ConfigError(
+            f"--port is given for {unknown[0]!r:.200}, and {folder} has the devices "
+            f"{listed([repr(name) for name in plan_ids])}"
+        )
+    projects = {name: open_project(folder / name, on_board=name in ports) for name in plan_ids}
     if emulator is not None:
-        projects = _on_twin(projects, emulator)
+        twins = {name: project for name, project in projects.items() if name not in ports}
+        projects |= _on_twin(twins, emulator)
     partners = {}
     first = next(iter(projects.values()))
     for name, project in projects.items():
@@ -136,17 +170,24 @@ def open_partners(folder: Path, emulator: str | None = None) -> Partners:
             or plan.evaluates != first.stages.training.evaluates
             or project.stages.program.to_json() != first.stages.program.to_json()
         ):
-            raise OutputError(
-                f"{folder / name} is of another build than its partners", "run `poetfw build` again"
-            )
+            raise _other_build(folder / name)
         messages = plan.messages(project.stages.program)
+        if [message._asdict() for message in messages] != listed_messages:
+            raise _other_build(folder / name)
+        check_image(project.image, project.report.plan_id)
         own = [
             (place, message)
             for place, message in enumerate(messages)
             if name in (message.source, message.target)
         ]
-        partners[name] = Partner(project, plan, tuple(own))
+        partners[name] = Partner(project, plan, tuple(own), ports.get(name))
     return Partners(folder, partners, messages)
+
+
+def _other_build(folder: Path) -> OutputError:
+    return OutputError(
+        f"{folder} is of another build than its partners", "run `poetfw build` again"
+    )
 
 
 def _on_twin(projects: Mapping[str, BuiltProject], emulator: str) -> dict[str, BuiltProject]:
@@ -166,6 +207,18 @@ def _on_twin(projects: Mapping[str, BuiltProject], emulator: str) -> dict[str, B
                 "run `poetfw build` again",
             )
     return chosen
+
+
+def reach(partner: Partner, request: RunRequest) -> contextlib.AbstractContextManager[Line]:
+    """A partner's firmware: its board's at its port, or its twin's.
+
+    Raises:
+        PortBusyError, PortError: the port cannot be used.
+        BoardError, OutputError, ToolError: as of `on_a_twin`.
+    """
+    if partner.port is not None:
+        return open_port(partner.port, partner.project.board.console_baud)
+    return on_a_twin(partner.project, request)
 
 
 @contextlib.contextmanager
@@ -194,7 +247,7 @@ def run_partners(
     settings: RunSettings,
     progress: Progress,
     update: Update,
-    connect: Connect = on_a_twin,
+    connect: Connect = reach,
 ) -> PartnersReport:
     """Have partners train together, and verify that if asked to.
 
@@ -214,7 +267,13 @@ def run_partners(
         # It waits for its threads, and those for answers until their lines are closed.
         pool = stack.enter_context(ThreadPoolExecutor(len(partners.each)))
         desks = {
-            name: Desk(Link(stack.enter_context(connect(partner.project, request))))
+            name: Desk(
+                Link(
+                    stack.enter_context(connect(partner, request)),
+                    random.randrange(1, 1 << 31),
+                    settings.silence_s,
+                )
+            )
             for name, partner in partners.each.items()
         }
         together = _Together(partners, desks, pool, settings.timeout_s)
@@ -235,7 +294,13 @@ def run_partners(
         begun = _joined(partners, {n: p.project.image for n, p in partners.each.items()})
         initial = {name: value for (name, _), value in begun.items()}
         run = PartnersRun(
-            partners.evaluator.project, request, log, values, settings.timeout_s, initial
+            partners.evaluator.project,
+            request,
+            log,
+            values,
+            settings.timeout_s,
+            settings.silence_s,
+            initial,
         )
         verification = verify_partners(run, progress)
     kept = evaluate_log(partners.evaluator.project, request.steps, log)
@@ -260,8 +325,7 @@ def run_partners(
 
 def _fetch(partner: Partner, desk: Desk, captures: bool) -> Mapping[int, bytes]:
     project = partner.project
-    where = places(project.image, project.stages.slots)
-    return fetch_trained(project, desk, where, captures, lambda done, of, text: None)
+    return fetch_trained(project, desk, captures, lambda done, of, text: None)
 
 
 class _Mail:
@@ -307,9 +371,8 @@ class _Together:
         self._partners = partners
         self._desks = desks
         self._pool = pool
+        self._timeout_s = timeout_s
         self._sent_again: dict[str, int] = {}
-        for desk in desks.values():
-            desk.end_within(timeout_s)
 
     def on_each(
         self,
@@ -319,7 +382,7 @@ class _Together:
         """Do something with each partner, at once; `failed` is called as soon as one fails.
 
         Raises:
-            DeviceError: a partner fails; the message names it.
+            DeviceError: a partner fails; the message names it. Others may not be done yet.
         """
 
         def guarded(name: str) -> _Result:
@@ -329,20 +392,30 @@ class _Together:
                 failed()
                 raise
 
-        futures = {name: self._pool.submit(guarded, name) for name in self._desks}
-        errors = {name: future.exception() for name, future in futures.items()}
-        for name, error in errors.items():
+        futures = {self._pool.submit(guarded, name): name for name in self._desks}
+        for future in as_completed(futures):
+            error, name = future.exception(), futures[future]
             if isinstance(error, StatusError):
                 raise DeviceError(
                     f"device {name!r}: its firmware stopped with an error: {error.message}"
                 ) from error
             if isinstance(error, DeviceError):
                 said = f"device {name!r}: {error.message}"
-                raise DeviceError(said, *_hints(error), said=error.said) from error
-        for error in errors.values():
+                raise DeviceError(said, *self._hints(name, error), said=error.said) from error
             if error is not None and not isinstance(error, _PartnerFailed):
                 raise error
-        return {name: future.result() for name, future in futures.items()}
+        return {name: future.result() for future, name in futures.items()}
+
+    def _hints(self, name: str, error: DeviceError) -> tuple[str, ...]:
+        """What to try: no command goes on where it stopped, and `flash` must know what to flash."""
+        partner = self._partners.each[name]
+        at = [] if partner.port is None else ["--port", partner.port]
+        to_flash = shlex.join(["poetfw", "flash", "--out", str(partner.project.folder), *at])
+        return tuple(
+            hint.replace("poetfw flash", to_flash)
+            for hint in error.try_next
+            if "goes on where it stopped" not in hint
+        )
 
     @property
     def repeated(self) -> Mapping[str, int]:
@@ -359,7 +432,10 @@ class _Together:
         """
         partners, steps = self._partners, request.steps
         update(0, steps, "starting")
-        self.on_each(lambda name, desk: self._begin(name, desk, request))
+        self.on_each(self._prepare)
+        for desk in self._desks.values():
+            desk.end_within(self._timeout_s)
+        self.on_each(lambda name, desk: self._begin(desk, request))
         self._sent_again = {name: desk.failures for name, desk in self._desks.items()}
         trained: dict[str, list[Trained]] = {name: [] for name in self._desks}
         losses = []
@@ -385,9 +461,23 @@ class _Together:
         )
         return log, dict(trained)
 
-    def _begin(self, name: str, desk: Desk, request: RunRequest) -> None:
-        check_board(self._partners.each[name].project, desk)
-        desk.open_storage()
+    def _prepare(self, name: str, desk: Desk) -> None:
+        """Check that it is the right one, and that it begins with the initial weights."""
+        partner = self._partners.each[name]
+        if partner.port is None:
+            check_board(partner.project, desk)
+            desk.open_storage()
+            return
+        answering = desk.hello().plan_id
+        for other, its in self._partners.each.items():
+            if other != name and its.project.report.plan_id == answering:
+                raise WrongBoardError(
+                    f"the program that answers at {partner.port} is that of {other!r}",
+                    "give each device its own --port",
+                )
+        prepare_board(partner.project, desk, False, lambda done, of, text: None)
+
+    def _begin(self, desk: Desk, request: RunRequest) -> None:
         done = desk.begin(request.steps, _CAPTURE * request.capture)
         if done:
             raise DeviceError(f"it goes on after step {done}, although its storage is fresh")
@@ -434,11 +524,6 @@ class _Together:
             )
 
         return self.on_each(evaluate)[evaluator.plan.device]
-
-
-def _hints(error: DeviceError) -> tuple[str, ...]:
-    """What to try; a partner's training begins anew, so no command goes on where it stopped."""
-    return tuple(hint for hint in error.try_next if "goes on where it stopped" not in hint)
 
 
 # What it came to -------------------------------------------------------------------------------
@@ -497,10 +582,14 @@ def _report(
     project, plan = partner.project, partner.plan
     sent = [m for _, m in partner.of_a_step if m.source == name]
     ticks = sum(each.ticks for each in trained)
+    emulated = summary.tick_unit == "instructions"  # which only emulators count
+    if partner.port is None:
+        emulated = emulator_of(project.twin.machine).emulates
     return PartnerRun(
         board=project.board.label,
-        emulator=project.twin.name,
-        emulated=emulator_of(project.twin.machine).emulates,
+        port=partner.port,
+        emulator=project.twin.name if partner.port is None else None,
+        emulated=emulated,
         computed=sum(s.kind is DeviceStepKind.COMPUTE and s.device == name for s in plan.steps),
         sent_bytes=sum(map(partners.size_bytes, sent)),
         arena_bytes=plan.arena.size_bytes,

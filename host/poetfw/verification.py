@@ -88,6 +88,7 @@ class Run:
         log: what it reported.
         values: what it left in its slots.
         timeout_s: seconds that each further run may take.
+        silence_s: seconds that it may say nothing.
     """
 
     project: BuiltProject
@@ -95,6 +96,7 @@ class Run:
     log: RunLog
     values: SlotValues
     timeout_s: float
+    silence_s: float
 
     @cached_property
     def initial(self) -> Mapping[str, Array]:
@@ -258,6 +260,7 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
         run.request,
         project.evaluations,
         run.timeout_s,
+        silence_s=run.silence_s,
     )
     values = read_slots(folder / RUN_DIR / IMAGE, slots, project.tensors)
     return log, _persistent(values)
@@ -308,6 +311,7 @@ class Trace:
             run.timeout_s,
             prepare=lambda copy: append_request(copy, wanted),
             room_bytes=self.table.recorded_blocks(wanted) * BLOCK_BYTES,
+            silence_s=run.silence_s,
         )
         self.same_bits &= log.losses == run.log.losses[:last]
         if last == run.request.steps:

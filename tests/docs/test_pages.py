@@ -105,6 +105,14 @@ NOT_RUN = {
         ),
         "tests/system/test_partners.py types them",
     ),
+    **dict.fromkeys(
+        (
+            "poetfw flash --out pair/sensor --port /dev/ttyACM0",
+            "poetfw flash --storage --out pair/sensor --port /dev/ttyACM0",
+            "poetfw run --out pair --steps 5 --verify --port sensor=/dev/ttyACM0",
+        ),
+        "it needs a board; tests/system/test_partners_at_ports.py has one at another port",
+    ),
     "python -m poetfw.devices.emulators.unicorn nrf52840 firmware.elf 5555": (
         "it waits for somebody; tests/emulator/test_serial_line.py comes"
     ),

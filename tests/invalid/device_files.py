@@ -7,10 +7,12 @@ import json
 
 from invalid.case import Case, Make
 from invalid.makers import both, text
+from poetfw.ops import KINDS
 
 DEVICE = """
 name = "{name}"
 description = "a device"
+{more}
 ram_bytes = {{ value = {ram}, source = "chosen" }}
 flops_per_s = {{ value = {flops}, source = "chosen" }}
 launch_s = {{ value = 1e-6, source = "chosen" }}
@@ -44,15 +46,39 @@ LACKS_ALL = json.dumps(
         "links": [],
     }
 )
+Cases = tuple[Case, ...]
+
 ON_TWO = "schedule --devices a.toml,b.toml --model mlp"
 
 
-def device(name: str, ram: int = 1_000_000, flops: str = "1e9", link: str = LINK) -> Make:
-    written = DEVICE.format(name=name, ram=ram, flops=flops, link=link)
+def device(
+    name: str, ram: int = 1_000_000, flops: str = "1e9", link: str = LINK, more: str = ""
+) -> Make:
+    written = DEVICE.format(name=name, ram=ram, flops=flops, link=link, more=more)
     return text(f"{name}.toml", written)
 
 
 SOUND = device("b", link="")
+BOARD = 'board = "linux"'
+SOUND_PART = device("b", link="", more=BOARD)
+OTHER_PLAN = text(
+    "answer.json", '{"plan": [{"step": "compute", "node": "load x", "device": "gpu"}]}'
+)
+
+
+def of_builds(name: str, code: int, says: tuple[str, ...], make: Make, more: str = "") -> Cases:
+    """The same for a build of one program, and of one for each device; nothing is written."""
+    return tuple(
+        Case(
+            f"{name}_{kind}",
+            f"build --devices a.toml,b.toml --model mlp{flag}{more}",
+            code,
+            says,
+            make,
+        )
+        for kind, flag in (("built", ""), ("built_apart", " --apart"))
+    )
+
 
 CASES: tuple[Case, ...] = (
     Case("device_file_missing", ON_TWO, 1, ("a.toml cannot be read",)),
@@ -157,11 +183,39 @@ CASES: tuple[Case, ...] = (
         "plan_of_other_devices",
         f"{ON_TWO} --replay answer.json",
         1,
-        ("there is no device 'gpu'",),
-        both(
-            both(device("a"), SOUND),
-            text("answer.json", '{"plan": [{"step": "compute", "node": "fc1", "device": "gpu"}]}'),
-        ),
+        ("answer.json: step 0", "there is no device 'gpu'", "that it was found for"),
+        both(both(device("a"), SOUND), OTHER_PLAN),
+    ),
+    *of_builds(
+        "plan_of_other_devices",
+        1,
+        ("answer.json: step 0", "there is no device 'gpu'", "that it was found for"),
+        both(both(device("a", more=BOARD), SOUND_PART), OTHER_PLAN),
+        " --replay answer.json",
+    ),
+    *of_builds(
+        "device_with_negative_figure",
+        1,
+        ("a.toml: at flops_per_s", "greater than or equal to 1"),
+        both(device("a", flops="-1e9", more=BOARD), SOUND_PART),
+    ),
+    *of_builds(
+        "devices_without_link",
+        1,
+        ("no link joins device 'a' to another", "add a link"),
+        both(device("a", link="", more=BOARD), SOUND_PART),
+    ),
+    *of_builds(
+        "device_that_can_compute_nothing",
+        1,
+        ("device 'a' can compute no node", "leave it out"),
+        both(device("a", more=f"{BOARD}\nlacks = {json.dumps(sorted(KINDS))}"), SOUND_PART),
+    ),
+    *of_builds(
+        "op_fits_on_no_device",
+        5,
+        ("fits on no device", "bytes on 'a', which has 64", "give one of them more"),
+        both(device("a", 64, more=BOARD), device("b", 32, link="", more=BOARD)),
     ),
     Case(
         "plan_of_one_device",

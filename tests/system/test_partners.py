@@ -24,10 +24,9 @@ import pytest
 from poetfw import together
 from poetfw.devices.link import Line, Link
 from poetfw.errors import DeviceError, NoisyLineError
-from poetfw.execution import BuiltProject
 from poetfw.firmware import RunRequest, SlotPurpose
 from poetfw.running import RunSettings, make_request
-from poetfw.together import on_a_twin, open_partners, run_partners
+from poetfw.together import Partner, on_a_twin, open_partners, run_partners
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 
@@ -275,8 +274,8 @@ def run_over(folder: Path, rate: float) -> tuple[Any, int]:
     lines = []
 
     @contextlib.contextmanager
-    def connect(project: BuiltProject, request: RunRequest) -> Iterator[Line]:
-        with on_a_twin(project, request) as line:
+    def connect(partner: Partner, request: RunRequest) -> Iterator[Line]:
+        with on_a_twin(partner.project, request) as line:
             lines.append(Noisy(line, rate, seed=len(lines)))
             yield lines[-1]
 
@@ -337,7 +336,7 @@ def test_a_partner_that_hangs_ends_the_run(two: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_run_whose_partner_hangs(two: Path) -> None:
+def test_ctrl_c_ends_a_run_whose_partner_hangs(two: Path, interruptible: None) -> None:
     """It waits for no answer that cannot come."""
     disturb(two, "linux-small", "STOP")
     words = [
@@ -350,8 +349,12 @@ def test_ctrl_c_ends_a_run_whose_partner_hangs(two: Path) -> None:
         "--steps",
         "1000000",
     ]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
-        time.sleep(8)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True) as run:
+        assert run.stderr is not None
+        while not run.stderr.readline().startswith("training"):  # on a busy computer, it loads long
+            assert run.poll() is None
+        time.sleep(5)
         assert run.poll() is None
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=30) == 130
@@ -388,6 +391,67 @@ def test_a_project_of_another_build_is_refused(two: Path, tmp_path: Path) -> Non
     assert (refused.code, "partners.json is malformed" in refused.stderr) == (1, True)
 
 
+def lose(path: str) -> Any:
+    return lambda two: (two / path).unlink()
+
+
+def swap_images(two: Path) -> None:
+    shutil.copy(two / "linux-big/storage.img", two / "linux-small/storage.img")
+
+
+def cut_image(two: Path) -> None:
+    image = two / "linux-small/storage.img"
+    image.write_bytes(image.read_bytes()[:-512])
+
+
+def leave_uncompiled(two: Path) -> None:
+    """As Ctrl-C does where one program is compiled already."""
+    report = two / "linux-small/build.json"
+    report.write_text(json.dumps(json.loads(report.read_text()) | {"elf": None}))
+
+
+def change_messages(two: Path) -> None:
+    """As if all stage files were of a build whose plan sends something else."""
+    document = json.loads((two / "partners.json").read_text())
+    document["messages"][0]["tensor"] = "other"
+    (two / "partners.json").write_text(json.dumps(document))
+
+
+BUILD_AGAIN = "run `poetfw build` again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "code", "said", "hint"),
+    [
+        (lose("linux-big/storage.img"), 4, "linux-big/storage.img cannot be used", BUILD_AGAIN),
+        (lose("linux-small/storage.img"), 4, "linux-small/storage.img cannot be used", BUILD_AGAIN),
+        (swap_images, 4, "small/storage.img is the storage image of another build", BUILD_AGAIN),
+        (cut_image, 4, "linux-small/storage.img is no storage image", BUILD_AGAIN),
+        (
+            lose("linux-small/.pio/build/linux/firmware.elf"),
+            1,
+            "linux-small/.pio/build/linux/firmware.elf, the compiled firmware, is gone",
+            BUILD_AGAIN,
+        ),
+        (leave_uncompiled, 1, "linux-small was generated but not compiled", "to its end"),
+        (change_messages, 1, "linux-big is of another build than its partners", BUILD_AGAIN),
+        (lose("linux-small/plan.json"), 1, "linux-small: a stage file is missing", BUILD_AGAIN),
+        (lose("linux-big/build.json"), 1, "linux-big holds no complete build", "poetfw build"),
+        (lose("partners.json"), 1, "holds no complete build", "poetfw build"),
+    ],
+)
+def test_what_is_left_of_a_build_that_is_not_whole(
+    two: Path, change: Any, code: int, said: str, hint: str
+) -> None:
+    change(two)
+    refused = poetfw("run", "--out", two, "--steps", "1", cwd=two)
+    assert refused.code == code, refused.stderr
+    assert said in refused.stderr
+    assert hint in refused.stderr
+    assert not (two / "linux-small/run").exists()
+
+
 @pytest.mark.slow
 def test_one_of_them_does_not_train_alone(two: Path) -> None:
     refused = poetfw("run", "--out", two / "linux-big", cwd=two)
@@ -406,6 +470,7 @@ def test_one_of_them_does_not_train_alone(two: Path) -> None:
     ("arguments", "code", "said"),
     [
         (("--resume",), 2, "--resume is for a build of one program"),
+        (("--resume",), 2, "these begin their training anew in each run"),
         (("--trace",), 2, "--trace is for a build of one program"),
         (("--threads", "2"), 2, "--threads is for a build of one program"),
         (("--checkpoint-every", "2"), 2, "--checkpoint-every is for a build of one program"),

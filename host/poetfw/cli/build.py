@@ -13,6 +13,7 @@ import click
 from poetfw.boards import Board, load_board
 from poetfw.cli import output
 from poetfw.cli.devices import (
+    followed,
     log_of_devices,
     print_devices_build,
     print_partners_build,
@@ -213,11 +214,12 @@ def build(
     else:
         files = tuple(map(Path, devices))
         described = [read_device(file) for file in files]
-        followed = None if replay is None else read_answer(replay)
-        chosen = DevicesBuildSettings(files, ram_fraction, parallel, followed, apart)
+        answer = None if replay is None else read_answer(replay)
+        chosen = DevicesBuildSettings(files, ram_fraction, parallel, answer, apart)
         if apart:
             boards = boards_of_partners(described, files)
-            _build_apart(settings, chosen, boards, out, toolchain, generate_only, end, as_json)
+            with followed(replay):
+                _build_apart(settings, chosen, boards, out, toolchain, generate_only, end, as_json)
             return
         known = board_of_devices(described, files)
     folder = out_folder(out, known)
@@ -231,7 +233,8 @@ def build(
             planned = plan_build(settings, progress, provider, deadline=end, tell=tell)
         else:
             tell_of = log_of_devices("time")
-            planned = plan_devices_build(settings, chosen, progress, deadline=end, tell=tell_of)
+            with followed(replay):
+                planned = plan_devices_build(settings, chosen, progress, deadline=end, tell=tell_of)
         report = write_build(planned, folder)
         if not generate_only:
             progress("compiling with PlatformIO")

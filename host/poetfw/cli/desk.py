@@ -39,13 +39,18 @@ image_option = option(
 
 
 @contextlib.contextmanager
-def connected(project: BuiltProject, port: str | None) -> Iterator[tuple[Desk, str]]:
-    """The board at a port, and the port's name; a port that was chosen is said."""
+def connected(
+    project: BuiltProject, port: str | None, silence_s: float | None = None
+) -> Iterator[tuple[Desk, str]]:
+    """The board at a port, and the port's name; a port that was chosen is said.
+
+    It may say nothing for `silence_s`, as for `Link`.
+    """
     name = choose_port(port)
     if port is None:
         output.messages.print(f"port {output.escaped(name)}")
     with open_port(name, project.board.console_baud) as line:
-        yield Desk(Link(line, random.randrange(1, 1 << 31))), name
+        yield Desk(Link(line, random.randrange(1, 1 << 31), silence_s)), name
 
 
 @click.command(epilog="Example:  poetfw flash --storage --port /dev/ttyACM0")

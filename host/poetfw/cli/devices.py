@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.errors import ProblemError
+from poetfw.errors import PlanError, ProblemError
 from poetfw.limits import Deadline, Work
 from poetfw.reading import read_bytes
 
@@ -77,8 +78,9 @@ def schedule_devices(
         return 0
     if replay is not None:
         plan, tensor_bytes = read_answer(replay)
-        require_same_graph(problem, tensor_bytes)
-        figures = simulate_devices(problem, plan)
+        with followed(replay):
+            require_same_graph(problem, tensor_bytes)
+            figures = simulate_devices(problem, plan)
         draw(plan)
         if as_json:
             output.print_json({"schema_version": 1, "legal": True, **asdict(figures)})
@@ -118,6 +120,25 @@ def read_answer(path: Path) -> DevicesAnswer:
     from poetfw.schedule.devices import devices_answer_from_json
 
     return devices_answer_from_json(_read(path), str(path))
+
+
+@contextlib.contextmanager
+def followed(answer: Path | None) -> Iterator[None]:
+    """Has an error of the plan in an answer's file say where it is, and what it should be.
+
+    Raises:
+        PlanError: the plan is illegal here.
+    """
+    try:
+        yield
+    except PlanError as error:
+        if answer is None:
+            raise
+        elsewhere = (
+            "give the devices, in the limits, that it was found for",
+            "or search: no --replay",
+        )
+        raise PlanError(f"{answer}: {error.message}", *(error.try_next or elsewhere)) from error
 
 
 def print_devices_build(report: BuildReport, deadline: Deadline) -> None:

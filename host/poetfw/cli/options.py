@@ -550,6 +550,18 @@ def port_option(command: _Command) -> _Command:
     )(command)
 
 
+def ports_option(command: _Command) -> _Command:
+    """--port, which may be given for each of several devices."""
+    return option(
+        "--port",
+        "ports",
+        multiple=True,
+        metavar="[DEVICE=]PORT",
+        help="The board's serial port, or socket://HOST:PORT. For a build with --apart, that of a "
+        "device; may be given for each.  [default: the only one on USB]",
+    )(command)
+
+
 def threads_option(default: str) -> Callable[[_Command], _Command]:
     """--threads, whose help ends with what holds without it."""
     return option(

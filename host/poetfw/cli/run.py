@@ -19,13 +19,14 @@ from poetfw.cli.options import (
     built_folder,
     host_option,
     json_option,
+    leave_out,
     option,
     out_option,
-    port_option,
+    ports_option,
     threads_option,
     typed_options,
 )
-from poetfw.devices import Event
+from poetfw.devices import SILENCE_S, Event
 from poetfw.devices.ssh import Host
 from poetfw.errors import DeviceError
 from poetfw.event_files import check_events_folder, write_events
@@ -64,7 +65,7 @@ from poetfw.verification import verdict
 @option("--emulator", metavar="NAME", help="Which of the board's twins.  [default: its first]")
 @option("--on-board", "itself", is_flag=True, help="Run it on the board itself, not on a twin.")
 @threads_option("[default: the build's]")
-@port_option
+@ports_option
 @host_option
 @option(
     "--verify",
@@ -82,6 +83,14 @@ from poetfw.verification import verdict
     metavar="SECONDS",
     help="How long a run may take.",
 )
+@option(
+    "--silence",
+    type=Positive(),
+    default=SILENCE_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the device may say nothing, as within a step.",
+)
 @out_option
 @json_option
 def run(
@@ -96,11 +105,12 @@ def run(
     emulator: str | None,
     itself: bool,
     threads: int | None,
-    port: str | None,
+    ports: tuple[str, ...],
     host: str | None,
     verify: bool,
     trace: bool,
     timeout: float,
+    silence: float,
     out: Path | None,
     as_json: bool,
 ) -> int:
@@ -116,13 +126,11 @@ def run(
     With --resume, training goes on where the run before was cut, or ended. --steps and --epochs
     count from the very beginning.
     """
-    if not itself and (port is not None or host is not None):
-        raise click.UsageError("--port and --host go with --on-board")
     if itself and emulator is not None:
         raise click.UsageError("--on-board and --emulator contradict each other")
     if itself and threads is not None:
         raise click.UsageError("--threads is for twins: a board has those that it was built with")
-    if port is not None and host is not None:
+    if ports and host is not None:
         raise click.UsageError("--port and --host both say where the board is: give one of them")
     if resume and verify:
         raise click.UsageError("--verify compares a whole run: it does not go with --resume")
@@ -133,9 +141,15 @@ def run(
     if tensorboard is not None:
         check_events_folder(tensorboard)
     folder, label = built_folder(out, board)
-    settings = RunSettings(steps, epochs, verify, timeout, checkpoint_every, resume, patience)
+    settings = RunSettings(
+        steps, epochs, verify, timeout, checkpoint_every, resume, patience, silence
+    )
     if together.holds_partners(folder):
-        return _run_partners(folder, settings, emulator, as_json)
+        return _run_partners(folder, settings, emulator, ports, as_json)
+    if not itself and (ports or host is not None):
+        raise click.UsageError("--port and --host go with --on-board")
+    if len(ports) > 1:
+        raise click.UsageError(f"--port is given {len(ports)} times, and {folder} is for one board")
     project = open_project(folder, label, emulator, itself, threads)
     expect_whole(project)
     if trace:
@@ -153,12 +167,13 @@ def run(
         if host is not None:
             report = remote.run_there(project, settings, Host(host), update, on_event)
         elif itself:
-            with connected(project, port) as (desk, name):
+            port = ports[0] if ports else None
+            with connected(project, port, silence) as (desk, name):
                 report = on_board.run_on_board(project, settings, desk, name, update)
         else:
             report = run_project(project, settings, on_stage, on_event)
         if trace:
-            report = replace(report, trace=trace_step(project, timeout, on_stage))
+            report = replace(report, trace=trace_step(project, settings, on_stage))
     if metrics is not None:
         replace_file(metrics, metrics_csv(report))
     if tensorboard is not None:
@@ -176,17 +191,35 @@ def run(
     return refused.exit_code
 
 
-_OF_PARTNERS = {"steps", "epochs", "verify", "timeout", "emulator", "out", "as_json"}
+_OF_PARTNERS = {
+    *("steps", "epochs", "verify", "timeout", "silence", "emulator", "ports", "out", "as_json")
+}
+
+_ANEW = ": these begin their training anew in each run, as no checkpoints of all belong together"
+_NOT_OF_PARTNERS = {
+    "itself": "; --port DEVICE=PORT says which device is where",
+    "resume": _ANEW,
+    "checkpoint_every": _ANEW,
+}
 
 
-def _run_partners(folder: Path, settings: RunSettings, emulator: str | None, as_json: bool) -> int:
+def _run_partners(
+    folder: Path,
+    settings: RunSettings,
+    emulator: str | None,
+    ports: tuple[str, ...],
+    as_json: bool,
+) -> int:
     """Run a build with a program for each device; the exit code."""
     for name, spelled in typed_options().items():
         if name not in _OF_PARTNERS:
             raise click.UsageError(
                 f"{spelled} is for a build of one program, and {folder} has one for each device"
+                f"{_NOT_OF_PARTNERS.get(name, '')}"
             )
-    partners = together.open_partners(folder, emulator)
+    others = set(click.get_current_context().params) - {*_OF_PARTNERS, "board"}
+    leave_out(others, f"the programs in {folder}, one for each device")
+    partners = together.open_partners(folder, emulator, _ports_of_devices(ports))
     with output.progress_bar() as update:
 
         def on_stage(text: str) -> None:
@@ -207,6 +240,28 @@ def _run_partners(folder: Path, settings: RunSettings, emulator: str | None, as_
     return refused.exit_code
 
 
+def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
+    """The port of each device that is at one, by its name.
+
+    Raises:
+        UsageError: one is nobody's, a device has two, or two devices have one.
+    """
+    found: dict[str, str] = {}
+    for text in ports:
+        name, is_named, port = text.partition("=")
+        if not (name and is_named and port):
+            raise click.UsageError(
+                f"--port {text!r:.200} does not say whose it is: write DEVICE=PORT, such as "
+                "sensor=/dev/ttyACM0"
+            )
+        if name in found:
+            raise click.UsageError(f"--port is given twice for device {name!r:.200}")
+        if port in found.values():
+            raise click.UsageError(f"--port {port!r:.200} is given for two devices")
+        found[name] = port
+    return found
+
+
 def _print_partners(report: PartnersReport) -> None:
     rows = [
         ("steps", f"{report.steps:,}"),
@@ -222,6 +277,8 @@ def _print_partners(report: PartnersReport) -> None:
     ]
     for name, one in report.devices.items():
         where = f"its emulated twin ({one.emulator})" if one.emulated else "this computer"
+        if one.port is not None:
+            where = f"the board at {one.port}"
         counted = ", an instruction a cycle" if one.tick_unit == "instructions" else ""
         planned = f"{output.size(one.high_water_bytes)} of {output.size(one.arena_bytes)} planned"
         rows += [

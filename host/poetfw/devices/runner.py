@@ -15,7 +15,7 @@ from poetfw.devices.statuses import STATUSES
 from poetfw.errors import DeviceError
 
 SILENCE_S = 120.0
-"""A device that says nothing for so long hangs: one training step takes seconds."""
+"""A device that says nothing for so long hangs, if nobody says otherwise: a step takes seconds."""
 
 _LINES_QUOTED = 5
 _MOST_ARENAS = 64
@@ -81,6 +81,7 @@ def run_firmware(
     steps: int,
     evaluations: int,
     resume: bool = False,
+    silence_s: float = SILENCE_S,
 ) -> RunLog:
     """Run a firmware to its end in the folder that holds its storage image.
 
@@ -92,6 +93,7 @@ def run_firmware(
         steps: training steps that the image asks for.
         evaluations: batches of held-out samples in the image.
         resume: whether some of the steps may have been done before.
+        silence_s: seconds that it may say nothing.
 
     Raises:
         DeviceError: the firmware hangs, faults, reports an error, or reports anything but so many
@@ -102,7 +104,7 @@ def run_firmware(
     ends_s = time.monotonic() + timeout_s
     with started(command, folder) as process:
         try:
-            for line in process.lines(timeout_s, SILENCE_S):
+            for line in process.lines(timeout_s, silence_s):
                 event = parse_line(line)
                 if event is None:
                     transcript.ignored.append(line)
@@ -111,7 +113,8 @@ def run_firmware(
                     on_event(event)
             code = process.wait(max(0.0, ends_s - time.monotonic()))
         except TimedOut as stop:
-            raise transcript.hang(None if stop.silent else timeout_s) from None
+            error = transcript.silent(silence_s) if stop.silent else transcript.hang(timeout_s)
+            raise error from None
     return transcript.log(code)
 
 
@@ -166,21 +169,28 @@ class _Transcript:
                 event.integer("ticks")
             heard.append(event)
 
-    def hang(self, timeout_s: float | None) -> DeviceError:
-        """The error of a firmware that does not end: within a time, or None if it fell silent."""
-        last = f"@{self._last.word} {dict(self._last.values)}" if self._last else "nothing at all"
-        if timeout_s is None:
-            return DeviceError(
-                f"the firmware hangs: it said nothing for {SILENCE_S:g} s; the last it said was "
-                f"{last}",
-                *_REBUILD,
-            )
+    def hang(self, timeout_s: float) -> DeviceError:
+        """The error of a firmware that does not end within a time."""
         return DeviceError(
             f"the firmware hangs: it did not end within {timeout_s:g} s; the last it said was "
-            f"{last}",
+            f"{self._said}",
             "raise --timeout if the run is just long",
             *_REBUILD,
         )
+
+    def silent(self, silence_s: float) -> DeviceError:
+        """The error of a firmware that says nothing for so long."""
+        return DeviceError(
+            f"the firmware hangs: it said nothing for {silence_s:g} s; the last it said was "
+            f"{self._said}",
+            "raise --silence if a step just takes longer",
+            *_REBUILD,
+        )
+
+    @property
+    def _said(self) -> str:
+        """What it said last."""
+        return f"@{self._last.word} {dict(self._last.values)}" if self._last else "nothing at all"
 
     def log(self, code: int) -> RunLog:
         """What a firmware that ended with an exit code reported.

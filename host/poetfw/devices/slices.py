@@ -35,7 +35,13 @@ class Slices:
     ticks: tuple[float, ...]
 
 
-def run_slices(command: Sequence[str], folder: Path, timeout_s: float, count: int) -> Slices:
+def run_slices(
+    command: Sequence[str],
+    folder: Path,
+    timeout_s: float,
+    count: int,
+    silence_s: float = SILENCE_S,
+) -> Slices:
     """Run it to its end.
 
     Args:
@@ -43,6 +49,7 @@ def run_slices(command: Sequence[str], folder: Path, timeout_s: float, count: in
         folder: where the storage image is.
         timeout_s: seconds that it may take.
         count: how many slices a step has.
+        silence_s: seconds that it may say nothing.
 
     Raises:
         DeviceError: the firmware hangs, fails, or says what makes no sense.
@@ -52,7 +59,7 @@ def run_slices(command: Sequence[str], folder: Path, timeout_s: float, count: in
     most = 1 + STEPS * count
     with started(command, folder) as process:
         try:
-            for line in process.lines(timeout_s, SILENCE_S):
+            for line in process.lines(timeout_s, silence_s):
                 event = parse_line(line)
                 if event is None:
                     continue
@@ -67,7 +74,7 @@ def run_slices(command: Sequence[str], folder: Path, timeout_s: float, count: in
         except TimedOut:
             raise DeviceError(
                 f"the firmware hangs: it timed {len(ticks)} of {most} pieces of steps",
-                "raise --timeout if a step is just long",
+                "raise --timeout, or --silence, if a step is just long",
             ) from None
     raise DeviceError(
         f"the firmware ended after {len(ticks)} of {most} pieces of steps",

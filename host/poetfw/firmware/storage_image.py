@@ -357,6 +357,21 @@ def image_blocks(image: Path) -> int:
     return PARTITION_BLOCK + _header_of(image).blocks
 
 
+def check_image(image: Path, plan_id: str) -> None:
+    """Check that the image in a file was made for a plan.
+
+    Raises:
+        DeviceError: the file is no storage image, or another plan's.
+    """
+    found = f"{_header_of(image).plan_id:08x}"
+    if found != plan_id:
+        raise DeviceError(
+            f"{image} is the storage image of another build or device (plan {found}, not "
+            f"{plan_id})",
+            *_fresh(image),
+        )
+
+
 def read_request(image: Path) -> RunRequest:
     """What a run of an image in a file shall do.
 

@@ -235,7 +235,8 @@ class PartnerRun:
 
     Attributes:
         board: name of its board.
-        emulator: name of the twin that it ran on.
+        port: how its board was reached; None if it ran on the board's twin.
+        emulator: name of the twin that it ran on; None if it ran on the board.
         emulated: whether that is another processor than this computer's.
         computed: steps of the plan that it computes, in each training step.
         sent_bytes: bytes of the messages that it sends, in each training step.
@@ -251,7 +252,8 @@ class PartnerRun:
     """
 
     board: str
-    emulator: str
+    port: str | None
+    emulator: str | None
     emulated: bool
     computed: int
     sent_bytes: int

@@ -62,7 +62,7 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, Term
 
 _LARGE_SHARE = 3e-3
-_BLOCK_SHARE = 1e-2
+_BLOCK_SHARE = 8e-3
 _FORWARD_NODES = 10
 _LEAST_RECOMPUTE = 0.02  # moments with less of their node than this are passed over
 
@@ -324,7 +324,7 @@ def negative(terms: Sequence[Term]) -> list[Term]:
 
 
 def cost_blocks(graph: Indexed) -> tuple[range, ...]:
-    """Blocks by cost: for large networks some 40 or 50.
+    """Blocks by cost: for large networks some 60 to 90.
 
     In the forward pass a block ends before a node that is large in energy; in the backward pass
     before a node that differentiates something new, once the block has taken its share of energy.

@@ -40,6 +40,7 @@ _CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
 _PROOF_SHARE = 0.7  # the same where there is no window, for bounds
 _FAR_SHARE = 0.95  # the same where an integer program would not get to branch
 _FAR = 1e-2  # gaps above are that far
+_INTEGER_SHARE = 0.25  # of the work left: what it gets if its cuts took less, else as much as they
 _LEAST_SHARE = 0.05  # of the work for programs in stages: with less left none is begun
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
@@ -50,7 +51,7 @@ _MOVES_SHARE = 0.05  # of the work left
 _WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
 _LEAST_WINDOW = 8
 _LARGE_WINDOW_SHARE = 0.7
-_WINDOW_SHARE = 0.45  # of the work left, for plans; global bounds come from what follows
+_WINDOW_SHARE = 0.4  # of the work left, for plans; global bounds come from what follows
 _UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must be explained
 
 
@@ -321,10 +322,10 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
     is_large = _is_large(graph)
     part = work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE))
     with best.phase("blocks", part):
-        cutting = part.part(part.left * (_CUTS_SHARE if is_large else 1.0))
-        bound_j, lineages = strengthen_blocks(blocks, best.found.energy_j, cutting)
+        bound_j, lineages = strengthen_blocks(blocks, best.found.energy_j, part)
         if is_large:
-            bound_j = max(bound_j, solve_program(blocks.program, options, part).bound)
+            proof = solve_program(blocks.program, replace(options, heuristics=False), part)
+            bound_j = max(bound_j, proof.bound)
         best.prove(bound_j)
     if is_large or best.found.gap <= options.gap:
         return
@@ -368,12 +369,20 @@ def search_algorithm_1(best: Incumbent, options: SolveOptions, work: Work) -> No
 
 @dataclass(frozen=True)
 class _Written:
-    """A problem as a program."""
+    """A problem as a program.
+
+    Attributes:
+        program, stages: what to solve, and what its columns stand for.
+        start: a solution.
+        bound_j: what its relaxation proves.
+        units: work that solving it may take.
+    """
 
     program: Program
     stages: Callable[[Vector], Stages]
     start: Vector | None = None
     bound_j: float = -math.inf
+    units: float = math.inf
 
 
 _Write = Callable[[ScheduleProblem, ExecutionPlan | None], _Written]
@@ -386,6 +395,7 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
     def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
         graph = Indexed.of(problem)
         window, deadline = attempt.window, work.deadline
+        units = math.inf
         relaxed = attempt.relaxed if problem is attempt.contraction.contracted else None
         if relaxed is None and options.solver == DEFAULT_SOLVER:
             outline = attempt.formulate(graph, deadline, outline=True)
@@ -393,8 +403,11 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
             far = _FAR_SHARE if best.found.gap > _FAR else _PROOF_SHARE
             share = _CUTS_SHARE if window is not None else far
             cutting = work.part(work.left * share)
+            left = work.left
             windows = _windows(options, graph) if window is None else ()
             relaxed = strengthen(graph, outline, best.found.energy_j, cutting, cuts, windows)
+            if window is None:
+                units = max(left - work.left, _INTEGER_SHARE * work.left)
         compact = attempt.formulate(graph, deadline)
         first = compact.start(graph, start) if start else None
         if relaxed is None:
@@ -403,7 +416,7 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
             outline = attempt.formulate(graph, deadline, outline=True)
             relaxed = Narrow.of(compact, outline).relaxed(relaxed)
         hold(compact.program, relaxed, best.found.energy_j)
-        return _Written(compact.program, compact.stages, first, relaxed.bound)
+        return _Written(compact.program, compact.stages, first, relaxed.bound, units)
 
     _run(best, options, work, attempt, write)
 
@@ -424,7 +437,8 @@ def _run(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass, wri
         graph = Indexed.of(tightened)
         read = partial(_read, problem, contraction, graph, written, work.deadline)
         watch = partial(_offer, best, read)
-        solution = solve_program(written.program, options, work, written.start, watch)
+        part = work.part(written.units)
+        solution = solve_program(written.program, options, part, written.start, watch)
         if proves:
             best.prove(solution.bound)
         if solution.values is None:

@@ -22,8 +22,8 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.linear import Relaxation, Relaxed
 from poetfw.schedule.milp import Program, Term
 
-_SEPARATION_WORK = 2e-6
-"""Units of work for each pair of a period and a node."""
+_SEPARATION_WORK = 3e-4
+"""Units of work for each node."""
 
 _SMALL = 10_000
 """Columns up to which a program is solved as quickly as narrow ones before it."""
@@ -50,7 +50,7 @@ class _Separation:
     """
 
     least: float = 0.01
-    each: int = 4
+    each: int = 6
     lineages: int = 400
     slots: int = 200
     least_size: float = 0.02
@@ -80,7 +80,7 @@ def strengthen(
     rounding = Rounding.of(graph, how.least_size, _SLOT_LEAST)
 
     def separate(values: Vector) -> list[Cut]:
-        work.spend(_SEPARATION_WORK * graph.n**2)
+        work.spend(_SEPARATION_WORK * graph.n)
         lineages = _foremost(separate_lineages(residency, values, how.least, how.each))
         slots = separate_slots(residency, values, rounding)
         slots.sort(key=lambda cut: -cut.violation(values))
@@ -159,12 +159,12 @@ def strengthen_blocks(blocks: Blocks, energy_j: float, work: Work) -> tuple[floa
     Returns:
         What no plan takes less than, and the lineages on which this rests.
     """
-    residency, how = blocks.residency, _Separation(least=1e-3, each=2)
+    residency, how = blocks.residency, _Separation(least=1e-3, each=12)
     rounding = Rounding.of(blocks.graph, how.least_size, _SLOT_LEAST)
     lineages: dict[object, Lineage] = {}
 
     def separate(values: Vector) -> list[Cut]:
-        work.spend(_SEPARATION_WORK * residency.periods * blocks.graph.n)
+        work.spend(_SEPARATION_WORK * blocks.graph.n)
         cuts = []
         for lineage in _foremost(separate_lineages(residency, values, how.least, how.each)):
             cut = lineage.cut(residency)

@@ -5,21 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.devices import MeasuredEnergy, RunLog, run_firmware, runner
+from poetfw.devices import SILENCE_S, MeasuredEnergy, RunLog, run_firmware
 from poetfw.errors import DeviceError
 
 
-def hang(script: str, folder: Path, timeout_s: float) -> DeviceError:
+def hang(script: str, folder: Path, timeout_s: float, silence_s: float = SILENCE_S) -> DeviceError:
+    command = ["/bin/sh", "-c", script]
     with pytest.raises(DeviceError) as caught:
-        run_firmware(["/bin/sh", "-c", script], folder, timeout_s, steps=1, evaluations=0)
+        run_firmware(command, folder, timeout_s, steps=1, evaluations=0, silence_s=silence_s)
     return caught.value
 
 
-def test_a_firmware_that_falls_silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(runner, "SILENCE_S", 0.2)
-    error = hang("echo '@boot 1 plan=0'; sleep 60", tmp_path, timeout_s=30.0)
+def test_a_firmware_that_falls_silent(tmp_path: Path) -> None:
+    error = hang("echo '@boot 1 plan=0'; sleep 60", tmp_path, timeout_s=30.0, silence_s=0.2)
     assert error.message.startswith("the firmware hangs: it said nothing for 0.2 s; the last it")
     assert "--timeout" not in " ".join(error.try_next)
+    assert error.try_next[0] == "raise --silence if a step just takes longer"
 
 
 @pytest.mark.parametrize("script", ["sleep 60", "exec >/dev/null 2>&1; sleep 60"])

@@ -332,6 +332,24 @@ def test_a_board_that_says_nothing_is_given_up(device: Device) -> None:
     assert line.writes < 800 + 10
 
 
+def test_how_long_a_board_may_say_nothing_can_be_said(device: Device) -> None:
+    """Of what may take it long; who asks for it is told what to raise, and nobody else."""
+    for silence_s, most_s in ((None, 120), (7.0, 7), (1000.0, 1000)):
+        line = Simulated(device)
+        line.dead_after = 1
+        desk = Desk(Link(line, silence_s=silence_s))
+        desk.hello()
+        before_s = line.now_s()
+        with pytest.raises(NoAnswerError, match=f"it said nothing for {most_s} s") as caught:
+            desk.train(1)
+        assert line.now_s() - before_s == pytest.approx(most_s, abs=1)
+        hints = " ".join(caught.value.try_next)
+        assert ("raise --silence" in hints) == (silence_s is not None)
+        with pytest.raises(NoAnswerError, match="it said nothing for 30 s") as caught:
+            desk.hello()
+        assert "--silence" not in " ".join(caught.value.try_next)
+
+
 def test_what_is_left_of_a_command_does_not_spoil_the_next(device: Device) -> None:
     told = device.tell
     device.tell = lambda text: told(text[:-1] if text[:1] != b"%" else text)  # type: ignore[method-assign]

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import socket
+import time
 import tty
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from types import SimpleNamespace
 
 import pytest
 from serial.tools import list_ports
 
-from poetfw.devices.link import choose_port, console_lines, open_port
+from poetfw.devices.link import Link, choose_port, console_lines, open_port
+from poetfw.devices.link.link import Patience
 from poetfw.errors import PortBusyError, PortError, PortLostError
 
 
@@ -109,6 +113,22 @@ def test_a_port_that_is_pulled_out_is_told() -> None:
         with pytest.raises(PortLostError, match="the connection is lost"):
             line.write(b"x")
     os.close(ours)
+
+
+def test_a_port_that_another_thread_closes_is_no_longer_waited_for(
+    terminal: tuple[int, str],
+) -> None:
+    _, name = terminal
+    with open_port(name, 115200) as line, ThreadPoolExecutor(1) as pool:
+        patience = Patience(wait_s=30.0, growth=1.0, total_s=30.0, attempts=1)
+        ended = pool.submit(Link(line).ask, "card", patience=patience)
+        with contextlib.suppress(TimeoutError):
+            ended.exception(timeout=0.2)
+        assert not ended.done()
+        line._serial.close()
+        begun = time.monotonic()
+        assert isinstance(ended.exception(), PortLostError)
+        assert time.monotonic() - begun < 5
 
 
 def test_a_console_is_shown_line_by_line(terminal: tuple[int, str]) -> None:

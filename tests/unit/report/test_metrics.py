@@ -37,7 +37,7 @@ class Epochs:
 
     def execute(
         self, machine: Any, elf: Any, image: Any, folder: Path, request: RunRequest, *rest: Any,
-        resume: bool,
+        resume: bool, silence_s: float,
     ) -> RunLog:  # fmt: skip
         before = self.asked[-1][0] if self.asked else 0
         self.asked.append((request.steps, resume))

@@ -19,6 +19,7 @@ from poetfw.devices.link.frames import (
     encode_command,
 )
 from poetfw.devices.link.port import Line
+from poetfw.devices.runner import SILENCE_S
 from poetfw.errors import DeviceError, NoAnswerError, NoisyLineError
 
 _SEQUENCES = 1 << 32
@@ -32,13 +33,13 @@ class Patience:
     Attributes:
         wait_s: for the first time, until the command is sent again.
         growth: how many times as long each time after that.
-        total_s: in all.
+        total_s: in all; None for as long as a device may say nothing.
         attempts: how often the command is sent at most.
     """
 
     wait_s: float
     growth: float
-    total_s: float
+    total_s: float | None
     attempts: int
 
 
@@ -48,8 +49,8 @@ CONNECT = Patience(0.04, 1.0, 30.0, 1000)
 QUICK = Patience(1.0, 1.0, 30.0, 24)
 """For what takes a device little time."""
 
-LONG = Patience(2.0, 2.0, 120.0, 32)
-"""For what may take a device long; one that says nothing for so long hangs."""
+LONG = Patience(2.0, 2.0, None, 32)
+"""For what may take a device long."""
 
 
 class Link:
@@ -62,14 +63,17 @@ class Link:
     _timeout_s: float | None = None
     _ends_s = math.inf
 
-    def __init__(self, line: Line, first: int = 1) -> None:
+    def __init__(self, line: Line, first: int = 1, silence_s: float | None = None) -> None:
         """Nothing is sent yet.
 
         Args:
             line: where the device is.
             first: the first command's sequence number; a late answer to another program's has
                 another one.
+            silence_s: how long the device may say nothing before it is taken to hang; None for
+                `SILENCE_S`, which nobody chose.
         """
+        self._silence_s = silence_s
         self._line = line
         self._sequence = first
         self._rest = b""
@@ -103,7 +107,8 @@ class Link:
         sequence = self._sequence
         self._sequence = self._sequence % (_SEQUENCES - 1) + 1
         command = encode_command(sequence, word, *numbers, data=data)
-        ends_s = min(self._line.now_s() + patience.total_s, self._ends_s)
+        total_s = patience.total_s or self._silence_s or SILENCE_S
+        ends_s = min(self._line.now_s() + total_s, self._ends_s)
         wait_s, heard = patience.wait_s, False
         for attempt in range(patience.attempts):
             self.failures += attempt > 0
@@ -133,8 +138,10 @@ class Link:
                 "use a shorter cable, or a lower rate (console_baud in the board's file)",
                 "check that --port is the board's, at the rate that its firmware has",
             )
+        may_be_long = self._silence_s is not None and patience.total_s is None
         raise NoAnswerError(
-            "the board does not answer",
+            f"the board does not answer: it said nothing for {total_s:g} s",
+            *(["raise --silence if it just takes longer"] if may_be_long else []),
             "reset it; while it trains it listens between two steps only",
             "check --port, and that firmware of poetfw is on the board: `poetfw flash`",
         )

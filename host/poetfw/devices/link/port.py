@@ -23,6 +23,7 @@ from poetfw.errors import (
 _SOCKET = "socket://"
 _WRITE_TIMEOUT_S = 20.0
 _READ_BYTES = 4096
+_LONGEST_WAIT_S = 0.5  # until a port is seen to be closed by another thread
 
 
 class Line(Protocol):
@@ -80,8 +81,9 @@ class Port:
         """
         from serial import SerialException
 
+        wait_s = min(max(0.0, timeout_s), _LONGEST_WAIT_S)
         try:
-            ready, _, _ = select.select([self._serial.fileno()], [], [], max(0.0, timeout_s))
+            ready, _, _ = select.select([self._serial.fileno()], [], [], wait_s)
             received: bytes = self._serial.read(_READ_BYTES) if ready else b""
             return received
         except (SerialException, OSError) as error:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of several programs does when one of them fails, and whose ports are whose."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+from poetfw.cli.run import _ports_of_devices
+from poetfw.devices.link import StatusError
+from poetfw.errors import DeviceError, PortLostError
+from poetfw.firmware import check_image
+from poetfw.together import _Mail, _Together
+from unit.link.link_device import sample_image
+
+
+@contextmanager
+def pair(**ports: str) -> Iterator[_Together]:
+    """Two partners without any program."""
+    projects = {name: SimpleNamespace(folder=Path("two words") / name) for name in "ab"}
+    each = {n: SimpleNamespace(project=p, port=ports.get(n)) for n, p in projects.items()}
+    desks: Any = dict.fromkeys("ab")
+    partners: Any = SimpleNamespace(each=each)
+    with ThreadPoolExecutor(2) as pool:
+        yield _Together(partners, desks, pool, 10.0)
+
+
+def test_who_fails_is_told_at_once_while_another_is_busy() -> None:
+    may_end = threading.Event()
+
+    def work(name: str, desk: object) -> None:
+        if name == "a":
+            may_end.wait(60)
+        else:
+            raise PortLostError("gone", "repeat it: it goes on where it stopped", "plug it in")
+
+    with pair() as together:
+        begun = time.monotonic()
+        with pytest.raises(DeviceError, match=r"^device 'b': gone$") as caught:
+            together.on_each(work)
+        assert time.monotonic() - begun < 10
+        assert caught.value.try_next == ("plug it in",)
+        may_end.set()
+
+
+def test_who_waits_for_the_one_that_fails_is_not_blamed() -> None:
+    mail = _Mail(1)
+
+    def work(name: str, desk: object) -> None:
+        if name == "a":
+            mail.wait_for(0)
+        else:
+            time.sleep(0.1)
+            raise StatusError(-5, "the storage failed")
+
+    def failed() -> None:
+        mail.give_up()
+        time.sleep(0.3)  # so the one that waited is done first
+
+    with pair() as together:
+        with pytest.raises(DeviceError, match="device 'b': its firmware stopped with an error"):
+            together.on_each(work, failed)
+
+
+@pytest.mark.parametrize(
+    ("ports", "said"),
+    [
+        ({}, "poetfw flash --out 'two words/b' --storage"),
+        ({"b": "/dev/ttyACM0"}, "poetfw flash --out 'two words/b' --port /dev/ttyACM0 --storage"),
+    ],
+)
+def test_what_to_flash_is_said_as_it_is_typed(ports: dict[str, str], said: str) -> None:
+    def work(name: str, desk: object) -> None:
+        if name == "b":
+            raise DeviceError("it holds no image", "poetfw flash --storage")
+
+    with pair(**ports) as together:
+        with pytest.raises(DeviceError) as caught:
+            together.on_each(work)
+    assert caught.value.try_next == (said,)
+
+
+def test_ports_are_devices() -> None:
+    assert _ports_of_devices(()) == {}
+    named = _ports_of_devices(("a=/dev/by-id/x=y", "b=socket://[::1]:5"))
+    assert named == {"a": "/dev/by-id/x=y", "b": "socket://[::1]:5"}
+    for wrong, said in (
+        (("/dev/ttyACM0",), "does not say whose it is"),
+        (("a=",), "does not say whose it is"),
+        (("=x",), "does not say whose it is"),
+        (("a=x", "a=y"), "twice for device 'a'"),
+        (("a=x", "b=x"), "'x' is given for two devices"),
+    ):
+        with pytest.raises(click.UsageError, match=said):
+            _ports_of_devices(wrong)
+
+
+def test_an_image_of_another_plan_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = tmp_path / "storage.img"
+    image.write_bytes(sample_image(monkeypatch))
+    check_image(image, "5a3b1e00")
+    with pytest.raises(DeviceError, match=r"another build or device \(plan 5a3b1e00, not 5a3b1e01"):
+        check_image(image, "5a3b1e01")
+    image.unlink()
+    with pytest.raises(DeviceError, match="cannot be used: No such file"):
+        check_image(image, "5a3b1e00")
