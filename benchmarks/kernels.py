@@ -200,7 +200,7 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Case], folder: Pat
         ),
         *(
             TEMPLATES / f"runtime/{name}.c"
-            for name in ("console", "high_water", "poet_math", "poet_memory")
+            for name in ("console", "high_water", "poet_math", "poet_memory", "soft_float")
         ),
         TEMPLATES / "storage/crc32.c",
         TEMPLATES / "hal/cortex_m/startup.c",

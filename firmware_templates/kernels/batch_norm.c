@@ -10,6 +10,13 @@
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
 
+/* Planes of a multiple of this are wide. Loops for such are compiled where all are wide, or that is not known. */
+enum {
+    WIDE = 32,
+    ALL_ARE_WIDE = POET_HAS_FPU && POET_BATCH_NORM_PLANE % WIDE == 0,
+    SOME_ARE_WIDE = POET_HAS_FPU && (ALL_ARE_WIDE || POET_BATCH_NORM_PLANE == 1),
+};
+
 /* An element, or its squared distance to the mean. */
 INLINE float term(float value, int distances, float mean)
 {
@@ -17,61 +24,160 @@ INLINE float term(float value, int distances, float mean)
     return distances ? distance * distance : value;
 }
 
-/* The sum of a channel's elements, or of their squared distances to the mean: two rows at a time, so that an addition
- * need not wait for the one before. */
-INLINE float sum_of(const struct poet_batch_norm_statistics *op, const float *x, int distances,
-                    float mean)
+/* Rows of a plane, or of all samples where planes have a single one, and the elements from one to the next. */
+struct rows {
+    int32_t count;
+    int32_t width;
+    int32_t next;
+};
+
+#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+
+/* Eight elements of the rows p and q. No instruction uses what the one before computes. */
+#define LOAD_8 "vldmia %[p]!, {s0-s7}\n vldmia %[q]!, {s16-s23}\n"
+#define ADD(P, Q) "vadd.f32 %[a], %[a], " P "\n vadd.f32 %[b], %[b], " Q "\n"
+#define ADD_SQUARES(P, Q)                                                                      \
+    "vsub.f32 " P ", " P ", %[mean]\n vsub.f32 " Q ", " Q ", %[mean]\n"                        \
+    "vmul.f32 " P ", " P ", " P "\n vmul.f32 " Q ", " Q ", " Q "\n" ADD(P, Q)
+#define EIGHT(DO)                                                                              \
+    LOAD_8 DO("s0", "s16") DO("s1", "s17") DO("s2", "s18") DO("s3", "s19") DO("s4", "s20")     \
+        DO("s5", "s21") DO("s6", "s22") DO("s7", "s23")
+
+#define EIGHTS(DO)                                                                             \
+    "   lsrs %[n], %[width], #3\n"                                                             \
+    "   beq 5f\n"                                                                              \
+    "2:\n" EIGHT(DO)                                                                           \
+    "   subs %[n], %[n], #1\n"                                                                 \
+    "   bne 2b\n"
+
+/* The next two rows, `pairs` times: LOOP has the eights, and goes to 5 where there are none; then what is left over. */
+#define ADD_PAIRS(LOOP, DO)                                                                    \
+    __asm__("1: add %[q], %[p], %[next]\n"                                                     \
+            "   vmov.f32 %[a], %[zero]\n"                                                      \
+            "   vmov.f32 %[b], %[zero]\n"                                                      \
+            LOOP                                                                               \
+            "   lsls %[n], %[width], #29\n"                                                    \
+            "   bne 6f\n"                                                                      \
+            "   vadd.f32 %[total], %[total], %[a]\n"                                           \
+            "   add %[p], %[q], %[gap]\n"                                                      \
+            "   vadd.f32 %[total], %[total], %[b]\n"                                           \
+            "   subs %[pairs], %[pairs], #1\n"                                                 \
+            "   bne 1b\n"                                                                      \
+            "   b 7f\n"                                                                        \
+            "5: lsls %[n], %[width], #29\n"                                                    \
+            "6: vldmia %[p]!, {s0}\n"                                                          \
+            "   vldmia %[q]!, {s16}\n"                                                         \
+            "   subs %[n], %[n], #0x20000000\n"                                                \
+            DO("s0", "s16")                                                                    \
+            "   bne 6b\n"                                                                      \
+            "   vadd.f32 %[total], %[total], %[a]\n"                                           \
+            "   add %[p], %[q], %[gap]\n"                                                      \
+            "   vadd.f32 %[total], %[total], %[b]\n"                                           \
+            "   subs %[pairs], %[pairs], #1\n"                                                 \
+            "   bne 1b\n"                                                                      \
+            "7:\n"                                                                             \
+            : [p] "+r"(p), [q] "=&r"(q), [pairs] "+l"(pairs), [n] "=&l"(n),                    \
+              [total] "+t"(total), [a] "=&t"(a), [b] "=&t"(b)                                  \
+            : [width] "l"(rows.width), [next] "r"(rows.next * 4),                              \
+              [gap] "r"((rows.next - rows.width) * 4), [mean] "t"(mean), [zero] "t"(0.0f)      \
+            : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s16", "s17", "s18", "s19",      \
+              "s20", "s21", "s22", "s23", "cc", "memory")
+
+/* The sums of the C below. Where planes may be wide, a turn of the first sum has two eights, and begins with the second
+ * where their number is odd. */
+INLINE float sum_of_pairs(const float *p, struct rows rows, int distances, float mean, float total)
 {
-    const int32_t width = op->width;
-    const int32_t others = (op->channels - 1) * op->height * width;
-    const float *row = x;
+    int32_t pairs = rows.count >> 1;
+    const float *q;
+    int32_t n;
+    float a;
+    float b;
+    if (pairs == 0) {
+        return total;
+    }
+    if (distances) {
+        ADD_PAIRS(EIGHTS(ADD_SQUARES), ADD_SQUARES);
+    } else if (!SOME_ARE_WIDE) {
+        ADD_PAIRS(EIGHTS(ADD), ADD);
+    } else {
+        ADD_PAIRS("   lsrs %[n], %[width], #4\n"
+                  "   bcs 3f\n"
+                  "   subs %[n], %[n], #1\n"
+                  "   bmi 5f\n"
+                  "2:\n" EIGHT(ADD)
+                  "3:\n" EIGHT(ADD)
+                  "   subs %[n], %[n], #1\n"
+                  "   bpl 2b\n", ADD);
+    }
+    return total;
+}
+
+#else
+
+/* Adds the sums of rows to a total, of as many as are even: two at a time, so that an addition need not wait for the
+ * one before. */
+INLINE float sum_of_pairs(const float *p, struct rows rows, int distances, float mean, float total)
+{
+    for (int32_t pairs = rows.count >> 1; pairs > 0; pairs--) {
+        const float *q = p + rows.next;
+        float a = 0.0f;
+        float b = 0.0f;
+        for (int32_t i = 0; i < rows.width; i++) {
+            a += term(p[i], distances, mean);
+            b += term(q[i], distances, mean);
+        }
+        p = q + rows.next;
+        total += a;
+        total += b;
+    }
+    return total;
+}
+
+#endif
+
+/* The sum of a channel's elements, or of their squared distances to the mean. */
+INLINE float sum_of(int32_t samples, int32_t others, struct rows rows, const float *x,
+                    int distances, float mean)
+{
     float total = 0.0f;
-    int32_t samples = op->batch;
-    do {
-        int32_t rows = op->height;
-        for (; POET_HAS_FPU && rows >= 2; rows -= 2) {
-            const float *second = row + width;
-            float a = 0.0f;
-            float b = 0.0f;
-            int32_t left = width;
-            for (; left >= POET_BURST; left -= POET_BURST) {
-                const struct poet_burst p = poet_load_burst(&row);
-                const struct poet_burst q = poet_load_burst_too(&second);
-                POET_EACH_OF_BURST
-                for (int i = 0; i < POET_BURST; i++) {
-                    a += term(p.of[i], distances, mean);
-                    b += term(q.of[i], distances, mean);
-                }
-            }
-            for (; left > 0; left--) {
-                a += term(*row++, distances, mean);
-                b += term(*second++, distances, mean);
-            }
-            row = second;
-            total += a;
-            total += b;
+    for (; samples > 0; samples--) {
+        int32_t left = rows.count;
+        if (POET_HAS_FPU) {
+            total = sum_of_pairs(x, rows, distances, mean, total);
+            x += (left & ~1) * rows.next;
+            left &= 1;
         }
-        for (; (!POET_HAS_FPU || POET_BATCH_NORM_ROWS % 2 != 0) && rows > 0; rows--) {
+        for (; (!POET_HAS_FPU || POET_BATCH_NORM_ROWS % 2 != 0) && left > 0; left--) {
             float a = 0.0f;
-            for (int32_t left = width; left > 0; left--) {
-                a += term(*row++, distances, mean);
+            for (int32_t i = 0; i < rows.width; i++) {
+                a += term(x[i], distances, mean);
             }
             total += a;
+            x += rows.next;
         }
-        row += others; /* to the channel in the next sample */
-    } while (--samples > 0);
+        x += others; /* to the channel in the next sample */
+    }
     return total;
 }
 
 void poet_batch_norm_statistics_f32(const struct poet_batch_norm_statistics *op, const float *x,
                                     float *statistics)
 {
+    const int32_t channels = op->channels;
     const int32_t plane = op->height * op->width;
     const float count = (float)(op->batch * plane);
-    for (int32_t c = 0; c < op->channels; c++) {
-        const float mean = sum_of(op, x, 0, 0.0f) / count;
+    struct rows rows = {op->height, op->width, op->width};
+    int32_t samples = op->batch;
+    if (POET_BATCH_NORM_ROWS % 2 != 0 && op->height == 1) {
+        rows.count = samples;
+        rows.next = channels * plane;
+        samples = 1;
+    }
+    const int32_t others = channels * plane - rows.count * rows.next;
+    for (int32_t c = 0; c < channels; c++) {
+        const float mean = sum_of(samples, others, rows, x, 0, 0.0f) / count;
         statistics[c] = mean;
-        statistics[op->channels + c] = sum_of(op, x, 1, mean) / count;
+        statistics[channels + c] = sum_of(samples, others, rows, x, 1, mean) / count;
         x += plane;
     }
 }
@@ -88,11 +194,54 @@ void poet_batch_norm_update_running_f32(const struct poet_batch_norm_running *op
     }
 }
 
-void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float *x,
-                                   const float *statistics, const float *affine, float *y)
+INLINE void normalize_burst(const float **from, float **to, float mean, float scale, float shift)
+{
+    struct poet_burst at = poet_load_burst(from);
+    POET_EACH_OF_BURST
+    for (int i = 0; i < POET_BURST; i++) {
+        at.of[i] = (at.of[i] - mean) * scale + shift;
+    }
+    poet_store_burst(to, &at);
+}
+
+#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+
+#define EACH_16(INSTRUCTION)                                                                   \
+    INSTRUCTION("s0") INSTRUCTION("s1") INSTRUCTION("s2") INSTRUCTION("s3") INSTRUCTION("s4")  \
+    INSTRUCTION("s5") INSTRUCTION("s6") INSTRUCTION("s7") INSTRUCTION("s8") INSTRUCTION("s9")  \
+    INSTRUCTION("s10") INSTRUCTION("s11") INSTRUCTION("s12") INSTRUCTION("s13")                \
+    INSTRUCTION("s14") INSTRUCTION("s15")
+#define CENTRE(R) "vsub.f32 " R ", " R ", %[mean]\n"
+#define SCALE(R) "vmul.f32 " R ", " R ", %[scale]\n"
+#define SHIFT(R) "vadd.f32 " R ", " R ", %[shift]\n"
+
+/* Sixteen elements in the registers of one load. */
+INLINE void normalize_16(const float **from, float **to, float mean, float scale, float shift)
+{
+    __asm__ volatile("vldmia %[from]!, {s0-s15}\n" EACH_16(CENTRE) EACH_16(SCALE) EACH_16(SHIFT)
+            "vstmia %[to]!, {s0-s15}\n"
+            : [from] "+r"(*from), [to] "+r"(*to)
+            : [mean] "t"(mean), [scale] "t"(scale), [shift] "t"(shift)
+            : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12",
+              "s13", "s14", "s15", "memory");
+}
+
+#else
+
+INLINE void normalize_16(const float **from, float **to, float mean, float scale, float shift)
+{
+    for (int i = 0; i < 16; i += POET_BURST) {
+        normalize_burst(from, to, mean, scale, shift);
+    }
+}
+
+#endif
+
+INLINE void normalize(const struct poet_batch_norm *op, const float *x, const float *statistics,
+                      const float *affine, float *y, int wide)
 {
     const int32_t plane = op->height * op->width;
-    const int32_t bursts = (int32_t)((uint32_t)plane / POET_BURST);
+    const int32_t blocks = (int32_t)((uint32_t)plane / (wide ? WIDE : POET_BURST));
     const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
         const float mean = statistics[c];
@@ -103,20 +252,30 @@ void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float
         int32_t samples = op->batch;
         do {
             int32_t left = plane;
-            for (; POET_BATCH_NORM_PLANE % POET_BURST != 0 && left % POET_BURST != 0; left--) {
+            for (; !wide && POET_BATCH_NORM_PLANE % POET_BURST != 0 && left % POET_BURST != 0;
+                 left--) {
                 *to++ = (*from++ - mean) * scale + shift;
             }
-            for (left = bursts; left > 0; left--) {
-                struct poet_burst at = poet_load_burst(&from);
-                POET_EACH_OF_BURST
-                for (int i = 0; i < POET_BURST; i++) {
-                    at.of[i] = (at.of[i] - mean) * scale + shift;
-                }
-                poet_store_burst(&to, &at);
+            for (left = blocks; wide && left > 0; left--) {
+                normalize_16(&from, &to, mean, scale, shift);
+                normalize_16(&from, &to, mean, scale, shift);
+            }
+            for (left = blocks; !wide && left > 0; left--) {
+                normalize_burst(&from, &to, mean, scale, shift);
             }
             from += others;
             to += others;
         } while (--samples > 0);
+    }
+}
+
+void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float *x,
+                                   const float *statistics, const float *affine, float *y)
+{
+    if (ALL_ARE_WIDE || (SOME_ARE_WIDE && op->height * op->width % WIDE == 0)) {
+        normalize(op, x, statistics, affine, y, 1);
+    } else {
+        normalize(op, x, statistics, affine, y, 0);
     }
 }
 

@@ -25,6 +25,7 @@ Features = Mapping[str, float]
 _LINE = 4
 """Sums that are taken at the same time along one axis."""
 _BURST = 8
+_WIDE = 32
 """Elements that are loaded at the same time."""
 _RUN = 32
 """Products that `linear.c` and `matmul.c` sum before they add to a total."""
@@ -134,12 +135,18 @@ def _batch_norm(kernel: Kernel) -> Counter[str]:
     planes = at["batch"] * at["channels"]
     found: Counter[str] = Counter()
     if "statistics" in kernel.function:
+        if at["height"] == 1:  # then of samples
+            at = {**at, "height": at["batch"]}
+            planes = at["channels"]
         pairs, odd = divmod(at["height"], 2)
         _bursts(found, "pairs", planes * pairs, at["width"])
         found["odd"] = planes * odd
         found["odd.elements"] = planes * odd * at["width"]
     elif "affine" in kernel.function:
         _bursts(found, "rows", planes * at["height"], at["width"])
+    elif "input" not in kernel.function and at["height"] * at["width"] % _WIDE == 0:
+        found["planes.calls"] += planes
+        found["planes.wides"] += planes * (at["height"] * at["width"] // _WIDE)
     else:
         _bursts(found, "planes", planes, at["height"] * at["width"])
     return found

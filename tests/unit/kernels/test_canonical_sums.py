@@ -397,7 +397,9 @@ def test_products_of_matrices(run_kernel: Run, inner: int, transposed: tuple[int
     np.testing.assert_array_equal(bits(ran.output), bits(expected))
 
 
-@pytest.mark.parametrize("shape", [(3, 2, 4, 9), (2, 3, 1, 1), (1, 2, 5, 7)])
+@pytest.mark.parametrize(
+    "shape", [(3, 2, 4, 9), (2, 3, 1, 1), (1, 2, 5, 7), (5, 2, 1, 3), (2, 2, 4, 16)]
+)
 def test_batch_norm(run_kernel: Run, shape: tuple[int, int, int, int]) -> None:
     generator = np.random.default_rng(5)
     x, dy, affine, daffine = (

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch norm in a Cortex-M4F's assembly leaves the bits of the same in C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulator.firmware_tools import (
+    CORTEX_M4F,
+    SAMPLE,
+    TEMPLATES,
+    compile_c,
+    linker_script,
+    needs_qemu,
+    run_program,
+    run_twin,
+)
+
+pytestmark = [pytest.mark.emulator, needs_qemu]
+
+SOURCES = [
+    Path(__file__).parent / "batch_norm" / "main.c",
+    TEMPLATES / "kernels/batch_norm.c",
+    TEMPLATES / "storage/crc32.c",
+    *(TEMPLATES / "runtime" / name for name in ("console.c", "poet_math.c")),
+]
+FOLDERS = ("kernels", "runtime", "storage", "hal")
+INCLUDES = [SAMPLE / "src/generated", *(TEMPLATES / folder for folder in FOLDERS)]
+WIDTHS = 35
+
+
+@pytest.mark.parametrize("divisor", [1, 3], ids=["maybe wide", "not wide"])
+def test_bits_are_those_of_this_computer(tmp_path: Path, divisor: int) -> None:
+    """Of planes of 1 to 5 rows and all widths, up to two blocks of 16 and what is left over.
+
+    What planes have in common decides which loops are compiled: all, where nothing is known.
+    """
+    program = compile_c(
+        tmp_path / "native", [*SOURCES, *(TEMPLATES / "hal/posix").glob("*.c")], INCLUDES
+    )
+    code, expected = run_program([str(program)], tmp_path)
+    assert code == 0
+    assert len(set(expected)) == WIDTHS
+    script = linker_script(
+        "mps2", tmp_path / "twin.ld", ram_bytes=262144, flash_bytes=1 << 20, stack_bytes=4096
+    )
+    elf = compile_c(
+        tmp_path / "core.elf",
+        [
+            *SOURCES,
+            TEMPLATES / "runtime/poet_memory.c",
+            *sorted((TEMPLATES / "hal/mps2").glob("*.c")),
+            TEMPLATES / "hal/cortex_m/startup.c",
+        ],
+        [*INCLUDES, TEMPLATES / "hal/mps2", TEMPLATES / "hal/cortex_m"],
+        *CORTEX_M4F,
+        *("-DPOET_SHAPES_H", "-DPOET_BATCH_NORM_ROWS=1", f"-DPOET_BATCH_NORM_PLANE={divisor}"),
+        *("-ffreestanding", "-nostdlib", "-Wl,--gc-sections", f"-T{script}"),
+        "-lgcc",
+        compiler="arm-none-eabi-gcc",
+    )
+    code, lines = run_twin(elf, tmp_path)
+    assert code == 0
+    assert lines == expected
