@@ -97,13 +97,13 @@ void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const
     }
 }
 
-/* result[i] = sum over k of factors[k * step] * rows[k * width + i], for 16, 8, 4 or 1 columns i */
+/* result[i] = sum over `count` k, 1 or more, of factors[k * step] * rows[k * width + i], for 16, 8, 4 or 1 columns i */
 INLINE void combine(const float *factors, int32_t step, const float *rows, int32_t count,
                     int32_t width, int32_t columns, float *result)
 {
     struct poet_burst sum = {{0.0f}};
     struct poet_burst further = {{0.0f}};
-    for (; count > 0; count--) {
+    do {
         const float factor = *factors;
         const float *row = rows;
         if (columns >= 8) {
@@ -127,7 +127,7 @@ INLINE void combine(const float *factors, int32_t step, const float *rows, int32
         }
         factors += step;
         rows += width;
-    }
+    } while (--count != 0);
     if (columns >= 8) {
         poet_store_burst(&result, &sum);
     } else {
