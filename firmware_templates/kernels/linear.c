@@ -136,7 +136,7 @@ INLINE void combine(const float *factors, int32_t step, const float *rows, int32
         rows += width;
     } while (--count != 0);
     if (columns >= 8) {
-        poet_store_burst(&result, &sum);
+        poet_store_second_burst(&result, &sum);
     } else {
         UNROLLED
         for (int32_t i = 0; i < columns; i++) {
@@ -144,7 +144,7 @@ INLINE void combine(const float *factors, int32_t step, const float *rows, int32
         }
     }
     if (columns == 16) {
-        poet_store_burst(&result, &further);
+        poet_store_third_burst(&result, &further);
     }
 }
 
