@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "batch_norm.h"
 
+#include <stdbool.h>
+
 #include "burst.h"
 #include "poet_math.h"
 #include "shapes.h"
@@ -11,55 +13,62 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* An element, or its squared distance to the mean. */
-INLINE float term(float value, int distances, float mean)
+INLINE float term(float value, bool distances, float mean)
 {
     const float distance = value - mean;
     return distances ? distance * distance : value;
 }
 
-/* The sum of a channel's elements, or of their squared distances to the mean: two rows at a time, so that an addition
- * need not wait for the one before. */
-INLINE float sum_of(const struct poet_batch_norm_statistics *op, const float *x, int distances,
-                    float mean)
+/* Adds to the total the sums of a row and the next, which *row then is behind: two at a time, so that an addition need
+ * not wait for the one before. */
+INLINE float add_rows(float total, const float **row, uint32_t width, bool distances, float mean)
 {
-    const int32_t width = op->width;
-    const int32_t others = (op->channels - 1) * op->height * width;
-    const float *row = x;
+    const float *first = *row;
+    const float *second = first + width;
+    float a = 0.0f;
+    float b = 0.0f;
+    for (uint32_t bursts = width / POET_BURST; bursts != 0u; bursts--) {
+        const struct poet_burst p = poet_load_burst(&first);
+        const struct poet_burst q = poet_load_burst_too(&second);
+        POET_EACH_OF_BURST
+        for (int i = 0; i < POET_BURST; i++) {
+            a += term(p.of[i], distances, mean);
+            b += term(q.of[i], distances, mean);
+        }
+    }
+    for (const float *const end = first + width % POET_BURST; first != end;) {
+        a += term(*first++, distances, mean);
+        b += term(*second++, distances, mean);
+    }
+    *row = second;
+    total += a;
+    return total + b;
+}
+
+/* The sum of a channel's elements, or of their squared distances to the mean. */
+INLINE float sum_of(const struct poet_batch_norm_statistics *op, const float *x,
+                                              bool distances, float mean)
+{
+    const uint32_t width = (uint32_t)op->width;
+    const int32_t others = (op->channels - 1) * op->height * op->width;
     float total = 0.0f;
     int32_t samples = op->batch;
     do {
         int32_t rows = op->height;
         for (; POET_HAS_FPU && rows >= 2; rows -= 2) {
-            const float *second = row + width;
-            float a = 0.0f;
-            float b = 0.0f;
-            int32_t left = width;
-            for (; left >= POET_BURST; left -= POET_BURST) {
-                const struct poet_burst p = poet_load_burst(&row);
-                const struct poet_burst q = poet_load_burst_too(&second);
-                POET_EACH_OF_BURST
-                for (int i = 0; i < POET_BURST; i++) {
-                    a += term(p.of[i], distances, mean);
-                    b += term(q.of[i], distances, mean);
-                }
-            }
-            for (; left > 0; left--) {
-                a += term(*row++, distances, mean);
-                b += term(*second++, distances, mean);
-            }
-            row = second;
-            total += a;
-            total += b;
+            total = distances ? add_rows(total, &x, width, true, mean)
+                              : add_rows(total, &x, width, false, mean);
         }
         for (; (!POET_HAS_FPU || POET_BATCH_NORM_ROWS % 2 != 0) && rows > 0; rows--) {
+            const float *const end = x + width;
             float a = 0.0f;
-            for (int32_t left = width; left > 0; left--) {
-                a += term(*row++, distances, mean);
-            }
+            do {
+                a += term(*x++, distances, mean);
+            } while (x != end);
             total += a;
         }
-        row += others; /* to the channel in the next sample */
-    } while (--samples > 0);
+        x += others; /* to the channel in the next sample */
+    } while (--samples != 0);
     return total;
 }
 
@@ -69,9 +78,9 @@ void poet_batch_norm_statistics_f32(const struct poet_batch_norm_statistics *op,
     const int32_t plane = op->height * op->width;
     const float count = (float)(op->batch * plane);
     for (int32_t c = 0; c < op->channels; c++) {
-        const float mean = sum_of(op, x, 0, 0.0f) / count;
+        const float mean = sum_of(op, x, false, 0.0f) / count;
         statistics[c] = mean;
-        statistics[op->channels + c] = sum_of(op, x, 1, mean) / count;
+        statistics[op->channels + c] = sum_of(op, x, true, mean) / count;
         x += plane;
     }
 }
@@ -106,7 +115,7 @@ void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float
             for (; POET_BATCH_NORM_PLANE % POET_BURST != 0 && left % POET_BURST != 0; left--) {
                 *to++ = (*from++ - mean) * scale + shift;
             }
-            for (left = bursts; left > 0; left--) {
+            for (left = bursts; left != 0; left--) {
                 struct poet_burst at = poet_load_burst(&from);
                 POET_EACH_OF_BURST
                 for (int i = 0; i < POET_BURST; i++) {
@@ -116,7 +125,7 @@ void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float
             }
             from += others;
             to += others;
-        } while (--samples > 0);
+        } while (--samples != 0);
     }
 }
 
@@ -150,6 +159,7 @@ INLINE void add_gradient(struct sums *sum, float centred, float dy)
 void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const float *x,
                                          const float *statistics, const float *dy, float *daffine)
 {
+    const uint32_t width = (uint32_t)op->width;
     const int32_t plane = op->height * op->width;
     const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
@@ -163,11 +173,10 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
             int32_t rows = op->height;
             do {
                 struct sums row = {0.0f, 0.0f};
-                int32_t left = op->width;
-                for (; left % POET_BURST != 0; left--) {
+                for (const float *const end = s + width % POET_BURST; s != end;) {
                     add_gradient(&row, *s++ - mean, *g++);
                 }
-                for (; left > 0; left -= POET_BURST) {
+                for (uint32_t left = width / POET_BURST; left != 0u; left--) {
                     const struct poet_burst x_at = distances(&s, mean);
                     const struct poet_burst g_at = poet_load_burst_too(&g);
                     POET_EACH_OF_BURST
@@ -177,10 +186,10 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
                 }
                 dgamma += row.dgamma;
                 dbeta += row.dbeta;
-            } while (--rows > 0);
+            } while (--rows != 0);
             s += others;
             g += others;
-        } while (--samples > 0);
+        } while (--samples != 0);
         daffine[c] = dgamma / poet_sqrtf(statistics[op->channels + c] + op->eps);
         daffine[op->channels + c] = dbeta;
     }
@@ -191,6 +200,7 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
                                         const float *daffine, const float *dy, float *dx)
 {
     const int32_t plane = op->height * op->width;
+    const int32_t bursts = (int32_t)((uint32_t)plane / POET_BURST);
     const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     const float count = (float)(op->batch * plane);
     for (int32_t c = 0; c < op->channels; c++) {
@@ -208,7 +218,7 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
             for (; POET_BATCH_NORM_PLANE % POET_BURST != 0 && left % POET_BURST != 0; left--) {
                 *to++ = scale * ((*g++ - offset) - (*s++ - mean) * slope);
             }
-            for (; left > 0; left -= POET_BURST) {
+            for (left = bursts; left != 0; left--) {
                 struct poet_burst x_at = distances(&s, mean);
                 struct poet_burst g_at = poet_load_burst_too(&g);
                 POET_EACH_OF_BURST
@@ -220,6 +230,6 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
             s += others;
             g += others;
             to += others;
-        } while (--samples > 0);
+        } while (--samples != 0);
     }
 }
