@@ -85,7 +85,8 @@ void poet_batch_norm_statistics_f32(const struct poet_batch_norm_statistics *op,
     }
 }
 
-void poet_batch_norm_update_running_f32(const struct poet_batch_norm_running *op,
+__attribute__((cold)) void
+poet_batch_norm_update_running_f32(const struct poet_batch_norm_running *op,
                                         const float *statistics, float *running)
 {
     const float kept = 1.0f - op->momentum;
