@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "accuracy.h"
 
-void poet_correct_count_f32(const struct poet_correct_count *op, const float *logits,
+__attribute__((cold)) void poet_correct_count_f32(const struct poet_correct_count *op, const float *logits,
                             const int32_t *labels, float *metric)
 {
     int32_t correct = 0;

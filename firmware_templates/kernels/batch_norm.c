@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "batch_norm.h"
 
+#include <stdbool.h>
+
 #include "burst.h"
 #include "poet_math.h"
 #include "shapes.h"
@@ -18,7 +20,7 @@ enum {
 };
 
 /* An element, or its squared distance to the mean. */
-INLINE float term(float value, int distances, float mean)
+INLINE float term(float value, bool distances, float mean)
 {
     const float distance = value - mean;
     return distances ? distance * distance : value;
@@ -85,7 +87,7 @@ struct rows {
 
 /* The sums of the C below. Where planes may be wide, a turn of the first sum has two eights, and begins with the second
  * where their number is odd. */
-INLINE float sum_of_pairs(const float *p, struct rows rows, int distances, float mean, float total)
+INLINE float sum_of_pairs(const float *p, struct rows rows, bool distances, float mean, float total)
 {
     int32_t pairs = rows.count >> 1;
     const float *q;
@@ -116,7 +118,7 @@ INLINE float sum_of_pairs(const float *p, struct rows rows, int distances, float
 
 /* Adds the sums of rows to a total, of as many as are even: two at a time, so that an addition need not wait for the
  * one before. */
-INLINE float sum_of_pairs(const float *p, struct rows rows, int distances, float mean, float total)
+INLINE float sum_of_pairs(const float *p, struct rows rows, bool distances, float mean, float total)
 {
     for (int32_t pairs = rows.count >> 1; pairs > 0; pairs--) {
         const float *q = p + rows.next;
@@ -137,7 +139,7 @@ INLINE float sum_of_pairs(const float *p, struct rows rows, int distances, float
 
 /* The sum of a channel's elements, or of their squared distances to the mean. */
 INLINE float sum_of(int32_t samples, int32_t others, struct rows rows, const float *x,
-                    int distances, float mean)
+                    bool distances, float mean)
 {
     float total = 0.0f;
     for (; samples > 0; samples--) {
@@ -175,14 +177,15 @@ void poet_batch_norm_statistics_f32(const struct poet_batch_norm_statistics *op,
     }
     const int32_t others = channels * plane - rows.count * rows.next;
     for (int32_t c = 0; c < channels; c++) {
-        const float mean = sum_of(samples, others, rows, x, 0, 0.0f) / count;
+        const float mean = sum_of(samples, others, rows, x, false, 0.0f) / count;
         statistics[c] = mean;
-        statistics[channels + c] = sum_of(samples, others, rows, x, 1, mean) / count;
+        statistics[channels + c] = sum_of(samples, others, rows, x, true, mean) / count;
         x += plane;
     }
 }
 
-void poet_batch_norm_update_running_f32(const struct poet_batch_norm_running *op,
+__attribute__((cold)) void
+poet_batch_norm_update_running_f32(const struct poet_batch_norm_running *op,
                                         const float *statistics, float *running)
 {
     const float kept = 1.0f - op->momentum;
@@ -256,16 +259,16 @@ INLINE void normalize(const struct poet_batch_norm *op, const float *x, const fl
                  left--) {
                 *to++ = (*from++ - mean) * scale + shift;
             }
-            for (left = blocks; wide && left > 0; left--) {
+            for (left = blocks; wide && left != 0; left--) {
                 normalize_16(&from, &to, mean, scale, shift);
                 normalize_16(&from, &to, mean, scale, shift);
             }
-            for (left = blocks; !wide && left > 0; left--) {
+            for (left = blocks; !wide && left != 0; left--) {
                 normalize_burst(&from, &to, mean, scale, shift);
             }
             from += others;
             to += others;
-        } while (--samples > 0);
+        } while (--samples != 0);
     }
 }
 
@@ -309,6 +312,7 @@ INLINE void add_gradient(struct sums *sum, float centred, float dy)
 void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const float *x,
                                          const float *statistics, const float *dy, float *daffine)
 {
+    const uint32_t width = (uint32_t)op->width;
     const int32_t plane = op->height * op->width;
     const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
@@ -322,11 +326,10 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
             int32_t rows = op->height;
             do {
                 struct sums row = {0.0f, 0.0f};
-                int32_t left = op->width;
-                for (; left % POET_BURST != 0; left--) {
+                for (const float *const end = s + width % POET_BURST; s != end;) {
                     add_gradient(&row, *s++ - mean, *g++);
                 }
-                for (; left > 0; left -= POET_BURST) {
+                for (uint32_t left = width / POET_BURST; left != 0u; left--) {
                     const struct poet_burst x_at = distances(&s, mean);
                     const struct poet_burst g_at = poet_load_burst_too(&g);
                     POET_EACH_OF_BURST
@@ -336,10 +339,10 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
                 }
                 dgamma += row.dgamma;
                 dbeta += row.dbeta;
-            } while (--rows > 0);
+            } while (--rows != 0);
             s += others;
             g += others;
-        } while (--samples > 0);
+        } while (--samples != 0);
         daffine[c] = dgamma / poet_sqrtf(statistics[op->channels + c] + op->eps);
         daffine[op->channels + c] = dbeta;
     }
@@ -350,6 +353,7 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
                                         const float *daffine, const float *dy, float *dx)
 {
     const int32_t plane = op->height * op->width;
+    const int32_t bursts = (int32_t)((uint32_t)plane / POET_BURST);
     const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     const float count = (float)(op->batch * plane);
     for (int32_t c = 0; c < op->channels; c++) {
@@ -367,7 +371,7 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
             for (; POET_BATCH_NORM_PLANE % POET_BURST != 0 && left % POET_BURST != 0; left--) {
                 *to++ = scale * ((*g++ - offset) - (*s++ - mean) * slope);
             }
-            for (; left > 0; left -= POET_BURST) {
+            for (left = bursts; left != 0; left--) {
                 struct poet_burst x_at = distances(&s, mean);
                 struct poet_burst g_at = poet_load_burst_too(&g);
                 POET_EACH_OF_BURST
@@ -379,6 +383,6 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
             s += others;
             g += others;
             to += others;
-        } while (--samples > 0);
+        } while (--samples != 0);
     }
 }

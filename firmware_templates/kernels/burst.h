@@ -43,20 +43,26 @@ POET_LOAD_BURST(poet_load_burst, s0, s1, s2, s3, s4, s5, s6, s7)
 POET_LOAD_BURST(poet_load_burst_too, s16, s17, s18, s19, s20, s21, s22, s23)
 POET_LOAD_BURST(poet_load_third_burst, s24, s25, s26, s27, s28, s29, s30, s31)
 
-POET_BURST_INLINE void poet_store_burst(float **next, const struct poet_burst *burst)
-{
-    register float a __asm__("s0") = burst->of[0];
-    register float b __asm__("s1") = burst->of[1];
-    register float c __asm__("s2") = burst->of[2];
-    register float d __asm__("s3") = burst->of[3];
-    register float e __asm__("s4") = burst->of[4];
-    register float f __asm__("s5") = burst->of[5];
-    register float g __asm__("s6") = burst->of[6];
-    register float h __asm__("s7") = burst->of[7];
-    __asm__("vstmia %1!, {s0-s7}"
-            : "=m"(*(float(*)[POET_BURST])*next), "+r"(*next)
-            : "t"(a), "t"(b), "t"(c), "t"(d), "t"(e), "t"(f), "t"(g), "t"(h));
-}
+/* From registers that a loop may keep sums in. */
+#define POET_STORE_BURST(NAME, A, B, C, D, E, F, G, H)                                         \
+    POET_BURST_INLINE void NAME(float **next, const struct poet_burst *burst)                  \
+    {                                                                                          \
+        register float a __asm__(#A) = burst->of[0];                                           \
+        register float b __asm__(#B) = burst->of[1];                                           \
+        register float c __asm__(#C) = burst->of[2];                                           \
+        register float d __asm__(#D) = burst->of[3];                                           \
+        register float e __asm__(#E) = burst->of[4];                                           \
+        register float f __asm__(#F) = burst->of[5];                                           \
+        register float g __asm__(#G) = burst->of[6];                                           \
+        register float h __asm__(#H) = burst->of[7];                                           \
+        __asm__("vstmia %1!, {" #A "-" #H "}"                                                  \
+                : "=m"(*(float(*)[POET_BURST])*next), "+r"(*next)                              \
+                : "t"(a), "t"(b), "t"(c), "t"(d), "t"(e), "t"(f), "t"(g), "t"(h));             \
+    }
+
+POET_STORE_BURST(poet_store_burst, s0, s1, s2, s3, s4, s5, s6, s7)
+POET_STORE_BURST(poet_store_second_burst, s8, s9, s10, s11, s12, s13, s14, s15)
+POET_STORE_BURST(poet_store_third_burst, s24, s25, s26, s27, s28, s29, s30, s31)
 
 #else
 
@@ -81,6 +87,9 @@ POET_BURST_INLINE void poet_store_burst(float **next, const struct poet_burst *b
         *(*next)++ = burst->of[i];
     }
 }
+
+#define poet_store_second_burst poet_store_burst
+#define poet_store_third_burst poet_store_burst
 
 #endif
 

@@ -22,10 +22,11 @@ INLINE void dots(const float *a, const float *b, int32_t count, int both, float 
     const float *first = b;
     const float *second = b + count;
     float total[2] = {0.0f, 0.0f};
-    for (int32_t left = count; left > 0; left -= RUN) {
-        const int32_t some = left < RUN ? left : RUN;
+    uint32_t left = (uint32_t)count;
+    do {
+        const uint32_t some = POET_LINEAR_FEATURES % RUN == 0 || left >= RUN ? RUN : left;
         float sum[2] = {0.0f, 0.0f};
-        for (int32_t bursts = some / POET_BURST; bursts > 0; bursts--) {
+        for (uint32_t bursts = some / POET_BURST; bursts != 0u; bursts--) {
             const struct poet_burst at = poet_load_burst(&a);
             const struct poet_burst p = poet_load_burst_too(&first);
             const struct poet_burst q = both ? poet_load_third_burst(&second) : p;
@@ -35,7 +36,7 @@ INLINE void dots(const float *a, const float *b, int32_t count, int both, float 
                 sum[1] = poet_add_product(sum[1], at.of[i], q.of[i]);
             }
         }
-        for (int32_t rest = POET_LINEAR_FEATURES % POET_BURST != 0 ? some % POET_BURST : 0; rest > 0;
+        for (uint32_t rest = POET_LINEAR_FEATURES % POET_BURST != 0 ? some % POET_BURST : 0u; rest != 0u;
              rest--) {
             sum[0] = poet_add_product(sum[0], *a, *first++);
             sum[1] = both ? poet_add_product(sum[1], *a, *second++) : 0.0f;
@@ -43,7 +44,8 @@ INLINE void dots(const float *a, const float *b, int32_t count, int both, float 
         }
         total[0] += sum[0];
         total[1] += sum[1];
-    }
+        left -= some;
+    } while (left != 0u);
     totals[0] = total[0];
     if (both) {
         totals[1] = total[1];
@@ -57,25 +59,34 @@ static float dot(const float *a, const float *b, int32_t count)
     return poet_dot_f32(&dot, RUN, a, b);
 }
 
-/* The dot products of x with all rows of w. */
-INLINE void all_dots(const struct poet_linear *op, const float *x, const float *w, float *y)
+/* The dot products of x with all rows of w, and the bias. */
+INLINE void all_dots(const struct poet_linear *op, const float *x, const float *w, const float *b,
+                     float *y)
 {
     const int32_t features = op->in_features;
     int32_t left = op->out_features;
     if (!POET_HAS_FPU) {
         for (; left > 0; left--) {
-            *y++ = dot(x, w, features);
+            const float total = dot(x, w, features);
+            *y++ = b != NULL ? total + *b++ : total;
             w += features;
         }
         return;
     }
     for (; left >= 2; left -= 2) {
         dots(x, w, features, 1, y);
+        if (b != NULL) {
+            y[0] += *b++;
+            y[1] += *b++;
+        }
         w += 2 * features;
         y += 2;
     }
     if (POET_LINEAR_OUTPUTS % 2 != 0 && left > 0) {
         dots(x, w, features, 0, y);
+        if (b != NULL) {
+            y[0] += *b;
+        }
     }
 }
 
@@ -86,24 +97,20 @@ void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const
         poet_linear_vectors_forward_f32(op, x, w, b, y);
         return;
     }
-    const int32_t outputs = op->out_features;
     for (int32_t n = 0; n < op->batch; n++) {
-        all_dots(op, x, w, y);
-        for (int32_t o = 0; b != NULL && o < outputs; o++) {
-            y[o] += b[o];
-        }
+        all_dots(op, x, w, b, y);
         x += op->in_features;
-        y += outputs;
+        y += op->out_features;
     }
 }
 
-/* result[i] = sum over k of factors[k * step] * rows[k * width + i], for 16, 8, 4 or 1 columns i */
+/* result[i] = sum over `count` k, 1 or more, of factors[k * step] * rows[k * width + i], for 16, 8, 4 or 1 columns i */
 INLINE void combine(const float *factors, int32_t step, const float *rows, int32_t count,
                     int32_t width, int32_t columns, float *result)
 {
     struct poet_burst sum = {{0.0f}};
     struct poet_burst further = {{0.0f}};
-    for (; count > 0; count--) {
+    do {
         const float factor = *factors;
         const float *row = rows;
         if (columns >= 8) {
@@ -127,9 +134,9 @@ INLINE void combine(const float *factors, int32_t step, const float *rows, int32
         }
         factors += step;
         rows += width;
-    }
+    } while (--count != 0);
     if (columns >= 8) {
-        poet_store_burst(&result, &sum);
+        poet_store_second_burst(&result, &sum);
     } else {
         UNROLLED
         for (int32_t i = 0; i < columns; i++) {
@@ -137,7 +144,7 @@ INLINE void combine(const float *factors, int32_t step, const float *rows, int32
         }
     }
     if (columns == 16) {
-        poet_store_burst(&result, &further);
+        poet_store_third_burst(&result, &further);
     }
 }
 

@@ -14,9 +14,9 @@
 
 /* Generated: one training step, the forward pass of one evaluation batch, and that of one sample from
  * POET_X_BYTES of features to POET_OUTPUT_BYTES of output. */
-int poet_train_step(void);
-int poet_evaluate_step(void);
-int poet_predict_step(const void *x, void *output);
+__attribute__((cold)) int poet_train_step(void); /* cold: compiled for size */
+__attribute__((cold)) int poet_evaluate_step(void);
+__attribute__((cold)) int poet_predict_step(const void *x, void *output);
 
 /* Called by these between two ops. */
 void poet_between_ops(void);

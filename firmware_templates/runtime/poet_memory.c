@@ -11,24 +11,27 @@
 
 #define WORD sizeof(uint32_t)
 
-/* Words that may alias any other type, as memory functions must. */
+/* Words that may alias any other type, as memory functions must. What is not words throughout goes byte by byte: that is
+ * texts, for tensors are words. */
 typedef uint32_t __attribute__((may_alias)) word;
 
-static int word_aligned(const void *a, const void *b)
+/* Whether addresses and numbers of bytes, or-ed, are all those of words. */
+static int are_words(uintptr_t bits)
 {
-    return (((uintptr_t)a | (uintptr_t)b) & (WORD - 1u)) == 0u;
+    return (bits & (WORD - 1u)) == 0u;
 }
 
 void *memcpy(void *restrict target, const void *restrict source, size_t bytes)
 {
     uint8_t *to = target;
     const uint8_t *from = source;
-    if (word_aligned(to, from)) {
-        for (; bytes >= WORD; bytes -= WORD, to += WORD, from += WORD) {
+    uint8_t *const end = to + bytes;
+    if (are_words((uintptr_t)target | (uintptr_t)source | bytes)) {
+        for (; to != end; to += WORD, from += WORD) {
             *(word *)(void *)to = *(const word *)(const void *)from;
         }
     }
-    while (bytes-- > 0u) {
+    while (to != end) {
         *to++ = *from++;
     }
     return target;
@@ -37,14 +40,15 @@ void *memcpy(void *restrict target, const void *restrict source, size_t bytes)
 void *memset(void *target, int value, size_t bytes)
 {
     uint8_t *to = target;
+    uint8_t *const end = to + bytes;
     const uint8_t byte = (uint8_t)value;
-    if (word_aligned(to, to)) {
+    if (are_words((uintptr_t)target | bytes)) {
         const word pattern = byte * 0x01010101u;
-        for (; bytes >= WORD; bytes -= WORD, to += WORD) {
+        for (; to != end; to += WORD) {
             *(word *)(void *)to = pattern;
         }
     }
-    while (bytes-- > 0u) {
+    while (to != end) {
         *to++ = byte;
     }
     return target;

@@ -19,12 +19,16 @@ static POET_CALLED_OR_LOADED uint32_t poet_get_u32(const uint8_t *bytes)
            (uint32_t)bytes[3] << 24;
 }
 
-static POET_CALLED void poet_put_u32(uint8_t *bytes, uint32_t value)
+static POET_CALLED_OR_LOADED void poet_put_u32(uint8_t *bytes, uint32_t value)
 {
+#if defined(__ARM_FEATURE_UNALIGNED) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    __builtin_memcpy(bytes, &value, sizeof value);
+#else
     bytes[0] = (uint8_t)value;
     bytes[1] = (uint8_t)(value >> 8);
     bytes[2] = (uint8_t)(value >> 16);
     bytes[3] = (uint8_t)(value >> 24);
+#endif
 }
 
 #endif

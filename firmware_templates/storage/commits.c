@@ -22,7 +22,7 @@ static struct {
 } tried;
 #endif
 
-static uint8_t *page(void)
+static POET_CALLED uint8_t *page(void)
 {
     return poet_arena + POET_PAGE_BUFFER;
 }

@@ -43,19 +43,22 @@ __attribute__((weak)) uint32_t poet_hal_storage_erases(void)
     return 0u;
 }
 
+/* Called, so that its address is in a register: of the bytes there, most have offsets that fit into short instructions. */
+static POET_CALLED uint8_t *page_buffer(void)
+{
+    return poet_arena + POET_PAGE_BUFFER;
+}
+
 static uint32_t blocks_for(uint32_t bytes)
 {
     return bytes / POET_BLOCK_BYTES + (bytes % POET_BLOCK_BYTES != 0u);
 }
 
-static struct poet_samples get_samples(const uint8_t *bytes)
+static void get_samples(const uint8_t *bytes, struct poet_samples *samples)
 {
-    const struct poet_samples samples = {
-        .first_block = poet_get_u32(bytes),
-        .count = poet_get_u32(bytes + 4),
-        .record_blocks = poet_get_u32(bytes + 8),
-    };
-    return samples;
+    samples->first_block = poet_get_u32(bytes);
+    samples->count = poet_get_u32(bytes + 4);
+    samples->record_blocks = poet_get_u32(bytes + 8);
 }
 
 static int samples_fit(const struct poet_samples *samples, uint32_t blocks)
@@ -137,17 +140,19 @@ int poet_storage_start(void)
 
 int poet_storage_open(struct poet_image *image)
 {
-    const uint8_t *const block = poet_arena + POET_PAGE_BUFFER;
+    uint8_t *const block = page_buffer();
     struct partition partition;
     POET_TRY(poet_storage_start());
-    POET_TRY(poet_storage_read_blocks(0u, poet_arena + POET_PAGE_BUFFER, 1u));
+    POET_TRY(poet_storage_read_blocks(0u, block, 1u));
     POET_TRY(find_partition(block, &partition));
-    POET_TRY(poet_storage_read_blocks(partition.first_block, poet_arena + POET_PAGE_BUFFER, 1u));
-    if (memcmp(block, "POETIMG1", 8u) == 0 && poet_get_u32(block + 8) != VERSION) {
+    POET_TRY(poet_storage_read_blocks(partition.first_block, block, 1u));
+    if (memcmp(block, "POETIMG1", 8u) != 0) {
+        return POET_ERROR_IMAGE;
+    }
+    if (poet_get_u32(block + 8) != VERSION) {
         return POET_ERROR_VERSION;
     }
-    if (memcmp(block, "POETIMG1", 8u) != 0 ||
-        poet_get_u32(block + CRC_OFFSET) != poet_crc32(0u, block, HEADER_BYTES) ||
+    if (poet_get_u32(block + CRC_OFFSET) != poet_crc32(0u, block, HEADER_BYTES) ||
         poet_get_u32(block + 16) != POET_BLOCK_BYTES) {
         return POET_ERROR_IMAGE;
     }
@@ -157,8 +162,8 @@ int poet_storage_open(struct poet_image *image)
     image->flags = poet_get_u32(block + 24);
     image->steps = poet_get_u32(block + 28);
     image->seed = poet_get_u32(block + 32);
-    image->training = get_samples(block + 36);
-    image->evaluation = get_samples(block + 48);
+    get_samples(block + 36, &image->training);
+    get_samples(block + 48, &image->evaluation);
     image->slots_first_block = poet_get_u32(block + 60);
     image->sets_first_block = poet_get_u32(block + 64);
     image->sets = poet_get_u32(block + 68);
@@ -274,7 +279,7 @@ int poet_storage_flush(void)
 /* Reads from a byte on; *held is the block that the page buffer holds. */
 static int read_part(uint32_t block, uint32_t offset, void *ram, uint32_t bytes, uint32_t *held)
 {
-    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    uint8_t *const page = page_buffer();
     uint8_t *target = ram;
     block += offset / POET_BLOCK_BYTES;
     offset %= POET_BLOCK_BYTES;

@@ -117,34 +117,32 @@ static void start_supply(void)
     }
 }
 
-static uint32_t reset_pin(uint32_t i)
+static __attribute__((noinline)) int reset_pin_is(uint32_t i, uint32_t pin)
 {
-    return poet_read(UICR_PSELRESET(i)) & PSELRESET_FIELDS;
+    return ((poet_read(UICR_PSELRESET(i)) ^ pin) & PSELRESET_FIELDS) == 0u;
 }
 
 static int reset_pin_is_set(void)
 {
-    const uint32_t pin = POET_PIN_RESET & PSELRESET_FIELDS;
-    return reset_pin(0u) == pin && reset_pin(1u) == pin;
+    return reset_pin_is(0u, POET_PIN_RESET) && reset_pin_is(1u, POET_PIN_RESET);
 }
 
 /* Once in the life of a chip: the setting is in flash, where only what is erased can be written, and in force
  * from the next reset on. Another pin is left as it is. */
 static int set_reset_pin(void)
 {
-    const uint32_t pin = POET_PIN_RESET & PSELRESET_FIELDS;
     if (reset_pin_is_set()) {
         return POET_OK;
     }
     for (uint32_t i = 0u; i < PSELRESET_COUNT; i++) {
-        if (reset_pin(i) != pin && reset_pin(i) != PSELRESET_FIELDS) {
+        if (!reset_pin_is(i, POET_PIN_RESET) && !reset_pin_is(i, PSELRESET_FIELDS)) {
             return POET_OK;
         }
     }
     poet_write(NVMC_CONFIG, NVMC_CONFIG_WRITE);
     int ready = poet_wait(NVMC_READY, POET_POLLS);
     for (uint32_t i = 0u; i < PSELRESET_COUNT && ready; i++) {
-        if (reset_pin(i) != pin) {
+        if (!reset_pin_is(i, POET_PIN_RESET)) {
             poet_write(UICR_PSELRESET(i), POET_PIN_RESET);
             ready = poet_wait(NVMC_READY, POET_POLLS);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPIM2 with EasyDMA (nRF52840 Product Specification 1.7, section 6.25). Not SPIM3: its erratum 198
- * corrupts transmitted data when the processor uses the same RAM. */
+/* SPIM0 with EasyDMA (nRF52840 Product Specification 1.7, section 6.25), whose interrupt has a low number: vectors up to
+ * that one take flash. Not SPIM3: its erratum 198 corrupts transmitted data when the processor uses the same RAM. */
 #include "for_size.h"
 
 #include "spi.h"
@@ -11,27 +11,29 @@
 
 #include <stddef.h>
 
-#define SPIM_TASKS_START 0x40023010u
-#define SPIM_TASKS_STOP 0x40023014u
-#define SPIM_EVENTS_END 0x40023118u
-#define SPIM_INTENSET 0x40023304u
+#define SPIM_TASKS_START 0x40003010u
+#define SPIM_TASKS_STOP 0x40003014u
+#define SPIM_EVENTS_END 0x40003118u
+#define SPIM_INTENSET 0x40003304u
 #define SPIM_INTENSET_END (1u << 6)
-#define SPIM_ENABLE 0x40023500u
+#define SPIM_ENABLE 0x40003500u
 #define SPIM_ENABLE_DISABLED 0u
 #define SPIM_ENABLE_ENABLED 7u
-#define SPIM_PSEL_SCK 0x40023508u
-#define SPIM_PSEL_MOSI 0x4002350cu
-#define SPIM_PSEL_MISO 0x40023510u
-#define SPIM_FREQUENCY 0x40023524u
-#define SPIM_RXD_PTR 0x40023534u
-#define SPIM_RXD_MAXCNT 0x40023538u
-#define SPIM_TXD_PTR 0x40023544u
-#define SPIM_TXD_MAXCNT 0x40023548u
-#define SPIM_CONFIG 0x40023554u
+#define SPIM_PSEL_SCK 0x40003508u
+#define SPIM_PSEL_MOSI 0x4000350cu
+#define SPIM_PSEL_MISO 0x40003510u
+#define SPIM_FREQUENCY 0x40003524u
+#define SPIM_FREQUENCY_8_MHZ 0x80000000u
+#define SPIM_FREQUENCY_125_KHZ 0x02000000u
+#define SPIM_RXD_PTR 0x40003534u
+#define SPIM_RXD_MAXCNT 0x40003538u
+#define SPIM_TXD_PTR 0x40003544u
+#define SPIM_TXD_MAXCNT 0x40003548u
+#define SPIM_CONFIG 0x40003554u
 #define SPIM_CONFIG_MODE0_MSB_FIRST 0u
-#define SPIM_ORC 0x400235c0u
+#define SPIM_ORC 0x400035c0u
 
-#define SPIM_INTERRUPT 35u
+#define SPIM_INTERRUPT 3u
 #define STRAYS_MAXIMUM 1000u
 
 void poet_spi_interrupt(void);
@@ -68,20 +70,12 @@ void poet_hal_spi_init(void)
     poet_interrupt_enable(SPIM_INTERRUPT);
 }
 
+/* Its codes are halved as rates are. */
 void poet_hal_spi_clock(uint32_t hz)
 {
-    static const struct {
-        uint32_t hz;
-        uint32_t code;
-    } rates[] = {
-        {8000000u, 0x80000000u}, {4000000u, 0x40000000u}, {2000000u, 0x20000000u},
-        {1000000u, 0x10000000u}, {500000u, 0x08000000u},  {250000u, 0x04000000u},
-    };
-    uint32_t code = 0x02000000u; /* 125 kHz, the slowest */
-    for (uint32_t i = sizeof rates / sizeof rates[0]; i-- > 0u;) {
-        if (rates[i].hz <= hz) {
-            code = rates[i].code;
-        }
+    uint32_t code = SPIM_FREQUENCY_8_MHZ;
+    for (uint32_t rate = 8000000u; rate > hz && code > SPIM_FREQUENCY_125_KHZ; rate /= 2u) {
+        code /= 2u;
     }
     poet_write(SPIM_FREQUENCY, code);
 }
