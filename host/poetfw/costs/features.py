@@ -25,8 +25,9 @@ Features = Mapping[str, float]
 _LINE = 4
 """Sums that are taken at the same time along one axis."""
 _BURST = 8
-_WIDE = 32
 """Elements that are loaded at the same time."""
+_WIDE = 32
+"""Planes of a multiple of that many elements are normalised by so many."""
 _RUN = 32
 """Products that `linear.c` and `matmul.c` sum before they add to a total."""
 _LONGEST, _LARGEST = 1 << 16, 1 << 12
@@ -90,6 +91,8 @@ def featured(case: Case) -> Featured:
         found["outer"] = _extents(kernel)["outer"]
     elif kernel.source == "strided":
         found.update(_walk(kernel))
+        if case.kind == "sum_to" and output is not None:  # others are added to 0
+            found["further"] = inputs[0].elements - output.elements
     elif kernel.source in ("avg_pool2d", "max_pool2d") and "out_height" in _extents(kernel):
         found.update(_windows(kernel))
     step = _step(kernel)
@@ -186,6 +189,9 @@ def _linear(kernel: Kernel) -> Counter[str]:
     elif "bias" not in kernel.function:
         rows, steps = (batch, outputs) if "input" in kernel.function else (outputs, batch)
         found["rows"] = rows
+        found["products" if steps == 1 else "sums"] = rows * features
+        if steps > 1:
+            found["sums.terms"] = rows * features * steps
         if steps == 1 and "update" not in kernel.function:
             _bursts(found, "scaled", rows, features)
             return found
@@ -286,6 +292,7 @@ def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
             box = [columns.positions, rows.positions, at["batch"]]
             if not rows.taps * columns.taps:
                 one["nothing"] = math.prod(box) * channels
+                one["nothing.rows"] = math.prod(box[1:]) * channels
             elif math.prod(box) == 1:
                 _one_by_one(one, 1, channels, walk)
             elif planes:
