@@ -23,6 +23,7 @@ from poetfw.schedule.milp import SolverOptions, solve_program
 
 _CUTS_SHARE = 0.4  # of the work; the rest is for the integer program
 _LEAST_VIOLATION = 1e-3
+_EACH = 12  # lineages at most for one target in one round
 _LINEAGES, _ROUNDED = 300, 200  # cuts of each family in one round: the most violated ones
 _LEAST_SIZE = 0.03  # of the budget: sizes by which cuts are rounded
 _TOLERANCE = 1e-9  # relative: costs are sums of the same numbers in different orders
@@ -122,7 +123,9 @@ def _strengthen(blocks: DevicesBlocks, problem: DevicesProblem, known: float, wo
     def separate(values: Vector) -> list[Cut]:
         work.spend(_SEPARATION_WORK * residency.periods * blocks.graph.n)
         work.spend(_ROUND_WORK * blocks.program.nonzeros**2)
-        lineages = [] if blocks.page_in else separate_lineages(residency, values, _LEAST_VIOLATION)
+        lineages = (
+            [] if blocks.page_in else separate_lineages(residency, values, _LEAST_VIOLATION, _EACH)
+        )
         lineages.sort(key=lambda lineage: -lineage.violation)
         rounded = [
             cut
