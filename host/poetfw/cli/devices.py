@@ -49,6 +49,7 @@ def schedule_devices(
     from poetfw.report import draw_timeline, json_bytes
     from poetfw.schedule import SolveOptions
     from poetfw.schedule.devices import (
+        DevicesInterrupted,
         Minimise,
         devices_schedule_to_json,
         devices_to_json,
@@ -97,18 +98,21 @@ def schedule_devices(
             "no device says what it draws: every plan takes 0 J",
             "add active_w or idle_w to the device files, or minimise time",
         )
+    options, code = SolveOptions(solver=solver), 0
     with output.spinner() as progress:
         progress(f"{problem.name} on {', '.join(device.name for device in problem.devices)}")
-        answer = solve_devices(
-            problem, Minimise(minimise), SolveOptions(solver=solver), work, log_of_devices(minimise)
-        )
+        tell = log_of_devices(minimise)
+        try:
+            answer = solve_devices(problem, Minimise(minimise), options, work, tell)
+        except DevicesInterrupted as interrupted:
+            answer, code = interrupted.schedule, 130
     draw(answer.plan)
     if as_json:
         output.print_json(devices_schedule_to_json(answer) | output.spent_json(work.deadline))
     else:
         rows = [*_proven(answer), *_rows(problem, answer), *output.spent_rows(work.deadline)]
         output.results.print(output.facts(f"{problem.name} on several devices", rows))
-    return 0
+    return code
 
 
 def read_answer(path: Path) -> DevicesAnswer:

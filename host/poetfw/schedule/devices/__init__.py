@@ -34,7 +34,7 @@ from poetfw.schedule.devices.problem_json import (
     devices_to_json,
 )
 from poetfw.schedule.devices.simulator import Span, simulate_devices, timeline
-from poetfw.schedule.devices.solve import solve_devices
+from poetfw.schedule.devices.solve import DevicesInterrupted, solve_devices
 
 __all__ = [
     "SINGLE",
@@ -45,6 +45,7 @@ __all__ = [
     "DeviceStepKind",
     "DevicesAnswer",
     "DevicesFigures",
+    "DevicesInterrupted",
     "DevicesPlan",
     "DevicesProblem",
     "DevicesSchedule",

@@ -33,10 +33,10 @@ from poetfw.schedule.devices.simulator import simulate_devices
 from poetfw.schedule.highs import Outcome, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
-from poetfw.schedule.problem import BoundCovers, PlanFigures, Status
+from poetfw.schedule.problem import BoundCovers, PlanFigures, Schedule, Status
 from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.simulator import simulate
-from poetfw.schedule.solve import solve
+from poetfw.schedule.solve import Interrupted, solve
 
 WHOLE_NODES = 24
 """Problems of so many nodes are solved as one program; larger ones stage by stage."""
@@ -54,6 +54,18 @@ _WHOLE_SHARE = 0.8  # of what is left, where one program has them all
 _PARTS_SHARE = 0.7
 _TELLING = 1e-3  # relative: smaller steps are not told of
 _ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
+
+class DevicesInterrupted(KeyboardInterrupt):
+    """The user interrupted a search.
+
+    Attributes:
+        schedule: the best known until then, with status INTERRUPTED.
+    """
+
+    def __init__(self, schedule: DevicesSchedule) -> None:
+        super().__init__()
+        self.schedule = schedule
+
 
 Tell = Callable[[str, float, float], None]
 """Told of each plan that is clearly better: the phase, what it takes, the bound."""
@@ -82,6 +94,7 @@ def solve_devices(
         ProblemError: the problem is malformed, or energy is minimised at once.
         InfeasibleError: there is no schedule, or none was found within the limits.
         ToolError: the solver is missing or failed.
+        DevicesInterrupted: the user interrupted the search when it knew a schedule already.
     """
     validate_devices(problem)
     if problem.parallel and minimise is not Minimise.TIME:
@@ -90,11 +103,19 @@ def solve_devices(
     if len(problem.devices) == 1:
         return _on_one(problem, minimise, options, work)
     search = _Search(problem, minimise, options, tell)
+    interrupted = False
     try:
         search.run(work)
     except OutOfTime:
         pass  # what is known is the answer
-    return search.answer(work)
+    except KeyboardInterrupt:
+        if search.plan is None:
+            raise
+        interrupted = True
+    answer = search.answer(work)
+    if interrupted:
+        raise DevicesInterrupted(replace(answer, status=Status.INTERRUPTED))
+    return answer
 
 
 def _on_one(
@@ -106,7 +127,17 @@ def _on_one(
             f"device {device.name!r} cannot compute node {min(device.lacks)!r}, and it is alone"
         )
     priced = problem.priced(device, minimise)
-    answer = solve(priced, "poet", options, work=work)
+    try:
+        return _of_one(problem, minimise, solve(priced, "poet", options, work=work))
+    except Interrupted as interrupted:
+        found = _of_one(problem, minimise, interrupted.schedule)
+        raise DevicesInterrupted(found) from None
+
+
+def _of_one(problem: DevicesProblem, minimise: Minimise, answer: Schedule) -> DevicesSchedule:
+    """What a schedule of the only device comes to."""
+    device = problem.devices[0]
+    priced = problem.priced(device, minimise)
     once = math.fsum(node.energy_j for node in priced.nodes)
     simulation = simulate(replace(device.problem, deadline_s=problem.deadline_s), answer.plan)
     figures = PlanFigures.of(simulation)
