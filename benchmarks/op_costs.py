@@ -270,7 +270,7 @@ def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
     return Measurement(
         case=case,
         setup=setup,
-        kernel_version=case_version(case, board.compute.arithmetic),
+        kernel_version=case_version(case, board.compute.arithmetic, board.toolchain.soft_float),
         repetitions=1,
         counter=Counter.INSTRUCTIONS,
         ticks=instructions,

@@ -913,10 +913,13 @@ static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, c
         }
         return;
     }
-    for (int32_t c = 0; (!POET_BY_STRIPS || POET_CONV2D_OUTPUTS % 4 != 0) && c < group_in; c++) {
+    /* Where four divides the outputs, what comes here are taps that meet nothing. */
+    const bool any = !POET_BY_STRIPS || POET_CONV2D_OUTPUTS % 4 != 0;
+    for (int32_t c = 0; c < group_in; c++) {
         for (int32_t o = 0; o < group_out; o++) {
             put(dw, first + o * tap->next + c * tap->kernel,
-                sum_tap(op, tap->rows, tap->columns, x + c * x_plane, dy + o * dy_plane));
+                any ? sum_tap(op, tap->rows, tap->columns, x + c * x_plane, dy + o * dy_plane)
+                    : 0.0f);
         }
     }
 }

@@ -35,8 +35,9 @@ from poetfw.errors import CostsError
 from poetfw.ir import Graph
 from poetfw.transfer import Transfer, page_bytes
 
-Versions = Callable[[Case, Arithmetic], str]
-"""Says which version of its kernel a case has today, by how sums of products are rounded."""
+Versions = Callable[[Case, Arithmetic, bool], str]
+"""Says which version of its kernel a case has today, by how sums of products are rounded, and by
+whether floats are calculated by functions."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,13 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
         board: as it is today: rows of another clock or core are left out.
         version_of: says which rows are stale.
     """
+    soft_float = board.firmware is not None and board.firmware.toolchain.soft_float
     groups: dict[Setup, list[Measurement]] = {}
     stale = 0
     for row in rows:
         if (row.setup.core, row.setup.clock_hz) != (board.processor, board.clock_hz):
             continue
-        if row.kernel_version != version_of(row.case, board.compute.arithmetic):
+        if row.kernel_version != version_of(row.case, board.compute.arithmetic, soft_float):
             stale += 1
             continue
         groups.setdefault(replace(row.setup, meter=NO_METER), []).append(row)

@@ -12,15 +12,19 @@ from poetfw.firmware.kernel_version import kernel_version
 from poetfw.ops import kind_of
 
 _LOADED_BY = ("data",)
+_FLOATS_BY = ("soft_float",)
 _MOVED_BY = ("slots", "pages")
 
 
-def case_version(case: Case, arithmetic: Arithmetic = Arithmetic.SEPARATE) -> str:
+def case_version(
+    case: Case, arithmetic: Arithmetic = Arithmetic.SEPARATE, soft_float: bool = False
+) -> str:
     """16 hexadecimal digits: a digest of the sources of its kernel, or of what moves tensors.
 
     Args:
         case: an op, or a transfer.
         arithmetic: as the board has it: other sums are compiled from other files.
+        soft_float: whether the board's floats are calculated by functions, which kernels call.
 
     Raises:
         ModelError: there is no such op.
@@ -28,7 +32,10 @@ def case_version(case: Case, arithmetic: Arithmetic = Arithmetic.SEPARATE) -> st
     if case.kind in MOVES:
         return _version(_MOVED_BY, arithmetic)
     op, graph = alone(case)
-    return _version(kind_of(op).kernel(op, graph).sources or _LOADED_BY, arithmetic)
+    sources = kind_of(op).kernel(op, graph).sources
+    if not sources:
+        return _version(_LOADED_BY, arithmetic)
+    return _version((*sources, *(_FLOATS_BY if soft_float else ())), arithmetic)
 
 
 def _version(sources: Sequence[str], arithmetic: Arithmetic) -> str:

@@ -179,7 +179,8 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
     model = load_model(build)
     program = derive_program(build, model)
     cases = cases_of(program.training, board)
-    versions = {case: case_version(case, board.compute.arithmetic) for case in cases}
+    compiled = board.compute.arithmetic, board.toolchain.soft_float
+    versions = {case: case_version(case, *compiled) for case in cases}
     with opened_meter(settings.meter) as meter:
         setup = _setup(board, settings, meter)
         metering = None

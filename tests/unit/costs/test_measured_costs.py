@@ -391,6 +391,34 @@ def test_a_changed_step_makes_its_optimizers_rows_stale(
     assert not set(after["adam"]) & set(before["adam"])
 
 
+def test_changed_functions_for_floats_make_rows_stale_without_an_fpu(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soft = replace(BOARD, firmware=load_board("mkr1000").firmware)
+    relu = next(case_of(op, graph) for op in graph.ops if op.kind == "relu")
+    moved = Case("page_in", size_bytes=512)
+    rows = {
+        of_functions: [
+            row(case, 1.0, setup=SETUP, kernel_version=case_version(case, soft_float=of_functions))
+            for case in (relu, moved)
+        ]
+        for of_functions in (False, True)
+    }
+    assert usable(rows[False], BOARD, case_version).stale == 0
+    assert usable(rows[True], soft, case_version).stale == 0
+    templates = shutil.copytree(firmware_templates_dir(), tmp_path / "templates")
+    with (templates / "runtime/soft_float.c").open("a") as file:
+        file.write("/* changed */")
+    monkeypatch.setattr("poetfw.firmware.kernel_version.firmware_templates_dir", lambda: templates)
+    kernel_version.cache_clear()
+    found = usable(rows[True], soft, case_version)
+    with_fpu = usable(rows[False], BOARD, case_version)
+    kernel_version.cache_clear()
+    assert found.stale == 1
+    assert set(found.rows) == {moved}
+    assert with_fpu.stale == 0
+
+
 def test_other_sums_are_other_kernels(graph: Graph) -> None:
     """Two boards of the same compiler share no row of what is compiled from other files."""
     cases = {op.kind: case_of(op, graph) for op in graph.ops}
