@@ -68,9 +68,10 @@ def test_other_urls_are_refused(name: str) -> None:
         ("/dev/ttyNone", "there is no such device"),
         ("/dev/null", "cannot be opened"),
         ("/", "cannot be opened"),
-        ("socket://", "cannot be opened"),
-        ("socket://127.0.0.1", "cannot be opened"),
-        ("socket://127.0.0.1:99999999", "cannot be opened"),
+        ("socket://", "cannot be opened: it names no host, or no port from 1 to 65535"),
+        ("socket://127.0.0.1", "cannot be opened: it names no host, or no port"),
+        ("socket://127.0.0.1:99999999", "cannot be opened: it names no host, or no port"),
+        ("socket://127.0.0.1:http", "cannot be opened: it names no host, or no port"),
         ("a\0b", "cannot be opened"),
     ],
 )

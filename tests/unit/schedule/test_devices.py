@@ -23,6 +23,7 @@ from poetfw.schedule import (
 )
 from poetfw.schedule.devices import (
     Device,
+    DevicesInterrupted,
     DevicesPlan,
     DevicesProblem,
     DeviceStep,
@@ -98,6 +99,28 @@ def test_the_best_plan_copies_where_that_is_less_than_it_saves() -> None:
     assert answer.ceiling == pytest.approx(5.0)
     assert answer.gap < 1e-8
     assert solve_devices(two(), Minimise.ENERGY).energy_j == 3.0  # one device, no copy
+
+
+def test_interrupted_it_keeps_the_best_known() -> None:
+    def interrupt(phase: str, cost: float, bound: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(DevicesInterrupted) as caught:
+        solve_devices(two(), Minimise.TIME, tell=interrupt)
+    answer = caught.value.schedule
+    assert answer.status is Status.INTERRUPTED
+    assert simulate_devices(two(), answer.plan).time_s == answer.time_s
+    assert devices_schedule_to_json(answer)["status"] == "interrupted"
+
+
+def test_interrupted_before_there_is_a_plan_it_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("poetfw.schedule.devices.solve.ceiling", interrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        solve_devices(two(), Minimise.TIME)
+    assert not isinstance(caught.value, DevicesInterrupted)
 
 
 def test_memory_says_where_and_a_buffer_counts_on_both_sides() -> None:

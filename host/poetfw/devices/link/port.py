@@ -9,6 +9,7 @@ import select
 import time
 from collections.abc import Iterator
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from poetfw.devices.link.frames import MAX_LINE_BYTES
 from poetfw.errors import (
@@ -158,7 +159,13 @@ def open_port(name: str, baud: int) -> Iterator[Port]:
             f"{name!r:.200} is no port that poetfw knows",
             f"name a device such as /dev/ttyACM0, or {_SOCKET}HOST:PORT",
         )
-    exclusive = None if name.startswith(_SOCKET) else True
+    is_socket = name.startswith(_SOCKET)
+    if is_socket and not _names_socket(name):
+        raise PortError(
+            f"{name!r:.200} cannot be opened: it names no host, or no port from 1 to 65535",
+            f"write {_SOCKET}HOST:PORT",
+        )
+    exclusive = None if is_socket else True
     try:
         opened = serial.serial_for_url(
             name, baudrate=baud, timeout=0, write_timeout=_WRITE_TIMEOUT_S, exclusive=exclusive
@@ -169,6 +176,15 @@ def open_port(name: str, baud: int) -> Iterator[Port]:
         yield Port(opened)
     finally:
         opened.close()
+
+
+def _names_socket(url: str) -> bool:
+    """Whether a URL has a host and a port."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname and parts.port)
+    except ValueError:  # no such port
+        return False
 
 
 def _refused(name: str, error: Exception) -> PoetfwError:

@@ -55,6 +55,7 @@ _PARTS_SHARE = 0.7
 _TELLING = 1e-3  # relative: smaller steps are not told of
 _ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
 
+
 class DevicesInterrupted(KeyboardInterrupt):
     """The user interrupted a search.
 
