@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conv2d_blocks.h"
 
+#include "assembly.h"
+
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
 
 /* In assembly, as compilers leave some of sixteen sums in memory.
  *   r10, r11  source and weight at a tap    r8, r9  of a row    r1, r2  of a channel    r4-r7  what is next of them, bytes
  *   r12  from one to the next    lr  taps left    [sp]  rows, channels left; the totals; fours left, source, weight, bias
  *   s0-s3  four positions    s4-s7  four channels' weights    s8-s15  products    s16-s31  sums */
-__asm__("   .syntax unified\n"
-        "   .thumb\n"
-        "   .altmacro\n"
-
-        "   .macro multiply_one to, source, weight\n"
-        "   vmul.f32 s\\to, s\\source, s\\weight\n"
-        "   .endm\n"
-        "   .macro add_one to, from, what\n"
-        "   vadd.f32 s\\to, s\\from, s\\what\n"
-        "   .endm\n"
+__asm__(POET_ASSEMBLY
         "   .macro poet_load_four to, from, next\n"
         "   vldr    s\\to, [\\from]\n"
         "   add     r12, \\from, \\next\n"
@@ -36,12 +29,12 @@ __asm__("   .syntax unified\n"
         "   .endm\n"
         "   .macro poet_add to, what\n"
         "   .irp    at, 0, 1, 2, 3\n"
-        "   add_one %\\to+\\at, %\\to+\\at, %\\what+\\at\n"
+        "   add_one %\\to+\\at, %\\what+\\at\n"
         "   .endr\n"
         "   .endm\n"
         "   .macro poet_put first, second, third, fourth, bias\n"
         "   .irp    sum, \\first, \\second, \\third, \\fourth\n"
-        "   add_one \\sum, \\sum, \\bias\n"
+        "   add_one \\sum, \\bias\n"
         "   .endr\n"
         "   mov     r12, r3\n"
         "   .irp    sum, \\first, \\second, \\third, \\fourth\n"
@@ -51,12 +44,7 @@ __asm__("   .syntax unified\n"
         "   add     r3, r3, r5, lsl #2\n"
         "   .endm\n"
 
-        "   .pushsection .text.poet_conv2d_blocks_f32, \"ax\", %progbits\n"
-        "   .p2align 2\n"
-        "   .global poet_conv2d_blocks_f32\n"
-        "   .type   poet_conv2d_blocks_f32, %function\n"
-        "   .thumb_func\n"
-        "poet_conv2d_blocks_f32:\n"
+        "   poet_function poet_conv2d_blocks_f32\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
         "   ldrd    r8, r9, [r0, #52]\n" /* fours, bias */
@@ -109,7 +97,7 @@ __asm__("   .syntax unified\n"
         "   beq.w   4f\n"
         "   vldmia  r10, {s0-s15}\n"
         "   .irp    sum, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n"
-        "   add_one %16+\\sum, %16+\\sum, \\sum\n"
+        "   add_one %16+\\sum, \\sum\n"
         "   .endr\n"
         "4: subs    r12, r12, #1\n"
         "   beq.n   5f\n"
@@ -139,8 +127,7 @@ __asm__("   .syntax unified\n"
         "6: add     sp, sp, #88\n"
         "   vpop    {s16-s31}\n"
         "   pop     {r4-r11, pc}\n"
-        "   .size   poet_conv2d_blocks_f32, . - poet_conv2d_blocks_f32\n"
-        "   .popsection\n"
+        "   poet_function_end poet_conv2d_blocks_f32\n"
         "   .noaltmacro\n");
 
 #else

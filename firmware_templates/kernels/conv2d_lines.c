@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conv2d_lines.h"
 
+#include "assembly.h"
+
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
 
 /* In assembly, as conv2d_strip.c.
@@ -8,16 +10,7 @@
  *   r6, r11  strips, columns left in a row    r12, lr  rows, strips or columns to do    [sp]  what struct poet_lines ends with
  * Of one channel: s0-s3 columns of x, s4-s15 and s20-s23 of dy, s24-s27 products, s16-s19 a row's sums, s28-s31 totals.
  * Of two: s0-s3 and s4-s7 columns of x, s8-s11 of dy, s12-s13 products, s16-s23 a row's sums, s24-s31 totals. */
-__asm__("   .syntax unified\n"
-        "   .thumb\n"
-        "   .altmacro\n"
-
-        "   .macro multiply_one to, source, other\n"
-        "   vmul.f32 s\\to, s\\source, s\\other\n"
-        "   .endm\n"
-        "   .macro add_one to, what\n"
-        "   vadd.f32 s\\to, s\\to, s\\what\n"
-        "   .endm\n"
+__asm__(POET_ASSEMBLY
         "   .macro clear_one to, from\n"
         "   vmov    s\\to, \\from\n"
         "   .endm\n"
@@ -96,12 +89,7 @@ __asm__("   .syntax unified\n"
         "   .endm\n"
 
         "   .macro poet_lines name, channels, totals, sums:vararg\n"
-        "   .pushsection .text.\\name, \"ax\", %progbits\n"
-        "   .p2align 2\n"
-        "   .global \\name\n"
-        "   .type   \\name, %function\n"
-        "   .thumb_func\n"
-        "\\name:\n"
+        "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
         "   ldmia   r0!, {r4-r8, r10-r11}\n"
@@ -159,8 +147,7 @@ __asm__("   .syntax unified\n"
         "   add     sp, sp, #16\n"
         "   vpop    {s16-s31}\n"
         "   pop     {r4-r11, pc}\n"
-        "   .size   \\name, . - \\name\n"
-        "   .popsection\n"
+        "   poet_function_end \\name\n"
         "   .endm\n"
 
         "   poet_lines poet_conv2d_lines_f32, one, 28, 16, 17, 18, 19\n"

@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+#include "assembly.h"
+
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
 
 /* In assembly, as compilers join no loads of floats, and here all registers hold some:
@@ -10,17 +12,7 @@
  *   s16-s23  a channel's sums                              s24-s31          totals
  *   s6, s7, s14, s15  products
  * poet_begin says which registers are what in the other functions. */
-__asm__("   .syntax unified\n"
-        "   .thumb\n"
-        "   .altmacro\n"
-
-        "   .macro multiply_one to, source, weight\n"
-        "   vmul.f32 s\\to, s\\source, s\\weight\n"
-        "   .endm\n"
-        "   .macro add_one to, what\n"
-        "   vadd.f32 s\\to, s\\to, s\\what\n"
-        "   .endm\n"
-
+__asm__(POET_ASSEMBLY
         "   .macro set_two to, too, from\n"
         "   vmov    s\\to, s\\too, \\from, \\from\n"
         "   .endm\n"
@@ -79,12 +71,7 @@ __asm__("   .syntax unified\n"
         "   .endm\n"
 
         "   .macro poet_strip name, first, second, third, end:vararg\n"
-        "   .pushsection .text.\\name, \"ax\", %progbits\n"
-        "   .p2align 2\n"
-        "   .global \\name\n"
-        "   .type   \\name, %function\n"
-        "   .thumb_func\n"
-        "\\name:\n"
+        "   poet_function \\name\n"
         "   push    {r4-r8, lr}\n"
         "   vpush   {s16-s31}\n"
         "   ldmia   r0!, {r4-r8, r12}\n"
@@ -112,8 +99,7 @@ __asm__("   .syntax unified\n"
         "   subs    r8, r8, #1\n"
         "   bne.w   1b\n"
         "   \\end\n"
-        "   .size   \\name, . - \\name\n"
-        "   .popsection\n"
+        "   poet_function_end \\name\n"
         "   .endm\n"
 
         "   poet_strip poet_conv2d_strip_f32, 0, 1, 2, poet_strip_end\n"
@@ -147,12 +133,7 @@ __asm__("   .syntax unified\n"
          * r2, r0, r9, r8  dy       lr       strips left           r10, r11  what is next
          * s8-s11  gradients    s12-s14  products    s15  0    s16-s27  a row's sums */
         "   .macro poet_begin name\n"
-        "   .pushsection .text.\\name, \"ax\", %progbits\n"
-        "   .p2align 2\n"
-        "   .global \\name\n"
-        "   .type   \\name, %function\n"
-        "   .thumb_func\n"
-        "\\name:\n"
+        "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
         "   ldmia   r0, {r4-r8, r10, r11}\n"
@@ -180,8 +161,7 @@ __asm__("   .syntax unified\n"
         "   bne.w   1b\n"
         "   vpop    {s16-s31}\n"
         "   pop     {r4-r11, pc}\n"
-        "   .size   \\name, . - \\name\n"
-        "   .popsection\n"
+        "   poet_function_end \\name\n"
         "   .endm\n"
 
         "   poet_begin poet_conv2d_tap_rows_f32\n"
@@ -249,12 +229,7 @@ __asm__("   .syntax unified\n"
         /* r1, r12  source    r2, lr  weights    r3  result    r4, r0  channels, left    r5  pairs left
          * r6  source_next    r7  weight_next    r8  result_next    r9, r10  shifts, shift_next */
         "   .macro poet_begin_bursts name\n"
-        "   .pushsection .text.\\name, \"ax\", %progbits\n"
-        "   .p2align 2\n"
-        "   .global \\name\n"
-        "   .type   \\name, %function\n"
-        "   .thumb_func\n"
-        "\\name:\n"
+        "   poet_function \\name\n"
         "   push    {r4-r10, lr}\n"
         "   vpush   {s16-s31}\n"
         "   ldmia   r0, {r4-r10}\n"
@@ -280,8 +255,7 @@ __asm__("   .syntax unified\n"
         "   bne.w   1b\n"
         "   vpop    {s16-s31}\n"
         "   pop     {r4-r10, pc}\n"
-        "   .size   \\name, . - \\name\n"
-        "   .popsection\n"
+        "   poet_function_end \\name\n"
         "   .endm\n"
 
         "   poet_begin_bursts poet_conv2d_bursts_f32\n"

@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+#include "assembly.h"
+
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
 
 /* In assembly, as conv2d_strip.c: lists of registers are loaded at once, and sums stay in theirs.
@@ -10,17 +12,7 @@
  *     sums, s24-s31 totals.
  * dX: s0-s4 columns of dy, s5-s7 weights and products, s8-s15 a channel's sums, s16-s23 and s24-s31 totals of both rows.
  * dW: s0-s8 columns of x, s9-s12 gradients, s13-s15 products, s16-s27 a row's sums. */
-__asm__("   .syntax unified\n"
-        "   .thumb\n"
-        "   .altmacro\n"
-
-        "   .macro multiply_one to, source, weight\n"
-        "   vmul.f32 s\\to, s\\source, s\\weight\n"
-        "   .endm\n"
-        "   .macro add_one to, what\n"
-        "   vadd.f32 s\\to, s\\to, s\\what\n"
-        "   .endm\n"
-
+__asm__(POET_ASSEMBLY
         /* Four sums, and four columns of the source, two registers or one apart. */
         "   .macro poet_multiply to, apart, source, step, weight\n"
         "   .irp    at, 0, 1, 2, 3\n"
@@ -37,20 +29,14 @@ __asm__("   .syntax unified\n"
         "   .endm\n"
 
         "   .macro poet_begin name, registers\n"
-        "   .pushsection .text.\\name, \"ax\", %progbits\n"
-        "   .p2align 2\n"
-        "   .global \\name\n"
-        "   .type   \\name, %function\n"
-        "   .thumb_func\n"
-        "\\name:\n"
+        "   poet_function \\name\n"
         "   push    {r4-\\registers, lr}\n"
         "   vpush   {s16-s31}\n"
         "   .endm\n"
         "   .macro poet_end name, registers\n"
         "   vpop    {s16-s31}\n"
         "   pop     {r4-\\registers, pc}\n"
-        "   .size   \\name, . - \\name\n"
-        "   .popsection\n"
+        "   poet_function_end \\name\n"
         "   .endm\n"
         "   .macro poet_clear first, others:vararg\n"
         "   movs    lr, #0\n"
