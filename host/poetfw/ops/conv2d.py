@@ -100,6 +100,16 @@ class _Geometry:
         moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
 
+    @property
+    def five_by_five(self) -> str:
+        """How a 5x5 kernel with padding of 2 is named whose rows of results hold strips, or ""."""
+        window, columns = self.window, self.y[3]
+        if window.kernel != (5, 5) or window.padding != (2, 2, 2, 2):
+            return ""
+        if window.stride == (1, 1):
+            return "5x5_" if columns == 4 or columns >= 6 else ""
+        return "5x5_by_2_" if window.stride == (2, 2) and columns >= 4 else ""
+
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
         return (
@@ -149,6 +159,8 @@ class _Conv2d(OpKind):
         "depthwise_": "conv2d_depthwise",
         "3x3_": "conv2d_3x3",
         "3x3_by_2_": "conv2d_3x3_by_2",
+        "5x5_": "conv2d_5x5",
+        "5x5_by_2_": "conv2d_5x5",
     }
     """The C files of classes of shapes that are not in conv2d.c."""
 
@@ -160,7 +172,7 @@ class _Conv2d(OpKind):
             return "depthwise_"
         if geometry.three_by_three_by_2:
             return "3x3_by_2_"
-        return "3x3_" if geometry.three_by_three else ""
+        return "3x3_" if geometry.three_by_three else geometry.five_by_five
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:

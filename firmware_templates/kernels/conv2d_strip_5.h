@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner blocks of 5x5 convolutions. */
+#ifndef POET_CONV2D_STRIP_5_H
+#define POET_CONV2D_STRIP_5_H
+
+#include <stdint.h>
+
+#include "conv2d_strip.h"
+
+/* Two strips that share their source: an upper one and a lower one, each four columns of a row of results. They are two
+ * rows of one channel, or one row of two channels. A column of padding is a factor of 0, a row of padding is left out. First
+ * come rows of the source that only the upper strip meets, then those of both, then those of the lower one. */
+#define POET_LAST_COLUMN 0x10000000u /* the last column of the source is padding; at POET_RIGHT_EDGE the one before it, too */
+
+/* In this order in assembly. What is next counts elements. */
+struct poet_strips_5 {
+    int32_t row_next;     /* from behind the columns of a row that are no padding at any edge */
+    int32_t channel_next; /* from the row that would be next to a channel's last to the first of the next */
+    int32_t weight_next;  /* from behind the upper strip's weights of a channel to the next channel's */
+    int32_t lower_weight; /* from the upper strip's first weight to the lower's */
+    int32_t channels;     /* of the source */
+    int32_t upper_rows;
+    int32_t both_rows; /* 1 at least */
+    int32_t lower_rows;
+    uint32_t edges;
+    int32_t lower_weight_next;
+    int32_t lower_result;
+    float bias[2];
+};
+
+/* `source` is the column under the middle of the kernel at the first result, `weight` the first of a row. */
+typedef void poet_sum_strips_5_f32(const struct poet_strips_5 *strips, const float *source,
+                                   const float *weight, float *result);
+
+poet_sum_strips_5_f32 poet_conv2d_strips_5_f32;
+poet_sum_strips_5_f32 poet_conv2d_strips_5_backwards_f32; /* along columns, for dX */
+poet_sum_strips_5_f32 poet_conv2d_strips_5_by_2_f32;      /* kernels that move by 2 */
+
+/* For dX of kernels that move by 2, a strip is eight columns of a row: those under the middle of the kernel at four columns of
+ * dy, and the next of each. They have met the kernel's even columns, and its odd ones; every other of its rows. */
+#define POET_SEVEN_COLUMNS 0x40000000u /* to be stored */
+
+/* In this order in assembly. What is next counts elements. */
+struct poet_wide_strip_5 {
+    int32_t row_next;     /* from behind four columns of dy */
+    int32_t channel_next; /* as above */
+    int32_t weight_next;  /* from behind every other row of weights to the next channel's */
+    int32_t channels;     /* of dy */
+    int32_t rows;         /* of dy, 1 at least */
+    uint32_t edges;
+};
+
+void poet_conv2d_wide_strip_5_f32(const struct poet_wide_strip_5 *strip, const float *dy,
+                                  const float *weight, float *dx);
+
+#endif
