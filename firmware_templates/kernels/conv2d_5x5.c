@@ -15,6 +15,9 @@ enum { TAPS = 25 };
 /* Forward, or dX of a kernel that moves by 1, for which a plane is gone through from its last row up. */
 struct pass {
     poet_sum_strips_5_f32 *sum_strips;
+    int32_t samples;
+    int32_t source_sample; /* elements to the next one */
+    int32_t result_sample;
     int32_t up; /* 1, or -1 for dX */
     int32_t stride;
     int32_t source_height;
@@ -44,8 +47,8 @@ static struct rows rows_of(const struct pass *pass, int32_t row)
     return rows;
 }
 
-/* Two rows of results: of one channel, or the same of two channels, `channel` weights apart. The last strip may make
- * results again; so may the one before, where the column behind its last result would be padding. */
+/* Two rows of results of each sample: of one channel, or the same of two channels, whose weights are `channel` apart. The last strip may
+ * make results again; so may the one before, where the column behind its last result would be padding. */
 static void sum_rows(const struct pass *pass, struct poet_strips_5 *strips, int32_t upper_row,
                      int32_t lower_row, int32_t channel, const float *source, const float *weight,
                      float *result)
@@ -55,73 +58,83 @@ static void sum_rows(const struct pass *pass, struct poet_strips_5 *strips, int3
     const int32_t lower_start = lower.source - upper.source;
     const int32_t met = upper.end - upper.first;
     const int32_t all = lower_start + lower.end - lower.first;
+    const int32_t next = pass->up * pass->source_width;
     strips->lower_weight = channel + 5 * (lower.first - upper.first);
     strips->upper_rows = lower_start;
     strips->both_rows = met - lower_start;
     strips->lower_rows = all - met;
+    strips->channel_next = pass->source_height * pass->source_width - all * next;
     strips->weight_next = pass->weight_source - 5 * met;
     strips->lower_weight_next = pass->weight_source - 5 * (lower.end - lower.first);
-    const int32_t next = pass->up * pass->source_width;
-    strips->channel_next = pass->source_height * pass->source_width - all * next;
     source += upper.source * next;
     weight += 5 * upper.first;
+    result += upper_row * pass->up * pass->width;
     const int32_t last = pass->width - POET_STRIP;
     const int32_t before = pass->stride > 1 ? last : last - 2;
-    strips->edges = POET_LEFT_EDGE;
-    for (int32_t at = 0; at < last; at += POET_STRIP) {
-        const int32_t column = at < before ? at : before;
-        pass->sum_strips(strips, source + pass->stride * column, weight, result + column);
-        strips->edges = 0u;
+    for (int32_t n = 0; n < pass->samples; n++) {
+        strips->edges = POET_LEFT_EDGE;
+        for (int32_t at = 0; at < last; at += POET_STRIP) {
+            const int32_t column = at < before ? at : before;
+            pass->sum_strips(strips, source + pass->stride * column, weight, result + column);
+            strips->edges = 0u;
+        }
+        strips->edges |= pass->right;
+        pass->sum_strips(strips, source + pass->stride * last, weight, result + last);
+        source += pass->source_sample;
+        result += pass->result_sample;
     }
-    strips->edges |= pass->right;
-    pass->sum_strips(strips, source + pass->stride * last, weight, result + last);
 }
 
-/* All channels of a group of one sample: two at a time, and of a last one two rows. */
+/* All channels of a group: a row of every two channels, and two rows of a last one. */
 static void sum_group(const struct pass *pass, const float *source, const float *weight,
                       const float *bias, float *result)
 {
-    const bool up = pass->up < 0;
+    static const float none[2] = {-0.0f, -0.0f}; /* which changes no float */
     const int32_t plane = pass->height * pass->width;
-    const int32_t next = pass->up * pass->width;
+    const int32_t source_plane = pass->source_height * pass->source_width;
+    const int32_t in_pairs = pass->results & ~1;
     struct poet_strips_5 strips = {
         .row_next = pass->up * pass->source_width - (pass->stride * (POET_STRIP - 1) + 1),
+        .pairs = in_pairs / 2,
+        .bias = bias != NULL ? bias : none,
         .channels = pass->sources,
+        .lower_result = plane,
+        .result_pair = plane,
+        .source_pair = -pass->sources * source_plane,
+        .weight_pair = 2 * pass->weight_result - pass->sources * pass->weight_source,
+        .bias_pair = bias != NULL ? 2 : 0,
     };
-    source += up ? (pass->source_height - 1) * pass->source_width : 0;
-    result += up ? plane - pass->width : 0;
-    for (int32_t channel = 0; channel < pass->results; channel += 2) {
-        const bool pair = channel + 1 < pass->results;
-        strips.bias[0] = bias != NULL ? bias[channel] : -0.0f; /* which changes no float */
-        strips.bias[1] = bias != NULL ? bias[channel + (pair ? 1 : 0)] : -0.0f;
-        if (pair) {
-            strips.lower_result = plane;
-            for (int32_t row = 0; row < pass->height; row++) {
-                sum_rows(pass, &strips, row, row, pass->weight_result, source, weight,
-                         result + row * next);
-            }
-        } else {
-            const int32_t last = pass->height > 1 ? pass->height - 2 : 0;
-            const int32_t other = pass->height > 1 ? 1 : 0; /* a single row is both */
-            strips.lower_result = other * next;
-            for (int32_t two = 0; two < pass->height; two += 2) {
-                const int32_t row = two < last ? two : last;
-                sum_rows(pass, &strips, row, row + other, 0, source, weight, result + row * next);
-            }
+    if (pass->up < 0) {
+        source += source_plane - pass->source_width;
+        result += plane - pass->width;
+    }
+    for (int32_t row = 0; in_pairs > 0 && row < pass->height; row++) {
+        sum_rows(pass, &strips, row, row, pass->weight_result, source, weight, result);
+    }
+    if (in_pairs < pass->results) {
+        const float shift = bias != NULL ? bias[in_pairs] : -0.0f;
+        const float shifts[2] = {shift, shift};
+        const int32_t other = pass->height > 1 ? 1 : 0; /* a single row is both */
+        const int32_t last = pass->height - 1 - other;
+        strips.pairs = 1;
+        strips.bias = shifts;
+        strips.lower_result = other * pass->up * pass->width;
+        for (int32_t two = 0; two < pass->height; two += 2) {
+            const int32_t row = two < last ? two : last;
+            sum_rows(pass, &strips, row, row + other, 0, source,
+                     weight + in_pairs * pass->weight_result, result + in_pairs * plane);
         }
-        weight += 2 * pass->weight_result;
-        result += 2 * plane;
     }
 }
 
 static void sum_groups(const struct poet_conv2d *op, const struct pass *pass, const float *source,
                        const float *weight, const float *bias, float *result)
 {
-    for (int32_t n = 0; n < op->batch * op->groups; n++) {
-        const int32_t group = n % op->groups;
-        sum_group(pass, source, weight + group * pass->sources * pass->results * TAPS,
-                  bias != NULL ? bias + group * pass->results : NULL, result);
+    for (int32_t group = 0; group < op->groups; group++) {
+        sum_group(pass, source, weight, bias, result);
         source += pass->sources * pass->source_height * pass->source_width;
+        weight += pass->sources * pass->results * TAPS;
+        bias = bias != NULL ? bias + pass->results : NULL;
         result += pass->results * pass->height * pass->width;
     }
 }
@@ -137,6 +150,9 @@ static void sum_forward(const struct poet_conv2d *op, poet_sum_strips_5_f32 *sum
     const int32_t group_in = op->in_channels / op->groups;
     const struct pass pass = {
         .sum_strips = sum_strips,
+        .samples = op->batch,
+        .source_sample = op->in_channels * op->in_height * op->in_width,
+        .result_sample = op->out_channels * op->out_height * op->out_width,
         .up = 1,
         .stride = op->stride_width,
         .source_height = op->in_height,
@@ -183,6 +199,9 @@ void poet_conv2d_5x5_backward_input_f32(const struct poet_conv2d *op, const floa
     const int32_t group_in = op->in_channels / op->groups;
     const struct pass pass = {
         .sum_strips = poet_conv2d_strips_5_backwards_f32,
+        .samples = op->batch,
+        .source_sample = op->out_channels * op->out_height * op->out_width,
+        .result_sample = op->in_channels * op->in_height * op->in_width,
         .up = -1,
         .stride = 1,
         .source_height = op->in_height,
@@ -198,7 +217,7 @@ void poet_conv2d_5x5_backward_input_f32(const struct poet_conv2d *op, const floa
     sum_groups(op, &pass, dy, w, NULL, dx);
 }
 
-/* A row of one channel of dx: even ones have met the even rows of the kernel, odd ones the odd. */
+/* A row of one channel of dx in each sample: even ones have met the even rows of the kernel, odd ones the odd. */
 static void sum_wide_row(const struct poet_conv2d *op, struct poet_wide_strip_5 *strip, int32_t row,
                          const float *dy, const float *weight, float *dx)
 {
@@ -212,13 +231,18 @@ static void sum_wide_row(const struct poet_conv2d *op, struct poet_wide_strip_5 
     dy += (below - cut) * width;
     weight += 5 * (row % 2 + 2 * cut);
     const int32_t last = width - POET_STRIP;
-    strip->edges = POET_LEFT_EDGE;
-    for (int32_t at = 0; at < last; at += POET_STRIP) {
-        poet_conv2d_wide_strip_5_f32(strip, dy + at, weight, dx + 2 * at);
-        strip->edges = 0u;
+    const uint32_t right = POET_RIGHT_EDGE | (op->in_width % 2 != 0 ? POET_SEVEN_COLUMNS : 0u);
+    for (int32_t n = 0; n < op->batch; n++) {
+        strip->edges = POET_LEFT_EDGE;
+        for (int32_t at = 0; at < last; at += POET_STRIP) {
+            poet_conv2d_wide_strip_5_f32(strip, dy + at, weight, dx + 2 * at);
+            strip->edges = 0u;
+        }
+        strip->edges |= right;
+        poet_conv2d_wide_strip_5_f32(strip, dy + last, weight, dx + 2 * last);
+        dy += op->out_channels * op->out_height * width;
+        dx += op->in_channels * op->in_height * op->in_width;
     }
-    strip->edges |= POET_RIGHT_EDGE | (op->in_width % 2 != 0 ? POET_SEVEN_COLUMNS : 0u);
-    poet_conv2d_wide_strip_5_f32(strip, dy + last, weight, dx + 2 * last);
 }
 
 void poet_conv2d_5x5_by_2_backward_input_f32(const struct poet_conv2d *op, const float *w,
@@ -234,14 +258,14 @@ void poet_conv2d_5x5_by_2_backward_input_f32(const struct poet_conv2d *op, const
         .row_next = -op->out_width - POET_STRIP,
         .channels = group_out,
     };
-    for (int32_t n = 0; n < op->batch * op->groups; n++) {
-        const float *weight = w + n % op->groups * group_in * group_out * TAPS;
+    for (int32_t group = 0; group < op->groups; group++) {
         for (int32_t channel = 0; channel < group_in; channel++) {
             for (int32_t row = 0; row < op->in_height; row++) {
-                sum_wide_row(op, &strip, row, dy, weight + channel * TAPS, dx);
+                sum_wide_row(op, &strip, row, dy, w + channel * TAPS, dx);
                 dx += op->in_width;
             }
         }
+        w += group_in * group_out * TAPS;
         dy += group_out * op->out_height * op->out_width;
     }
 }

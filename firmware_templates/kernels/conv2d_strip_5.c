@@ -32,6 +32,7 @@ __asm__(POET_ASSEMBLY
         "   vldrpl  d0, [r1, #-24]\n"
         "   it      cc\n"
         "   vldmiacc r1, {s6-s7}\n"
+        "   add     r1, r1, r4, lsl #2\n"
         "   .endm\n"
         "   .macro poet_load_by_2\n"
         "   vldmia  r1!, {s2-s8}\n"
@@ -41,6 +42,7 @@ __asm__(POET_ASSEMBLY
         "   vldrcc  s9, [r1]\n"
         "   it      vc\n"
         "   vldrvc  s10, [r1, #4]\n"
+        "   add     r1, r1, r4, lsl #2\n"
         "   .endm\n"
 
         /* A row of the kernel in one strip: its taps meet these columns. */
@@ -65,8 +67,24 @@ __asm__(POET_ASSEMBLY
         "   add_one %8+\\sum, \\sum\n"
         "   .endr\n"
         "   .endm\n"
+        "   .macro poet_begin_by_1\n"
+        "   .endm\n"
+        "   .macro poet_begin_pair_by_1\n"
+        "   .endm\n"
+        "   .macro poet_end_by_1\n"
+        "   .endm\n"
         "   .macro poet_total_by_1\n"
         "   poet_add_totals\n"
+        "   .endm\n"
+        "   .macro poet_begin_by_2\n"
+        "   poet_clear 9\n"
+        "   sub     sp, sp, #32\n"
+        "   .endm\n"
+        "   .macro poet_begin_pair_by_2\n"
+        "   vstmia  sp, {s24-s31}\n"
+        "   .endm\n"
+        "   .macro poet_end_by_2\n"
+        "   add     sp, sp, #32\n"
         "   .endm\n"
         "   .macro poet_total_by_2\n"
         "   vldmia  sp, {s24-s31}\n"
@@ -74,12 +92,21 @@ __asm__(POET_ASSEMBLY
         "   vstmia  sp, {s24-s31}\n"
         "   .endm\n"
 
+        /* Two registers. */
         "   .macro poet_clear_two to, too\n"
         "   vmov    s\\to, s\\too, lr, lr\n"
         "   .endm\n"
+        "   .macro poet_clear first\n"
+        "   poet_clear_two \\first, %1+\\first\n"
+        "   .endm\n"
+        "   .macro poet_next what, field\n"
+        "   ldr     lr, [r0, #\\field]\n"
+        "   add     \\what, \\what, lr, lsl #2\n"
+        "   .endm\n"
 
-        /* r1  source    r2, r7  weights of the upper and the lower strip    r3  result    r12  edges    lr  rows left
-         * r4, r5, r6  what is next    r8  channels left    r9, r10, r11  rows of the upper strip, of both, of the lower */
+        /* r1  source    r2, r7  weights of the upper and the lower strip    r3  result    r4  row_next    r5  pairs left
+         * r6  bias    r8  channels left    r9, r10, r11  rows of the upper strip, of both, of the lower    r12  edges
+         * lr  rows left */
         "   .macro poet_strips name, by, columns:vararg\n"
         "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
@@ -87,28 +114,28 @@ __asm__(POET_ASSEMBLY
         "   ldmia   r0!, {r4-r12}\n"
         "   add     r7, r2, r7, lsl #2\n"
         "   movs    lr, #0\n"
-        "   .irp    first, 0, 6, 8, 10, 24, 26, 28, 30\n"
-        "   poet_clear_two \\first, %1+\\first\n"
+        "   poet_clear 0\n"
+        "   poet_clear 6\n"
+        "   poet_begin_\\by\n"
+        "0:\n"
+        "   .irp    first, 24, 26, 28, 30\n"
+        "   poet_clear \\first\n"
         "   .endr\n"
-        "   .ifc    \\by, by_2\n"
-        "   vpush   {s24-s31}\n"
-        "   .endif\n"
+        "   poet_begin_pair_\\by\n"
         "1: movs    lr, #0\n"
         "   .irp    first, 16, 18, 20, 22\n"
-        "   poet_clear_two \\first, %1+\\first\n"
+        "   poet_clear \\first\n"
         "   .endr\n"
         "   movs    lr, r9\n"
         "   beq.w   3f\n"
         "2: msr     APSR_nzcvq, r12\n"
         "   poet_load_\\by\n"
-        "   add     r1, r1, r4, lsl #2\n"
         "   poet_row_\\by r2, 16, \\columns\n"
         "   subs    lr, lr, #1\n"
         "   bne.w   2b\n"
         "3: mov     lr, r10\n"
         "4: msr     APSR_nzcvq, r12\n"
         "   poet_load_\\by\n"
-        "   add     r1, r1, r4, lsl #2\n"
         "   poet_row_\\by r2, 16, \\columns\n"
         "   poet_row_\\by r7, 20, \\columns\n"
         "   subs    lr, lr, #1\n"
@@ -117,30 +144,34 @@ __asm__(POET_ASSEMBLY
         "   beq.w   6f\n"
         "5: msr     APSR_nzcvq, r12\n"
         "   poet_load_\\by\n"
-        "   add     r1, r1, r4, lsl #2\n"
         "   poet_row_\\by r7, 20, \\columns\n"
         "   subs    lr, lr, #1\n"
         "   bne.w   5b\n"
         "6: poet_total_\\by\n"
-        "   ldr     lr, [r0]\n"
-        "   add     r1, r1, r5, lsl #2\n"
-        "   add     r2, r2, r6, lsl #2\n"
-        "   add     r7, r7, lr, lsl #2\n"
+        "   poet_next r1, 0\n"
+        "   poet_next r2, 4\n"
+        "   poet_next r7, 8\n"
         "   subs    r8, r8, #1\n"
         "   bne.w   1b\n"
-        "   ldr     lr, [r0, #4]\n"
-        "   vldr    s0, [r0, #8]\n"
-        "   vldr    s1, [r0, #12]\n"
+        "   vldmia  r6, {s16-s17}\n"
         "   .irp    total, 24, 25, 26, 27\n"
-        "   add_one \\total, 0\n"
-        "   add_one %4+\\total, 1\n"
+        "   add_one \\total, 16\n"
+        "   add_one %4+\\total, 17\n"
         "   .endr\n"
         "   vstmia  r3, {s24-s27}\n"
-        "   add     r3, r3, lr, lsl #2\n"
+        "   poet_next r3, 12\n"
         "   vstmia  r3, {s28-s31}\n"
-        "   .ifc    \\by, by_2\n"
-        "   add     sp, sp, #32\n"
-        "   .endif\n"
+        "   subs    r5, r5, #1\n"
+        "   beq.n   7f\n"
+        "   ldr     r8, [r0, #-20]\n"
+        "   poet_next r3, 16\n"
+        "   poet_next r1, 20\n"
+        "   poet_next r2, 24\n"
+        "   add     r7, r7, lr, lsl #2\n"
+        "   poet_next r6, 28\n"
+        "   movs    lr, #0\n"
+        "   b.w     0b\n"
+        "7: poet_end_\\by\n"
         "   vpop    {s16-s31}\n"
         "   pop     {r4-r11, pc}\n"
         "   poet_function_end \\name\n"
@@ -157,11 +188,11 @@ __asm__(POET_ASSEMBLY
         "   ldmia   r0, {r4-r9}\n"
         "   movs    lr, #0\n"
         "   .irp    first, 0, 4, 24, 26, 28, 30\n"
-        "   poet_clear_two \\first, %1+\\first\n"
+        "   poet_clear \\first\n"
         "   .endr\n"
         "1: movs    lr, #0\n"
         "   .irp    first, 16, 18, 20, 22\n"
-        "   poet_clear_two \\first, %1+\\first\n"
+        "   poet_clear \\first\n"
         "   .endr\n"
         "   mov     lr, r8\n"
         "2: msr     APSR_nzcvq, r9\n"
@@ -223,6 +254,8 @@ INLINE void sum_strips(const struct poet_strips_5 *strips, const float *source, 
     const int32_t upper_end = strips->upper_rows + strips->both_rows;
     const int32_t end = upper_end + strips->lower_rows;
     const float *lower = weight + strips->lower_weight;
+    const float *bias = strips->bias;
+    for (int32_t pair = 0; pair < strips->pairs; pair++) {
     float totals[2][POET_STRIP] = {{0.0f}};
     for (int32_t channel = 0; channel < strips->channels; channel++) {
         float sums[2][POET_STRIP] = {{0.0f}};
@@ -254,8 +287,14 @@ INLINE void sum_strips(const struct poet_strips_5 *strips, const float *source, 
     }
     UNROLLED
     for (int32_t i = 0; i < POET_STRIP; i++) {
-        result[i] = totals[0][i] + strips->bias[0];
-        result[strips->lower_result + i] = totals[1][i] + strips->bias[1];
+        result[i] = totals[0][i] + bias[0];
+        result[strips->lower_result + i] = totals[1][i] + bias[1];
+    }
+    source += strips->source_pair;
+    weight += strips->weight_pair;
+    lower += strips->weight_pair;
+    bias += strips->bias_pair;
+    result += strips->lower_result + strips->result_pair;
     }
 }
 

@@ -8,24 +8,30 @@
 #include "conv2d_strip.h"
 
 /* Two strips that share their source: an upper one and a lower one, each four columns of a row of results. They are two
- * rows of one channel, or one row of two channels. A column of padding is a factor of 0, a row of padding is left out. First
- * come rows of the source that only the upper strip meets, then those of both, then those of the lower one. */
+ * rows of one channel, or one row of two channels, and then more pairs of channels may follow. A column of padding is a factor
+ * of 0, a row of padding is left out. First come rows of the source that only the upper strip meets, then those of both, then
+ * those of the lower one. */
 #define POET_LAST_COLUMN 0x10000000u /* the last column of the source is padding; at POET_RIGHT_EDGE the one before it, too */
 
 /* In this order in assembly. What is next counts elements. */
 struct poet_strips_5 {
     int32_t row_next;     /* from behind the columns of a row that are no padding at any edge */
-    int32_t channel_next; /* from the row that would be next to a channel's last to the first of the next */
-    int32_t weight_next;  /* from behind the upper strip's weights of a channel to the next channel's */
+    int32_t pairs;        /* of strips, 1 at least */
+    const float *bias;    /* for a pair */
     int32_t lower_weight; /* from the upper strip's first weight to the lower's */
     int32_t channels;     /* of the source */
     int32_t upper_rows;
     int32_t both_rows; /* 1 at least */
     int32_t lower_rows;
     uint32_t edges;
-    int32_t lower_weight_next;
+    int32_t channel_next;      /* from the row that would be next to a channel's last to the first of the next */
+    int32_t weight_next;       /* from behind the upper strip's weights of a channel to the next channel's */
+    int32_t lower_weight_next; /* the same of the lower strip */
     int32_t lower_result;
-    float bias[2];
+    int32_t result_pair; /* from a lower strip to the next pair's upper */
+    int32_t source_pair; /* from the channel that would be next back to the first */
+    int32_t weight_pair; /* from its weights to the next pair's first */
+    int32_t bias_pair;
 };
 
 /* `source` is the column under the middle of the kernel at the first result, `weight` the first of a row. */
