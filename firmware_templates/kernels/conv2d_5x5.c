@@ -5,10 +5,12 @@
 #include <stddef.h>
 
 #include "conv2d_column.h"
+#include "conv2d_positions.h"
 #include "conv2d_strip_5.h"
 
 /* As conv2d_3x3.c: rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite
- * numbers as they are. Where weights are not finite, conv2d.c's loops sum without zeros. */
+ * numbers as they are. Where weights are not finite, conv2d.c's loops sum without zeros; so are sums
+ * for dW taken again to which a zero may have added NaN. */
 
 enum { TAPS = 25 };
 
@@ -268,4 +270,141 @@ void poet_conv2d_5x5_by_2_backward_input_f32(const struct poet_conv2d *op, const
         w += group_in * group_out * TAPS;
         dy += group_out * op->out_height * op->out_width;
     }
+}
+
+/* dw of one tap, without padding. */
+static __attribute__((cold, noinline)) float sum_tap(const struct poet_conv2d *op,
+                                                     const struct poet_positions *rows, int32_t tap,
+                                                     const float *x, const float *dy)
+{
+    const int32_t stride = op->stride_width;
+    const struct poet_positions columns =
+        poet_positions_of_tap(tap, stride, 2, op->in_width, op->out_width);
+    float total = 0.0f;
+    for (int32_t n = 0; n < op->batch; n++) {
+        for (int32_t i = 0; i < rows->count; i++) {
+            const float *s = x + (rows->source + stride * i) * op->in_width + columns.source;
+            const float *g = dy + (rows->output + i) * op->out_width + columns.output;
+            float sum = 0.0f;
+            for (int32_t j = 0; j < columns.count; j++) {
+                sum += s[stride * j] * g[j];
+            }
+            total += sum;
+        }
+        x += op->in_channels * op->in_height * op->in_width;
+        dy += op->out_channels * op->out_height * op->out_width;
+    }
+    return total;
+}
+
+/* dw of one row of the kernel, of one input and four output channels, of which `done` are there already: from weight
+ * `first` on. */
+static void sum_tap_row(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_rows_5,
+                        const struct poet_positions *rows, const struct poet_rows_5 *at,
+                        const float *x, const float *dy, const struct poet_gradient_sink *dw,
+                        int32_t first, int32_t done)
+{
+    const int32_t next = op->in_channels / op->groups * TAPS;
+    float totals[4][5] = {{0.0f}};
+    if (rows->count > 0) {
+        sum_rows_5(at, x + rows->source * op->in_width, dy + rows->output * op->out_width, totals);
+    }
+    for (int32_t channel = done; channel < 4; channel++) {
+        for (int32_t tap = 0; tap < 5; tap++) {
+            const float total = totals[channel][tap];
+            const float *gradient = dy + channel * at->dy_other;
+            poet_gradient_sink_put_f32(
+                dw, first + channel * next + tap,
+                total == total ? total : sum_tap(op, rows, tap, x, gradient));
+        }
+    }
+}
+
+static void sum_taps(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_rows_5, const float *x,
+                     const float *dy, const struct poet_gradient_sink *dw)
+{
+    const int32_t stride = op->stride_width;
+    const int32_t in_plane = op->in_height * op->in_width;
+    const int32_t out_plane = op->out_height * op->out_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const bool odd = op->out_width % 2 != 0;
+    for (int32_t row = 0; row < 5; row++) {
+        const struct poet_positions rows =
+            poet_positions_of_tap(row, stride, 2, op->in_height, op->out_height);
+        const struct poet_rows_5 at = {
+            .samples = op->batch,
+            .rows = rows.count,
+            .pairs = (op->out_width - (stride > 1 && odd ? 1 : 2)) / 2,
+            .row_next = (stride - 1) * op->in_width,
+            .dy_other = out_plane,
+            .x_next = op->in_channels * in_plane - stride * rows.count * op->in_width,
+            .dy_next = op->out_channels * out_plane - rows.count * op->out_width,
+            .edges = (odd ? POET_ODD_COLUMNS : 0u) | (op->in_width % 2 != 0 ? POET_ODD_WIDTH : 0u),
+        };
+        for (int32_t group = 0; group < op->groups; group++) {
+            const float *source = x + group * group_in * in_plane;
+            for (int32_t four = 0; four < group_out; four += 4) {
+                const int32_t last = group_out - 4;
+                const int32_t o = group * group_out + (four < last ? four : last);
+                for (int32_t c = 0; c < group_in; c++) {
+                    sum_tap_row(op, sum_rows_5, &rows, &at, source + c * in_plane,
+                                dy + o * out_plane, dw, (o * group_in + c) * TAPS + 5 * row,
+                                four < last ? 0 : four - last);
+                }
+            }
+        }
+    }
+}
+
+void poet_conv2d_5x5_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                         const float *dy, float *dw)
+{
+    if (!POET_BY_STRIPS) {
+        poet_conv2d_backward_weight_f32(op, x, dy, dw);
+        return;
+    }
+    const struct poet_gradient_sink sink = {.gradient = dw};
+    sum_taps(op, poet_conv2d_rows_5_f32, x, dy, &sink);
+}
+
+void poet_conv2d_5x5_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
+                                                const float *dy, const struct poet_update *update,
+                                                const float *pace, float *w, float *first,
+                                                float *second, float *sum)
+{
+    if (!POET_BY_STRIPS) {
+        poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
+        return;
+    }
+    const struct poet_gradient_sink sink = {
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
+    sum_taps(op, poet_conv2d_rows_5_f32, x, dy, &sink);
+}
+
+void poet_conv2d_5x5_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                         const float *dy, float *dw)
+{
+    if (!POET_BY_STRIPS) {
+        poet_conv2d_backward_weight_f32(op, x, dy, dw);
+        return;
+    }
+    const struct poet_gradient_sink sink = {.gradient = dw};
+    sum_taps(op, poet_conv2d_rows_5_by_2_f32, x, dy, &sink);
+}
+
+void poet_conv2d_5x5_by_2_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
+                                                const float *dy, const struct poet_update *update,
+                                                const float *pace, float *w, float *first,
+                                                float *second, float *sum)
+{
+    if (!POET_BY_STRIPS) {
+        poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
+        return;
+    }
+    const struct poet_gradient_sink sink = {
+        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
+        .sum = sum};
+    sum_taps(op, poet_conv2d_rows_5_by_2_f32, x, dy, &sink);
 }

@@ -11,7 +11,8 @@
  *   by 1:  s0-s7 columns of the source, s8-s12 a row of weights, s13-s15 products, s16-s19 and s20-s23 a channel's sums of
  *          the upper and the lower strip, s24-s31 totals
  *   by 2:  s0-s10, s11-s15, s24-s26, s16-s23; totals on the stack
- *   dX of that: s0-s5, s6-s10, s11-s13, s16-s23, s24-s31 */
+ *   dX of that: s0-s5, s6-s10, s11-s13, s16-s23, s24-s31
+ *   dW: s0-s6 columns of x, s7-s8 gradients, s9-s11 products, s12-s31 a row's sums */
 __asm__(POET_ASSEMBLY
         /* A weight's products with four columns, `step` apart, for four sums, `apart`. */
         "   .macro poet_add to, apart, source, step, weight, product\n"
@@ -223,6 +224,137 @@ __asm__(POET_ASSEMBLY
         "   vpop    {s16-s31}\n"
         "   pop     {r4-r9, pc}\n"
         "   poet_function_end poet_conv2d_wide_strip_5_f32\n"
+
+        /* dW: a column of dy and its five of x, and all four output channels at one or two columns. */
+        "   .macro poet_add_taps to, source, gradient\n"
+        "   multiply_one 9, \\source, \\gradient\n"
+        "   multiply_one 10, %\\source+1, \\gradient\n"
+        "   multiply_one 11, %\\source+2, \\gradient\n"
+        "   add_one \\to, 9\n"
+        "   multiply_one 9, %\\source+3, \\gradient\n"
+        "   add_one %\\to+1, 10\n"
+        "   multiply_one 10, %\\source+4, \\gradient\n"
+        "   add_one %\\to+2, 11\n"
+        "   add_one %\\to+3, 9\n"
+        "   add_one %\\to+4, 10\n"
+        "   .endm\n"
+        "   .macro poet_two gradients, to, step\n"
+        "   vldmia  \\gradients!, {s7-s8}\n"
+        "   poet_add_taps \\to, 0, 7\n"
+        "   poet_add_taps \\to, \\step, 8\n"
+        "   .endm\n"
+        "   .macro poet_one gradients, to, source\n"
+        "   vldmia  \\gradients!, {s7}\n"
+        "   poet_add_taps \\to, \\source, 7\n"
+        "   .endm\n"
+        "   .macro poet_four columns, from\n"
+        "   poet_\\columns r2, 12, \\from\n"
+        "   poet_\\columns r0, 17, \\from\n"
+        "   poet_\\columns r9, 22, \\from\n"
+        "   poet_\\columns r8, 27, \\from\n"
+        "   .endm\n"
+
+        /* The columns of x that a row begins with, two more of dy, and its end; lr is 0. */
+        "   .macro poet_first_by_1\n"
+        "   vldmia  r1!, {s2-s3}\n"
+        "   .endm\n"
+        "   .macro poet_first_by_2\n"
+        "   vldmia  r1!, {s2}\n"
+        "   .endm\n"
+        "   .macro poet_move to, from\n"
+        "   vmov.f32 s\\to, s\\from\n"
+        "   .endm\n"
+        "   .macro poet_two_by_1\n"
+        "   vldmia  r1!, {s4-s5}\n"
+        "   poet_four two, 1\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   poet_move \\at, %2+\\at\n"
+        "   .endr\n"
+        "   .endm\n"
+        "   .macro poet_two_by_2\n"
+        "   vldmia  r1!, {s3-s6}\n"
+        "   poet_four two, 2\n"
+        "   .irp    at, 0, 1, 2\n"
+        "   poet_move \\at, %4+\\at\n"
+        "   .endr\n"
+        "   .endm\n"
+        "   .macro poet_last_by_1\n"
+        "   poet_clear 4\n"
+        "   it      mi\n"
+        "   vldmiami r1!, {s4}\n"
+        "   poet_four two, 1\n"
+        "   bpl.w   6f\n"
+        "   vmov    s6, lr\n"
+        "   poet_four one, 2\n"
+        "   .endm\n"
+        "   .macro poet_last_by_2\n"
+        "   bmi.w   5f\n"
+        "   vldmia  r1!, {s3-s4}\n"
+        "   poet_clear 5\n"
+        "   it      cc\n"
+        "   vldmiacc r1!, {s5}\n"
+        "   poet_four two, 2\n"
+        "   b.n     6f\n"
+        "5: poet_clear 3\n"
+        "   it      cc\n"
+        "   vldmiacc r1!, {s3}\n"
+        "   poet_four one, 0\n"
+        "   .endm\n"
+
+        /* r1  x    r2, r0, r9, r8  dy    r3  totals    r4, r12  samples, rows left    r5, r6, [sp]  rows, pairs, edges
+         * r7, r10, r11  what is next    lr  pairs left */
+        "   .macro poet_rows name, by\n"
+        "   poet_function \\name\n"
+        "   push    {r4-r11, lr}\n"
+        "   vpush   {s16-s31}\n"
+        "   ldmia   r0, {r4-r8, r10-r12}\n"
+        "   push    {r12}\n"
+        "   add     r0, r2, r8, lsl #2\n"
+        "   add     r9, r0, r8, lsl #2\n"
+        "   add     r8, r9, r8, lsl #2\n"
+        "1: mov     r12, r5\n"
+        "2: movs    lr, #0\n"
+        "   .irp    first, 0, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30\n"
+        "   poet_clear \\first\n"
+        "   .endr\n"
+        "   poet_first_\\by\n"
+        "   movs    lr, r6\n"
+        "   beq.w   4f\n"
+        "3: poet_two_\\by\n"
+        "   subs    lr, lr, #1\n"
+        "   bne.w   3b\n"
+        "4: ldr     lr, [sp]\n"
+        "   msr     APSR_nzcvq, lr\n"
+        "   mov     lr, #0\n"
+        "   poet_last_\\by\n"
+        "6: vldmia  r3, {s0-s11}\n"
+        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n"
+        "   add_one \\total, %12+\\total\n"
+        "   .endr\n"
+        "   vstmia  r3!, {s0-s11}\n"
+        "   vldmia  r3, {s0-s7}\n"
+        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7\n"
+        "   add_one \\total, %24+\\total\n"
+        "   .endr\n"
+        "   vstmia  r3, {s0-s7}\n"
+        "   sub     r3, r3, #48\n"
+        "   add     r1, r1, r7, lsl #2\n"
+        "   subs    r12, r12, #1\n"
+        "   bne.w   2b\n"
+        "   add     r1, r1, r10, lsl #2\n"
+        "   .irp    next, r2, r0, r9, r8\n"
+        "   add     \\next, \\next, r11, lsl #2\n"
+        "   .endr\n"
+        "   subs    r4, r4, #1\n"
+        "   bne.w   1b\n"
+        "   add     sp, sp, #4\n"
+        "   vpop    {s16-s31}\n"
+        "   pop     {r4-r11, pc}\n"
+        "   poet_function_end \\name\n"
+        "   .endm\n"
+
+        "   poet_rows poet_conv2d_rows_5_f32, by_1\n"
+        "   poet_rows poet_conv2d_rows_5_by_2_f32, by_2\n"
         "   .noaltmacro\n");
 
 #else
@@ -348,6 +480,58 @@ void poet_conv2d_wide_strip_5_f32(const struct poet_wide_strip_5 *strip, const f
     for (int32_t i = 0; i < stored; i++) {
         dx[i] = totals[i];
     }
+}
+
+INLINE void sum_rows(const struct poet_rows_5 *at, const float *x, const float *dy,
+                     float totals[4][5], int32_t step)
+{
+    const bool odd = (at->edges & POET_ODD_COLUMNS) != 0u;
+    const bool odd_width = step > 1 ? (at->edges & POET_ODD_WIDTH) != 0u : odd;
+    const int32_t columns = 2 * at->pairs + (step > 1 && odd ? 1 : odd ? 3 : 2);
+    const int32_t width = step * columns - (step > 1 && odd_width ? 1 : 0);
+    for (int32_t n = 0; n < at->samples; n++) {
+        for (int32_t row = 0; row < at->rows; row++) {
+            float sums[4][5] = {{0.0f}};
+            for (int32_t column = 0; column < columns; column++) {
+                float met[5];
+                UNROLLED
+                for (int32_t tap = 0; tap < 5; tap++) {
+                    const int32_t from = step * column + tap - 2;
+                    met[tap] = from >= 0 && from < width ? x[from] : 0.0f;
+                }
+                UNROLLED
+                for (int32_t o = 0; o < 4; o++) {
+                    UNROLLED
+                    for (int32_t tap = 0; tap < 5; tap++) {
+                        sums[o][tap] += met[tap] * dy[o * at->dy_other + column];
+                    }
+                }
+            }
+            UNROLLED
+            for (int32_t o = 0; o < 4; o++) {
+                UNROLLED
+                for (int32_t tap = 0; tap < 5; tap++) {
+                    totals[o][tap] += sums[o][tap];
+                }
+            }
+            x += width + at->row_next;
+            dy += columns;
+        }
+        x += at->x_next;
+        dy += at->dy_next;
+    }
+}
+
+void poet_conv2d_rows_5_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
+                            float totals[4][5])
+{
+    sum_rows(at, x, dy, totals, 1);
+}
+
+void poet_conv2d_rows_5_by_2_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
+                                 float totals[4][5])
+{
+    sum_rows(at, x, dy, totals, 2);
 }
 
 #endif

@@ -59,4 +59,29 @@ struct poet_wide_strip_5 {
 void poet_conv2d_wide_strip_5_f32(const struct poet_wide_strip_5 *strip, const float *dy,
                                   const float *weight, float *dx);
 
+/* Sums for dW go through rows of dy that lie behind each other, two columns at a time, and the rows of x that a row of the
+ * kernel meets there. What is behind the last column of x are two columns of padding. */
+#define POET_ODD_COLUMNS 0x80000000u /* of dy: the last one is alone */
+#define POET_ODD_WIDTH 0x20000000u   /* of x, for kernels that move by 2 */
+
+/* In this order in assembly. What is next counts elements. */
+struct poet_rows_5 {
+    int32_t samples;
+    int32_t rows;     /* 1 at least */
+    int32_t pairs;    /* of columns of dy that meet no padding on the right */
+    int32_t row_next; /* from behind a row of x to the next that is met */
+    int32_t dy_other; /* to the next output channel */
+    int32_t x_next;   /* from the row of x that would be next to a sample's first */
+    int32_t dy_next;
+    uint32_t edges;
+};
+
+/* Adds to totals the sums of each row, of one input channel and five taps, which are a row of the kernel, for four output
+ * channels. */
+typedef void poet_sum_rows_5_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
+                                 float totals[4][5]);
+
+poet_sum_rows_5_f32 poet_conv2d_rows_5_f32;
+poet_sum_rows_5_f32 poet_conv2d_rows_5_by_2_f32; /* kernels that move by 2 */
+
 #endif

@@ -101,14 +101,18 @@ class _Geometry:
         return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
 
     @property
-    def five_by_five(self) -> str:
-        """How a 5x5 kernel with padding of 2 is named whose rows of results hold strips, or ""."""
+    def five_by_five(self) -> bool:
+        """Whether a 5x5 kernel moves by 1 over planes of one size, of 4 columns or 6 at least."""
         window, columns = self.window, self.y[3]
-        if window.kernel != (5, 5) or window.padding != (2, 2, 2, 2):
-            return ""
-        if window.stride == (1, 1):
-            return "5x5_" if columns == 4 or columns >= 6 else ""
-        return "5x5_by_2_" if window.stride == (2, 2) and columns >= 4 else ""
+        moves_by_1 = window.kernel == (5, 5) and window.stride == (1, 1)
+        return moves_by_1 and window.padding == (2, 2, 2, 2) and (columns == 4 or columns >= 6)
+
+    @property
+    def five_by_five_by_2(self) -> bool:
+        """Whether a 5x5 kernel moves by 2 with padding of 2, to planes of 2 columns at least."""
+        window = self.window
+        moves_by_2 = window.kernel == (5, 5) and window.stride == (2, 2)
+        return moves_by_2 and window.padding == (2, 2, 2, 2) and self.y[3] >= 2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
@@ -172,7 +176,11 @@ class _Conv2d(OpKind):
             return "depthwise_"
         if geometry.three_by_three_by_2:
             return "3x3_by_2_"
-        return "3x3_" if geometry.three_by_three else geometry.five_by_five
+        if geometry.five_by_five_by_2 and geometry.y[3] >= 4:
+            return "5x5_by_2_"
+        if geometry.five_by_five:
+            return "5x5_"
+        return "3x3_" if geometry.three_by_three else ""
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
@@ -347,8 +355,13 @@ class Conv2dBackwardWeight(_Conv2d):
         fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
         if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
             return "pointwise_"
-        if geometry.three_by_three_by_2 and geometry.w[0] // geometry.groups >= 4:
-            return "3x3_by_2_"
+        if geometry.w[0] // geometry.groups >= 4:
+            if geometry.three_by_three_by_2:
+                return "3x3_by_2_"
+            if geometry.five_by_five_by_2:
+                return "5x5_by_2_"
+            if geometry.five_by_five:
+                return "5x5_"
         return "3x3_" if geometry.three_by_three and fours else ""
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
