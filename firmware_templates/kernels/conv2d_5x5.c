@@ -14,6 +14,8 @@
 
 enum { TAPS = 25 };
 
+#define EACH_TAP _Pragma("GCC unroll 5") /* of a row */
+
 /* Forward, or dX of a kernel that moves by 1, for which a plane is gone through from its last row up. */
 struct pass {
     poet_sum_strips_5_f32 *sum_strips;
@@ -297,6 +299,18 @@ static __attribute__((cold, noinline)) float sum_tap(const struct poet_conv2d *o
     return total;
 }
 
+static __attribute__((cold, noinline)) void sum_taps_again(const struct poet_conv2d *op,
+                                                          const struct poet_positions *rows,
+                                                          const float *x, const float *dy,
+                                                          float totals[5])
+{
+    for (int32_t tap = 0; tap < 5; tap++) {
+        if (totals[tap] != totals[tap]) {
+            totals[tap] = sum_tap(op, rows, tap, x, dy);
+        }
+    }
+}
+
 /* dw of one row of the kernel, of one input and four output channels, of which `done` are there already: from weight
  * `first` on. */
 static void sum_tap_row(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_rows_5,
@@ -305,17 +319,22 @@ static void sum_tap_row(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_r
                         int32_t first, int32_t done)
 {
     const int32_t next = op->in_channels / op->groups * TAPS;
-    float totals[4][5] = {{0.0f}};
-    if (rows->count > 0) {
-        sum_rows_5(at, x + rows->source * op->in_width, dy + rows->output * op->out_width, totals);
-    }
+    float totals[4][5];
+    sum_rows_5(at, x + rows->source * op->in_width, dy + rows->output * op->out_width, totals);
     for (int32_t channel = done; channel < 4; channel++) {
-        for (int32_t tap = 0; tap < 5; tap++) {
-            const float total = totals[channel][tap];
-            const float *gradient = dy + channel * at->dy_other;
-            poet_gradient_sink_put_f32(
-                dw, first + channel * next + tap,
-                total == total ? total : sum_tap(op, rows, tap, x, gradient));
+        float *taps = totals[channel];
+        const float any = taps[0] + taps[1] + taps[2] + taps[3] + taps[4];
+        if (any != any) {
+            sum_taps_again(op, rows, x, dy + channel * at->dy_other, taps);
+        }
+        const int32_t index = first + channel * next;
+        if (dw->gradient != NULL) {
+            EACH_TAP
+            for (int32_t tap = 0; tap < 5; tap++) {
+                dw->gradient[index + tap] = taps[tap];
+            }
+        } else {
+            poet_gradient_sink_put_run_f32(dw, index, 5, taps);
         }
     }
 }

@@ -254,6 +254,12 @@ __asm__(POET_ASSEMBLY
         "   poet_\\columns r8, 27, \\from\n"
         "   .endm\n"
 
+        "   .macro poet_clear_sums\n"
+        "   .irp    first, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30\n"
+        "   poet_clear \\first\n"
+        "   .endr\n"
+        "   .endm\n"
+
         /* The columns of x that a row begins with, two more of dy, and its end; lr is 0. */
         "   .macro poet_first_by_1\n"
         "   vldmia  r1!, {s2-s3}\n"
@@ -312,11 +318,14 @@ __asm__(POET_ASSEMBLY
         "   add     r0, r2, r8, lsl #2\n"
         "   add     r9, r0, r8, lsl #2\n"
         "   add     r8, r9, r8, lsl #2\n"
+        "   movs    lr, #0\n"
+        "   poet_clear_sums\n"
+        "   vstmia  r3, {s12-s31}\n"
+        "   cmp     r5, #0\n"
+        "   beq.w   7f\n"
         "1: mov     r12, r5\n"
         "2: movs    lr, #0\n"
-        "   .irp    first, 0, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30\n"
-        "   poet_clear \\first\n"
-        "   .endr\n"
+        "   poet_clear 0\n"
         "   poet_first_\\by\n"
         "   movs    lr, r6\n"
         "   beq.w   4f\n"
@@ -338,6 +347,8 @@ __asm__(POET_ASSEMBLY
         "   .endr\n"
         "   vstmia  r3, {s0-s7}\n"
         "   sub     r3, r3, #48\n"
+        "   movs    lr, #0\n"
+        "   poet_clear_sums\n"
         "   add     r1, r1, r7, lsl #2\n"
         "   subs    r12, r12, #1\n"
         "   bne.w   2b\n"
@@ -347,7 +358,7 @@ __asm__(POET_ASSEMBLY
         "   .endr\n"
         "   subs    r4, r4, #1\n"
         "   bne.w   1b\n"
-        "   add     sp, sp, #4\n"
+        "7: add     sp, sp, #4\n"
         "   vpop    {s16-s31}\n"
         "   pop     {r4-r11, pc}\n"
         "   poet_function_end \\name\n"
@@ -489,6 +500,12 @@ INLINE void sum_rows(const struct poet_rows_5 *at, const float *x, const float *
     const bool odd_width = step > 1 ? (at->edges & POET_ODD_WIDTH) != 0u : odd;
     const int32_t columns = 2 * at->pairs + (step > 1 && odd ? 1 : odd ? 3 : 2);
     const int32_t width = step * columns - (step > 1 && odd_width ? 1 : 0);
+    for (int32_t o = 0; o < 4; o++) {
+        UNROLLED
+        for (int32_t tap = 0; tap < 5; tap++) {
+            totals[o][tap] = 0.0f;
+        }
+    }
     for (int32_t n = 0; n < at->samples; n++) {
         for (int32_t row = 0; row < at->rows; row++) {
             float sums[4][5] = {{0.0f}};

@@ -67,7 +67,7 @@ void poet_conv2d_wide_strip_5_f32(const struct poet_wide_strip_5 *strip, const f
 /* In this order in assembly. What is next counts elements. */
 struct poet_rows_5 {
     int32_t samples;
-    int32_t rows;     /* 1 at least */
+    int32_t rows;     /* 0 for none */
     int32_t pairs;    /* of columns of dy that meet no padding on the right */
     int32_t row_next; /* from behind a row of x to the next that is met */
     int32_t dy_other; /* to the next output channel */
@@ -76,7 +76,7 @@ struct poet_rows_5 {
     uint32_t edges;
 };
 
-/* Adds to totals the sums of each row, of one input channel and five taps, which are a row of the kernel, for four output
+/* Totals of the sums of each row, of one input channel and five taps, which are a row of the kernel, for four output
  * channels. */
 typedef void poet_sum_rows_5_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
                                  float totals[4][5]);
