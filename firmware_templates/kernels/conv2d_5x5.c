@@ -311,17 +311,16 @@ static __attribute__((cold, noinline)) void sum_taps_again(const struct poet_con
     }
 }
 
-/* dw of one row of the kernel, of one input and four output channels, of which `done` are there already: from weight
+/* dw of one row of the kernel, of one input and two or four output channels, of which `done` are there already: from weight
  * `first` on. */
 static void sum_tap_row(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_rows_5,
                         const struct poet_positions *rows, const struct poet_rows_5 *at,
                         const float *x, const float *dy, const struct poet_gradient_sink *dw,
-                        int32_t first, int32_t done)
+                        int32_t first, int32_t next, int32_t done, int32_t channels)
 {
-    const int32_t next = op->in_channels / op->groups * TAPS;
     float totals[4][5];
     sum_rows_5(at, x + rows->source * op->in_width, dy + rows->output * op->out_width, totals);
-    for (int32_t channel = done; channel < 4; channel++) {
+    for (int32_t channel = done; channel < channels; channel++) {
         float *taps = totals[channel];
         const float any = taps[0] + taps[1] + taps[2] + taps[3] + taps[4];
         if (any != any) {
@@ -339,8 +338,9 @@ static void sum_tap_row(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_r
     }
 }
 
-static void sum_taps(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_rows_5, const float *x,
-                     const float *dy, const struct poet_gradient_sink *dw)
+static void sum_taps(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_four,
+                     poet_sum_rows_5_f32 *sum_two, const float *x, const float *dy,
+                     const struct poet_gradient_sink *dw)
 {
     const int32_t stride = op->stride_width;
     const int32_t in_plane = op->in_height * op->in_width;
@@ -363,13 +363,16 @@ static void sum_taps(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_rows
         };
         for (int32_t group = 0; group < op->groups; group++) {
             const float *source = x + group * group_in * in_plane;
-            for (int32_t four = 0; four < group_out; four += 4) {
-                const int32_t last = group_out - 4;
-                const int32_t o = group * group_out + (four < last ? four : last);
+            int32_t channels = 4;
+            for (int32_t from = 0; from < group_out; from += channels) {
+                channels = group_out >= 4 && from + 2 < group_out ? 4 : 2;
+                const int32_t last = group_out - channels;
+                const int32_t o = group * group_out + (from < last ? from : last);
                 for (int32_t c = 0; c < group_in; c++) {
-                    sum_tap_row(op, sum_rows_5, &rows, &at, source + c * in_plane,
-                                dy + o * out_plane, dw, (o * group_in + c) * TAPS + 5 * row,
-                                four < last ? 0 : four - last);
+                    sum_tap_row(op, channels == 4 ? sum_four : sum_two, &rows, &at,
+                                source + c * in_plane, dy + o * out_plane, dw,
+                                (o * group_in + c) * TAPS + 5 * row, group_in * TAPS,
+                                from < last ? 0 : from - last, channels);
                 }
             }
         }
@@ -384,7 +387,7 @@ void poet_conv2d_5x5_backward_weight_f32(const struct poet_conv2d *op, const flo
         return;
     }
     const struct poet_gradient_sink sink = {.gradient = dw};
-    sum_taps(op, poet_conv2d_rows_5_f32, x, dy, &sink);
+    sum_taps(op, poet_conv2d_four_rows_5_f32, poet_conv2d_two_rows_5_f32, x, dy, &sink);
 }
 
 void poet_conv2d_5x5_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
@@ -399,7 +402,7 @@ void poet_conv2d_5x5_backward_weight_update_f32(const struct poet_conv2d *op, co
     const struct poet_gradient_sink sink = {
         .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
         .sum = sum};
-    sum_taps(op, poet_conv2d_rows_5_f32, x, dy, &sink);
+    sum_taps(op, poet_conv2d_four_rows_5_f32, poet_conv2d_two_rows_5_f32, x, dy, &sink);
 }
 
 void poet_conv2d_5x5_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,
@@ -410,7 +413,7 @@ void poet_conv2d_5x5_by_2_backward_weight_f32(const struct poet_conv2d *op, cons
         return;
     }
     const struct poet_gradient_sink sink = {.gradient = dw};
-    sum_taps(op, poet_conv2d_rows_5_by_2_f32, x, dy, &sink);
+    sum_taps(op, poet_conv2d_four_rows_5_by_2_f32, poet_conv2d_two_rows_5_by_2_f32, x, dy, &sink);
 }
 
 void poet_conv2d_5x5_by_2_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
@@ -425,5 +428,5 @@ void poet_conv2d_5x5_by_2_backward_weight_update_f32(const struct poet_conv2d *o
     const struct poet_gradient_sink sink = {
         .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
         .sum = sum};
-    sum_taps(op, poet_conv2d_rows_5_by_2_f32, x, dy, &sink);
+    sum_taps(op, poet_conv2d_four_rows_5_by_2_f32, poet_conv2d_two_rows_5_by_2_f32, x, dy, &sink);
 }

@@ -247,69 +247,101 @@ __asm__(POET_ASSEMBLY
         "   vldmia  \\gradients!, {s7}\n"
         "   poet_add_taps \\to, \\source, 7\n"
         "   .endm\n"
-        "   .macro poet_four columns, from\n"
+
+        /* Two or four output channels: columns, and what has sums and totals. */
+        "   .macro poet_two_each columns, from\n"
         "   poet_\\columns r2, 12, \\from\n"
         "   poet_\\columns r0, 17, \\from\n"
+        "   .endm\n"
+        "   .macro poet_four_each columns, from\n"
+        "   poet_two_each \\columns, \\from\n"
         "   poet_\\columns r9, 22, \\from\n"
         "   poet_\\columns r8, 27, \\from\n"
         "   .endm\n"
-
-        "   .macro poet_clear_sums\n"
-        "   .irp    first, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30\n"
+        "   .macro poet_two_clear\n"
+        "   .irp    first, 12, 14, 16, 18, 20\n"
         "   poet_clear \\first\n"
         "   .endr\n"
         "   .endm\n"
+        "   .macro poet_four_clear\n"
+        "   poet_two_clear\n"
+        "   .irp    first, 22, 24, 26, 28, 30\n"
+        "   poet_clear \\first\n"
+        "   .endr\n"
+        "   .endm\n"
+        "   .macro poet_two_begin\n"
+        "   vstmia  r3, {s12-s21}\n"
+        "   .endm\n"
+        "   .macro poet_four_begin\n"
+        "   vstmia  r3, {s12-s31}\n"
+        "   .endm\n"
+        "   .macro poet_two_totals\n"
+        "   vldmia  r3, {s0-s9}\n"
+        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9\n"
+        "   add_one \\total, %12+\\total\n"
+        "   .endr\n"
+        "   vstmia  r3, {s0-s9}\n"
+        "   .endm\n"
+        "   .macro poet_four_totals\n"
+        "   poet_two_totals\n"
+        "   add     lr, r3, #40\n"
+        "   vldmia  lr, {s0-s9}\n"
+        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9\n"
+        "   add_one \\total, %22+\\total\n"
+        "   .endr\n"
+        "   vstmia  lr, {s0-s9}\n"
+        "   .endm\n"
 
-        /* The columns of x that a row begins with, two more of dy, and its end; lr is 0. */
-        "   .macro poet_first_by_1\n"
-        "   vldmia  r1!, {s2-s3}\n"
-        "   .endm\n"
-        "   .macro poet_first_by_2\n"
-        "   vldmia  r1!, {s2}\n"
-        "   .endm\n"
+        /* The columns of x that a row begins with, those of two columns of dy, and those of its end; lr is 0. */
         "   .macro poet_move to, from\n"
         "   vmov.f32 s\\to, s\\from\n"
         "   .endm\n"
-        "   .macro poet_two_by_1\n"
+        "   .macro poet_first_by_1\n"
+        "   vldmia  r1!, {s2-s3}\n"
+        "   .endm\n"
+        "   .macro poet_next_by_1 each\n"
         "   vldmia  r1!, {s4-s5}\n"
-        "   poet_four two, 1\n"
+        "   poet_\\each two, 1\n"
         "   .irp    at, 0, 1, 2, 3\n"
         "   poet_move \\at, %2+\\at\n"
         "   .endr\n"
         "   .endm\n"
-        "   .macro poet_two_by_2\n"
+        "   .macro poet_last_by_1 each\n"
+        "   poet_clear 4\n"
+        "   it      mi\n"
+        "   vldmiami r1!, {s4}\n"
+        "   poet_\\each two, 1\n"
+        "   bpl.w   6f\n"
+        "   vmov    s6, lr\n"
+        "   poet_\\each one, 2\n"
+        "   .endm\n"
+        "   .macro poet_first_by_2\n"
+        "   vldmia  r1!, {s2}\n"
+        "   .endm\n"
+        "   .macro poet_next_by_2 each\n"
         "   vldmia  r1!, {s3-s6}\n"
-        "   poet_four two, 2\n"
+        "   poet_\\each two, 2\n"
         "   .irp    at, 0, 1, 2\n"
         "   poet_move \\at, %4+\\at\n"
         "   .endr\n"
         "   .endm\n"
-        "   .macro poet_last_by_1\n"
-        "   poet_clear 4\n"
-        "   it      mi\n"
-        "   vldmiami r1!, {s4}\n"
-        "   poet_four two, 1\n"
-        "   bpl.w   6f\n"
-        "   vmov    s6, lr\n"
-        "   poet_four one, 2\n"
-        "   .endm\n"
-        "   .macro poet_last_by_2\n"
+        "   .macro poet_last_by_2 each\n"
         "   bmi.w   5f\n"
         "   vldmia  r1!, {s3-s4}\n"
         "   poet_clear 5\n"
         "   it      cc\n"
         "   vldmiacc r1!, {s5}\n"
-        "   poet_four two, 2\n"
+        "   poet_\\each two, 2\n"
         "   b.n     6f\n"
         "5: poet_clear 3\n"
         "   it      cc\n"
         "   vldmiacc r1!, {s3}\n"
-        "   poet_four one, 0\n"
+        "   poet_\\each one, 0\n"
         "   .endm\n"
 
         /* r1  x    r2, r0, r9, r8  dy    r3  totals    r4, r12  samples, rows left    r5, r6, [sp]  rows, pairs, edges
          * r7, r10, r11  what is next    lr  pairs left */
-        "   .macro poet_rows name, by\n"
+        "   .macro poet_rows name, many, by\n"
         "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
@@ -319,8 +351,8 @@ __asm__(POET_ASSEMBLY
         "   add     r9, r0, r8, lsl #2\n"
         "   add     r8, r9, r8, lsl #2\n"
         "   movs    lr, #0\n"
-        "   poet_clear_sums\n"
-        "   vstmia  r3, {s12-s31}\n"
+        "   poet_four_clear\n"
+        "   poet_\\many\\()_begin\n"
         "   cmp     r5, #0\n"
         "   beq.w   7f\n"
         "1: mov     r12, r5\n"
@@ -329,26 +361,16 @@ __asm__(POET_ASSEMBLY
         "   poet_first_\\by\n"
         "   movs    lr, r6\n"
         "   beq.w   4f\n"
-        "3: poet_two_\\by\n"
+        "3: poet_next_\\by \\many\\()_each\n"
         "   subs    lr, lr, #1\n"
         "   bne.w   3b\n"
         "4: ldr     lr, [sp]\n"
         "   msr     APSR_nzcvq, lr\n"
         "   mov     lr, #0\n"
-        "   poet_last_\\by\n"
-        "6: vldmia  r3, {s0-s11}\n"
-        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n"
-        "   add_one \\total, %12+\\total\n"
-        "   .endr\n"
-        "   vstmia  r3!, {s0-s11}\n"
-        "   vldmia  r3, {s0-s7}\n"
-        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7\n"
-        "   add_one \\total, %24+\\total\n"
-        "   .endr\n"
-        "   vstmia  r3, {s0-s7}\n"
-        "   sub     r3, r3, #48\n"
+        "   poet_last_\\by \\many\\()_each\n"
+        "6: poet_\\many\\()_totals\n"
         "   movs    lr, #0\n"
-        "   poet_clear_sums\n"
+        "   poet_\\many\\()_clear\n"
         "   add     r1, r1, r7, lsl #2\n"
         "   subs    r12, r12, #1\n"
         "   bne.w   2b\n"
@@ -364,8 +386,10 @@ __asm__(POET_ASSEMBLY
         "   poet_function_end \\name\n"
         "   .endm\n"
 
-        "   poet_rows poet_conv2d_rows_5_f32, by_1\n"
-        "   poet_rows poet_conv2d_rows_5_by_2_f32, by_2\n"
+        "   poet_rows poet_conv2d_four_rows_5_f32, four, by_1\n"
+        "   poet_rows poet_conv2d_two_rows_5_f32, two, by_1\n"
+        "   poet_rows poet_conv2d_four_rows_5_by_2_f32, four, by_2\n"
+        "   poet_rows poet_conv2d_two_rows_5_by_2_f32, two, by_2\n"
         "   .noaltmacro\n");
 
 #else
@@ -494,17 +518,15 @@ void poet_conv2d_wide_strip_5_f32(const struct poet_wide_strip_5 *strip, const f
 }
 
 INLINE void sum_rows(const struct poet_rows_5 *at, const float *x, const float *dy,
-                     float totals[4][5], int32_t step)
+                     float totals[][5], int32_t channels, int32_t step)
 {
     const bool odd = (at->edges & POET_ODD_COLUMNS) != 0u;
-    const bool odd_width = step > 1 ? (at->edges & POET_ODD_WIDTH) != 0u : odd;
-    const int32_t columns = 2 * at->pairs + (step > 1 && odd ? 1 : odd ? 3 : 2);
-    const int32_t width = step * columns - (step > 1 && odd_width ? 1 : 0);
-    for (int32_t o = 0; o < 4; o++) {
-        UNROLLED
-        for (int32_t tap = 0; tap < 5; tap++) {
-            totals[o][tap] = 0.0f;
-        }
+    const bool odd_width = step > 1 && (at->edges & POET_ODD_WIDTH) != 0u;
+    const int32_t last = step > 1 && odd ? 1 : odd ? 3 : 2;
+    const int32_t columns = 2 * at->pairs + last;
+    const int32_t width = step * columns - (odd_width ? 1 : 0);
+    for (int32_t i = 0; i < 5 * channels; i++) {
+        totals[i / 5][i % 5] = 0.0f;
     }
     for (int32_t n = 0; n < at->samples; n++) {
         for (int32_t row = 0; row < at->rows; row++) {
@@ -517,7 +539,7 @@ INLINE void sum_rows(const struct poet_rows_5 *at, const float *x, const float *
                     met[tap] = from >= 0 && from < width ? x[from] : 0.0f;
                 }
                 UNROLLED
-                for (int32_t o = 0; o < 4; o++) {
+                for (int32_t o = 0; o < channels; o++) {
                     UNROLLED
                     for (int32_t tap = 0; tap < 5; tap++) {
                         sums[o][tap] += met[tap] * dy[o * at->dy_other + column];
@@ -525,7 +547,7 @@ INLINE void sum_rows(const struct poet_rows_5 *at, const float *x, const float *
                 }
             }
             UNROLLED
-            for (int32_t o = 0; o < 4; o++) {
+            for (int32_t o = 0; o < channels; o++) {
                 UNROLLED
                 for (int32_t tap = 0; tap < 5; tap++) {
                     totals[o][tap] += sums[o][tap];
@@ -539,16 +561,28 @@ INLINE void sum_rows(const struct poet_rows_5 *at, const float *x, const float *
     }
 }
 
-void poet_conv2d_rows_5_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
-                            float totals[4][5])
+void poet_conv2d_four_rows_5_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
+                                 float totals[][5])
 {
-    sum_rows(at, x, dy, totals, 1);
+    sum_rows(at, x, dy, totals, 4, 1);
 }
 
-void poet_conv2d_rows_5_by_2_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
-                                 float totals[4][5])
+void poet_conv2d_two_rows_5_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
+                                float totals[][5])
 {
-    sum_rows(at, x, dy, totals, 2);
+    sum_rows(at, x, dy, totals, 2, 1);
+}
+
+void poet_conv2d_four_rows_5_by_2_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
+                                      float totals[][5])
+{
+    sum_rows(at, x, dy, totals, 4, 2);
+}
+
+void poet_conv2d_two_rows_5_by_2_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
+                                     float totals[][5])
+{
+    sum_rows(at, x, dy, totals, 2, 2);
 }
 
 #endif

@@ -77,11 +77,13 @@ struct poet_rows_5 {
 };
 
 /* Totals of the sums of each row, of one input channel and five taps, which are a row of the kernel, for four output
- * channels. */
+ * channels or two. */
 typedef void poet_sum_rows_5_f32(const struct poet_rows_5 *at, const float *x, const float *dy,
-                                 float totals[4][5]);
+                                 float totals[][5]);
 
-poet_sum_rows_5_f32 poet_conv2d_rows_5_f32;
-poet_sum_rows_5_f32 poet_conv2d_rows_5_by_2_f32; /* kernels that move by 2 */
+poet_sum_rows_5_f32 poet_conv2d_four_rows_5_f32;
+poet_sum_rows_5_f32 poet_conv2d_two_rows_5_f32;
+poet_sum_rows_5_f32 poet_conv2d_four_rows_5_by_2_f32; /* kernels that move by 2 */
+poet_sum_rows_5_f32 poet_conv2d_two_rows_5_by_2_f32;
 
 #endif

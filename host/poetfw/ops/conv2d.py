@@ -355,9 +355,9 @@ class Conv2dBackwardWeight(_Conv2d):
         fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
         if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
             return "pointwise_"
-        if geometry.w[0] // geometry.groups >= 4:
-            if geometry.three_by_three_by_2:
-                return "3x3_by_2_"
+        if geometry.three_by_three_by_2 and geometry.w[0] // geometry.groups >= 4:
+            return "3x3_by_2_"
+        if geometry.w[0] // geometry.groups >= 2:
             if geometry.five_by_five_by_2:
                 return "5x5_by_2_"
             if geometry.five_by_five:
