@@ -100,6 +100,20 @@ class _Geometry:
         moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
 
+    @property
+    def five_by_five(self) -> bool:
+        """Whether a 5x5 kernel moves by 1 over planes of one size, of 4 columns or 6 at least."""
+        window, columns = self.window, self.y[3]
+        moves_by_1 = window.kernel == (5, 5) and window.stride == (1, 1)
+        return moves_by_1 and window.padding == (2, 2, 2, 2) and (columns == 4 or columns >= 6)
+
+    @property
+    def five_by_five_by_2(self) -> bool:
+        """Whether a 5x5 kernel moves by 2 with padding of 2, to planes of 2 columns at least."""
+        window = self.window
+        moves_by_2 = window.kernel == (5, 5) and window.stride == (2, 2)
+        return moves_by_2 and window.padding == (2, 2, 2, 2) and self.y[3] >= 2
+
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
         return (
@@ -149,6 +163,8 @@ class _Conv2d(OpKind):
         "depthwise_": "conv2d_depthwise",
         "3x3_": "conv2d_3x3",
         "3x3_by_2_": "conv2d_3x3_by_2",
+        "5x5_": "conv2d_5x5",
+        "5x5_by_2_": "conv2d_5x5",
     }
     """The C files of classes of shapes that are not in conv2d.c."""
 
@@ -160,6 +176,10 @@ class _Conv2d(OpKind):
             return "depthwise_"
         if geometry.three_by_three_by_2:
             return "3x3_by_2_"
+        if geometry.five_by_five_by_2 and geometry.y[3] >= 4:
+            return "5x5_by_2_"
+        if geometry.five_by_five:
+            return "5x5_"
         return "3x3_" if geometry.three_by_three else ""
 
     @abstractmethod
@@ -337,6 +357,11 @@ class Conv2dBackwardWeight(_Conv2d):
             return "pointwise_"
         if geometry.three_by_three_by_2 and geometry.w[0] // geometry.groups >= 4:
             return "3x3_by_2_"
+        if geometry.w[0] // geometry.groups >= 2:
+            if geometry.five_by_five_by_2:
+                return "5x5_by_2_"
+            if geometry.five_by_five:
+                return "5x5_"
         return "3x3_" if geometry.three_by_three and fours else ""
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
