@@ -17,6 +17,7 @@ import numpy as np
 from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
+    VARIANT,
     Array,
     Kernel,
     OpKind,
@@ -141,6 +142,10 @@ class _Geometry:
         return w.reshape(self.groups, self.w[0] // self.groups, -1)
 
 
+GENERAL = "general"
+"""The variant of a shape that has a function of its own: that of any shape."""
+
+
 class _Conv2d(OpKind):
     """What the three passes share: attributes stride, padding, groups and all the extents."""
 
@@ -166,6 +171,10 @@ class _Conv2d(OpKind):
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         """The extents, from the shapes of the inputs."""
 
+    def geometry_in(self, op: Op, graph: Graph) -> _Geometry:
+        """The extents of an op of a graph."""
+        return self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
+
     @abstractmethod
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int: ...
 
@@ -173,9 +182,12 @@ class _Conv2d(OpKind):
         geometry = self.geometry(op, [tensor.shape for tensor in inputs])
         return Work(macs=geometry.macs, bytes_moved=bytes_of(*inputs, output))
 
+    def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
+        return (GENERAL,) if self.shape_class(self.geometry_in(op, graph)) else ()
+
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        geometry = self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
-        shape_class = self.shape_class(geometry)
+        geometry = self.geometry_in(op, graph)
+        shape_class = "" if op.attributes.get(VARIANT) == GENERAL else self.shape_class(geometry)
         return Kernel(
             source=self.sources.get(shape_class, "conv2d"),
             function=f"poet_conv2d_{shape_class}{self.function}_f32",

@@ -13,6 +13,7 @@ from poetfw.planning.choices import (
 from poetfw.planning.costing import COSTS, costs_from, database_for
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import held_out_batches
+from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.partners import (
     PartnerSchedule,
     boards_of_partners,
@@ -46,6 +47,7 @@ __all__ = [
     "Budget",
     "Build",
     "BuildSettings",
+    "ChosenBy",
     "DevicesBuildSettings",
     "PartnerSchedule",
     "Plan",
@@ -57,6 +59,7 @@ __all__ = [
     "board_of_devices",
     "boards_of_partners",
     "calibration_batches",
+    "choose_kernels",
     "choose_optimizer",
     "costs_from",
     "database_for",
