@@ -71,6 +71,7 @@ from poetfw.planning import (
     require_room,
     require_room_on,
     schedule_bytes,
+    use_room,
     watchdog_time_ms,
 )
 from poetfw.report import (
@@ -136,7 +137,6 @@ def plan_build(
     data = load_data(settings.data, model, settings.features)
     chosen = choose_kernels(derive_program(settings, model, deadline), board, costs)
     program = chosen.program
-    table = costs(program.training, board)
     ring = make_ring(settings, model.batch)
     unlimited = plan_unscheduled(program, board, costs, deadline)
     deadline.reserve(_RENDERING)
@@ -151,6 +151,11 @@ def plan_build(
     plan, minimum = plan_within(
         program, board, costs, budget, settings, unlimited.evaluation, work, tell
     )
+    chosen, plan = use_room(chosen, plan, board, costs, budget, settings, work, tell)
+    if chosen.program != program:
+        program = chosen.program
+        unlimited = plan_unscheduled(program, board, costs, deadline)
+    table = costs(program.training, board)
     if watchdog_ms is not None:
         require_fed(watchdog_ms, program, board, costs, plan)
 

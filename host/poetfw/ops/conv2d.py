@@ -7,6 +7,7 @@ over the C/groups input channels of o's group, of which c₀ is the first.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,6 +102,28 @@ class _Geometry:
         moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
 
+    @property
+    def rows_by_1(self) -> Shape:
+        """Rows and columns of a plane of y, were it of a kernel that moves by 1."""
+        rows, columns = (
+            (extent - 1) * stride + 1
+            for extent, stride in zip(self.y[2:], self.window.stride, strict=True)
+        )
+        return rows, columns
+
+    @property
+    def by_1(self) -> bool:
+        """Whether a depthwise 3x3 kernel moves by 2 to planes that those of 1 have strips for."""
+        moves_by_2 = self.window.kernel == (3, 3) and self.window.stride == (2, 2)
+        if not (self.depthwise and moves_by_2):
+            return False
+        return all(
+            before <= 2 and 0 <= results + 2 - sources - before <= min(2, results)
+            for results, sources, before in zip(
+                self.rows_by_1, self.x[2:], self.window.padding[:2], strict=True
+            )
+        )
+
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
         return (
@@ -145,6 +168,9 @@ class _Geometry:
 GENERAL = "general"
 """The variant of a shape that has a function of its own: that of any shape."""
 
+BY_1 = "by_1"
+"""The variant of a depthwise kernel that moves by 2: as one that moves by 1, in a workspace."""
+
 
 class _Conv2d(OpKind):
     """What the three passes share: attributes stride, padding, groups and all the extents."""
@@ -152,6 +178,7 @@ class _Conv2d(OpKind):
     function: ClassVar[str]
     sources: ClassVar[Mapping[str, str]] = {
         "depthwise_": "conv2d_depthwise",
+        "depthwise_by_1_": "conv2d_depthwise_by_1",
         "3x3_": "conv2d_3x3",
         "3x3_by_2_": "conv2d_3x3_by_2",
     }
@@ -183,17 +210,24 @@ class _Conv2d(OpKind):
         return Work(macs=geometry.macs, bytes_moved=bytes_of(*inputs, output))
 
     def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
-        return (GENERAL,) if self.shape_class(self.geometry_in(op, graph)) else ()
+        geometry = self.geometry_in(op, graph)
+        general = (GENERAL,) if self.shape_class(geometry) else ()
+        return (*general, BY_1) if geometry.by_1 else general
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         geometry = self.geometry_in(op, graph)
-        shape_class = "" if op.attributes.get(VARIANT) == GENERAL else self.shape_class(geometry)
+        variant = op.attributes.get(VARIANT)
+        shape_class = {GENERAL: "", BY_1: "depthwise_by_1_"}.get(
+            str(variant), self.shape_class(geometry)
+        )
+        plane = math.prod(geometry.rows_by_1) * Dtype.F32.size_bytes
         return Kernel(
             source=self.sources.get(shape_class, "conv2d"),
             function=f"poet_conv2d_{shape_class}{self.function}_f32",
             arguments=(*self.inputs_of(op), op.output),
             struct="poet_conv2d",
             fields=geometry.fields(),
+            workspace_bytes=plane if variant == BY_1 else 0,
             divided=(self.divided(geometry),),
         )
 
@@ -340,6 +374,9 @@ class Conv2dBackwardWeight(_Conv2d):
     function = "backward_weight"
     sources: ClassVar = {**_Conv2d.sources, "pointwise_": "conv2d_pointwise"}
     streams = True
+
+    def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
+        return tuple(name for name in super().variants(op, graph) if name != BY_1)
 
     def shape_class(self, geometry: _Geometry) -> str:
         if geometry.depthwise:

@@ -30,6 +30,7 @@ from poetfw.planning.plans import (
     ram_needs,
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
+from poetfw.planning.room import use_room
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
@@ -86,6 +87,7 @@ __all__ = [
     "require_room_on",
     "schedule_bytes",
     "schedule_problem",
+    "use_room",
     "watchdog_time_ms",
     "with_lower_peak",
 ]

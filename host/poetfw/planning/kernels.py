@@ -16,7 +16,7 @@ from poetfw.boards import Board
 from poetfw.costs import CostProvider, OpCost, Source
 from poetfw.costs.fitted import LARGEST_ERROR
 from poetfw.ir import Graph, Op
-from poetfw.ops import in_variants
+from poetfw.ops import in_variants, kind_of
 from poetfw.training import Program
 
 TIE = 0.01
@@ -63,20 +63,51 @@ def choose_kernels(program: Program, board: Board, costs: CostProvider) -> Chose
 def choose_in(
     graph: Graph, board: Board, costs: CostProvider
 ) -> tuple[Graph, Mapping[str, ChosenBy]]:
-    """The graph with a kernel chosen for each of its ops, and what decided, by the op's name."""
-    several = {op.name: ways for op in graph.ops if len(ways := in_variants(op, graph)) > 1}
-    if not several:
-        return graph, {}
+    """The graph with a kernel chosen for each of its ops, and what decided, by the op's name.
+
+    None takes more workspace than that for its shape.
+    """
+    ops, by = _choose(graph, {op.name: _ways(op, graph)[0] for op in graph.ops}, board, costs)
+    return with_ops(graph, ops), by
+
+
+def faster_with_workspace(
+    graph: Graph, board: Board, costs: CostProvider
+) -> tuple[Mapping[str, Op], Mapping[str, ChosenBy]]:
+    """Ops of a graph as they take less with more workspace, by their names.
+
+    Also what decided of each that has such a kernel, whether it is taken or not.
+    """
+    ways = {op.name: [op, *_ways(op, graph)[1]] for op in graph.ops}
+    ops, by = _choose(graph, ways, board, costs)
+    return {name: op for name, op in ops.items() if op != ways[name][0]}, by
+
+
+def _ways(op: Op, graph: Graph) -> tuple[list[Op], list[Op]]:
+    """An op by those of its kernels that take no more workspace than the first, and the others."""
+    first, *others = in_variants(op, graph)
+    lean, with_more = [first], list[Op]()
+    for way in others:
+        bytes_of = kind_of(op).workspace_bytes
+        (with_more if bytes_of(way, graph) > bytes_of(first, graph) else lean).append(way)
+    return lean, with_more
+
+
+def _choose(
+    graph: Graph, ways: Mapping[str, Sequence[Op]], board: Board, costs: CostProvider
+) -> tuple[dict[str, Op], dict[str, ChosenBy]]:
+    """Of the ways in which each op may run, the one to take and what decided, if it has several."""
+    several = {name: each for name, each in ways.items() if len(each) > 1}
     tables = []
-    for way in range(max(map(len, several.values()))):
-        this_way = {name: ways[way] for name, ways in several.items() if way < len(ways)}
-        tables.append(costs(with_ops(graph, this_way), board))
+    for number in range(max(map(len, several.values()), default=0)):
+        these = {name: each[number] for name, each in several.items() if number < len(each)}
+        tables.append(costs(with_ops(graph, these), board))
     ops: dict[str, Op] = {}
     chosen_by: dict[str, ChosenBy] = {}
-    for name, ways in several.items():
-        best, chosen_by[name] = _choice([table.ops[name] for table in tables[: len(ways)]])
-        ops[name] = ways[best]
-    return with_ops(graph, ops), chosen_by
+    for name, each in several.items():
+        best, chosen_by[name] = _choice([table.ops[name] for table in tables[: len(each)]])
+        ops[name] = each[best]
+    return ops, chosen_by
 
 
 def with_ops(graph: Graph, ops: Mapping[str, Op]) -> Graph:
@@ -85,7 +116,7 @@ def with_ops(graph: Graph, ops: Mapping[str, Op]) -> Graph:
 
 
 def _choice(costs: Sequence[OpCost]) -> tuple[int, ChosenBy]:
-    """Which of one op's costs to take, the first of which is that for its shape; what decided."""
+    """Which of one op's costs to take, the first where nothing says otherwise; what decided."""
     best, chosen_by = 0, ChosenBy.SHAPE
     for at, cost in enumerate(costs[1:], 1):
         known = {costs[best].source, cost.source}
