@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from poetfw.costs import (
 from poetfw.costs.features import featured
 from poetfw.errors import CostsError
 from poetfw.firmware.case_version import case_version
-from poetfw.ir import Op
+from poetfw.ir import Dtype, Op
 from poetfw.ops import VARIANT, in_variants, kind_of
 from poetfw.pipeline import plan_build
 from poetfw.planning import (
@@ -191,3 +192,25 @@ def test_rows_of_before_are_of_the_kernel_for_the_shape(program: Program, tmp_pa
     assert costs(graph, BOARD).ops[one.name].source is Source.MEASURED
     others = replace(graph, ops=tuple(other if op.name == one.name else op for op in graph.ops))
     assert costs(others, BOARD).ops[one.name].source is Source.ANALYTIC
+
+
+def test_planes_by_1_are_counted_as_such() -> None:
+    """Strips are those of an op that moves by 1 to the plane of which every second one is taken."""
+    window = {"padding": (1, 1, 0, 0), "groups": 4}
+    x, w, y, whole = (2, 4, 16, 16), (4, 1, 3, 3), (2, 4, 8, 8), (2, 4, 15, 15)
+    by_1 = {**window, "stride": (2, 2), VARIANT: "by_1"}
+    f32 = Dtype.F32
+    for kind, more, inputs, inputs_by_1 in (
+        ("conv2d", {}, (x, w), (x, w)),
+        ("conv2d_backward_input", {"input_shape": x}, (w, y), (w, whole)),
+    ):
+        case = Case(kind, tuple((shape, f32) for shape in inputs), attributes={**by_1, **more})
+        alike = {**window, "stride": (1, 1), **more}
+        other = Case(kind, tuple((shape, f32) for shape in inputs_by_1), attributes=alike)
+        counted, expected = featured(case), featured(other)
+        assert counted.family == "conv2d_depthwise_by_1"
+        strips = {name: n for name, n in expected.features.items() if "strips" in name}
+        assert len(strips) == 3
+        assert strips.items() <= counted.features.items()
+        assert counted.features["moved"] == math.prod(y)
+        assert counted.features.get("zeros", 0) == (15 * 15 if more else 0)
