@@ -210,7 +210,7 @@ def test_planes_by_1_are_counted_as_such() -> None:
         counted, expected = featured(case), featured(other)
         assert counted.family == "conv2d_depthwise_by_1"
         strips = {name: n for name, n in expected.features.items() if "strips" in name}
-        assert len(strips) == 3
+        assert "plane_strips.rows" in strips
         assert strips.items() <= counted.features.items()
         assert counted.features["moved"] == math.prod(y)
         assert counted.features.get("zeros", 0) == (15 * 15 if more else 0)
