@@ -225,6 +225,8 @@ def _convolution(kernel: Kernel) -> Counter[str]:
     windows = (at[f"kernel_{axis}"] + at[f"stride_{axis}"] for axis in ("height", "width"))
     if max(planes) > _LONGEST or math.prod(windows) > _LARGEST:
         return Counter()
+    if "by_1" in kernel.function:
+        return _by_1(at, kernel.function)
     if "depthwise" in kernel.function and (by_planes := _depthwise(at, kernel.function)):
         return by_planes
     if "5x5" in kernel.function:
@@ -593,3 +595,20 @@ def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
             "pairs.left": planes * pairs * left,
         }
     )
+
+
+def _by_1(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_depthwise_by_1.c`: planes that move by 1, and what is taken of them or put there."""
+    by_1 = {
+        **at,
+        **{f"stride_{axis}": 1 for axis in ("height", "width")},
+        **{
+            f"out_{axis}": (at[f"out_{axis}"] - 1) * at[f"stride_{axis}"] + 1
+            for axis in ("height", "width")
+        },
+    }
+    moved = at["batch"] * at["groups"] * at["out_height"]
+    found = Counter({"moved.rows": moved, "moved": moved * at["out_width"]})
+    if "input" in function:
+        found["zeros"] = by_1["out_height"] * by_1["out_width"]
+    return found + (_depthwise(by_1, function) or Counter())

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from poetfw.errors import ModelError
 
-Attribute = int | float | tuple[int, ...] | tuple[float, ...]
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 """What an op's attribute may hold."""
 
 SCHEMA_VERSION = 1

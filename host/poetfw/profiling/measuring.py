@@ -30,6 +30,7 @@ from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sket
 from poetfw.ir import Graph
 from poetfw.meters import Meter, opened_meter
 from poetfw.models import Model
+from poetfw.ops import VARIANT, in_variants
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling.cases import cases_of
 from poetfw.profiling.metering import Metering
@@ -92,7 +93,8 @@ class ProfileReport:
 
     @cached_property
     def _ops(self) -> Mapping[Case, str]:
-        return {own_case_of(op, self.graph): op.name for op in self.graph.ops}
+        ways = (way for op in self.graph.ops for way in in_variants(op, self.graph))
+        return {own_case_of(op, self.graph): op.name for op in ways}
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
@@ -136,6 +138,7 @@ def _row(one: Measurement, op: str | None) -> dict[str, Any]:
         "case": one.case.key,
         "op": op,
         "operator": one.case.kind,
+        "variant": one.case.attributes.get(VARIANT),
         "shape": shape_of(one.case),
         "n": one.repetitions,
         str(one.counter): one.ticks,

@@ -34,7 +34,7 @@ from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sket
 from poetfw.firmware.step_ticks import _with_hooks
 from poetfw.importers import load_data
 from poetfw.ir import Dtype
-from poetfw.ops import kind_of
+from poetfw.ops import VARIANT, in_variants, kind_of
 from poetfw.ops.base import DIVISORS
 from poetfw.planning import (
     BuildSettings,
@@ -84,11 +84,13 @@ def test_ops_whose_time_depends_on_their_numbers_have_cases_of_their_own(program
     assert kinds == ["tanh"] * 8
     assert not [case for case in cases_of(program.training, BOARD) if case.numbers]
     graph = program.training
-    soft = {case.numbers: case for case in cases_of(graph, SOFT)}
+    soft = {(case.numbers, case.attributes.get(VARIANT)) for case in cases_of(graph, SOFT)}
     for op in graph.ops:
-        assert (own_case_of(op, graph).numbers in soft) == (
-            op.kind not in ("load_x", "load_y", "reshape")
-        )
+        for way in in_variants(op, graph):
+            case = own_case_of(way, graph)
+            assert ((case.numbers, case.attributes.get(VARIANT)) in soft) == (
+                op.kind not in ("load_x", "load_y", "reshape")
+            )
     assert len(soft) == len({*cases_of(graph, SOFT)} - {*cases_of(graph, BOARD)}) + 1
 
 
