@@ -17,7 +17,7 @@ from poetfw.cli.options import (
     json_option,
     option,
     out_folder,
-    out_option,
+    out_folder_option,
     port_option,
     settings_of_optimizer,
     training_options,
@@ -73,7 +73,7 @@ _BESIDE = "\0"  # no folder is called so
     help="Write tables and plots of what was measured, fitted and calculated.  [default: the "
     "folder report in that of the sketch]",
 )
-@out_option
+@out_folder_option("The sketch's folder.  [default: build/BOARD-profile]")
 @json_option
 def profile(
     board: str,

@@ -111,10 +111,10 @@ def case_of(op: Op, graph: Graph) -> Case:
 def own_case_of(op: Op, graph: Graph) -> Case:
     """The case that only this op is, with its numbers.
 
-    The op is known by its name and that of its graph: training with another optimizer, or on other
-    data, does not make it another one.
+    The op is known by its name and its network: training with another optimizer, from other
+    weights or on other data does not make it another one.
     """
-    name = f"{graph.name}\0{op.name}".encode()
+    name = f"{graph.network}\0{op.name}".encode()
     return replace(case_of(op, graph), numbers=hashlib.sha256(name).hexdigest()[:16])
 
 
