@@ -6,6 +6,7 @@
 
 #include "conv2d_column.h"
 #include "conv2d_strip.h"
+#include "shapes.h"
 
 /* Rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite numbers as
  * they are. Sums to which a zero may have added NaN are taken again without. */
@@ -14,9 +15,13 @@
  * factors are not finite. */
 #define FOR_SIZE static __attribute__((cold, noinline))
 
+/* What only an odd number of channels of results needs. */
+#define OF_ODD(function) (POET_CONV2D_SUMS % 2 != 0 ? function : NULL)
+
+static const float no_bias[2] = {-0.0f, -0.0f}; /* which changes no float */
+
 /* Forward, or dX: of one group of one sample, whose channels are `plane` elements apart. */
 struct pass {
-    poet_sum_strip_f32 *sum_strip;
     int32_t up; /* from one row of the kernel to the next, so many of the source: 1, or -1 for dX */
     int32_t height;
     int32_t width;
@@ -24,7 +29,6 @@ struct pass {
     int32_t results;
     int32_t weight_source; /* weights to the next channel of the source, and of the result */
     int32_t weight_result;
-    bool finite; /* the weights */
 };
 
 /* One result, without padding. */
@@ -48,78 +52,14 @@ FOR_SIZE float sum_one(const struct pass *pass, int32_t row, int32_t column, con
     return total;
 }
 
-/* A row of two channels of the result: strips of which the last may make results again. */
-static void sum_row(const struct pass *pass, struct poet_strip *strip, const float *source,
-                    const float *weight, float *result)
-{
-    const uint32_t rows = strip->edges;
-    const int32_t last = pass->width - POET_STRIP;
-    int32_t at = 0;
-    strip->edges |= POET_LEFT_EDGE;
-    while (at < last) {
-        pass->sum_strip(strip, source + at, weight, result + at);
-        strip->edges = rows;
-        at += POET_STRIP;
-    }
-    strip->edges |= POET_RIGHT_EDGE;
-    pass->sum_strip(strip, source + last, weight, result + last);
-}
-
-/* The first and the last column of two channels again, without padding. */
-FOR_SIZE void sum_ends(const struct pass *pass, const struct poet_strip *strip, const float *source,
-                     const float *weight, float *result)
+/* The first and the last column of a channel again, without padding. */
+FOR_SIZE void sum_ends(const struct pass *pass, float bias, const float *source,
+                       const float *weight, float *result)
 {
     for (int32_t end = 0; end < 2 * pass->height; end++) {
         const int32_t row = end / 2;
         const int32_t column = end % 2 * (pass->width - 1);
-        float *to = result + row * pass->width + column;
-        const float *other = weight + strip->weight_other;
-        to[0] = sum_one(pass, row, column, source, weight) + strip->bias[0];
-        to[strip->result_other] = sum_one(pass, row, column, source, other) + strip->bias[1];
-    }
-}
-
-/* Two channels of the result. */
-FOR_SIZE void sum_planes(const struct pass *pass, struct poet_strip *strip, const float *source,
-                       const float *weight, float *result)
-{
-    const int32_t last = pass->height - 1;
-    const int32_t cut = pass->up > 0 ? 0 : last; /* the row in which the kernel's first is padding */
-    const float *met = source;
-    float *to = result;
-    for (int32_t row = 0; row <= last; row++) {
-        const int32_t rows = row == 0 || row == last ? 2 : 3;
-        strip->channel_next = pass->height * pass->width - (rows - 1) * strip->row_next;
-        strip->weight_next = pass->weight_source - 3 * rows;
-        strip->edges = rows == 2 ? POET_TWO_ROWS : 0u;
-        sum_row(pass, strip, row == cut ? met : met - strip->row_next,
-                row == cut ? weight + 3 : weight, to);
-        met += pass->width;
-        to += pass->width;
-    }
-    if (!pass->finite) {
-        sum_ends(pass, strip, source, weight, result);
-    }
-}
-
-/* All channels of a group: two at a time, of which the last may make one again; a single one is both. */
-static void sum_group(const struct pass *pass, const float *source, const float *weight,
-                      const float *bias, float *result)
-{
-    const int32_t plane = pass->height * pass->width;
-    const int32_t other = pass->results > 1 ? 1 : 0;
-    struct poet_strip strip = {
-        .row_next = pass->up * pass->width,
-        .weight_other = other * pass->weight_result,
-        .channels = pass->sources,
-        .result_other = other * plane,
-    };
-    for (int32_t pair = 0; pair < pass->results; pair += 2) {
-        const int32_t channel = pair + other < pass->results ? pair : pair - 1;
-        strip.bias[0] = bias != NULL ? bias[channel] : -0.0f; /* which changes no float */
-        strip.bias[1] = bias != NULL ? bias[channel + other] : -0.0f;
-        sum_planes(pass, &strip, source, weight + channel * pass->weight_result,
-                   result + channel * plane);
+        result[row * pass->width + column] = sum_one(pass, row, column, source, weight) + bias;
     }
 }
 
@@ -129,32 +69,122 @@ static __attribute__((noinline, hot)) bool weights_are_finite(const struct poet_
     return poet_are_finite(weight, op->in_channels / op->groups * op->out_channels * 9);
 }
 
-FOR_SIZE void sum_groups(const struct poet_conv2d *op, poet_sum_strip_f32 *sum_strip, int32_t up,
-                       bool finite, const float *source, const float *weight, const float *bias,
-                       float *result)
+/* The rows at the top, between, and at the bottom, for two channels of the result: a row each, all others, a row. */
+FOR_SIZE void set_rows(const struct pass *pass, struct poet_strips *strips)
 {
-    const bool forward = up > 0;
+    const int32_t last = pass->height - 1;
+    const int32_t cut = pass->up > 0 ? 0 : last; /* the row in which the kernel's first is padding */
+    for (int32_t row = 0; row <= last; row += strips++->rows) {
+        const bool edge = row == 0 || row == last;
+        const int32_t rows = edge ? 2 : 3;
+        *strips = (struct poet_strips){
+            .row_next = pass->up * pass->width,
+            .channel_next = (pass->height - pass->up * (rows - 1)) * pass->width,
+            .weight_next = pass->weight_source - 3 * rows,
+            .weight_other = pass->weight_result,
+            .channels = pass->sources,
+            .edges = edge ? POET_RIGHT_EDGE | POET_TWO_ROWS : POET_RIGHT_EDGE,
+            .result_other = pass->height * pass->width,
+            .rows = edge ? 1 : last - 1,
+            .last = pass->width - POET_STRIP,
+            .column_bytes = sizeof(float),
+            .source_next = POET_STRIP,
+            .result_next = POET_STRIP,
+            .source_begin = (row == cut ? row : row - pass->up) * pass->width,
+            .weight_begin = row == cut ? 3 : 0,
+            .result_begin = row * pass->width,
+            .more = row < last,
+        };
+    }
+}
+
+/* The same for a single channel, two rows at a time, of which the last two may make a row again. */
+FOR_SIZE void set_tall_rows(const struct pass *pass, struct poet_strips *strips)
+{
+    const bool forward = pass->up > 0;
+    const int32_t last = pass->height - 2;
+    for (int32_t row = 0; row <= last; strips++) {
+        const int32_t first_cut = row == (forward ? 0 : last) ? 1 : 0; /* of the four rows that are met */
+        const int32_t last_cut = row == (forward ? last : 0) ? 1 : 0;
+        const int32_t first = forward ? row - 1 + first_cut : row + 2 - first_cut;
+        const int32_t next = POET_STRIP + pass->width;
+        *strips = (struct poet_strips){
+            .row_next = pass->up * pass->width,
+            .channel_next = (pass->height - pass->up * (3 - first_cut - last_cut)) * pass->width,
+            .weight_next = pass->weight_source - 9,
+            .channels = pass->sources,
+            .edges = POET_RIGHT_EDGE | (first_cut != 0 ? POET_FIRST_CUT : 0u) |
+                     (last_cut != 0 ? POET_LAST_CUT : 0u),
+            .result_other = pass->up * pass->width,
+            .rows = row == 0 || row == last ? 1 : (last - row + 1) / 2,
+            .last = pass->width - POET_STRIP,
+            .column_bytes = sizeof(float),
+            .source_next = next,
+            .result_next = next,
+            .source_begin = first * pass->width,
+            .result_begin = (forward ? row : row + 1) * pass->width,
+            .more = row < last,
+        };
+        const int32_t behind = row + 2 * strips->rows;
+        row = row < last && behind > last ? last : behind;
+    }
+}
+
+/* Channels of the result, `together` at a time from `first` on: 2, or 1 by tall strips. */
+FOR_SIZE void sum_channels(const struct poet_conv2d *op, const struct pass *pass, bool finite,
+                           poet_sum_strips_f32 *sum_strips, int32_t first, int32_t together,
+                           const float *source, const float *weight, const float *bias,
+                           float *result)
+{
+    struct poet_strips strips[3];
+    const int32_t plane = pass->height * pass->width;
+    if (together == 2) {
+        set_rows(pass, strips);
+    } else {
+        set_tall_rows(pass, strips);
+    }
+    for (int32_t n = 0; n < op->batch * op->groups; n++) {
+        const int32_t group = n % op->groups;
+        for (int32_t channel = first; channel + together <= pass->results; channel += together) {
+            const float *weights = weight + group * pass->sources * pass->results * 9 +
+                                   channel * pass->weight_result;
+            const float *shift = bias != NULL ? bias + group * pass->results + channel : no_bias;
+            float *to = result + channel * plane;
+            for (int32_t i = 0; i < 3; i++) {
+                strips[i].bias[0] = shift[0];
+                strips[i].bias[1] = shift[together - 1];
+            }
+            sum_strips(strips, source, weights, to);
+            for (int32_t one = 0; !finite && one < together; one++) {
+                sum_ends(pass, shift[one], source, weights + one * pass->weight_result,
+                         to + one * plane);
+            }
+        }
+        source += pass->sources * plane;
+        result += pass->results * plane;
+    }
+}
+
+FOR_SIZE void sum_groups(const struct poet_conv2d *op, poet_sum_strips_f32 *sum_strips,
+                         poet_sum_strips_f32 *sum_tall_strips, bool forward, const float *source,
+                         const float *weight, const float *bias, float *result)
+{
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
-    const int32_t weights = group_in * group_out * 9;
     const struct pass pass = {
-        .sum_strip = sum_strip,
-        .up = up,
+        .up = forward ? 1 : -1,
         .height = op->in_height,
         .width = op->in_width,
         .sources = forward ? group_in : group_out,
         .results = forward ? group_out : group_in,
         .weight_source = forward ? 9 : 9 * group_in,
         .weight_result = forward ? 9 * group_in : 9,
-        .finite = finite,
     };
-    const int32_t plane = pass.height * pass.width;
-    for (int32_t n = 0; n < op->batch * op->groups; n++) {
-        const int32_t group = n % op->groups;
-        sum_group(&pass, source, weight + group * weights,
-                  bias != NULL ? bias + group * pass.results : NULL, result);
-        source += pass.sources * plane;
-        result += pass.results * plane;
+    const bool finite = weights_are_finite(op, weight);
+    sum_channels(op, &pass, finite, sum_strips, 0, 2, source, weight, bias, result);
+    if (sum_tall_strips != NULL && pass.results % 2 != 0) {
+        sum_channels(op, &pass, finite, sum_tall_strips, pass.results - 1, 1, source, weight, bias,
+                     result);
     }
 }
 
@@ -162,7 +192,7 @@ void poet_conv2d_3x3_forward_f32(const struct poet_conv2d *op, const float *x, c
                                  const float *b, float *y)
 {
     if (POET_BY_STRIPS) {
-        sum_groups(op, poet_conv2d_strip_f32, 1, weights_are_finite(op, w), x, w, b, y);
+        sum_groups(op, poet_conv2d_strips_f32, OF_ODD(poet_conv2d_tall_strips_f32), true, x, w, b, y);
     } else {
         poet_conv2d_forward_f32(op, x, w, b, y);
     }
@@ -172,7 +202,8 @@ void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const floa
                                         const float *dy, float *dx)
 {
     if (POET_BY_STRIPS) {
-        sum_groups(op, poet_conv2d_strip_backwards_f32, -1, weights_are_finite(op, w), dy, w, NULL, dx);
+        sum_groups(op, poet_conv2d_strips_backwards_f32,
+                   OF_ODD(poet_conv2d_tall_strips_backwards_f32), false, dy, w, NULL, dx);
     } else {
         poet_conv2d_backward_input_f32(op, w, dy, dx);
     }
