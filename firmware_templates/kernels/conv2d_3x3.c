@@ -16,7 +16,8 @@
 #define FOR_SIZE static __attribute__((cold, noinline))
 
 /* What only an odd number of channels of results needs. */
-#define OF_ODD(function) (POET_CONV2D_SUMS % 2 != 0 ? function : NULL)
+enum { MAY_BE_ODD = POET_CONV2D_SUMS % 2 != 0 };
+#define OF_ODD(function) (MAY_BE_ODD ? function : NULL)
 
 static const float no_bias[2] = {-0.0f, -0.0f}; /* which changes no float */
 
@@ -63,43 +64,41 @@ FOR_SIZE void sum_ends(const struct pass *pass, float bias, const float *source,
     }
 }
 
-static __attribute__((noinline, hot)) bool weights_are_finite(const struct poet_conv2d *op,
-                                                              const float *weight)
+static __attribute__((noinline, hot)) bool are_finite(const float *weight, int32_t count)
 {
-    return poet_are_finite(weight, op->in_channels / op->groups * op->out_channels * 9);
+    return poet_are_finite(weight, count);
 }
 
 /* The rows at the top, between, and at the bottom, for two channels of the result: a row each, all others, a row. */
-FOR_SIZE void set_rows(const struct pass *pass, struct poet_strips *strips)
+static void set_rows(const struct pass *pass, struct poet_strips *strips)
 {
+    const int32_t width = pass->width;
     const int32_t last = pass->height - 1;
-    const int32_t cut = pass->up > 0 ? 0 : last; /* the row in which the kernel's first is padding */
+    const int32_t begin = pass->up > 0 ? 0 : last; /* the row in which the kernel's first is padding */
     for (int32_t row = 0; row <= last; row += strips++->rows) {
-        const bool edge = row == 0 || row == last;
-        const int32_t rows = edge ? 2 : 3;
-        *strips = (struct poet_strips){
-            .row_next = pass->up * pass->width,
-            .channel_next = (pass->height - pass->up * (rows - 1)) * pass->width,
-            .weight_next = pass->weight_source - 3 * rows,
-            .weight_other = pass->weight_result,
-            .channels = pass->sources,
-            .edges = edge ? POET_RIGHT_EDGE | POET_TWO_ROWS : POET_RIGHT_EDGE,
-            .result_other = pass->height * pass->width,
-            .rows = edge ? 1 : last - 1,
-            .last = pass->width - POET_STRIP,
-            .column_bytes = sizeof(float),
-            .source_next = POET_STRIP,
-            .result_next = POET_STRIP,
-            .source_begin = (row == cut ? row : row - pass->up) * pass->width,
-            .weight_begin = row == cut ? 3 : 0,
-            .result_begin = row * pass->width,
-            .more = row < last,
-        };
+        const int32_t edge = row == 0 || row == last ? 1 : 0; /* where a row is padding */
+        const int32_t cut = row == begin ? 1 : 0;
+        strips->row_next = pass->up * width;
+        strips->channel_next = (pass->height - pass->up * (2 - edge)) * width;
+        strips->weight_next = pass->weight_source - 9 + 3 * edge;
+        strips->weight_other = pass->weight_result;
+        strips->channels = pass->sources;
+        strips->edges = POET_RIGHT_EDGE + POET_TWO_ROWS * (uint32_t)edge;
+        strips->result_other = pass->height * width;
+        strips->rows = edge != 0 ? 1 : last - 1;
+        strips->last = width - POET_STRIP;
+        strips->column_bytes = sizeof(float);
+        strips->source_next = POET_STRIP;
+        strips->result_next = POET_STRIP;
+        strips->source_begin = (row - pass->up + pass->up * cut) * width;
+        strips->weight_begin = 3 * cut;
+        strips->result_begin = row * width;
+        strips->more = last - row;
     }
 }
 
 /* The same for a single channel, two rows at a time, of which the last two may make a row again. */
-FOR_SIZE void set_tall_rows(const struct pass *pass, struct poet_strips *strips)
+static void set_tall_rows(const struct pass *pass, struct poet_strips *strips)
 {
     const bool forward = pass->up > 0;
     const int32_t last = pass->height - 2;
@@ -130,41 +129,7 @@ FOR_SIZE void set_tall_rows(const struct pass *pass, struct poet_strips *strips)
     }
 }
 
-/* Channels of the result, `together` at a time from `first` on: 2, or 1 by tall strips. */
-FOR_SIZE void sum_channels(const struct poet_conv2d *op, const struct pass *pass, bool finite,
-                           poet_sum_strips_f32 *sum_strips, int32_t first, int32_t together,
-                           const float *source, const float *weight, const float *bias,
-                           float *result)
-{
-    struct poet_strips strips[3];
-    const int32_t plane = pass->height * pass->width;
-    if (together == 2) {
-        set_rows(pass, strips);
-    } else {
-        set_tall_rows(pass, strips);
-    }
-    for (int32_t n = 0; n < op->batch * op->groups; n++) {
-        const int32_t group = n % op->groups;
-        for (int32_t channel = first; channel + together <= pass->results; channel += together) {
-            const float *weights = weight + group * pass->sources * pass->results * 9 +
-                                   channel * pass->weight_result;
-            const float *shift = bias != NULL ? bias + group * pass->results + channel : no_bias;
-            float *to = result + channel * plane;
-            for (int32_t i = 0; i < 3; i++) {
-                strips[i].bias[0] = shift[0];
-                strips[i].bias[1] = shift[together - 1];
-            }
-            sum_strips(strips, source, weights, to);
-            for (int32_t one = 0; !finite && one < together; one++) {
-                sum_ends(pass, shift[one], source, weights + one * pass->weight_result,
-                         to + one * plane);
-            }
-        }
-        source += pass->sources * plane;
-        result += pass->results * plane;
-    }
-}
-
+/* All channels of the result: two at a time in strips, and the last by itself in tall ones where they are odd. */
 FOR_SIZE void sum_groups(const struct poet_conv2d *op, poet_sum_strips_f32 *sum_strips,
                          poet_sum_strips_f32 *sum_tall_strips, bool forward, const float *source,
                          const float *weight, const float *bias, float *result)
@@ -180,11 +145,36 @@ FOR_SIZE void sum_groups(const struct poet_conv2d *op, poet_sum_strips_f32 *sum_
         .weight_source = forward ? 9 : 9 * group_in,
         .weight_result = forward ? 9 * group_in : 9,
     };
-    const bool finite = weights_are_finite(op, weight);
-    sum_channels(op, &pass, finite, sum_strips, 0, 2, source, weight, bias, result);
-    if (sum_tall_strips != NULL && pass.results % 2 != 0) {
-        sum_channels(op, &pass, finite, sum_tall_strips, pass.results - 1, 1, source, weight, bias,
-                     result);
+    const int32_t plane = pass.height * pass.width;
+    const bool finite = are_finite(weight, group_in * op->out_channels * 9);
+    const int32_t least = MAY_BE_ODD && pass.results % 2 != 0 ? 1 : 2;
+    for (int32_t together = 2; together >= least; together--) {
+        struct poet_strips strips[3];
+        if (together == 2) {
+            set_rows(&pass, strips);
+        } else {
+            set_tall_rows(&pass, strips);
+        }
+        for (int32_t n = 0; n < op->batch * op->groups; n++) {
+            const int32_t first = n % op->groups * pass.results;
+            int32_t channel = together == 2 ? 0 : pass.results - 1;
+            for (; channel + together <= pass.results; channel += 2) {
+                const float *shift = bias != NULL ? bias + first + channel : no_bias;
+                const float *from = source + n * pass.sources * plane;
+                const float *weights =
+                    weight + first * pass.sources * 9 + channel * pass.weight_result;
+                float *to = result + (n * pass.results + channel) * plane;
+                for (int32_t i = 0; i < 3; i++) {
+                    strips[i].bias[0] = shift[0];
+                    strips[i].bias[1] = shift[together - 1];
+                }
+                (together == 2 ? sum_strips : sum_tall_strips)(strips, from, weights, to);
+                for (int32_t i = 0; !finite && i < together; i++) {
+                    sum_ends(&pass, shift[i], from, weights + i * pass.weight_result,
+                             to + i * plane);
+                }
+            }
+        }
     }
 }
 
@@ -211,18 +201,16 @@ void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const floa
 
 /* dw of one tap, without padding: `row` and `column` is where it meets x, relative to dy. */
 FOR_SIZE float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column, const float *x,
-                     const float *dy)
+                       const float *dy)
 {
     const int32_t height = op->in_height;
     const int32_t width = op->in_width;
     float total = 0.0f;
     for (int32_t n = 0; n < op->batch; n++) {
-        for (int32_t i = 0; i < height; i++) {
+        for (int32_t i = row < 0 ? 1 : 0; i < (row > 0 ? height - 1 : height); i++) {
             float sum = 0.0f;
-            for (int32_t j = 0; i + row >= 0 && i + row < height && j < width; j++) {
-                if (j + column >= 0 && j + column < width) {
-                    sum += x[(i + row) * width + j + column] * dy[i * width + j];
-                }
+            for (int32_t j = column < 0 ? 1 : 0; j < (column > 0 ? width - 1 : width); j++) {
+                sum += x[(i + row) * width + j + column] * dy[i * width + j];
             }
             total += sum;
         }
@@ -232,47 +220,58 @@ FOR_SIZE float sum_tap(const struct poet_conv2d *op, int32_t row, int32_t column
     return total;
 }
 
-/* dw of one row of the kernel, of one input and four output channels: from weight `first` on. */
+/* dw of one row of the kernel, of one input and four output channels, of which `done` are there already: from weight
+ * `first` on, and `next` weights on for the next channel. */
 static void sum_tap_row(const struct poet_conv2d *op, const struct poet_rows *at, int32_t row,
                         const float *x, const float *dy, const struct poet_gradient_sink *dw,
-                        int32_t first)
+                        int32_t first, int32_t next, int32_t done)
 {
     const int32_t x_row = row > 0 ? op->in_width : 0; /* the first that the tap meets, and that of dy */
     const int32_t dy_row = row < 0 ? op->in_width : 0;
-    float totals[4][3] = {{0.0f}};
-    poet_conv2d_tap_rows_f32(at, x + x_row, dy + dy_row, totals);
+    float totals[4][3];
+    if (POET_CONV2D_COLUMNS % POET_STRIP != 0 && at->left > 0) {
+        poet_conv2d_tap_odd_rows_f32(at, x + x_row, dy + dy_row, totals);
+    } else {
+        poet_conv2d_tap_rows_f32(at, x + x_row, dy + dy_row, totals);
+    }
     for (int32_t channel = 0; channel < 4; channel++) {
-        for (int32_t tap = 0; tap < 3; tap++) {
+        for (int32_t tap = 0; channel >= done && tap < 3; tap++) {
             const float total = totals[channel][tap];
             poet_gradient_sink_put_f32(
-                dw, first + tap,
-                total == total ? total : sum_tap(op, row, tap - 1, x, dy + channel * at->dy_other));
+                dw, first + tap, total == total ? total : sum_tap(op, row, tap - 1, x, dy));
         }
-        first += op->in_channels / op->groups * 9;
+        dy += at->dy_other;
+        first += next;
     }
 }
 
-static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
+FOR_SIZE void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
     const int32_t plane = op->in_height * op->in_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
+    const int32_t left = POET_CONV2D_COLUMNS % POET_STRIP != 0 ? op->in_width & 3 : 0;
     for (int32_t row = -1; row <= 1; row++) {
         const int32_t rows = op->in_height - (row == 0 ? 0 : 1);
         const struct poet_rows at = {
             .samples = op->batch,
             .rows = rows,
-            .strips = op->in_width / POET_STRIP,
+            .strips = (op->in_width - left) >> 2,
             .dy_other = plane,
             .x_next = op->in_channels * plane - rows * op->in_width,
             .dy_next = op->out_channels * plane - rows * op->in_width,
+            .left = left,
         };
-        for (int32_t o = 0; o < op->out_channels; o += 4) {
-            const float *source = x + o / group_out * group_in * plane;
+        int32_t done = 0;
+        for (int32_t o = 0; o < op->out_channels; o += 4 - done) {
+            const int32_t group = o / group_out;
+            const int32_t behind = o + 4 - (group + 1) * group_out;
+            done = POET_CONV2D_OUTPUTS % 4 != 0 && behind > 0 ? behind : 0; /* of those before */
             for (int32_t c = 0; c < group_in; c++) {
-                sum_tap_row(op, &at, row, source + c * plane, dy + o * plane, dw,
-                            (o * group_in + c) * 9 + 3 * (row + 1));
+                sum_tap_row(op, &at, row, x + (group * group_in + c) * plane,
+                            dy + (o - done) * plane, dw,
+                            ((o - done) * group_in + c) * 9 + 3 * (row + 1), 9 * group_in, done);
             }
         }
     }

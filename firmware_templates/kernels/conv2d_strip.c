@@ -217,10 +217,10 @@ __asm__(POET_ASSEMBLY
         "   poet_tall_strip poet_conv2d_tall_strips_f32, 0, 1, 2\n"
         "   poet_tall_strip poet_conv2d_tall_strips_backwards_f32, 2, 1, 0\n"
 
-        /* Products of four columns, s0-s5 of x, and one output channel's gradients. */
-        "   .macro poet_taps gradients, first, second, third\n"
-        "   vldmia  \\gradients!, {s8-s11}\n"
-        "   .irp    at, 0, 1, 2, 3\n"
+        /* Products of columns of x, from s0 on, and one output channel's gradients. */
+        "   .macro poet_taps gradients, loaded, first, second, third, columns:vararg\n"
+        "   vldmia  \\gradients!, {\\loaded}\n"
+        "   .irp    at, \\columns\n"
         "   multiply_one 12, \\at, %8+\\at\n"
         "   multiply_one 13, %1+\\at, %8+\\at\n"
         "   multiply_one 14, %2+\\at, %8+\\at\n"
@@ -228,6 +228,25 @@ __asm__(POET_ASSEMBLY
         "   add_one \\second, 13\n"
         "   add_one \\third, 14\n"
         "   .endr\n"
+        "   .endm\n"
+        "   .macro poet_all_taps loaded, columns:vararg\n"
+        "   poet_taps r2, \\loaded, 16, 17, 18, \\columns\n"
+        "   poet_taps r0, \\loaded, 19, 20, 21, \\columns\n"
+        "   poet_taps r9, \\loaded, 22, 23, 24, \\columns\n"
+        "   poet_taps r8, \\loaded, 25, 26, 27, \\columns\n"
+        "   .endm\n"
+        "   .macro poet_begin_taps\n"
+        "   .irp    sum, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27\n"
+        "   vmov.f32 s\\sum, s15\n"
+        "   .endr\n"
+        "   vldmia  r1!, {s1}\n"
+        "   .endm\n"
+        "   .macro poet_end_taps\n"
+        "   vldmia  r3, {s0-s11}\n"
+        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n"
+        "   add_one \\total, %16+\\total\n"
+        "   .endr\n"
+        "   vstmia  r3, {s0-s11}\n"
         "   .endm\n"
 
         /* The same of one column of each of two input channels, s0-s3 and s4-s7. */
@@ -244,12 +263,25 @@ __asm__(POET_ASSEMBLY
         /* r1, r7  x                r4, r12  samples, rows left    r5, r6    rows, strips
          * r2, r0, r9, r8  dy       lr       strips left           r10, r11  what is next
          * s8-s11  gradients    s12-s14  products    s15  0    s16-s27  a row's sums */
-        "   .macro poet_begin name\n"
+        "   .macro poet_begin name, taps, odd\n"
         "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
+        "   .ifnb   \\taps\n"
+        "   mov     r8, r3\n"
+        "   .irp    cleared, r4, r5, r6, r7\n"
+        "   movs    \\cleared, #0\n"
+        "   .endr\n"
+        "   .rept   3\n"
+        "   stmia   r8!, {r4-r7}\n"
+        "   .endr\n"
+        "   .endif\n"
         "   ldmia   r0, {r4-r8, r10, r11}\n"
+        "   .ifb    \\odd\n"
         "   add     r7, r1, r7, lsl #2\n"
+        "   .else\n"
+        "   ldr     r7, [r0, #28]\n"
+        "   .endif\n"
         "   add     r0, r2, r8, lsl #2\n"
         "   add     r9, r0, r8, lsl #2\n"
         "   add     r8, r9, r8, lsl #2\n"
@@ -260,12 +292,13 @@ __asm__(POET_ASSEMBLY
         "   .endm\n"
 
         /* On to the next row, and the next sample. */
-        "   .macro poet_end name\n"
+        "   .macro poet_end name, odd\n"
         "   subs    r12, r12, #1\n"
         "   bne.w   2b\n"
-        "   .irp    next, r1, r7\n"
-        "   add     \\next, \\next, r10, lsl #2\n"
-        "   .endr\n"
+        "   add     r1, r1, r10, lsl #2\n"
+        "   .ifb    \\odd\n"
+        "   add     r7, r7, r10, lsl #2\n"
+        "   .endif\n"
         "   .irp    next, r2, r0, r9, r8\n"
         "   add     \\next, \\next, r11, lsl #2\n"
         "   .endr\n"
@@ -276,30 +309,41 @@ __asm__(POET_ASSEMBLY
         "   poet_function_end \\name\n"
         "   .endm\n"
 
-        "   poet_begin poet_conv2d_tap_rows_f32\n"
-        "   .irp    sum, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27\n"
-        "   vmov.f32 s\\sum, s15\n"
-        "   .endr\n"
-        "   vldmia  r1!, {s1}\n"
+        "   poet_begin poet_conv2d_tap_rows_f32, taps\n"
+        "   poet_begin_taps\n"
         "3: subs    lr, lr, #1\n"
         "   ite     ne\n"
         "   vldmiane r1!, {s2-s5}\n"
         "   vldmiaeq r1!, {s2-s4}\n"
         "   it      eq\n"
         "   vmoveq.f32 s5, s15\n"
-        "   poet_taps r2, 16, 17, 18\n"
-        "   poet_taps r0, 19, 20, 21\n"
-        "   poet_taps r9, 22, 23, 24\n"
-        "   poet_taps r8, 25, 26, 27\n"
+        "   poet_all_taps s8-s11, 0, 1, 2, 3\n"
         "   vmov.f32 s0, s4\n"
         "   vmov.f32 s1, s5\n"
         "   bne.w   3b\n"
-        "   vldmia  r3, {s0-s11}\n"
-        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n"
-        "   add_one \\total, %16+\\total\n"
-        "   .endr\n"
-        "   vstmia  r3, {s0-s11}\n"
+        "   poet_end_taps\n"
         "   poet_end poet_conv2d_tap_rows_f32\n"
+
+        /* Here r7 is the columns that are left. */
+        "   poet_begin poet_conv2d_tap_odd_rows_f32, taps, odd\n"
+        "   poet_begin_taps\n"
+        "3: vldmia  r1!, {s2-s5}\n"
+        "   poet_all_taps s8-s11, 0, 1, 2, 3\n"
+        "   vmov.f32 s0, s4\n"
+        "   vmov.f32 s1, s5\n"
+        "   subs    lr, lr, #1\n"
+        "   bne.w   3b\n"
+        "   mov     lr, r7\n"
+        "4: subs    lr, lr, #1\n"
+        "   ite     ne\n"
+        "   vldmiane r1!, {s2}\n"
+        "   vmoveq.f32 s2, s15\n"
+        "   poet_all_taps s8, 0\n"
+        "   vmov.f32 s0, s1\n"
+        "   vmov.f32 s1, s2\n"
+        "   bne.w   4b\n"
+        "   poet_end_taps\n"
+        "   poet_end poet_conv2d_tap_odd_rows_f32, odd\n"
 
         "   poet_begin poet_conv2d_pair_rows_f32\n"
         "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
@@ -496,10 +540,12 @@ STRIPS(strips_backwards, sum_strip, true)
 STRIPS(tall_strips, sum_tall_strip, false)
 STRIPS(tall_strips_backwards, sum_tall_strip, true)
 
-void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
-                              float totals[4][3])
+static void sum_tap_rows(const struct poet_rows *at, int32_t width, const float *x, const float *dy,
+                         float totals[4][3])
 {
-    const int32_t width = POET_STRIP * at->strips;
+    for (int32_t i = 0; i < 12; i++) {
+        totals[i / 3][i % 3] = 0.0f;
+    }
     for (int32_t n = 0; n < at->samples; n++) {
         for (int32_t row = 0; row < at->rows; row++) {
             float sums[4][3] = {{0.0f}};
@@ -527,6 +573,18 @@ void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const 
         x += at->x_next;
         dy += at->dy_next;
     }
+}
+
+void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
+                              float totals[4][3])
+{
+    sum_tap_rows(at, POET_STRIP * at->strips, x, dy, totals);
+}
+
+void poet_conv2d_tap_odd_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
+                                  float totals[4][3])
+{
+    sum_tap_rows(at, POET_STRIP * at->strips + at->left, x, dy, totals);
 }
 
 void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy,

@@ -112,14 +112,19 @@ struct poet_rows {
     int32_t dy_other; /* to the next output channel */
     int32_t x_next;   /* from behind a sample's last row to the next one's first */
     int32_t dy_next;
+    int32_t left; /* columns behind the last strip */
 };
 
-/* Adds to totals the sums of each row, of one input channel and three taps, which are a row of the kernel, for four output
+/* Adds up the sums of each row, one after the other, of one input channel and three taps, which are a row of the kernel, for four output
  * channels. A column of padding on either side of x is a factor of 0. */
 void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
                               float totals[4][3]);
 
-/* The same of two input channels and a single tap, without padding. */
+/* The same where columns are left behind the last strip. */
+void poet_conv2d_tap_odd_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
+                                  float totals[4][3]);
+
+/* The same of two input channels and a single tap, without padding and columns that are left. */
 void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
                                float totals[4][2]);
 
