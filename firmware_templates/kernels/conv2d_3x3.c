@@ -228,7 +228,7 @@ static void sum_tap_row(const struct poet_conv2d *op, const struct poet_rows *at
 {
     const int32_t x_row = row > 0 ? op->in_width : 0; /* the first that the tap meets, and that of dy */
     const int32_t dy_row = row < 0 ? op->in_width : 0;
-    float totals[4][3];
+    float totals[4][3] = {{0.0f}};
     if (POET_CONV2D_COLUMNS % POET_STRIP != 0 && at->left > 0) {
         poet_conv2d_tap_odd_rows_f32(at, x + x_row, dy + dy_row, totals);
     } else {
@@ -245,7 +245,7 @@ static void sum_tap_row(const struct poet_conv2d *op, const struct poet_rows *at
     }
 }
 
-FOR_SIZE void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
+static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
     const int32_t plane = op->in_height * op->in_width;

@@ -231,13 +231,14 @@ static void sum_tap_row(const struct poet_conv2d *op, const struct poet_position
     poet_conv2d_tap_rows_by_2_f32(at, x + rows->source * op->in_width,
                                   dy + rows->output * op->out_width, totals);
     for (int32_t channel = done; channel < 4; channel++) {
-        for (int32_t tap = 0; tap < 3; tap++) {
-            const float total = totals[channel][tap];
-            const float *gradient = dy + channel * at->dy_other;
-            poet_gradient_sink_put_f32(
-                dw, first + channel * next + tap,
-                total == total ? total : sum_tap(op, rows, tap, x, gradient));
+        float *taps = totals[channel];
+        const float sum = taps[0] + taps[1] + taps[2]; /* NaN where one of them is */
+        for (int32_t tap = 0; sum != sum && tap < 3; tap++) {
+            if (taps[tap] != taps[tap]) {
+                taps[tap] = sum_tap(op, rows, tap, x, dy + channel * at->dy_other);
+            }
         }
+        poet_gradient_sink_put_3_f32(dw, first + channel * next, taps);
     }
 }
 

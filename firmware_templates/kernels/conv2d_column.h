@@ -31,17 +31,14 @@ static inline __attribute__((always_inline)) float poet_sum_9(const float w[9], 
     return sum;
 }
 
-/* Whether no factor makes NaN of a zero: some that are so large that their sum overflows are taken for such. A multiple of
- * three. */
+/* Whether no factor makes NaN of a zero; some that are so large that their sum overflows are taken for such. */
 static inline bool poet_are_finite(const float *factors, int32_t count)
 {
-    float sums[3] = {0.0f, 0.0f, 0.0f};
-    for (int32_t i = 0; i < count; i += 3) {
-        sums[0] += factors[i];
-        sums[1] += factors[i + 1];
-        sums[2] += factors[i + 2];
+    float sum = 0.0f;
+    for (int32_t i = 0; i < count; i++) {
+        sum += factors[i];
     }
-    return 0.0f * (sums[0] + sums[1] + sums[2]) == 0.0f;
+    return 0.0f * sum == 0.0f;
 }
 
 #endif

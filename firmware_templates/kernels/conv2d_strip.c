@@ -263,19 +263,10 @@ __asm__(POET_ASSEMBLY
         /* r1, r7  x                r4, r12  samples, rows left    r5, r6    rows, strips
          * r2, r0, r9, r8  dy       lr       strips left           r10, r11  what is next
          * s8-s11  gradients    s12-s14  products    s15  0    s16-s27  a row's sums */
-        "   .macro poet_begin name, taps, odd\n"
+        "   .macro poet_begin name, odd\n"
         "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
-        "   .ifnb   \\taps\n"
-        "   mov     r8, r3\n"
-        "   .irp    cleared, r4, r5, r6, r7\n"
-        "   movs    \\cleared, #0\n"
-        "   .endr\n"
-        "   .rept   3\n"
-        "   stmia   r8!, {r4-r7}\n"
-        "   .endr\n"
-        "   .endif\n"
         "   ldmia   r0, {r4-r8, r10, r11}\n"
         "   .ifb    \\odd\n"
         "   add     r7, r1, r7, lsl #2\n"
@@ -309,7 +300,7 @@ __asm__(POET_ASSEMBLY
         "   poet_function_end \\name\n"
         "   .endm\n"
 
-        "   poet_begin poet_conv2d_tap_rows_f32, taps\n"
+        "   poet_begin poet_conv2d_tap_rows_f32\n"
         "   poet_begin_taps\n"
         "3: subs    lr, lr, #1\n"
         "   ite     ne\n"
@@ -325,7 +316,7 @@ __asm__(POET_ASSEMBLY
         "   poet_end poet_conv2d_tap_rows_f32\n"
 
         /* Here r7 is the columns that are left. */
-        "   poet_begin poet_conv2d_tap_odd_rows_f32, taps, odd\n"
+        "   poet_begin poet_conv2d_tap_odd_rows_f32, odd\n"
         "   poet_begin_taps\n"
         "3: vldmia  r1!, {s2-s5}\n"
         "   poet_all_taps s8-s11, 0, 1, 2, 3\n"
@@ -543,9 +534,6 @@ STRIPS(tall_strips_backwards, sum_tall_strip, true)
 static void sum_tap_rows(const struct poet_rows *at, int32_t width, const float *x, const float *dy,
                          float totals[4][3])
 {
-    for (int32_t i = 0; i < 12; i++) {
-        totals[i / 3][i % 3] = 0.0f;
-    }
     for (int32_t n = 0; n < at->samples; n++) {
         for (int32_t row = 0; row < at->rows; row++) {
             float sums[4][3] = {{0.0f}};

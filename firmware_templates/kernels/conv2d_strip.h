@@ -115,7 +115,7 @@ struct poet_rows {
     int32_t left; /* columns behind the last strip */
 };
 
-/* Adds up the sums of each row, one after the other, of one input channel and three taps, which are a row of the kernel, for four output
+/* Adds to totals the sums of each row, of one input channel and three taps, which are a row of the kernel, for four output
  * channels. A column of padding on either side of x is a factor of 0. */
 void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
                               float totals[4][3]);
