@@ -43,48 +43,49 @@ FOR_SIZE float sum_one(const struct poet_conv2d *op, int32_t row, int32_t column
 }
 
 /* The first and the last column of two channels again, without padding. */
-FOR_SIZE void sum_ends(const struct poet_conv2d *op, const struct poet_strip *strip, const float *x,
+FOR_SIZE void sum_ends(const struct poet_conv2d *op, const struct poet_strips *strips, const float *x,
                        const float *weight, float *y)
 {
     for (int32_t end = 0; end < 2 * op->out_height; end++) {
         const int32_t row = end / 2;
         const int32_t column = end % 2 * (op->out_width - 1);
         float *to = y + row * op->out_width + column;
-        const float *other = weight + strip->weight_other;
-        to[0] = sum_one(op, row, column, x, weight) + strip->bias[0];
-        to[strip->result_other] = sum_one(op, row, column, x, other) + strip->bias[1];
+        const float *other = weight + strips->weight_other;
+        to[0] = sum_one(op, row, column, x, weight) + strips->bias[0];
+        to[strips->result_other] = sum_one(op, row, column, x, other) + strips->bias[1];
     }
 }
 
-/* A row of two channels: strips of which the last may make results again. `x` is the first row that it meets. */
-static void sum_row(const struct poet_conv2d *op, struct poet_strip *strip, const float *x,
-                    const float *weight, float *y)
-{
-    const uint32_t rows = strip->edges;
-    const int32_t last = op->out_width - POET_STRIP;
-    const uint32_t end = op->in_width % 2 != 0 ? POET_RIGHT_EDGE : 0u;
-    strip->edges |= POET_LEFT_EDGE;
-    for (int32_t at = 0; at < last; at += POET_STRIP) {
-        poet_conv2d_strip_by_2_f32(strip, x + 2 * at, weight, y + at);
-        strip->edges = rows;
-    }
-    strip->edges |= end;
-    poet_conv2d_strip_by_2_f32(strip, x + 2 * last, weight, y + last);
-}
-
-/* Two channels of the result. */
-FOR_SIZE void sum_planes(const struct poet_conv2d *op, struct poet_strip *strip, const float *x,
-                         const float *weight, float *y)
+/* The rows at the top, between, and at the bottom where the kernel leaves the plane, for two channels: a row, all others, a
+ * row. */
+FOR_SIZE void set_rows(const struct poet_conv2d *op, struct poet_strips *strips)
 {
     const int32_t width = op->in_width;
-    for (int32_t row = 0; row < op->out_height; row++) {
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t other = op->out_channels / op->groups > 1 ? 1 : 0; /* a single channel is both */
+    const int32_t last = op->out_width - POET_STRIP;
+    const int32_t whole = op->in_height / 2; /* rows in which the kernel's last is no padding */
+    for (int32_t row = 0; row < op->out_height; row += strips++->rows) {
         const int32_t cut = row == 0 ? 1 : 0; /* rows of the kernel that are padding */
-        const int32_t rows = 2 * row + 1 < op->in_height ? 3 - cut : 2;
-        strip->channel_next = (op->in_height - rows + 1) * width;
-        strip->weight_next = 9 - 3 * rows;
-        strip->edges = rows == 2 ? POET_TWO_ROWS : 0u;
-        sum_row(op, strip, x + (2 * row - 1 + cut) * width, weight + 3 * cut,
-                y + row * op->out_width);
+        const bool two = row == 0 || row == whole;
+        *strips = (struct poet_strips){
+            .row_next = width,
+            .channel_next = (op->in_height - (two ? 1 : 2)) * width,
+            .weight_next = two ? 3 : 0,
+            .weight_other = other * group_in * 9,
+            .channels = group_in,
+            .edges = (width % 2 != 0 ? POET_RIGHT_EDGE : 0u) | (two ? POET_TWO_ROWS : 0u),
+            .result_other = other * op->out_height * op->out_width,
+            .rows = two ? 1 : whole - 1,
+            .last = last,
+            .column_bytes = 2 * sizeof(float),
+            .source_next = 2 * (width - last),
+            .result_next = POET_STRIP,
+            .source_begin = (2 * row - 1 + cut) * width,
+            .weight_begin = 3 * cut,
+            .result_begin = row * op->out_width,
+        };
+        strips->more = row + strips->rows < op->out_height;
     }
 }
 
@@ -98,24 +99,22 @@ void poet_conv2d_3x3_by_2_forward_f32(const struct poet_conv2d *op, const float 
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
     const int32_t plane = op->out_height * op->out_width;
-    const int32_t other = group_out > 1 ? 1 : 0; /* a single channel is both */
+    const int32_t other = group_out > 1 ? 1 : 0;
     const bool finite = weights_are_finite(op, w);
-    struct poet_strip strip = {
-        .row_next = op->in_width,
-        .weight_other = other * group_in * 9,
-        .channels = group_in,
-        .result_other = other * plane,
-    };
+    struct poet_strips strips[3];
+    set_rows(op, strips);
     for (int32_t n = 0; n < op->batch * op->groups; n++) {
         const int32_t first = n % op->groups * group_out;
         for (int32_t pair = 0; pair < group_out; pair += 2) {
             const int32_t channel = pair + other < group_out ? pair : pair - 1;
             const float *weight = w + (first + channel) * group_in * 9;
-            strip.bias[0] = b != NULL ? b[first + channel] : -0.0f; /* which changes no float */
-            strip.bias[1] = b != NULL ? b[first + channel + other] : -0.0f;
-            sum_planes(op, &strip, x, weight, y + channel * plane);
+            for (int32_t i = 0; i < 3; i++) {
+                strips[i].bias[0] = b != NULL ? b[first + channel] : -0.0f; /* which changes no float */
+                strips[i].bias[1] = b != NULL ? b[first + channel + other] : -0.0f;
+            }
+            poet_conv2d_strips_by_2_f32(strips, x, weight, y + channel * plane);
             if (!finite) {
-                sum_ends(op, &strip, x, weight, y + channel * plane);
+                sum_ends(op, strips, x, weight, y + channel * plane);
             }
         }
         x += group_in * op->in_height * op->in_width;
@@ -232,13 +231,14 @@ static void sum_tap_row(const struct poet_conv2d *op, const struct poet_position
     poet_conv2d_tap_rows_by_2_f32(at, x + rows->source * op->in_width,
                                   dy + rows->output * op->out_width, totals);
     for (int32_t channel = done; channel < 4; channel++) {
-        for (int32_t tap = 0; tap < 3; tap++) {
-            const float total = totals[channel][tap];
-            const float *gradient = dy + channel * at->dy_other;
-            poet_gradient_sink_put_f32(
-                dw, first + channel * next + tap,
-                total == total ? total : sum_tap(op, rows, tap, x, gradient));
+        float *taps = totals[channel];
+        const float sum = taps[0] + taps[1] + taps[2]; /* NaN where one of them is */
+        for (int32_t tap = 0; sum != sum && tap < 3; tap++) {
+            if (taps[tap] != taps[tap]) {
+                taps[tap] = sum_tap(op, rows, tap, x, dy + channel * at->dy_other);
+            }
         }
+        poet_gradient_sink_put_3_f32(dw, first + channel * next, taps);
     }
 }
 

@@ -31,14 +31,14 @@ static inline __attribute__((always_inline)) float poet_sum_9(const float w[9], 
     return sum;
 }
 
-/* Whether no factor makes NaN of a zero. */
+/* Whether no factor makes NaN of a zero; some that are so large that their sum overflows are taken for such. */
 static inline bool poet_are_finite(const float *factors, int32_t count)
 {
     float sum = 0.0f;
     for (int32_t i = 0; i < count; i++) {
-        sum += 0.0f * factors[i];
+        sum += factors[i];
     }
-    return sum == 0.0f;
+    return 0.0f * sum == 0.0f;
 }
 
 #endif

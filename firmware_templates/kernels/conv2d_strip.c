@@ -7,7 +7,7 @@
 
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
 
-/* In assembly, as compilers join no loads of floats, and here all registers hold some:
+/* In assembly, as compilers join no loads of floats, and here all registers hold some. In strips:
  *   s0-s5    a row of the source, 0 where it is padding    s8-s10, s11-s13  a row of weights of either channel
  *   s16-s23  a channel's sums                              s24-s31          totals
  *   s6, s7, s14, s15  products
@@ -52,44 +52,92 @@ __asm__(POET_ASSEMBLY
         "   poet_add 20, \\third, 13\n"
         "   .endm\n"
 
-        /* The end of both functions stands in that for forward. */
-        "   .macro poet_strip_end\n"
-        "   .type   poet_conv2d_strip_end, %function\n"
+        /* Rows of strips, and each one's beginning and end, around what sums one: r12 on entry.
+         *   r1  source      r2, r7  weights of either channel    r3   result           r4-r6, r12  what struct poet_strips
+         *   r8  channels    r9      columns to the last strip    r10  rows             begins with, edges
+         *   r11 source, where the strip begins                   lr   what sums it
+         *   [sp]  weights, where the strip begins    [sp, #68]  source, weights and result on entry */
+        "   poet_function poet_conv2d_strips\n"
+        "   push    {r1-r11, lr}\n"
+        "   vpush   {s16-s31}\n"
+        "   push    {r2}\n"
+        "   mov     lr, r12\n"
+        "4: ldmia   r0, {r4-r6}\n"
+        "   add     r3, sp, #68\n"
+        "   ldmia   r3, {r1-r3}\n"
+        "   add     r12, r0, #56\n"
+        "   ldmia   r12, {r7-r9}\n"
+        "   add     r11, r1, r7, lsl #2\n"
+        "   add     r2, r2, r8, lsl #2\n"
+        "   add     r3, r3, r9, lsl #2\n"
+        "   str     r2, [sp]\n"
+        "   ldr     r10, [r0, #36]\n"
+        "1: ldr     r9, [r0, #40]\n"
+        "   ldr     r12, [r0, #20]\n"
+        "   orr     r12, r12, #0x80000000\n"
+        "2: cmp     r9, #0\n"
+        "   it      ne\n"
+        "   bicne   r12, r12, #0x20000000\n"
+        "   mov     r1, r11\n"
+        "   ldr     r2, [sp]\n"
+        "   movs    r7, #0\n"
+        "   vmov    s0, r7\n"
+        "   .irp    total, 24, 26, 28, 30\n"
+        "   set_two %\\total, %1+\\total, r7\n"
+        "   .endr\n"
+        "   ldr     r7, [r0, #12]\n"
+        "   ldr     r8, [r0, #16]\n"
+        "   add     r7, r2, r7, lsl #2\n"
+        "   bx      lr\n"
+        "   .global poet_conv2d_strips_end\n"
+        "   .type   poet_conv2d_strips_end, %function\n"
         "   .thumb_func\n"
-        "poet_conv2d_strip_end:\n"
-        "   vldmia  r0!, {s0-s1}\n"
-        "   ldr     r0, [r0]\n"
+        "poet_conv2d_strips_end:\n"
+        "   add     r8, r0, #24\n"
+        "   vldmia  r8, {s0-s1}\n"
+        "   ldr     r8, [r0, #32]\n"
         "   .irp    total, 24, 25, 26, 27\n"
         "   add_one \\total, 0\n"
         "   add_one %4+\\total, 1\n"
         "   .endr\n"
+        "   add     r8, r3, r8, lsl #2\n"
         "   vstmia  r3, {s24-s27}\n"
-        "   add     r3, r3, r0, lsl #2\n"
-        "   vstmia  r3, {s28-s31}\n"
+        "   vstmia  r8, {s28-s31}\n"
+        "   cmp     r9, #0\n"
+        "   beq.n   3f\n"
+        "   ldr     r12, [r0, #20]\n"
+        "   ldr     r7, [r0, #44]\n"
+        "   cmp     r9, #4\n"
+        "   ite     lt\n"
+        "   movlt   r8, r9\n"
+        "   movge   r8, #4\n"
+        "   sub     r9, r9, r8\n"
+        "   add     r3, r3, r8, lsl #2\n"
+        "   mla     r11, r8, r7, r11\n"
+        "   b.n     2b\n"
+        "3: ldr     r8, [r0, #48]\n"
+        "   ldr     r7, [r0, #52]\n"
+        "   add     r11, r11, r8, lsl #2\n"
+        "   add     r3, r3, r7, lsl #2\n"
+        "   subs    r10, r10, #1\n"
+        "   bne.n   1b\n"
+        "   ldr     r8, [r0, #68]\n"
+        "   adds    r0, r0, #72\n"
+        "   cmp     r8, #0\n"
+        "   bne.n   4b\n"
+        "   add     sp, sp, #4\n"
         "   vpop    {s16-s31}\n"
-        "   pop     {r4-r8, pc}\n"
-        "   .endm\n"
+        "   pop     {r1-r11, pc}\n"
+        "   poet_function_end poet_conv2d_strips\n"
 
-        "   .macro poet_strip name, first, second, third, end:vararg\n"
+        "   .macro poet_begin_strip name\n"
         "   poet_function \\name\n"
-        "   push    {r4-r8, lr}\n"
-        "   vpush   {s16-s31}\n"
-        "   ldmia   r0!, {r4-r8, r12}\n"
-        "   add     r7, r2, r7, lsl #2\n"
-        "   movs    lr, #0\n"
-        "   vmov    s0, lr\n"
-        "   vmov    s5, lr\n"
-        "   .irp    total, 24, 26, 28, 30\n"
-        "   set_two %\\total, %1+\\total, lr\n"
-        "   .endr\n"
-        "1: msr     APSR_nzcvq, r12\n"
-        "   poet_row multiply, \\first, \\second, \\third\n"
-        "   add     r1, r1, r4, lsl #2\n"
-        "   poet_row add, \\first, \\second, \\third\n"
-        "   beq.w   2f\n"
-        "   add     r1, r1, r4, lsl #2\n"
-        "   poet_row add, \\first, \\second, \\third\n"
-        "2:\n"
+        "   adr     r12, 1f + 1\n"
+        "   b.w     poet_conv2d_strips\n"
+        "1: vmov.f32 s5, s0\n"
+        "2: msr     APSR_nzcvq, r12\n"
+        "   .endm\n"
+        "   .macro poet_end_strip\n"
         "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
         "   add_one %8+\\sum, \\sum\n"
         "   .endr\n"
@@ -97,18 +145,82 @@ __asm__(POET_ASSEMBLY
         "   add     r2, r2, r6, lsl #2\n"
         "   add     r7, r7, r6, lsl #2\n"
         "   subs    r8, r8, #1\n"
-        "   bne.w   1b\n"
-        "   \\end\n"
-        "   poet_function_end \\name\n"
+        "   bne.w   2b\n"
+        "   b.w     poet_conv2d_strips_end\n"
         "   .endm\n"
 
-        "   poet_strip poet_conv2d_strip_f32, 0, 1, 2, poet_strip_end\n"
-        "   poet_strip poet_conv2d_strip_backwards_f32, 2, 1, 0, b.w poet_conv2d_strip_end\n"
+        "   .macro poet_strip name, first, second, third\n"
+        "   poet_begin_strip \\name\n"
+        "   poet_row multiply, \\first, \\second, \\third\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "   poet_row add, \\first, \\second, \\third\n"
+        "   beq.w   3f\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "   poet_row add, \\first, \\second, \\third\n"
+        "3:\n"
+        "   poet_end_strip\n"
+        "   poet_function_end \\name\n"
+        "   .endm\n"
+        "   poet_strip poet_conv2d_strips_f32, 0, 1, 2\n"
+        "   poet_strip poet_conv2d_strips_backwards_f32, 2, 1, 0\n"
 
-        /* Products of four columns, s0-s5 of x, and one output channel's gradients. */
-        "   .macro poet_taps gradients, first, second, third\n"
-        "   vldmia  \\gradients!, {s8-s11}\n"
-        "   .irp    at, 0, 1, 2, 3\n"
+        /* Two rows of one channel: s0-s5 a row of the source, s7-s9 and s10-s12 rows of weights, s6, s13-s15 products. */
+        "   .macro poet_tall_load\n"
+        "   vldmia  r1, {s1-s4}\n"
+        "   it      pl\n"
+        "   vldrpl  s0, [r1, #-4]\n"
+        "   it      cc\n"
+        "   vldrcc  s5, [r1, #16]\n"
+        "   .endm\n"
+        "   .macro poet_tall_add to, source, weight\n"
+        "   multiply_one 6, %\\source, \\weight\n"
+        "   multiply_one 13, %\\source+1, \\weight\n"
+        "   multiply_one 14, %\\source+2, \\weight\n"
+        "   multiply_one 15, %\\source+3, \\weight\n"
+        "   add_one %\\to, 6\n"
+        "   add_one %\\to+1, 13\n"
+        "   add_one %\\to+2, 14\n"
+        "   add_one %\\to+3, 15\n"
+        "   .endm\n"
+        "   .macro poet_tall_row begin, to, weight, first, second, third\n"
+        "   poet_\\begin \\to, \\first, \\weight\n"
+        "   poet_tall_add \\to, \\second, %1+\\weight\n"
+        "   poet_tall_add \\to, \\third, %2+\\weight\n"
+        "   .endm\n"
+        "   .macro poet_tall_strip name, taps:vararg\n"
+        "   poet_begin_strip \\name\n"
+        "   vldmia  r2!, {s7-s12}\n"
+        "   beq.w   5f\n"
+        "   poet_tall_load\n"
+        "   poet_tall_row multiply, 16, 7, \\taps\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "3: poet_tall_load\n"
+        "   poet_tall_row tall_add, 16, 10, \\taps\n"
+        "   poet_tall_row multiply, 20, 7, \\taps\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "   poet_tall_load\n"
+        "   vldmia  r2!, {s7-s9}\n"
+        "   poet_tall_row tall_add, 16, 7, \\taps\n"
+        "   poet_tall_row tall_add, 20, 10, \\taps\n"
+        "   bvs.n   4f\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "   poet_tall_load\n"
+        "   poet_tall_row tall_add, 20, 7, \\taps\n"
+        "4:\n"
+        "   poet_end_strip\n"
+        "5: mov.w   r7, #0\n"
+        "   set_two 16, 17, r7\n"
+        "   set_two 18, 19, r7\n"
+        "   b.w     3b\n"
+        "   poet_function_end \\name\n"
+        "   .endm\n"
+        "   poet_tall_strip poet_conv2d_tall_strips_f32, 0, 1, 2\n"
+        "   poet_tall_strip poet_conv2d_tall_strips_backwards_f32, 2, 1, 0\n"
+
+        /* Products of columns of x, from s0 on, and one output channel's gradients. */
+        "   .macro poet_taps gradients, loaded, first, second, third, columns:vararg\n"
+        "   vldmia  \\gradients!, {\\loaded}\n"
+        "   .irp    at, \\columns\n"
         "   multiply_one 12, \\at, %8+\\at\n"
         "   multiply_one 13, %1+\\at, %8+\\at\n"
         "   multiply_one 14, %2+\\at, %8+\\at\n"
@@ -116,6 +228,25 @@ __asm__(POET_ASSEMBLY
         "   add_one \\second, 13\n"
         "   add_one \\third, 14\n"
         "   .endr\n"
+        "   .endm\n"
+        "   .macro poet_all_taps loaded, columns:vararg\n"
+        "   poet_taps r2, \\loaded, 16, 17, 18, \\columns\n"
+        "   poet_taps r0, \\loaded, 19, 20, 21, \\columns\n"
+        "   poet_taps r9, \\loaded, 22, 23, 24, \\columns\n"
+        "   poet_taps r8, \\loaded, 25, 26, 27, \\columns\n"
+        "   .endm\n"
+        "   .macro poet_begin_taps\n"
+        "   .irp    sum, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27\n"
+        "   vmov.f32 s\\sum, s15\n"
+        "   .endr\n"
+        "   vldmia  r1!, {s1}\n"
+        "   .endm\n"
+        "   .macro poet_end_taps\n"
+        "   vldmia  r3, {s0-s11}\n"
+        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n"
+        "   add_one \\total, %16+\\total\n"
+        "   .endr\n"
+        "   vstmia  r3, {s0-s11}\n"
         "   .endm\n"
 
         /* The same of one column of each of two input channels, s0-s3 and s4-s7. */
@@ -132,12 +263,16 @@ __asm__(POET_ASSEMBLY
         /* r1, r7  x                r4, r12  samples, rows left    r5, r6    rows, strips
          * r2, r0, r9, r8  dy       lr       strips left           r10, r11  what is next
          * s8-s11  gradients    s12-s14  products    s15  0    s16-s27  a row's sums */
-        "   .macro poet_begin name\n"
+        "   .macro poet_begin name, odd\n"
         "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
         "   ldmia   r0, {r4-r8, r10, r11}\n"
+        "   .ifb    \\odd\n"
         "   add     r7, r1, r7, lsl #2\n"
+        "   .else\n"
+        "   ldr     r7, [r0, #28]\n"
+        "   .endif\n"
         "   add     r0, r2, r8, lsl #2\n"
         "   add     r9, r0, r8, lsl #2\n"
         "   add     r8, r9, r8, lsl #2\n"
@@ -148,12 +283,13 @@ __asm__(POET_ASSEMBLY
         "   .endm\n"
 
         /* On to the next row, and the next sample. */
-        "   .macro poet_end name\n"
+        "   .macro poet_end name, odd\n"
         "   subs    r12, r12, #1\n"
         "   bne.w   2b\n"
-        "   .irp    next, r1, r7\n"
-        "   add     \\next, \\next, r10, lsl #2\n"
-        "   .endr\n"
+        "   add     r1, r1, r10, lsl #2\n"
+        "   .ifb    \\odd\n"
+        "   add     r7, r7, r10, lsl #2\n"
+        "   .endif\n"
         "   .irp    next, r2, r0, r9, r8\n"
         "   add     \\next, \\next, r11, lsl #2\n"
         "   .endr\n"
@@ -165,29 +301,40 @@ __asm__(POET_ASSEMBLY
         "   .endm\n"
 
         "   poet_begin poet_conv2d_tap_rows_f32\n"
-        "   .irp    sum, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27\n"
-        "   vmov.f32 s\\sum, s15\n"
-        "   .endr\n"
-        "   vldmia  r1!, {s1}\n"
+        "   poet_begin_taps\n"
         "3: subs    lr, lr, #1\n"
         "   ite     ne\n"
         "   vldmiane r1!, {s2-s5}\n"
         "   vldmiaeq r1!, {s2-s4}\n"
         "   it      eq\n"
         "   vmoveq.f32 s5, s15\n"
-        "   poet_taps r2, 16, 17, 18\n"
-        "   poet_taps r0, 19, 20, 21\n"
-        "   poet_taps r9, 22, 23, 24\n"
-        "   poet_taps r8, 25, 26, 27\n"
+        "   poet_all_taps s8-s11, 0, 1, 2, 3\n"
         "   vmov.f32 s0, s4\n"
         "   vmov.f32 s1, s5\n"
         "   bne.w   3b\n"
-        "   vldmia  r3, {s0-s11}\n"
-        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n"
-        "   add_one \\total, %16+\\total\n"
-        "   .endr\n"
-        "   vstmia  r3, {s0-s11}\n"
+        "   poet_end_taps\n"
         "   poet_end poet_conv2d_tap_rows_f32\n"
+
+        /* Here r7 is the columns that are left. */
+        "   poet_begin poet_conv2d_tap_odd_rows_f32, odd\n"
+        "   poet_begin_taps\n"
+        "3: vldmia  r1!, {s2-s5}\n"
+        "   poet_all_taps s8-s11, 0, 1, 2, 3\n"
+        "   vmov.f32 s0, s4\n"
+        "   vmov.f32 s1, s5\n"
+        "   subs    lr, lr, #1\n"
+        "   bne.w   3b\n"
+        "   mov     lr, r7\n"
+        "4: subs    lr, lr, #1\n"
+        "   ite     ne\n"
+        "   vldmiane r1!, {s2}\n"
+        "   vmoveq.f32 s2, s15\n"
+        "   poet_all_taps s8, 0\n"
+        "   vmov.f32 s0, s1\n"
+        "   vmov.f32 s1, s2\n"
+        "   bne.w   4b\n"
+        "   poet_end_taps\n"
+        "   poet_end poet_conv2d_tap_odd_rows_f32, odd\n"
 
         "   poet_begin poet_conv2d_pair_rows_f32\n"
         "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
@@ -293,61 +440,100 @@ __asm__(POET_ASSEMBLY
 /* The same sums in C. */
 #define UNROLLED _Pragma("GCC unroll 4")
 
+/* Four columns, and those beside them. */
 static inline __attribute__((always_inline)) void
-sum_strip(const struct poet_strip *strip, const float *source, const float *weight, float *result,
-          bool backwards)
+load_row(const float *source, uint32_t edges, float columns[POET_STRIP + 2])
 {
-    const int32_t rows = (strip->edges & POET_TWO_ROWS) != 0u ? 2 : 3;
-    const bool left = (strip->edges & POET_LEFT_EDGE) != 0u;
-    const bool right = (strip->edges & POET_RIGHT_EDGE) != 0u;
-    float totals[2][POET_STRIP] = {{0.0f}};
-    for (int32_t channel = 0; channel < strip->channels; channel++) {
-        float sums[2][POET_STRIP] = {{0.0f}};
-        for (int32_t row = 0; row < rows; row++) {
-            const float columns[] = {left ? 0.0f : source[-1], source[0], source[1],
-                                     source[2], source[3], right ? 0.0f : source[4]};
-            UNROLLED
-            for (int32_t tap = 0; tap < 3; tap++) {
-                UNROLLED
-                for (int32_t i = 0; i < POET_STRIP; i++) {
-                    const float met = columns[i + (backwards ? 2 - tap : tap)];
-                    sums[0][i] += met * weight[tap];
-                    sums[1][i] += met * weight[strip->weight_other + tap];
-                }
-            }
-            weight += 3;
-            source += row + 1 < rows ? strip->row_next : strip->channel_next;
-        }
-        UNROLLED
-        for (int32_t i = 0; i < POET_STRIP; i++) {
-            totals[0][i] += sums[0][i];
-            totals[1][i] += sums[1][i];
-        }
-        weight += strip->weight_next;
-    }
+    columns[0] = (edges & POET_LEFT_EDGE) != 0u ? 0.0f : source[-1];
     UNROLLED
     for (int32_t i = 0; i < POET_STRIP; i++) {
-        result[i] = totals[0][i] + strip->bias[0];
-        result[strip->result_other + i] = totals[1][i] + strip->bias[1];
+        columns[1 + i] = source[i];
+    }
+    columns[POET_STRIP + 1] = (edges & POET_RIGHT_EDGE) != 0u ? 0.0f : source[POET_STRIP];
+}
+
+static inline __attribute__((always_inline)) void
+add_row(const float columns[POET_STRIP + 2], const float *weight, bool backwards,
+        float sums[POET_STRIP])
+{
+    UNROLLED
+    for (int32_t tap = 0; tap < 3; tap++) {
+        UNROLLED
+        for (int32_t i = 0; i < POET_STRIP; i++) {
+            sums[i] += columns[i + (backwards ? 2 - tap : tap)] * weight[tap];
+        }
     }
 }
 
-void poet_conv2d_strip_f32(const struct poet_strip *strip, const float *source,
-                           const float *weight, float *result)
+static inline __attribute__((always_inline)) void
+sum_strip(const struct poet_strips *strips, uint32_t edges, const float *source,
+          const float *weight, float *result, bool backwards)
 {
-    sum_strip(strip, source, weight, result, false);
+    const int32_t rows = (edges & POET_TWO_ROWS) != 0u ? 2 : 3;
+    float totals[2][POET_STRIP] = {{0.0f}};
+    for (int32_t channel = 0; channel < strips->channels; channel++) {
+        float sums[2][POET_STRIP] = {{0.0f}};
+        for (int32_t row = 0; row < rows; row++) {
+            float columns[POET_STRIP + 2];
+            load_row(source, edges, columns);
+            add_row(columns, weight, backwards, sums[0]);
+            add_row(columns, weight + strips->weight_other, backwards, sums[1]);
+            weight += 3;
+            source += row + 1 < rows ? strips->row_next : strips->channel_next;
+        }
+        poet_add_strips(sums, totals);
+        weight += strips->weight_next;
+    }
+    poet_put_strips(strips, totals, result);
 }
 
-void poet_conv2d_strip_backwards_f32(const struct poet_strip *strip, const float *source,
-                                     const float *weight, float *result)
+static inline __attribute__((always_inline)) void
+sum_tall_strip(const struct poet_strips *strips, uint32_t edges, const float *source,
+               const float *weight, float *result, bool backwards)
 {
-    sum_strip(strip, source, weight, result, true);
+    const int32_t first = (edges & POET_FIRST_CUT) != 0u ? 1 : 0;
+    const int32_t last = (edges & POET_LAST_CUT) != 0u ? 2 : 3;
+    float totals[2][POET_STRIP] = {{0.0f}};
+    for (int32_t channel = 0; channel < strips->channels; channel++) {
+        float sums[2][POET_STRIP] = {{0.0f}};
+        for (int32_t row = first; row <= last; row++) {
+            float columns[POET_STRIP + 2];
+            load_row(source, edges, columns);
+            if (row < 3) {
+                add_row(columns, weight + 3 * row, backwards, sums[0]);
+            }
+            if (row > 0) {
+                add_row(columns, weight + 3 * (row - 1), backwards, sums[1]);
+            }
+            source += row < last ? strips->row_next : strips->channel_next;
+        }
+        poet_add_strips(sums, totals);
+        weight += 9 + strips->weight_next;
+    }
+    poet_put_strips(strips, totals, result);
 }
 
-void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
-                              float totals[4][3])
+/* Each of these sums has a function for one strip, and one for rows of them. */
+#define STRIPS(name, sum, backwards)                                                           \
+    static void one_of_##name(const struct poet_strips *strips, uint32_t edges,                \
+                              const float *source, const float *weight, float *result)         \
+    {                                                                                          \
+        sum(strips, edges, source, weight, result, backwards);                                 \
+    }                                                                                          \
+    void poet_conv2d_##name##_f32(const struct poet_strips *strips, const float *source,       \
+                                  const float *weight, float *result)                          \
+    {                                                                                          \
+        poet_each_strip(strips, one_of_##name, source, weight, result);                        \
+    }
+
+STRIPS(strips, sum_strip, false)
+STRIPS(strips_backwards, sum_strip, true)
+STRIPS(tall_strips, sum_tall_strip, false)
+STRIPS(tall_strips_backwards, sum_tall_strip, true)
+
+static void sum_tap_rows(const struct poet_rows *at, int32_t width, const float *x, const float *dy,
+                         float totals[4][3])
 {
-    const int32_t width = POET_STRIP * at->strips;
     for (int32_t n = 0; n < at->samples; n++) {
         for (int32_t row = 0; row < at->rows; row++) {
             float sums[4][3] = {{0.0f}};
@@ -375,6 +561,18 @@ void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const 
         x += at->x_next;
         dy += at->dy_next;
     }
+}
+
+void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
+                              float totals[4][3])
+{
+    sum_tap_rows(at, POET_STRIP * at->strips, x, dy, totals);
+}
+
+void poet_conv2d_tap_odd_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
+                                  float totals[4][3])
+{
+    sum_tap_rows(at, POET_STRIP * at->strips + at->left, x, dy, totals);
 }
 
 void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy,

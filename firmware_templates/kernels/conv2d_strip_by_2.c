@@ -45,11 +45,6 @@ __asm__(POET_ASSEMBLY
         "   vmov.f32 s\\other, s\\first\n"
         "   .endr\n"
         "   .endm\n"
-        "   .macro poet_add_totals\n"
-        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
-        "   add_one %8+\\sum, \\sum\n"
-        "   .endr\n"
-        "   .endm\n"
 
         /* Forward: the products of one row of the kernel, and of that in one channel of results. */
         "   .macro poet_products begin, weights, to\n"
@@ -68,33 +63,28 @@ __asm__(POET_ASSEMBLY
         "   poet_products \\begin, r7, 20\n"
         "   .endm\n"
 
-        "   poet_begin poet_conv2d_strip_by_2_f32, r8\n"
-        "   ldmia   r0!, {r4-r8, r12}\n"
-        "   add     r7, r2, r7, lsl #2\n"
-        "   poet_clear 0, 8, 24, 25, 26, 27, 28, 29, 30, 31\n"
-        "1: msr     APSR_nzcvq, r12\n"
+        "   poet_function poet_conv2d_strips_by_2_f32\n"
+        "   adr     r12, 1f + 1\n"
+        "   b.w     poet_conv2d_strips\n"
+        "1: vmov.f32 s8, s0\n"
+        "2: msr     APSR_nzcvq, r12\n"
         "   poet_row multiply\n"
         "   add     r1, r1, r4, lsl #2\n"
         "   poet_row add\n"
-        "   beq.w   2f\n"
+        "   beq.w   3f\n"
         "   add     r1, r1, r4, lsl #2\n"
         "   poet_row add\n"
-        "2: poet_add_totals\n"
+        "3:\n"
+        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "   add_one %8+\\sum, \\sum\n"
+        "   .endr\n"
         "   add     r1, r1, r5, lsl #2\n"
         "   add     r2, r2, r6, lsl #2\n"
         "   add     r7, r7, r6, lsl #2\n"
         "   subs    r8, r8, #1\n"
-        "   bne.w   1b\n"
-        "   vldmia  r0!, {s0-s1}\n"
-        "   ldr     r0, [r0]\n"
-        "   .irp    total, 24, 25, 26, 27\n"
-        "   add_one \\total, 0\n"
-        "   add_one %4+\\total, 1\n"
-        "   .endr\n"
-        "   vstmia  r3, {s24-s27}\n"
-        "   add     r3, r3, r0, lsl #2\n"
-        "   vstmia  r3, {s28-s31}\n"
-        "   poet_end poet_conv2d_strip_by_2_f32, r8\n"
+        "   bne.w   2b\n"
+        "   b.w     poet_conv2d_strips_end\n"
+        "   poet_function_end poet_conv2d_strips_by_2_f32\n"
 
         /* dX: a row of dy, and adding its products with s7 two at a time. */
         "   .macro poet_load_dy from\n"
@@ -242,14 +232,14 @@ __asm__(POET_ASSEMBLY
 /* The same sums in C. */
 #define UNROLLED _Pragma("GCC unroll 4")
 
-void poet_conv2d_strip_by_2_f32(const struct poet_strip *strip, const float *source,
-                                const float *weight, float *result)
+static void sum_strip(const struct poet_strips *strips, uint32_t edges, const float *source,
+                      const float *weight, float *result)
 {
-    const int32_t rows = (strip->edges & POET_TWO_ROWS) != 0u ? 2 : 3;
-    const bool left = (strip->edges & POET_LEFT_EDGE) != 0u;
-    const bool right = (strip->edges & POET_RIGHT_EDGE) != 0u;
+    const int32_t rows = (edges & POET_TWO_ROWS) != 0u ? 2 : 3;
+    const bool left = (edges & POET_LEFT_EDGE) != 0u;
+    const bool right = (edges & POET_RIGHT_EDGE) != 0u;
     float totals[2][POET_STRIP] = {{0.0f}};
-    for (int32_t channel = 0; channel < strip->channels; channel++) {
+    for (int32_t channel = 0; channel < strips->channels; channel++) {
         float sums[2][POET_STRIP] = {{0.0f}};
         for (int32_t row = 0; row < rows; row++) {
             const float columns[] = {left ? 0.0f : source[-1], source[0], source[1],
@@ -260,24 +250,22 @@ void poet_conv2d_strip_by_2_f32(const struct poet_strip *strip, const float *sou
                 UNROLLED
                 for (int32_t i = 0; i < POET_STRIP; i++) {
                     sums[0][i] += columns[2 * i + tap] * weight[tap];
-                    sums[1][i] += columns[2 * i + tap] * weight[strip->weight_other + tap];
+                    sums[1][i] += columns[2 * i + tap] * weight[strips->weight_other + tap];
                 }
             }
             weight += 3;
-            source += row + 1 < rows ? strip->row_next : strip->channel_next;
+            source += row + 1 < rows ? strips->row_next : strips->channel_next;
         }
-        UNROLLED
-        for (int32_t i = 0; i < POET_STRIP; i++) {
-            totals[0][i] += sums[0][i];
-            totals[1][i] += sums[1][i];
-        }
-        weight += strip->weight_next;
+        poet_add_strips(sums, totals);
+        weight += strips->weight_next;
     }
-    UNROLLED
-    for (int32_t i = 0; i < POET_STRIP; i++) {
-        result[i] = totals[0][i] + strip->bias[0];
-        result[strip->result_other + i] = totals[1][i] + strip->bias[1];
-    }
+    poet_put_strips(strips, totals, result);
+}
+
+void poet_conv2d_strips_by_2_f32(const struct poet_strips *strips, const float *source,
+                                 const float *weight, float *result)
+{
+    poet_each_strip(strips, sum_strip, source, weight, result);
 }
 
 /* The products of one row of the kernel with five columns of dy. */

@@ -7,9 +7,9 @@
 
 #include "conv2d_strip.h"
 
-/* As poet_conv2d_strip_f32, but that the columns of the source that the four results' kernels begin with are two apart: the
+/* As poet_conv2d_strips_f32, but that the columns of the source that the four results' kernels begin with are two apart: the
  * strip meets nine, of which the first or the last may be padding. */
-poet_sum_strip_f32 poet_conv2d_strip_by_2_f32;
+poet_sum_strips_f32 poet_conv2d_strips_by_2_f32;
 
 /* For dX, a strip is two rows of eight columns: what a row of dy went into, of which it shares the lower one with the row
  * behind it. Even columns have met the middle column of the kernel, under one of dy; odd ones its last under that, and its

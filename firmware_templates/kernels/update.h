@@ -83,6 +83,22 @@ static inline void poet_gradient_sink_put_f32(const struct poet_gradient_sink *s
     }
 }
 
+/* Puts three adjacent elements. */
+static inline void poet_gradient_sink_put_3_f32(const struct poet_gradient_sink *sink,
+                                                int32_t index, const float elements[3])
+{
+    if (sink->gradient != NULL) {
+        float *to = sink->gradient + index;
+        to[0] = elements[0];
+        to[1] = elements[1];
+        to[2] = elements[2];
+        return;
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        poet_apply_f32(sink, index + i, elements[i]);
+    }
+}
+
 /* Puts `count` adjacent elements. */
 void poet_gradient_sink_put_run_f32(const struct poet_gradient_sink *sink, int32_t index,
                                     int32_t count, const float *elements);

@@ -248,12 +248,12 @@ class _Conv2d(OpKind):
             struct="poet_conv2d",
             fields=geometry.fields(),
             workspace_bytes=plane if variant == BY_1 else 0,
-            divided=(self.divided(geometry),),
+            divided=self.divided(geometry),
         )
 
-    def divided(self, geometry: _Geometry) -> tuple[str, int]:
-        """The channels that are taken in blocks."""
-        return "POET_CONV2D_SUMS", geometry.y[1] // geometry.groups
+    def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
+        """The channels and columns that are taken in blocks."""
+        return (("POET_CONV2D_SUMS", geometry.y[1] // geometry.groups),)
 
     def inputs_of(self, op: Op) -> tuple[str | None, ...]:
         """The inputs, with None for an absent one."""
@@ -348,8 +348,8 @@ class Conv2dBackwardInput(_Conv2d):
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, expect_integers(op, "input_shape", 1, 4), shapes[0])
 
-    def divided(self, geometry: _Geometry) -> tuple[str, int]:
-        return "POET_CONV2D_SUMS", geometry.x[1] // geometry.groups
+    def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
+        return (("POET_CONV2D_SUMS", geometry.x[1] // geometry.groups),)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)
@@ -404,20 +404,21 @@ class Conv2dBackwardWeight(_Conv2d):
         fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
         if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
             return "pointwise_"
-        if geometry.three_by_three_by_2 and geometry.w[0] // geometry.groups >= 4:
+        outputs = geometry.w[0] // geometry.groups
+        if outputs >= 2 and geometry.five_by_five_by_2:
+            return "5x5_by_2_"
+        if outputs >= 2 and geometry.five_by_five:
+            return "5x5_"
+        if outputs >= 4 and geometry.three_by_three_by_2:
             return "3x3_by_2_"
-        if geometry.w[0] // geometry.groups >= 2:
-            if geometry.five_by_five_by_2:
-                return "5x5_by_2_"
-            if geometry.five_by_five:
-                return "5x5_"
-        return "3x3_" if geometry.three_by_three and fours else ""
+        return "3x3_" if outputs >= 4 and geometry.three_by_three else ""
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
 
-    def divided(self, geometry: _Geometry) -> tuple[str, int]:
-        return "POET_CONV2D_OUTPUTS", geometry.y[1] // geometry.groups
+    def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
+        outputs = geometry.y[1] // geometry.groups
+        return ("POET_CONV2D_OUTPUTS", outputs), ("POET_CONV2D_COLUMNS", geometry.x[3])
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)
