@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels as a Cortex-M4F and a Cortex-M0+ have them, much of it assembly: bits, and what they touch.
+"""Kernels as a Cortex-M4F and a Cortex-M0+ have them, much of it assembly: bits, and bounds.
 
 Tensors end, and then begin, where memory does: what lies beside one cannot be read or written.
 """
@@ -7,7 +7,7 @@ Tensors end, and then begin, where memory does: what lies beside one cannot be r
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -126,7 +126,7 @@ PLANES += [(3, 1, 1, 64), (2, 3, 4, 8), (1, 2, 4, 24), (5, 1, 7, 1), (1, 3, 2, 4
 
 @pytest.mark.parametrize("build", [M4F, M0PLUS, *OTHERS], ids=str)
 def test_batch_norm(core_of: Callable[[Build], Core], build: Build) -> None:
-    """Of planes with an odd number of rows and an even one, and all widths up to two blocks of 16."""
+    """Of planes with rows of both parities, and all widths up to two blocks of 16."""
     core = core_of(build)
     for shape in PLANES:
         for kind, (inputs, attributes, expected) in BatchNorm.of(shape).passes().items():
@@ -146,17 +146,40 @@ def test_relu(core_of: Callable[[Build], Core], build: Build) -> None:
             np.testing.assert_array_equal(left, np.where(passed, dy, 0))
 
 
+def expect_within_bounds(
+    core: Core,
+    kind: str,
+    inputs: Sequence[Array],
+    attributes: Mapping[str, Attribute],
+    updates: Sequence[Array] = (),
+) -> None:
+    """An operator leaves what it does in float64, but for what its bound allows."""
+    left = core.run(kind, inputs, attributes, updates)
+    op, _ = graph_of_one(kind, inputs, attributes, updates)
+    wide = [v.astype(np.float64) if v.dtype == np.float32 else v for v in inputs]
+    before = [value.astype(np.float64) for value in updates]
+    expected = KINDS[kind].results(op, wide, before)
+    bounds = KINDS[kind].error_bounds(op, wide, before)
+    for result, value, bound in zip(left, expected, bounds, strict=True):
+        assert largest_error(result, value, bound)[0] <= 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_sums_in_integers(core_of: Callable[[Build], Core], case: Geometry) -> None:
+    generator = np.random.default_rng(3)
+    x, w, dy, b = (
+        generator.standard_normal(shape).astype(np.float32)
+        for shape in (case.x, case.w, case.y, case.w[:1])
+    )
+    extents: dict[str, Attribute] = {"input_shape": case.x, "weight_shape": case.w}
+    core, attributes = core_of(FUSED), case.attributes
+    expect_within_bounds(core, "conv2d", [x, w, b], attributes)
+    expect_within_bounds(core, "conv2d_backward_input", [w, dy], attributes | extents)
+    expect_within_bounds(core, "conv2d_backward_weight", [x, dy], attributes | extents)
+
+
 @pytest.mark.parametrize("build", [M4F, FUSED], ids=str)
 @pytest.mark.parametrize("kind", OPERATORS)
 def test_every_operator(core_of: Callable[[Build], Core], build: Build, kind: str) -> None:
-    """Within its bound of float64."""
     case = OPERATORS[kind](Draw(1, 1.0))
-    left = core_of(build).run(kind, case.inputs, case.attributes, case.updates)
-    op, _ = graph_of_one(kind, case.inputs, case.attributes, case.updates)
-    inputs = [v.astype(np.float64) if v.dtype == np.float32 else v for v in case.inputs]
-    updates = [value.astype(np.float64) for value in case.updates]
-    expected = KINDS[kind].results(op, inputs, updates)
-    for result, value, bound in zip(
-        left, expected, KINDS[kind].error_bounds(op, inputs, updates), strict=True
-    ):
-        assert largest_error(result, value, bound)[0] <= 1
+    expect_within_bounds(core_of(build), kind, case.inputs, case.attributes, case.updates)
