@@ -120,7 +120,11 @@ def test_dense_layers(core_of: Callable[[Build], Core], build: Build) -> None:
             np.testing.assert_array_equal(bits(result), bits(sums), str(layer))
 
 
-PLANES = [(samples, 2, rows, width) for samples, rows in ((1, 1), (2, 3)) for width in range(1, 36)]
+PLANES = [
+    (samples, 2, rows, width)
+    for samples, rows in ((1, 1), (1, 2), (2, 3))
+    for width in range(1, 36)
+]
 PLANES += [(3, 1, 1, 64), (2, 3, 4, 8), (1, 2, 4, 24), (5, 1, 7, 1), (1, 3, 2, 48)]
 
 
