@@ -64,6 +64,11 @@ FOR_SIZE void sum_ends(const struct pass *pass, float bias, const float *source,
     }
 }
 
+static __attribute__((noinline, hot)) bool are_finite(const float *weight, int32_t count)
+{
+    return poet_are_finite(weight, count);
+}
+
 /* The rows at the top, between, and at the bottom, for two channels of the result: a row each, all others, a row. */
 static void set_rows(const struct pass *pass, struct poet_strips *strips)
 {
@@ -141,7 +146,7 @@ FOR_SIZE void sum_groups(const struct poet_conv2d *op, poet_sum_strips_f32 *sum_
         .weight_result = forward ? 9 * group_in : 9,
     };
     const int32_t plane = pass.height * pass.width;
-    const bool finite = poet_are_finite(weight, group_in * op->out_channels * 9);
+    const bool finite = are_finite(weight, group_in * op->out_channels * 9);
     const int32_t least = MAY_BE_ODD && pass.results % 2 != 0 ? 1 : 2;
     for (int32_t together = 2; together >= least; together--) {
         struct poet_strips strips[3];
