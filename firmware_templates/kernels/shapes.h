@@ -8,7 +8,7 @@
 #define POET_BATCH_NORM_ROWS 1  /* of such a plane */
 #define POET_CONV2D_SUMS 1      /* channels of a group of y or dx */
 #define POET_CONV2D_OUTPUTS 1   /* channels of a group of dy, for dw */
-#define POET_CONV2D_COLUMNS 1   /* of x, for dw */
+#define POET_CONV2D_COLUMNS 1   /* of x, for dw of 3x3 kernels that move by 1 */
 #define POET_LINEAR_FEATURES 1  /* of x */
 #define POET_LINEAR_OUTPUTS 1   /* of y */
 #define POET_LINEAR_SUMS 1      /* products in a sum for dx and dw */

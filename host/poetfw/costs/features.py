@@ -421,13 +421,14 @@ def _strips(at: Mapping[str, int], function: str) -> Counter[str]:
     met = 3 * at["in_height"] - 2
     weights = at["groups"] * inner * outer
     if "weight" in function:
-        calls = weights // _LINE
+        calls = at["groups"] * inner * -(-outer // _LINE)
         rows = calls * at["batch"] * met
         return Counter(
             {
                 "tap_rows.calls": 3 * calls,
                 "tap_rows.rows": rows,
-                "tap_rows.strips": rows * at["in_width"] // _LINE,
+                "tap_rows.strips": rows * (at["in_width"] // _LINE),
+                "tap_rows.left": rows * (at["in_width"] % _LINE),
                 "weights": 9 * weights,
             }
         )

@@ -417,8 +417,9 @@ class Conv2dBackwardWeight(_Conv2d):
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
 
     def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
-        outputs = geometry.y[1] // geometry.groups
-        return ("POET_CONV2D_OUTPUTS", outputs), ("POET_CONV2D_COLUMNS", geometry.x[3])
+        outputs = ("POET_CONV2D_OUTPUTS", geometry.y[1] // geometry.groups)
+        in_strips = self.shape_class(geometry) == "3x3_"
+        return (outputs, ("POET_CONV2D_COLUMNS", geometry.x[3])) if in_strips else (outputs,)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)

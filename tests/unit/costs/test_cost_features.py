@@ -23,6 +23,7 @@ PRODUCTS = {
     "pairs.left": 2 * 9,
     "strips.rows": 2 * 4 * 3,
     "tap_rows.strips": 4 * 4 * 3,
+    "tap_rows.left": 4 * 3,
     "strips_by_2.rows": 2 * 4 * 3,
     "wide_strips.channels": 2 * 4 * 3,
     "wide_strips.shared": 4 * 3,
@@ -136,6 +137,8 @@ def padding(case: Case, features: Features, expected: int) -> int:
         batch, _, rows, columns = shapes[1 - (weights or 0)]
         outer += outer % 2 if case.kind == "conv2d" else 0
         inner += inner % 2 if case.kind == "conv2d_backward_input" else 0
+        if "tap_rows.strips" in features:
+            return batch * (3 * rows - 2) * 3 * columns * inner * (outer + -outer % 4) - expected
         return batch * (3 * rows - 2) * 3 * (columns + -columns % 4) * inner * outer - expected
     if any(name.startswith("fives") for name in features):
         return fives(case) - expected

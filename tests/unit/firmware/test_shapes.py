@@ -85,6 +85,7 @@ def test_what_is_not_divided_is_left_open() -> None:
     assert {name: shapes[name] for name in DIVISORS if "CONV2D" in name} == {
         "POET_CONV2D_SUMS": 1,
         "POET_CONV2D_OUTPUTS": 1,
+        "POET_CONV2D_COLUMNS": 1,
     }
 
 
