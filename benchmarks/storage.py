@@ -118,11 +118,11 @@ def times_of(
     times = {}
     with piped([sys.executable, __file__, SERVE, name, str(elf.resolve())], folder) as line:
         profiler = Profiler(Link(line))
-        nothing = profiler.run(len(cases), NOTHING, 1)
+        nothing = profiler.run(len(cases), NOTHING, 1).ticks
         for index, case in enumerate(cases):
             profiler.run(index, case.key, 1)
             call = 0 if case.kind in (*BESIDE, *TAKEN) else nothing
-            times[case] = (profiler.run(index, case.key, 2) - call) / 2 / board.clock_hz
+            times[case] = (profiler.run(index, case.key, 2).ticks - call) / 2 / board.clock_hz
     return times
 
 

@@ -45,6 +45,7 @@ from poetfw.output_file import replace_file
 from poetfw.planning import (
     Build,
     BuildSettings,
+    ChosenBy,
     DevicesBuildSettings,
     PartnerSchedule,
     Plan,
@@ -52,6 +53,7 @@ from poetfw.planning import (
     arena_budget,
     board_of_devices,
     boards_of_partners,
+    choose_kernels,
     choose_optimizer,
     derive_program,
     devices_problem,
@@ -69,6 +71,7 @@ from poetfw.planning import (
     require_room,
     require_room_on,
     schedule_bytes,
+    use_room,
     watchdog_time_ms,
 )
 from poetfw.report import (
@@ -132,8 +135,8 @@ def plan_build(
         emulator_of(twin.reference)
     model = load_model(settings)
     data = load_data(settings.data, model, settings.features)
-    program = derive_program(settings, model, deadline)
-    table = costs(program.training, board)
+    chosen = choose_kernels(derive_program(settings, model, deadline), board, costs)
+    program = chosen.program
     ring = make_ring(settings, model.batch)
     unlimited = plan_unscheduled(program, board, costs, deadline)
     deadline.reserve(_RENDERING)
@@ -148,13 +151,20 @@ def plan_build(
     plan, minimum = plan_within(
         program, board, costs, budget, settings, unlimited.evaluation, work, tell
     )
+    chosen, plan = use_room(chosen, plan, board, costs, budget, settings, work, tell)
+    if chosen.program != program:
+        program = chosen.program
+        unlimited = plan_unscheduled(program, board, costs, deadline)
+    table = costs(program.training, board)
     if watchdog_ms is not None:
         require_fed(watchdog_ms, program, board, costs, plan)
 
     progress("writing the project")
     slots = assign_slots(program, plan.training.plan, board.erase_bytes)
     lowering = lower_plan(program, board, plan, slots, ring, settings.slices, watchdog_ms)
-    project = _project(settings, board, model, data, program, table, plan, slots, lowering)
+    project = _project(
+        settings, board, model, data, program, table, plan, slots, lowering, chosen.by
+    )
     return Build(
         board=board,
         model=model,
@@ -162,6 +172,7 @@ def plan_build(
         optimizer=choose_optimizer(settings, model),
         program=program,
         costs=table,
+        kernels_by=chosen.by[program.training.name],
         budget_bytes=budget,
         minimum_budget_bytes=minimum,
         checkpoint_all=unlimited,
@@ -342,6 +353,7 @@ def _project(
     plan: Plan | WorkersSchedule | PartnerSchedule,
     slots: Sequence[Slot],
     lowering: Lowering,
+    kernels_by: Mapping[str, Mapping[str, ChosenBy]] | None = None,
 ) -> Project:
     """The project that follows a plan, with its storage image and its stage files."""
     held_out = held_out_batches(data, model)
@@ -375,6 +387,7 @@ def _project(
         lowering.names,
         board.compute.arithmetic,
         model.state_dict,
+        kernels_by or {},
     )
     held = settings.weights_in_flash
     weights = initial_weights(lowering.names, model.weights) if held else ()

@@ -9,7 +9,7 @@
 #include "profile.h"
 #include "scratch.h"
 
-#define PROTOCOL 1u
+#define PROTOCOL 2u
 #define PASSES 16u
 #define CRC_BYTES 4u
 #define IN_A_ROW 8u
@@ -26,6 +26,7 @@ struct run {
     uint32_t times;
     int status;
     uint64_t ticks;
+    uint64_t marked; /* ticks from the mark's begin to its end */
 };
 
 /* What every sample of a batch is: a record of no blocks, so that all begin where the first does. */
@@ -53,10 +54,23 @@ static float value(uint32_t kind)
 }
 
 /* Of fewer values than the operand has, so many in a row stand for all around them, again and again. */
-static float like(const struct poet_fill *operand, uint32_t i)
+static void fill_like(float *x, const struct poet_fill *operand, uint32_t set)
 {
-    const uint32_t near = (uint32_t)((uint64_t)i * operand->values / operand->words);
-    return poet_values[operand->first_value + near / IN_A_ROW * IN_A_ROW + i % IN_A_ROW];
+    const float *const values = &poet_values[operand->first_value + set * operand->values];
+    uint32_t near = 0u;
+    uint32_t rest = 0u;
+    if (operand->values == operand->words) {
+        memcpy(x, values, operand->words * sizeof *x);
+        return;
+    }
+    for (uint32_t i = 0u; i < operand->words; i++) { /* near is i * values / words */
+        x[i] = values[near / IN_A_ROW * IN_A_ROW + i % IN_A_ROW];
+        rest += operand->values;
+        while (rest >= operand->words) {
+            rest -= operand->words;
+            near++;
+        }
+    }
 }
 
 static void fill(const struct poet_fill *operand)
@@ -64,10 +78,23 @@ static void fill(const struct poet_fill *operand)
     float *const x = (float *)(void *)(poet_arena + operand->offset);
     if (operand->kind == POET_FILL_ZERO) {
         memset(x, 0, operand->words * sizeof *x);
-        return;
+    } else if (operand->kind == POET_FILL_LIKE) {
+        fill_like(x, operand, 0u);
+    } else {
+        for (uint32_t i = 0u; i < operand->words; i++) {
+            x[i] = value(operand->kind);
+        }
     }
-    for (uint32_t i = 0u; i < operand->words; i++) {
-        x[i] = operand->kind == POET_FILL_LIKE ? like(operand, i) : value(operand->kind);
+}
+
+/* Gives the operands that are like a network's a set of their values. */
+static void feed(const struct poet_case *one, uint32_t set)
+{
+    for (uint32_t i = 0u; i < one->fills; i++) {
+        const struct poet_fill *const operand = &poet_fills[one->first_fill + i];
+        if (operand->kind == POET_FILL_LIKE) {
+            fill_like((float *)(void *)(poet_arena + operand->offset), operand, set);
+        }
     }
 }
 
@@ -197,16 +224,59 @@ static int prepare(const struct poet_case *one)
     return one->prepare != NULL ? one->prepare() : POET_OK;
 }
 
-static int run_case(struct run *run)
+/* Not inlined, so that feeding takes the same whatever runs. */
+static __attribute__((noinline)) int run_fed(const struct poet_case *one, int (*run)(void), uint32_t times)
+{
+    int status = POET_OK;
+    for (uint32_t i = 0u; i < times && status == POET_OK; i++) {
+        feed(one, i % one->sets);
+        status = run();
+    }
+    return status;
+}
+
+static uint64_t less(uint64_t ticks, uint64_t without)
+{
+    return ticks > without ? ticks - without : 0u;
+}
+
+/* A case whose operands are fed before each run, and the feeding alone, which is subtracted. */
+static int time_fed(struct run *run)
+{
+    const struct poet_case *const one = run->one;
+    poet_mark(1);
+    const uint64_t start = poet_hal_ticks();
+    int status = run_fed(one, one->run, run->times);
+    const uint64_t middle = poet_hal_ticks();
+    if (status == POET_OK) {
+        status = run_fed(one, poet_cases[poet_case_count - 1u].run, run->times);
+    }
+    const uint64_t end = poet_hal_ticks();
+    poet_mark(0);
+    run->ticks = less(middle - start, end - middle);
+    run->marked = end - start;
+    return status;
+}
+
+static int time_case(struct run *run)
 {
     uint64_t without = 0u;
-    int status = prepare(run->one);
-    if (status == POET_OK && run->one->without != NULL) {
-        status = time_runs(run->one->without, run->times, &without);
+    if (run->one->sets > 0u) {
+        return time_fed(run);
     }
+    if (run->one->without != NULL) {
+        POET_TRY(time_runs(run->one->without, run->times, &without));
+    }
+    POET_TRY(time_runs(run->one->run, run->times, &run->marked));
+    run->ticks = less(run->marked, without);
+    return POET_OK;
+}
+
+static int run_case(struct run *run)
+{
+    int status = prepare(run->one);
     if (status == POET_OK) {
-        status = time_runs(run->one->run, run->times, &run->ticks);
-        run->ticks = run->ticks > without ? run->ticks - without : 0u;
+        status = time_case(run);
     }
     poet_pages_forget();
     return status;
@@ -237,7 +307,7 @@ static const struct poet_case *transfer_of(uint32_t transfer, uint32_t bytes)
     return NULL;
 }
 
-/* The status, and of a case that ran its key and ticks. */
+/* The status, and of a case that ran its key, what it took and for how long it was marked. */
 static void answer_run(struct run *last, const struct poet_command *command, const struct poet_case *one,
                        uint32_t times)
 {
@@ -246,7 +316,7 @@ static void answer_run(struct run *last, const struct poet_command *command, con
         return;
     }
     if (last->sequence != command->sequence || last->one != one || last->times != times) {
-        const struct run run = {command->sequence, one, times, POET_OK, 0u};
+        const struct run run = {command->sequence, one, times, POET_OK, 0u, 0u};
         *last = run;
         last->status = run_case(last);
     }
@@ -255,6 +325,8 @@ static void answer_run(struct run *last, const struct poet_command *command, con
         print_key(one);
         poet_print(" ");
         poet_print_decimal(last->ticks);
+        poet_print(" ");
+        poet_print_decimal(last->marked);
     }
 }
 

@@ -26,7 +26,7 @@ struct poet_fill {
     uint32_t words;
     uint32_t kind;
     uint32_t first_value; /* of an operand that is like a tensor, each in place of those around it */
-    uint32_t values;
+    uint32_t values; /* in a set */
 };
 
 /* One op, or one transfer. */
@@ -39,6 +39,7 @@ struct poet_case {
     uint32_t fills;
     uint32_t transfer; /* enum poet_transfer */
     uint32_t bytes;    /* of a transfer */
+    uint32_t sets;     /* of values, which operands are fed in turn, before each run; 0: they are filled once */
 };
 
 /* Generated. */

@@ -57,6 +57,32 @@ def linker_script(name: str, out: Path, flash_start: int = 0, **sizes: int) -> P
     return out
 
 
+def compile_native(out: Path, sources: list[Path], includes: list[Path]) -> Path:
+    """Compile a program of its own `main` for this computer."""
+    return compile_c(out, [*sources, *sorted((TEMPLATES / "hal/posix").glob("*.c"))], includes)
+
+
+def compile_for_twin(out: Path, sources: list[Path], includes: list[Path], *flags: str) -> Path:
+    """Compile a program of its own `main` for the nRF52840's twin; `flags` name its core."""
+    script = linker_script(
+        "mps2", out.with_suffix(".ld"), ram_bytes=262144, flash_bytes=1 << 20, stack_bytes=4096
+    )
+    return compile_c(
+        out,
+        [
+            *sources,
+            TEMPLATES / "runtime/poet_memory.c",
+            *sorted((TEMPLATES / "hal/mps2").glob("*.c")),
+            TEMPLATES / "hal/cortex_m/startup.c",
+        ],
+        [*includes, TEMPLATES / "hal/mps2", TEMPLATES / "hal/cortex_m"],
+        *flags,
+        *("-ffreestanding", "-nostdlib", "-Wl,--gc-sections", f"-T{script}"),
+        "-lgcc",
+        compiler="arm-none-eabi-gcc",
+    )
+
+
 def compile_sample(
     out: Path,
     hal: str,

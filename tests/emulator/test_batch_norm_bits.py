@@ -11,8 +11,8 @@ from emulator.firmware_tools import (
     CORTEX_M4F,
     SAMPLE,
     TEMPLATES,
-    compile_c,
-    linker_script,
+    compile_for_twin,
+    compile_native,
     needs_qemu,
     run_program,
     run_twin,
@@ -37,29 +37,16 @@ def test_bits_are_those_of_this_computer(tmp_path: Path, divisor: int) -> None:
 
     What planes have in common decides which loops are compiled: all, where nothing is known.
     """
-    program = compile_c(
-        tmp_path / "native", [*SOURCES, *(TEMPLATES / "hal/posix").glob("*.c")], INCLUDES
-    )
+    program = compile_native(tmp_path / "native", SOURCES, INCLUDES)
     code, expected = run_program([str(program)], tmp_path)
     assert code == 0
     assert len(set(expected)) == WIDTHS
-    script = linker_script(
-        "mps2", tmp_path / "twin.ld", ram_bytes=262144, flash_bytes=1 << 20, stack_bytes=4096
-    )
-    elf = compile_c(
+    elf = compile_for_twin(
         tmp_path / "core.elf",
-        [
-            *SOURCES,
-            TEMPLATES / "runtime/poet_memory.c",
-            *sorted((TEMPLATES / "hal/mps2").glob("*.c")),
-            TEMPLATES / "hal/cortex_m/startup.c",
-        ],
-        [*INCLUDES, TEMPLATES / "hal/mps2", TEMPLATES / "hal/cortex_m"],
+        SOURCES,
+        INCLUDES,
         *CORTEX_M4F,
         *("-DPOET_SHAPES_H", "-DPOET_BATCH_NORM_ROWS=1", f"-DPOET_BATCH_NORM_PLANE={divisor}"),
-        *("-ffreestanding", "-nostdlib", "-Wl,--gc-sections", f"-T{script}"),
-        "-lgcc",
-        compiler="arm-none-eabi-gcc",
     )
     code, lines = run_twin(elf, tmp_path)
     assert code == 0

@@ -51,6 +51,8 @@ CASES = [
     Geometry((1, 8, 9, 15), 8, (3, 3), stride=(2, 2)),
     Geometry((1, 4, 6, 9), 5, (3, 3), stride=(2, 2)),  # rows of seven columns end dX
     Geometry((1, 4, 6, 11), 12, (5, 5), stride=(2, 2), padding=(2, 2, 2, 2)),
+    Geometry((1, 4, 5, 9), 8, (5, 5), padding=(2, 2, 2, 2)),
+    Geometry((1, 4, 8, 16), 4, (5, 5), stride=(2, 2), padding=(2, 2, 2, 2)),
     Geometry((2, 8, 7, 6), 8, (1, 1), stride=(2, 2), padding=(0, 0, 0, 0)),
 ]
 

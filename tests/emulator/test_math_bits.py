@@ -11,8 +11,8 @@ from emulator.firmware_tools import (
     CORTEX_M4F,
     SAMPLE,
     TEMPLATES,
-    compile_c,
-    linker_script,
+    compile_for_twin,
+    compile_native,
     needs_qemu,
     run_program,
     run_twin,
@@ -31,9 +31,7 @@ INCLUDES = [SAMPLE / "src/generated", *(TEMPLATES / d for d in ("runtime", "stor
 @pytest.fixture(scope="module")
 def native_lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("native")
-    program = compile_c(
-        folder / "math", [*SOURCES, *(TEMPLATES / "hal/posix").glob("*.c")], INCLUDES
-    )
+    program = compile_native(folder / "math", SOURCES, INCLUDES)
     code, lines = run_program([str(program)], folder)
     assert code == 0
     assert len(set(lines)) == 4
@@ -48,22 +46,11 @@ def native_lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_bits_are_those_of_this_computer(
     tmp_path: Path, native_lines: list[str], machine: tuple[str, ...]
 ) -> None:
-    script = linker_script(
-        "mps2", tmp_path / "twin.ld", ram_bytes=262144, flash_bytes=1 << 20, stack_bytes=4096
-    )
-    elf = compile_c(
-        tmp_path / "math.elf",
-        [
-            *SOURCES,
-            TEMPLATES / "runtime/poet_memory.c",
-            *sorted((TEMPLATES / "hal/mps2").glob("*.c")),
-            TEMPLATES / "hal/cortex_m/startup.c",
-        ],
-        [*INCLUDES, TEMPLATES / "hal/mps2", TEMPLATES / "hal/cortex_m"],
+    elf = compile_for_twin(
+        tmp_path / "core.elf",
+        SOURCES,
+        INCLUDES,
         *machine,
-        *("-ffreestanding", "-nostdlib", "-Wl,--gc-sections", f"-T{script}"),
-        "-lgcc",
-        compiler="arm-none-eabi-gcc",
     )
     code, lines = run_twin(elf, tmp_path)
     assert code == 0

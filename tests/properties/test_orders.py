@@ -23,14 +23,16 @@ from poetfw.schedule import (
     SolveOptions,
     Status,
     StepKind,
+    orders,
     simulate,
     solve,
 )
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.bounds import unlimited
+from poetfw.schedule.found import Incumbent, best_known, tell_nobody
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.orders import Plans, in_better_order
+from poetfw.schedule.orders import Like, Plans, Tried, in_better_order, search_orders
 from poetfw.schedule.plan import Production, plan_of, productions
 from poetfw.schedule.validation import validate
 
@@ -134,6 +136,62 @@ def test_moves_lead_to_legal_plans_that_are_taken_for_what_they_are(
                             assert_taken_for_what_it_is(problem, plans, moved)
                             checked += 1
     assert checked > 1_000
+
+
+@pytest.mark.parametrize("numbers", [GRAPHS[300:420]])
+def test_what_is_worked_out_beside_another_plan_is_the_same(numbers: Sequence[int]) -> None:
+    """As if from nothing: after moves, and with productions left out."""
+    moves = left_out = 0
+    for number in numbers:
+        problem = random_graph(number)
+        plans = Plans(problem, Work())
+        with about(problem):
+            for plan in known_plans(problem):
+                known = plans.tried(productions(problem, plan))
+                order = known.order
+                for first in range(len(order) - 1):
+                    for last in range(first + 1, min(len(order), first + 6)):
+                        like = Like(known, first, len(order) - last - 1, moved=True)
+                        for moved in plans.swapped(order, first, last):
+                            assert plans.tried(moved, like) == plans.tried(moved)
+                            moves += 1
+                for index, (_, _, is_first) in enumerate(order):
+                    if not is_first:
+                        without = order[:index] + order[index + 1 :]
+                        like = Like(known, index, len(without) - index)
+                        assert plans.tried(without, like) == plans.tried(without)
+                        left_out += 1
+    assert moves > 5_000
+    assert left_out > 100
+
+
+@pytest.mark.parametrize("numbers", [GRAPHS[:120]])
+def test_moves_lead_where_they_lead_from_nothing(
+    numbers: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a plan has become shorter since a round of moves began."""
+
+    class FromNothing(Plans):
+        def tried(self, order: tuple[Production, ...], like: Like | None = None) -> Tried:
+            return super().tried(order)
+
+    def last(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[ExecutionPlan | None, float]:
+        work = Work(0.5)
+        best = Incumbent(problem, best_known(problem, [plan]), tell_nobody)
+        search_orders(best, plan, work)
+        return best.found.plan, work.left
+
+    better = 0
+    for number in numbers:
+        problem = random_graph(number)
+        for plan in known_plans(problem):
+            with about(problem):
+                found = last(problem, plan)
+                with monkeypatch.context() as patch:
+                    patch.setattr(orders, "Plans", FromNothing)
+                    assert last(problem, plan) == found
+                better += found[0] not in (None, plan)
+    assert better > 20
 
 
 def test_what_must_follow_goes_with_what_is_delayed() -> None:

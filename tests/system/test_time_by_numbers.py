@@ -87,7 +87,7 @@ def test_an_op_takes_another_time_with_other_numbers_where_it_says_so(tmp_path: 
         count = len(case.inputs) + len(case.updates)
         for number, values in enumerate(_numbers().values()):
             fed = replace(case, numbers=f"{number:016x}")
-            operands[fed] = (tuple(map(float, values)),) * count
+            operands[fed] = ((tuple(map(float, values)),) * count,)
     told = ProfileSettings(settings[0], "qemu", None, tmp_path)
     setup, environment = _setup(BOARD, told, None), _environment(BOARD, told)
     took: dict[str, list[float]] = {}
@@ -95,7 +95,7 @@ def test_an_op_takes_another_time_with_other_numbers_where_it_says_so(tmp_path: 
         [*operands], programs[0], BOARD, ROOM, tmp_path, environment, operands
     ):
         assert elf is not None
-        with _device(sketch, elf, BOARD, setup, told, environment) as profiler:
+        with _device(sketch, elf, BOARD, setup, told, environment, print) as profiler:
             for one in measure_sketch(
                 profiler, sketch, setup, BOARD, lambda _: "0" * 16, lambda: "2026-01-01T00:00:00Z"
             ):

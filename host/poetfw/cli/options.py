@@ -580,14 +580,13 @@ def host_option(command: _Command) -> _Command:
 
 
 def out_option(command: _Command) -> _Command:
-    """--out."""
-    return option(
-        "--out",
-        type=Folder(),
-        default=None,
-        metavar="DIR",
-        help="The project's folder.  [default: build/BOARD]",
-    )(command)
+    """--out, of commands that write or run a project."""
+    return out_folder_option("The project's folder.  [default: build/BOARD]")(command)
+
+
+def out_folder_option(text: str) -> Callable[[_Command], _Command]:
+    """--out, of what the help's text says."""
+    return option("--out", type=Folder(), default=None, metavar="DIR", help=text)
 
 
 def built_folder(out: Path | None, board: str | None) -> tuple[Path, str | None]:

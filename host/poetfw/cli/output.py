@@ -156,12 +156,12 @@ def progress_bar() -> Iterator[Any]:
         TimeRemainingColumn(),
     )
     if not messages.is_terminal:
-        shown = 0
+        shown, said = 0, ""
 
         def log(done: int, total: int, text: str) -> None:
-            nonlocal shown
-            if done == 0 or done == total or done >= shown + max(1, total // 10):
-                shown = done
+            nonlocal shown, said
+            if text != said or done in (0, total) or done >= shown + max(1, total // 10):
+                shown, said = done, text
                 messages.print(f"{escaped(text)}  {done}/{total}")
 
         yield log

@@ -17,7 +17,7 @@ from poetfw.cli.options import (
     json_option,
     option,
     out_folder,
-    out_option,
+    out_folder_option,
     port_option,
     settings_of_optimizer,
     training_options,
@@ -28,6 +28,7 @@ from poetfw.devices.link import choose_port
 from poetfw.errors import DeviceError, OutputError, listed
 from poetfw.firmware.case_version import case_version
 from poetfw.meters import FORMS
+from poetfw.ops import VARIANT
 from poetfw.output_file import replace_file
 from poetfw.planning import BuildSettings
 from poetfw.profiling import Metering, ProfileReport, ProfileSettings, Refused
@@ -72,7 +73,7 @@ _BESIDE = "\0"  # no folder is called so
     help="Write tables and plots of what was measured, fitted and calculated.  [default: the "
     "folder report in that of the sketch]",
 )
-@out_option
+@out_folder_option("The sketch's folder.  [default: build/BOARD-profile]")
 @json_option
 def profile(
     board: str,
@@ -221,8 +222,10 @@ def _row(one: Measurement, op: str | None) -> tuple[str, ...]:
         if isinstance(shape, int)
         else " ".join("x".join(map(str, part)) for part in shape)
     )
+    variant = one.case.attributes.get(VARIANT)
+    kind = one.case.kind if variant is None else f"{one.case.kind} ({variant})"
     return (
-        one.case.kind if op is None else f"{one.case.kind} of {op}",
+        kind if op is None else f"{kind} of {op}",
         text,
         f"{one.ticks:,.1f}",
         f"{one.spread_ticks:,.1f}",

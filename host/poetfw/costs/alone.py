@@ -6,14 +6,15 @@ from __future__ import annotations
 from poetfw.costs.measurement import Case
 from poetfw.errors import ModelError
 from poetfw.ir import Graph, Op, Role, Tensor
-from poetfw.ops import infer_output, kind_of
+from poetfw.ops import VARIANT, infer_output, kind_of
 
 
 def alone(case: Case) -> tuple[Op, Graph]:
     """The op that a case is, and the graph that holds nothing else.
 
     Raises:
-        ModelError: the case is a transfer, or no operator takes such operands.
+        ModelError: the case is a transfer, or no operator takes such operands, or not by such a
+            kernel.
     """
     inputs = [
         Tensor(f"in{i}", shape, dtype, Role.INPUT) for i, (shape, dtype) in enumerate(case.inputs)
@@ -32,7 +33,11 @@ def alone(case: Case) -> tuple[Op, Graph]:
     if not (updated or produced):
         raise ModelError(f"a {case.kind!r} with neither output nor update is no op")
     last = output.name if output is not None else updated[0]
-    return op, Graph(case.kind, (*inputs, *updates, *produced), (op,), last)
+    graph = Graph(case.kind, (*inputs, *updates, *produced), (op,), last)
+    variant = case.attributes.get(VARIANT)
+    if variant is not None and variant not in kind_of(op).variants(op, graph):
+        raise ModelError(f"no kernel {variant!r:.80} runs such a {case.kind!r}")
+    return op, graph
 
 
 def reads_storage(case: Case) -> bool:

@@ -30,6 +30,7 @@ from poetfw.costs.alone import alone
 from poetfw.costs.measurement import MOVES, Case, Counter, Measurement, Setup
 from poetfw.errors import CostsError, ModelError
 from poetfw.ir import Dtype
+from poetfw.ops import VARIANT
 from poetfw.reading import parse_json, read_bytes
 
 SCHEMA_VERSION = 2
@@ -69,6 +70,7 @@ class _Case(_Strict):
     attributes: dict[_Name, _Integer | _Number | list[_Integer] | list[_Number]]
     size_bytes: Annotated[int, Field(ge=0, le=2**48)]
     numbers: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")] = ""
+    variant: _Text = ""
 
     def case(self) -> Case:
         """The case, which some operator has.
@@ -83,7 +85,8 @@ class _Case(_Strict):
             attributes={
                 key: tuple(value) if isinstance(value, list) else value
                 for key, value in self.attributes.items()
-            },
+            }
+            | ({VARIANT: self.variant} if self.variant else {}),
             size_bytes=self.size_bytes,
             numbers=self.numbers,
         )

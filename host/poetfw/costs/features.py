@@ -225,8 +225,12 @@ def _convolution(kernel: Kernel) -> Counter[str]:
     windows = (at[f"kernel_{axis}"] + at[f"stride_{axis}"] for axis in ("height", "width"))
     if max(planes) > _LONGEST or math.prod(windows) > _LARGEST:
         return Counter()
+    if "by_1" in kernel.function:
+        return _by_1(at, kernel.function)
     if "depthwise" in kernel.function and (by_planes := _depthwise(at, kernel.function)):
         return by_planes
+    if "5x5" in kernel.function:
+        return _fives(at, kernel.function)
     if "3x3_by_2" in kernel.function:
         return _strips_by_2(at, kernel.function)
     if "3x3" in kernel.function:
@@ -486,6 +490,46 @@ def _strips_by_2(at: Mapping[str, int], function: str) -> Counter[str]:
     )
 
 
+def _fives(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_5x5.c`: strips of four columns, and the rows of the kernel that they meet."""
+    inner, outer = _group_channels(at, backward=False)
+    columns, lines = at["out_width"], at["out_height"]
+    weights = at["groups"] * inner * outer
+    found: Counter[str] = Counter(weights=25 * weights)
+    if "weight" in function:
+        spans = (_met(at, "height", tap) for tap in range(5))
+        rows = at["batch"] * sum(end - first for first, end in spans)
+        fours = (outer + 1) // _LINE if outer >= _LINE else 0
+        twos = -(-max(outer - _LINE * fours, 0) // 2)
+        for name, blocks, channels in (("fours", fours, _LINE), ("twos", twos, 2)):
+            calls = at["groups"] * inner * blocks
+            found[f"fives.{name}.calls"] = 5 * calls
+            found[f"fives.{name}.rows"] = calls * rows
+            found[f"fives.{name}.columns"] = calls * rows * columns * channels
+        return found
+    backward = "input" in function
+    summed, channels = _group_channels(at, backward)
+    times, strips = at["batch"] * at["groups"], -(-columns // _LINE)
+    if backward and "by_2" in function:
+        met = sum(
+            min(row // 2 + 1, lines - 1) - max((row - 1) // 2, 0) + 1
+            for row in range(at["in_height"])
+        )
+        found["fives.wide"] = times * channels * strips * at["in_height"]
+        found["fives.wide.channels"] = found["fives.wide"] * summed
+        found["fives.wide.rows"] = times * channels * strips * summed * met
+        return found
+    taps = [_taps_of_output(at, "height", row)[1] for row in range(lines)]
+    single = taps + (taps[-2:][:1] if lines % 2 else [])  # an odd row makes the one before again
+    found["fives.calls"] = times * strips * (lines * (channels > 1) + channels % 2 * -(-lines // 2))
+    found["fives"] = times * strips * (channels // 2 * lines + channels % 2 * -(-lines // 2))
+    found["fives.channels"] = found["fives"] * summed
+    found["fives.rows"] = (
+        times * strips * summed * (channels // 2 * 2 * sum(taps) + channels % 2 * sum(single))
+    )
+    return found
+
+
 def _pairs(at: Mapping[str, int]) -> Counter[str]:
     """`conv2d_pointwise.c`: dW of 1x1 kernels, four output and two input channels at a time."""
     inner, outer = _group_channels(at, backward=False)
@@ -552,3 +596,20 @@ def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
             "pairs.left": planes * pairs * left,
         }
     )
+
+
+def _by_1(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_depthwise_by_1.c`: planes that move by 1, and what is taken of them or put there."""
+    by_1 = {
+        **at,
+        **{f"stride_{axis}": 1 for axis in ("height", "width")},
+        **{
+            f"out_{axis}": (at[f"out_{axis}"] - 1) * at[f"stride_{axis}"] + 1
+            for axis in ("height", "width")
+        },
+    }
+    moved = at["batch"] * at["groups"] * at["out_height"]
+    found = Counter({"moved.rows": moved, "moved": moved * at["out_width"]})
+    if "input" in function:
+        found["zeros"] = by_1["out_height"] * by_1["out_width"]
+    return found + (_depthwise(by_1, function) or Counter())

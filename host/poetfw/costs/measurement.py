@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from poetfw.ir import Attribute, Dtype, Graph, Op
+from poetfw.ops import VARIANT
 
 Shape = tuple[int, ...]
 
@@ -46,7 +47,7 @@ class Case:
         kind: the op's kind, as `Op.kind` has it.
         inputs: shape and type of each input.
         updates: shape and type of each tensor that is updated in place.
-        attributes: the op's attributes.
+        attributes: the op's attributes; by which of its kernels it runs is one of them.
         size_bytes: of a transfer; 0 for an op.
         numbers: of which op, in which network, are the numbers that it is run with: 16 hexadecimal
             digits; "" where they are any.
@@ -68,6 +69,7 @@ class Case:
     def to_json(self) -> dict[str, Any]:
         """The case as plain JSON values; equal cases give equal values."""
         numbers = {"numbers": self.numbers} if self.numbers else {}
+        variant = {name: value for name, value in self.attributes.items() if name == VARIANT}
         return {
             "kind": self.kind,
             "inputs": [[list(shape), dtype.value] for shape, dtype in self.inputs],
@@ -75,9 +77,11 @@ class Case:
             "attributes": {
                 key: list(value) if isinstance(value, tuple) else value
                 for key, value in sorted(self.attributes.items())
+                if key != VARIANT
             },
             "size_bytes": self.size_bytes,
             **numbers,
+            **variant,
         }
 
     @cached_property
@@ -107,10 +111,10 @@ def case_of(op: Op, graph: Graph) -> Case:
 def own_case_of(op: Op, graph: Graph) -> Case:
     """The case that only this op is, with its numbers.
 
-    The op is known by its name and that of its graph: training with another optimizer, or on other
-    data, does not make it another one.
+    The op is known by its name and its network: training with another optimizer, from other
+    weights or on other data does not make it another one.
     """
-    name = f"{graph.name}\0{op.name}".encode()
+    name = f"{graph.network}\0{op.name}".encode()
     return replace(case_of(op, graph), numbers=hashlib.sha256(name).hexdigest()[:16])
 
 

@@ -14,12 +14,16 @@ from poetfw.ops import kind_of
 _LOADED_BY = ("data",)
 _FLOATS_BY = ("soft_float",)
 _MOVED_BY = ("slots", "pages")
+_FED = "in sets, before each run"
+"""How an op's own case gets its numbers: rows of those that got them otherwise are stale."""
 
 
 def case_version(
     case: Case, arithmetic: Arithmetic = Arithmetic.SEPARATE, soft_float: bool = False
 ) -> str:
     """16 hexadecimal digits: a digest of the sources of its kernel, or of what moves tensors.
+
+    Where a case is one op's, also of how it gets that op's numbers.
 
     Args:
         case: an op, or a transfer.
@@ -31,6 +35,9 @@ def case_version(
     """
     if case.kind in MOVES:
         return _version(_MOVED_BY, arithmetic)
+    if case.numbers:
+        version = case_version(case.of_any_numbers, arithmetic, soft_float)
+        return _digest(f"{version} {_FED}")
     op, graph = alone(case)
     sources = kind_of(op).kernel(op, graph).sources
     if not sources:
@@ -42,4 +49,8 @@ def _version(sources: Sequence[str], arithmetic: Arithmetic) -> str:
     versions = [kernel_version(source, arithmetic) for source in sources]
     if len(versions) == 1:
         return versions[0]
-    return hashlib.sha256("".join(versions).encode()).hexdigest()[:16]
+    return _digest("".join(versions))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

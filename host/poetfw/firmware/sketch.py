@@ -97,6 +97,8 @@ class _CaseView:
         first_fill, fills: what its operands are filled with.
         transfer: the enumerator of its direction.
         size_bytes: of a transfer.
+        sets: how many sets of numbers its operands are fed in turn, before each run; 0 where they
+            are filled once.
     """
 
     key: str
@@ -109,6 +111,7 @@ class _CaseView:
     transfer: str = "POET_NO_TRANSFER"
     size_bytes: int = 0
     without: str = "NULL"
+    sets: int = 0
 
 
 @dataclass(frozen=True)
@@ -139,12 +142,15 @@ class Sketch:
         project: its files.
         sketch_id: eight hexadecimal digits that name it; the firmware says them.
         cases: what it measures, by the numbers that its commands take.
+        sets: how many sets of numbers each case is fed in turn, before each of its runs; 0 where
+            its operands are filled once, before all of them.
         scratch_blocks: blocks of storage that it writes.
     """
 
     project: Project
     sketch_id: str
     cases: tuple[Case, ...]
+    sets: tuple[int, ...]
     scratch_blocks: int
 
 
@@ -155,10 +161,12 @@ class _Layout:
     Attributes:
         offsets: by tensor; that of the workspace under None.
         end: the first byte behind all of it.
+        overwrites: whether the output lies over an input.
     """
 
     offsets: Mapping[str | None, int]
     end: int
+    overwrites: bool
 
     @staticmethod
     def of(case: Case, room_bytes: int) -> _Layout:
@@ -179,7 +187,7 @@ class _Layout:
             else:
                 offsets[name] = end
                 end += _padded(size_bytes)
-        return _Layout(offsets, end)
+        return _Layout(offsets, end, over is not None)
 
 
 def arena_bytes_of(case: Case, room_bytes: int) -> int:
@@ -193,9 +201,10 @@ def arena_bytes_of(case: Case, room_bytes: int) -> int:
     return _Layout.of(case, room_bytes).end
 
 
-Operands = Mapping[Case, Sequence[tuple[float, ...]]]
-"""Numbers of each input of a case, and then of what it updates: each in place of those around it,
-where the operand is larger. Those of other cases are random."""
+Operands = Mapping[Case, Sequence[Sequence[tuple[float, ...]]]]
+"""Sets of numbers that a case is run with in turn. A set has those of each input, and then of what
+the case updates: each in place of those around it, where the operand is larger. Those of other
+cases are random."""
 
 
 def render_sketch(
@@ -267,7 +276,9 @@ def render_sketch(
             for define in view.settings
         ),
     )
-    return Sketch(Project({**copied, **_render(named)}), sketch_id, tuple(cases), scratch_blocks)
+    sets = tuple(one.sets for one in views)
+    project = Project({**copied, **_render(named)})
+    return Sketch(project, sketch_id, tuple(cases), sets, scratch_blocks)
 
 
 def _render(view: _SketchView) -> dict[str, bytes]:
@@ -338,7 +349,8 @@ class _Lowering:
         first_fill = len(self.fills)
         layout = _Layout.of(case, self._room_bytes)
         operands = (*op.inputs, *op.updates)
-        likes = dict(zip(operands, self._operands.get(case, ()), strict=False))
+        sets = self._operands.get(case, ())
+        likes = dict(zip(operands, zip(*sets, strict=True), strict=False))
         addresses: dict[str, str] = {}
         for tensor in graph.tensors:
             at = layout.offsets[tensor.name]
@@ -363,16 +375,19 @@ class _Lowering:
             prepare="NULL" if kernel.source else "poet_prepare_sample",
             first_fill=first_fill,
             fills=len(self.fills) - first_fill,
+            # What a run changes is not what the next one would have in training.
+            sets=len(sets) if len(sets) > 1 or op.updates or layout.overwrites else 0,
         )
 
-    def _fill(self, op: Op, tensor: Tensor, at: int, values: tuple[float, ...]) -> _Fill:
+    def _fill(self, op: Op, tensor: Tensor, at: int, sets: Sequence[tuple[float, ...]]) -> _Fill:
         words, kind = tensor.size_bytes // _WORD_BYTES, _values(op, tensor)
-        if kind == "ZERO" or not values:
+        if kind == "ZERO" or not sets:
             return _Fill(at, words, f"POET_FILL_{kind}")
+        values = tuple(number for numbers in sets for number in numbers)
         if values not in self._first_values:
             self._first_values[values] = len(self.values)
             self.values += values
-        return _Fill(at, words, "POET_FILL_LIKE", self._first_values[values], len(values))
+        return _Fill(at, words, "POET_FILL_LIKE", self._first_values[values], len(sets[0]))
 
     def _transfer(self, index: int, case: Case) -> _CaseView:
         direction, beside = direction_of(case.kind), case.kind not in TRANSFERS

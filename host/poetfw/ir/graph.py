@@ -8,6 +8,8 @@ op; a tensor without one is an input of the graph (role `INPUT` or `LABEL`) or p
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from typing import Any, cast
 
 from poetfw.errors import ModelError
 
-Attribute = int | float | tuple[int, ...] | tuple[float, ...]
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 """What an op's attribute may hold."""
 
 SCHEMA_VERSION = 1
@@ -243,6 +245,28 @@ class Graph:
     def persistent(self) -> tuple[Tensor, ...]:
         """The tensors that live for the whole run, in order."""
         return tuple(tensor for tensor in self.tensors if tensor.role.persistent)
+
+    @cached_property
+    def network(self) -> str:
+        """16 hexadecimal digits that say which network a training step is of.
+
+        They are a digest of its name and its forward pass, in whatever order: the optimizer and
+        what is trained make no other network of it.
+        """
+        operands = {
+            op.name: [
+                [t.name, list(t.shape), t.dtype]
+                for t in (self.by_name[name] for name in (*op.inputs, *op.updates))
+            ]
+            for op in self.ops
+        }
+        forward = [
+            [op.name, op.kind, dict(op.attributes), operands[op.name], op.output]
+            for op in sorted(self.ops, key=lambda op: op.name)
+            if not op.backward
+        ]
+        text = json.dumps([self.name, forward], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
         """The graph as plain JSON values."""

@@ -6,6 +6,7 @@ from pkgutil import iter_modules
 
 from poetfw.ops.base import (
     KINDS,
+    VARIANT,
     Array,
     Constants,
     Kernel,
@@ -15,6 +16,7 @@ from poetfw.ops.base import (
     Tape,
     Work,
     check_shapes,
+    in_variants,
     infer_output,
     kind_of,
 )
@@ -31,6 +33,7 @@ from poetfw.ops.update import (
 __all__ = [
     "KINDS",
     "OPTIMIZERS",
+    "VARIANT",
     "Array",
     "Constants",
     "Kernel",
@@ -43,6 +46,7 @@ __all__ = [
     "Work",
     "check_shapes",
     "fused_name",
+    "in_variants",
     "infer_output",
     "is_update",
     "kind_of",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
@@ -24,6 +24,9 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 Field = int | float | str | tuple[float, ...]
 """A constant of a kernel: a number, a C function's name, or the address of a table of floats."""
+
+VARIANT = "variant"
+"""The attribute that names the kernel an op runs by, where that is not the one for its shape."""
 
 LARGEST_INTEGER = 2**31 - 1
 """No attribute of an op may be larger: a kernel's constants are 32-bit integers."""
@@ -197,7 +200,11 @@ class OpKind(ABC):
 
     @abstractmethod
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        """The C call that runs it."""
+        """The C call that runs it: the one for its shape, or what its attribute `VARIANT` names."""
+
+    def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
+        """Names of other kernels that run it to the same bits, whatever its shape is best for."""
+        return ()
 
     def never_negative(self, op: Op) -> tuple[str, ...]:
         """Names of the inputs that hold what may not be negative."""
@@ -328,6 +335,18 @@ def kind_of(op: Op) -> OpKind:
             f"op {op.name!r} is a {op.kind!r}, which is no operator of poetfw",
             "use one of: " + ", ".join(sorted(KINDS)),
         ) from None
+
+
+def in_variants(op: Op, graph: Graph) -> tuple[Op, ...]:
+    """An op as it runs by the kernel for its shape, and then by each of the others there are."""
+    plain = {name: value for name, value in op.attributes.items() if name != VARIANT}
+    return (
+        replace(op, attributes=plain),
+        *(
+            replace(op, attributes={**plain, VARIANT: name})
+            for name in kind_of(op).variants(op, graph)
+        ),
+    )
 
 
 def infer_output(op: Op, inputs: Sequence[Tensor], role: Role) -> Tensor | None:

@@ -7,6 +7,7 @@ over the C/groups input channels of o's group, of which c₀ is the first.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
+    VARIANT,
     Array,
     Kernel,
     OpKind,
@@ -100,6 +102,42 @@ class _Geometry:
         moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
 
+    @property
+    def five_by_five(self) -> bool:
+        """Whether a 5x5 kernel moves by 1 over planes of one size, of 4 columns or 6 at least."""
+        window, columns = self.window, self.y[3]
+        moves_by_1 = window.kernel == (5, 5) and window.stride == (1, 1)
+        return moves_by_1 and window.padding == (2, 2, 2, 2) and (columns == 4 or columns >= 6)
+
+    @property
+    def five_by_five_by_2(self) -> bool:
+        """Whether a 5x5 kernel moves by 2 with padding of 2, to planes of 2 columns at least."""
+        window = self.window
+        moves_by_2 = window.kernel == (5, 5) and window.stride == (2, 2)
+        return moves_by_2 and window.padding == (2, 2, 2, 2) and self.y[3] >= 2
+
+    @property
+    def rows_by_1(self) -> Shape:
+        """Rows and columns of a plane of y, were it of a kernel that moves by 1."""
+        rows, columns = (
+            (extent - 1) * stride + 1
+            for extent, stride in zip(self.y[2:], self.window.stride, strict=True)
+        )
+        return rows, columns
+
+    @property
+    def by_1(self) -> bool:
+        """Whether a depthwise 3x3 kernel moves by 2 to planes that those of 1 have strips for."""
+        moves_by_2 = self.window.kernel == (3, 3) and self.window.stride == (2, 2)
+        if not (self.depthwise and moves_by_2):
+            return False
+        return all(
+            before <= 2 and 0 <= results + 2 - sources - before <= min(2, results)
+            for results, sources, before in zip(
+                self.rows_by_1, self.x[2:], self.window.padding[:2], strict=True
+            )
+        )
+
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
         return (
@@ -141,14 +179,24 @@ class _Geometry:
         return w.reshape(self.groups, self.w[0] // self.groups, -1)
 
 
+GENERAL = "general"
+"""The variant of a shape that has a function of its own: that of any shape."""
+
+BY_1 = "by_1"
+"""The variant of a depthwise kernel that moves by 2: as one that moves by 1, in a workspace."""
+
+
 class _Conv2d(OpKind):
     """What the three passes share: attributes stride, padding, groups and all the extents."""
 
     function: ClassVar[str]
     sources: ClassVar[Mapping[str, str]] = {
         "depthwise_": "conv2d_depthwise",
+        "depthwise_by_1_": "conv2d_depthwise_by_1",
         "3x3_": "conv2d_3x3",
         "3x3_by_2_": "conv2d_3x3_by_2",
+        "5x5_": "conv2d_5x5",
+        "5x5_by_2_": "conv2d_5x5",
     }
     """The C files of classes of shapes that are not in conv2d.c."""
 
@@ -160,11 +208,19 @@ class _Conv2d(OpKind):
             return "depthwise_"
         if geometry.three_by_three_by_2:
             return "3x3_by_2_"
+        if geometry.five_by_five_by_2 and geometry.y[3] >= 4:
+            return "5x5_by_2_"
+        if geometry.five_by_five:
+            return "5x5_"
         return "3x3_" if geometry.three_by_three else ""
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         """The extents, from the shapes of the inputs."""
+
+    def geometry_in(self, op: Op, graph: Graph) -> _Geometry:
+        """The extents of an op of a graph."""
+        return self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
 
     @abstractmethod
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int: ...
@@ -173,15 +229,25 @@ class _Conv2d(OpKind):
         geometry = self.geometry(op, [tensor.shape for tensor in inputs])
         return Work(macs=geometry.macs, bytes_moved=bytes_of(*inputs, output))
 
+    def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
+        geometry = self.geometry_in(op, graph)
+        general = (GENERAL,) if self.shape_class(geometry) else ()
+        return (*general, BY_1) if geometry.by_1 else general
+
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        geometry = self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
-        shape_class = self.shape_class(geometry)
+        geometry = self.geometry_in(op, graph)
+        variant = op.attributes.get(VARIANT)
+        shape_class = {GENERAL: "", BY_1: "depthwise_by_1_"}.get(
+            str(variant), self.shape_class(geometry)
+        )
+        plane = math.prod(geometry.rows_by_1) * Dtype.F32.size_bytes
         return Kernel(
             source=self.sources.get(shape_class, "conv2d"),
             function=f"poet_conv2d_{shape_class}{self.function}_f32",
             arguments=(*self.inputs_of(op), op.output),
             struct="poet_conv2d",
             fields=geometry.fields(),
+            workspace_bytes=plane if variant == BY_1 else 0,
             divided=self.divided(geometry),
         )
 
@@ -329,17 +395,24 @@ class Conv2dBackwardWeight(_Conv2d):
     sources: ClassVar = {**_Conv2d.sources, "pointwise_": "conv2d_pointwise"}
     streams = True
 
+    def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
+        return tuple(name for name in super().variants(op, graph) if name != BY_1)
+
     def shape_class(self, geometry: _Geometry) -> str:
         if geometry.depthwise:
             return "depthwise_"
         fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
         if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
             return "pointwise_"
-        if geometry.w[0] // geometry.groups < 4:
-            return ""
-        if geometry.three_by_three_by_2:
+        outputs = geometry.w[0] // geometry.groups
+        if geometry.three_by_three_by_2 and outputs >= 4:
             return "3x3_by_2_"
-        return "3x3_" if geometry.three_by_three else ""
+        if outputs >= 2:
+            if geometry.five_by_five_by_2:
+                return "5x5_by_2_"
+            if geometry.five_by_five:
+                return "5x5_"
+        return "3x3_" if geometry.three_by_three and outputs >= 4 else ""
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))

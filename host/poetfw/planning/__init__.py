@@ -13,6 +13,7 @@ from poetfw.planning.choices import (
 from poetfw.planning.costing import COSTS, costs_from, database_for
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import held_out_batches
+from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.partners import (
     PartnerSchedule,
     boards_of_partners,
@@ -29,6 +30,7 @@ from poetfw.planning.plans import (
     ram_needs,
 )
 from poetfw.planning.problem import load_schedule_problem, schedule_problem
+from poetfw.planning.room import use_room
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
@@ -46,6 +48,7 @@ __all__ = [
     "Budget",
     "Build",
     "BuildSettings",
+    "ChosenBy",
     "DevicesBuildSettings",
     "PartnerSchedule",
     "Plan",
@@ -57,6 +60,7 @@ __all__ = [
     "board_of_devices",
     "boards_of_partners",
     "calibration_batches",
+    "choose_kernels",
     "choose_optimizer",
     "costs_from",
     "database_for",
@@ -83,6 +87,7 @@ __all__ = [
     "require_room_on",
     "schedule_bytes",
     "schedule_problem",
+    "use_room",
     "watchdog_time_ms",
     "with_lower_peak",
 ]

@@ -75,22 +75,39 @@ def plan_within(
     Raises:
         InfeasibleError: there is none; the message names the smallest feasible budget.
     """
-    resident = resident_bytes(program.persistent, BLOCK_BYTES)
-    deadline = work.deadline
     table = costs(program.training, board)
     problem = schedule_problem(program.training, board, table, None, settings.deadline_s)
     with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
         minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes, part)
-    available = budget_bytes - resident
+    scheduler = settings.scheduler
+    return place_within(program, problem, budget_bytes, scheduler, evaluation, work, tell), minimum
+
+
+def place_within(
+    program: Program,
+    problem: ScheduleProblem,
+    budget_bytes: int,
+    scheduler: str,
+    evaluation: Schedule,
+    work: Work,
+    tell: Tell = tell_nobody,
+) -> Plan:
+    """The best schedule of a program's problem whose buffers can be placed within the budget.
+
+    Raises:
+        InfeasibleError: none was found.
+    """
+    available = budget_bytes - resident_bytes(program.persistent, BLOCK_BYTES)
+    deadline = work.deadline
     for _ in range(_PLACEMENT_ATTEMPTS):
         limited = replace(problem, ram_bytes=available)
         part = work.part(work.left * _ATTEMPT_SHARE)
-        training = solve(limited, settings.scheduler, work=part, tell=tell)
+        training = solve(limited, scheduler, work=part, tell=tell)
         training = with_lower_peak(limited, training, deadline)
         memory = place_plan(program, training, evaluation, None, deadline)
         excess = memory.arena_bytes - budget_bytes
         if excess <= 0:
-            return Plan(training, evaluation, memory), minimum
+            return Plan(training, evaluation, memory)
         available -= excess
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",

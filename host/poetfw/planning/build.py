@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from poetfw.memory import DeviceArena
 from poetfw.models import Model
 from poetfw.ops import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
+from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.partners import PartnerSchedule
 from poetfw.planning.plans import Plan, lower_plan
 from poetfw.planning.workers import WorkersSchedule
@@ -43,6 +46,7 @@ class Build:
         project: the rendered project, with its stage files and storage image.
         time_limited: whether the time limit ended a search: another run may decide otherwise.
         timing: what each search took.
+        kernels_by: what decided by which kernel each op with several runs in the training step.
     """
 
     board: Board
@@ -59,6 +63,7 @@ class Build:
     project: Project = field(repr=False)
     time_limited: bool
     timing: Timing
+    kernels_by: Mapping[str, ChosenBy] = field(default_factory=dict)
 
 
 def report_build(build: Build, folder: Path) -> BuildReport:
@@ -87,6 +92,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         classifies=build.model.classes is not None,
         cost_sources=build.costs.sources,
         costs=build.costs.summary,
+        kernels_by=dict(Counter(by.value for by in build.kernels_by.values())),
         layers=build.model.layers,
         frozen=frozen_parameters(build.program, build.model),
         optimizer=build.optimizer.summary,

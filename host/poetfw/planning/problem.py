@@ -13,6 +13,7 @@ from poetfw.limits import Deadline
 from poetfw.memory import padded, resident_bytes
 from poetfw.ops import kind_of
 from poetfw.planning.choices import derive_program, load_model
+from poetfw.planning.kernels import choose_in
 from poetfw.planning.settings import BuildSettings
 from poetfw.schedule import Node, ScheduleProblem, Storage
 from poetfw.training import in_place_input
@@ -108,9 +109,10 @@ def load_schedule_problem(
     taken = board.reserved_ram_bytes + board.stack_bytes
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     available = max(0, board.ram_bytes - taken - resident)
-    table = costs(program.training, board)
+    training, _ = choose_in(program.training, board, costs)
+    table = costs(training, board)
     noted(table)
-    return schedule_problem(program.training, board, table, available, settings.deadline_s)
+    return schedule_problem(training, board, table, available, settings.deadline_s)
 
 
 def _storage(board: Board, costs: CostTable) -> Storage | None:

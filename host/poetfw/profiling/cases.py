@@ -9,7 +9,7 @@ from poetfw.boards import Board
 from poetfw.costs import MOVES, TRANSFERS, Case, case_of, own_case_of
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Dtype, Graph, Op
-from poetfw.ops import kind_of
+from poetfw.ops import in_variants, kind_of
 from poetfw.transfer import TRAILER_BYTES
 
 _ONE_BLOCK_BYTES = BLOCK_BYTES - TRAILER_BYTES  # a tensor that its trailer fits behind
@@ -19,12 +19,13 @@ _SEVERAL = 8
 def cases_of(graph: Graph, board: Board) -> tuple[Case, ...]:
     """The cases of a training step: its ops in their order, then transfers, the smallest first.
 
-    An op whose time depends on its numbers has a case of its own. A view's case is the copy that it
+    An op that several kernels run has a case by each. One whose time depends on its numbers has
+    cases of its own. A view's case is the copy that it
     is where it cannot be in place. Transfers are of every size
     that a plan may page, of one block, and of several; where they overlap with computing, also
     beside a kernel.
     """
-    ops = (case_in(op, graph, board) for op in graph.ops)
+    ops = (case_in(way, graph, board) for op in graph.ops for way in in_variants(op, graph))
     return tuple(dict.fromkeys([*ops, *_transfers(graph, board)]))
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sket
 from poetfw.ir import Graph
 from poetfw.meters import Meter, opened_meter
 from poetfw.models import Model
+from poetfw.ops import VARIANT, in_variants
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling.cases import cases_of
 from poetfw.profiling.metering import Metering
@@ -92,7 +93,8 @@ class ProfileReport:
 
     @cached_property
     def _ops(self) -> Mapping[Case, str]:
-        return {own_case_of(op, self.graph): op.name for op in self.graph.ops}
+        ways = (way for op in self.graph.ops for way in in_variants(op, self.graph))
+        return {own_case_of(op, self.graph): op.name for op in ways}
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
@@ -136,6 +138,7 @@ def _row(one: Measurement, op: str | None) -> dict[str, Any]:
         "case": one.case.key,
         "op": op,
         "operator": one.case.kind,
+        "variant": one.case.attributes.get(VARIANT),
         "shape": shape_of(one.case),
         "n": one.repetitions,
         str(one.counter): one.ticks,
@@ -188,16 +191,18 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
             metering = Metering(meter, settings.out / _TRACES, real_time=not setup.machine)
         known = _known(store, setup, versions)
         missing = [case for case in cases if case not in known]
-        fresh, left_out = 0, []
+        left_out = []
         session = _Session(program, model, build, board, setup, settings, versions, metering)
-        for one in _measure(missing, session, update):
+        progress = _Progress(update, len(missing))
+        for one in _measure(missing, session, progress):
             if isinstance(one, Refused):
                 left_out.append(one)
             else:
                 store.add([one])
                 known[one.case] = one
-                fresh += 1
-            update(fresh + len(left_out), len(missing), "measuring")
+            progress.done += 1
+            progress.say("measuring")
+    fresh = len(missing) - len(left_out)
     measured = tuple(known[case] for case in cases if case in known)
     return ProfileReport(setup, measured, fresh, tuple(left_out), metering, program.training)
 
@@ -210,6 +215,19 @@ def _known(store: Store, setup: Setup, versions: Mapping[Case, str]) -> dict[Cas
             one, {case: versions[case] for case in versions if setup_of(case, setup) == one}
         )
     return known
+
+
+@dataclass
+class _Progress:
+    """How many cases are done."""
+
+    update: Update
+    total: int
+    done: int = 0
+
+    def say(self, text: str) -> None:
+        """What comes now."""
+        self.update(self.done, self.total, text)
 
 
 @dataclass(frozen=True)
@@ -240,7 +258,7 @@ def _setup(board: Board, settings: ProfileSettings, meter: Meter | None) -> Setu
 
 
 def _measure(
-    missing: Sequence[Case], session: _Session, update: Update
+    missing: Sequence[Case], session: _Session, progress: _Progress
 ) -> Iterator[Measurement | Refused]:
     if not missing:
         return
@@ -249,8 +267,8 @@ def _measure(
     waiting = yield from _fitting(missing, _most_room(board), "at most")
     if not waiting:
         return
-    operands = operands_of(program, session.model, session.build, waiting, update)
-    update(0, len(missing), "building the sketch")
+    operands = operands_of(program, session.model, session.build, waiting, progress.update)
+    progress.say("building the sketch")
     room = _arena_room(waiting, program, board)
     fitting = yield from _fitting(waiting, room, "beside the program's own")
     environment = _environment(board, settings)
@@ -259,7 +277,8 @@ def _measure(
             (case,) = sketch.cases
             yield Refused(case, "its code does not fit the flash", failed=False)
             continue
-        with _device(sketch, elf, board, setup, settings, environment) as profiler:
+        with _device(sketch, elf, board, setup, settings, environment, progress.say) as profiler:
+            progress.say("waiting for the sketch")
             yield from measure_sketch(
                 profiler,
                 sketch,
@@ -269,6 +288,8 @@ def _measure(
                 _now,
                 session.metering,
             )
+        if progress.done < progress.total:
+            progress.say("building the next sketch")
 
 
 def _now() -> str:
@@ -345,17 +366,20 @@ def _device(
     setup: Setup,
     settings: ProfileSettings,
     environment: str,
+    say: Callable[[str], None],
 ) -> Iterator[Profiler]:
     """The device that runs a sketch, for as long as the `with` block."""
     if settings.port is None:
         with _twin(sketch, elf, board, settings) as line:
             yield Profiler(Link(line))
         return
+    say("asking the board what it runs")
     with open_port(settings.port, board.console_baud) as line:
         profiler = Profiler(Link(line))
         if settings.port.startswith(_SOCKET) or _has_sketch(profiler, sketch, setup):
             yield profiler
             return
+    say("putting the sketch on the board")
     upload_firmware(settings.out, environment, settings.port)
     with open_port(settings.port, board.console_baud) as line:
         yield Profiler(Link(line))

@@ -97,15 +97,21 @@ class Metering:
         self.idle_w.append(idle_power(trace))
 
     def energy_of(
-        self, case: Case, once_s: float, share: float, run: Callable[[int], object]
+        self,
+        case: Case,
+        once_s: float,
+        share: float,
+        run: Callable[[int], object],
+        sets: int = 1,
     ) -> MeasuredEnergy:
         """The energy of one run of a case.
 
         Args:
             case: which.
-            once_s: what the board says that a run takes, and calling it.
+            once_s: what the board says that a run takes, calling it, and feeding its operands.
             share: of it that is the case's.
             run: runs the case so many times.
+            sets: of numbers that it runs with in turn: each as often as the others.
 
         Raises:
             BusyError: the computer, by whose clock cases are found, was busy otherwise.
@@ -114,6 +120,7 @@ class Metering:
         """
         longest_s = max(self.meter.least_s, once_s)
         runs = min(_MOST_RUNS, math.ceil(longest_s / once_s)) if once_s else _MOST_RUNS
+        runs = -(-runs // sets) * sets
 
         def intervals() -> None:
             self._wait(_AROUND_S)

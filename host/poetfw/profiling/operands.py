@@ -19,7 +19,7 @@ from poetfw.firmware.sketch import Operands
 from poetfw.importers import load_data
 from poetfw.ir import Dtype
 from poetfw.models import Model
-from poetfw.ops import Array, kind_of
+from poetfw.ops import Array, in_variants, kind_of
 from poetfw.planning import BuildSettings
 from poetfw.profiling.update import Update
 from poetfw.training import Program, Reference, value_of
@@ -29,7 +29,8 @@ STEPS = range(1, 9)
 first, an optimizer has no state yet."""
 
 VALUES = 256
-"""A larger operand is stood for by so many of its numbers, each in place of those around it."""
+"""A larger operand is stood for by so many of its numbers, each in place of those around it. Of
+smaller ones there are several sets, of as many together: up to one for each step."""
 
 _LOOKED_AT = 1 << 14
 """Of more elements, so many are put in order."""
@@ -51,7 +52,8 @@ def operands_of(
 ) -> Operands:
     """Numbers of each operand of those cases that are one op's: inputs, then updates.
 
-    They are from the first training steps, part by part of each. All samples of a batch have an
+    They are from the first training steps, part by part of each; where there is room for several
+    sets, the same part is of another step in each. All samples of a batch have an
     element of the same step, and a channel's mean is that of the channel. Where an op looks at its
     elements one by one, they are in every range as often as in the tensor. The steps are of
     the data, in the order of training; where the model takes no such data, of random numbers.
@@ -64,7 +66,8 @@ def operands_of(
         update: is told how many steps are done.
     """
     graph = program.training
-    ops = {own_case_of(op, graph): op for op in graph.ops}
+    ways = (way for op in graph.ops for way in in_variants(op, graph))
+    ops = {own_case_of(op, graph): op for op in ways}
     ops = {case: ops[case] for case in cases if case.numbers}
     if not ops:
         return {}
@@ -83,8 +86,8 @@ def operands_of(
         update(step + 1, STEPS.stop, _RUNNING)
     return {
         case: tuple(
-            tuple(map(float, numbers.ravel()))
-            for numbers in (_joined if kind_of(op).branches else _parted)(seen[case])
+            tuple(tuple(map(float, numbers.ravel())) for numbers in operands)
+            for operands in (_joined if kind_of(op).branches else _parted)(seen[case])
         )
         for case, op in ops.items()
     }
@@ -94,8 +97,14 @@ def _some_of_each(operands: Sequence[Array]) -> list[Array]:
     return [_some(operand) for operand in operands]
 
 
-def _parted(steps: Sequence[Sequence[Array]]) -> list[Array]:
-    return [_parts(alike) for alike in zip(*steps, strict=True)]
+def _parted(steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    """Sets of the numbers of several steps: as many as there is room for, and steps are."""
+    largest = max(operand.size for operand in steps[0])
+    count = max(1, min(len(steps), VALUES // largest))
+    return [
+        [_parts(alike, i * len(steps) // count) for alike in zip(*steps, strict=True)]
+        for i in range(count)
+    ]
 
 
 def _some(tensor: Array) -> Array:
@@ -121,10 +130,10 @@ def _places(size: int, most: int) -> Array:
     return places.astype(int)
 
 
-def _parts(alike: Sequence[Array]) -> Array:
-    """The first columns of the first one, and so on; flat."""
+def _parts(alike: Sequence[Array], first: int) -> Array:
+    """The first columns of the first one, and so on, and around; flat."""
     columns = np.arange(alike[0].shape[1])
-    of = columns * len(alike) // len(columns)
+    of = (first + columns * len(alike) // len(columns)) % len(alike)
     parts = [alike[i][:, j] for i, j in zip(of.tolist(), columns.tolist(), strict=True)]
     return np.column_stack(parts).ravel()
 
@@ -138,12 +147,12 @@ def _in_order(operands: Sequence[Array], most: int = VALUES) -> list[Array]:
     return [part[places] if part.size == first.size else part for part in (first, *others)]
 
 
-def _joined(steps: Sequence[Sequence[Array]]) -> list[Array]:
-    """Of the elements of all steps as many as of one, likewise; shuffled."""
+def _joined(steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    """One set: of the elements of all steps as many as of one, likewise; shuffled."""
     alike = [np.concatenate(parts) for parts in zip(*steps, strict=True)]
     joined = _in_order(alike, steps[0][0].size)
     order = np.argsort(np.arange(joined[0].size) * _GOLDEN % 1)
-    return [part[order] if part.size == order.size else part[:1] for part in joined]
+    return [[part[order] if part.size == order.size else part[:1] for part in joined]]
 
 
 def _batches(

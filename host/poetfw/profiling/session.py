@@ -48,12 +48,14 @@ class Timed:
 
     Attributes:
         ticks: median of one run.
+        marked_ticks: how long the pin was high for it.
         spread_ticks: median absolute deviation.
         repetitions: runs in all, without the one that warms up and the one that looks how long it
             takes.
     """
 
     ticks: float
+    marked_ticks: float
     spread_ticks: float
     repetitions: int
 
@@ -131,10 +133,10 @@ def measure_sketch(
     counter = check_sketch(profiler, sketch, setup)
     hz = _NANOSECONDS_PER_S if counter is Counter.NANOSECONDS else setup.clock_hz
     last = len(sketch.cases)
-    nothing_ticks = profiler.run(last, NOTHING, _NOTHING_TIMES) / _NOTHING_TIMES
+    nothing_ticks = profiler.run(last, NOTHING, _NOTHING_TIMES).ticks / _NOTHING_TIMES
     if metering is not None:
         metering.begin(sketch.sketch_id)
-    for index, case in enumerate(sketch.cases):
+    for index, (case, sets) in enumerate(zip(sketch.cases, sketch.sets, strict=True)):
         if profiler.key(index) != case.key:
             raise DeviceError(
                 f"the board's case {index} is not the one that its sketch has there",
@@ -142,16 +144,20 @@ def measure_sketch(
             )
         difference = _is_difference(case)
         try:
-            timed = time_case(profiler, index, case.key, counter, hz, nothing_ticks, difference)
+            call_ticks = 0.0 if difference or sets else nothing_ticks
+            timed = time_case(
+                profiler, index, case.key, counter, hz, call_ticks, difference, max(1, sets)
+            )
             time_s = timed.ticks / hz
             energy_j, energy_spread_j = time_s * power_w(case, board), 0.0
             if metering is not None and not difference:
-                with_call = timed.ticks + nothing_ticks
+                marked = timed.marked_ticks
                 energy = metering.energy_of(
                     case,
-                    with_call / hz,
-                    timed.ticks / with_call if with_call else 1.0,
+                    marked / hz,
+                    timed.ticks / marked if marked else 1.0,
                     partial(profiler.run, index, case.key),
+                    max(1, sets),
                 )
                 energy_j, energy_spread_j = energy.energy_j, energy.spread_j
         except (StatusError, BusyError) as error:
@@ -182,8 +188,9 @@ def time_case(
     key: str,
     counter: Counter,
     hz: float,
-    nothing_ticks: float,
+    call_ticks: float,
     difference: bool = False,
+    sets: int = 1,
 ) -> Timed:
     """Time one case: warm up, see how long it takes, and run it as often as that asks for.
 
@@ -193,31 +200,35 @@ def time_case(
         key: the case's.
         counter: what the device counts in.
         hz: ticks in a second.
-        nothing_ticks: what a call of nothing takes.
+        call_ticks: what calling it takes, as far as the device has not subtracted it.
         difference: whether the device says by how much two runs differ, which may be nothing, and
             takes longer than that.
+        sets: of numbers that it runs with in turn: each as often as the others.
 
     Raises:
         DeviceError: the device or the line fails, or it says that the case takes no time.
     """
-    profiler.run(index, key, 1)
-    once = profiler.run(index, key, 1)
+    profiler.run(index, key, sets)
+    once = profiler.run(index, key, sets).ticks / sets
     most = _TIMES_OF_DIFFERENCE if difference else MOST_TIMES
     times = min(most, max(1, math.ceil(LEAST_S * hz / max(once, 1))))
+    times = -(-times // sets) * sets
     samples: list[float] = []
+    marked: list[float] = []
     while len(samples) < SAMPLES:
-        ticks = profiler.run(index, key, times)
-        if ticks == 0 and times > 1 and not difference:
+        ran = profiler.run(index, key, times)
+        if ran.ticks == 0 and times > 1 and not difference:
             raise DeviceError(
                 f"the board says that case {index} takes no time at all, {times} times",
                 "reset it, and repeat the command",
             )
-        samples.append(ticks / times if difference else max(0.0, ticks / times - nothing_ticks))
+        samples.append(max(0.0, ran.ticks / times - call_ticks))
+        marked.append(ran.marked_ticks / times)
         if counter is Counter.INSTRUCTIONS and samples[-2:] == [samples[-1]] * 2:
             break
     middle = median(samples)
     spread = median(abs(sample - middle) for sample in samples)
-    return Timed(middle, spread, times * len(samples))
+    return Timed(middle, median(marked), spread, times * len(samples))
 
 
 def power_w(case: Case, board: Board) -> float:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -54,10 +55,12 @@ def stage_files(
     names: Mapping[str, str],
     arithmetic: Arithmetic,
     state_dict: Sequence[StateEntry] = (),
+    kernels_by: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> dict[str, bytes]:
     """The content of each stage file, by its name. The same input gives the same bytes.
 
-    Only models that have names of their author's have `state_dict.json`.
+    Only models that have names of their author's have `state_dict.json`. By the name of a graph,
+    `kernels_by` says what decided which function its ops call; the shape did for all others.
     """
     schedule = asdict(training)
     schedule.pop("plan", None)
@@ -67,8 +70,10 @@ def stage_files(
         "schedule.json": schedule,
         "plan.json": {
             "arithmetic": arithmetic,
-            **_training_json(plan, program.training),
-            "evaluation": _plan_json(evaluation, program.evaluation),
+            **_training_json(plan, program.training, kernels_by.get(program.training.name, {})),
+            "evaluation": _plan_json(
+                evaluation, program.evaluation, kernels_by.get(program.evaluation.name, {})
+            ),
         },
         "memory.json": memory.to_json(),
         "slots.json": {"slots": [asdict(slot) for slot in slots]},
@@ -87,22 +92,34 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _plan_json(plan: ExecutionPlan | Sequence[DeviceStep], graph: Graph) -> list[dict[str, str]]:
-    """Each step, and where it computes, the kernel's function."""
-    functions = {op.name: kind_of(op).kernel(op, graph).function for op in graph.ops}
+def _plan_json(
+    plan: ExecutionPlan | Sequence[DeviceStep], graph: Graph, kernels_by: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """Each step, and where it computes, the kernel's function and what decided for that."""
+    computed = {
+        op.name: {
+            "function": kind_of(op).kernel(op, graph).function,
+            "chosen_by": kernels_by.get(op.name, "shape"),
+        }
+        for op in graph.ops
+    }
     return [
         {"step": step.kind, "node": step.node}
-        | ({"function": functions[step.node]} if step.kind == StepKind.COMPUTE else {})
+        | (computed[step.node] if step.kind == StepKind.COMPUTE else {})
         for step in plan
     ]
 
 
-def _training_json(plan: ExecutionPlan | WorkersPlan | PartnerPlan, graph: Graph) -> dict[str, Any]:
+def _training_json(
+    plan: ExecutionPlan | WorkersPlan | PartnerPlan,
+    graph: Graph,
+    kernels_by: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     if isinstance(plan, tuple):
-        return {"training": _plan_json(plan, graph)}
+        return {"training": _plan_json(plan, graph, kernels_by)}
     steps = [
         {**said, "device": step.device} | ({} if step.target is None else {"target": step.target})
-        for said, step in zip(_plan_json(plan.steps, graph), plan.steps, strict=True)
+        for said, step in zip(_plan_json(plan.steps, graph, kernels_by), plan.steps, strict=True)
     ]
     if isinstance(plan, PartnerPlan):
         return {

@@ -56,6 +56,8 @@ class BuildReport:
         cost_sources: how many ops' energy and time come from where.
         costs: the same in words, and under which conditions they were measured.
         schedule: the schedule's figures.
+        kernels_by: how many of the training step's ops that several kernels run were given one by
+            what: "measured", "modelled" or "shape".
         arenas: each device's part of the arena, where a training step runs on several devices.
         time_limited: whether the time limit ended a search: another run may decide otherwise.
         timing: what each search took; differs from run to run.
@@ -94,6 +96,7 @@ class BuildReport:
     time_limited: bool
     timing: Timing
     arenas: tuple[DeviceArena, ...] = ()
+    kernels_by: dict[str, int] = field(default_factory=dict)
     schema_version: int = 1
 
     def to_json(self) -> dict[str, Any]:

@@ -119,10 +119,11 @@ class Blocks:
 
     def separate_knapsacks(self, values: Vector, rounding: Rounding) -> list[Cut]:
         """The cuts by rounding that a solution violates: at most one per moment."""
+        listed = values.tolist()
         cuts = (
-            rounding.cut(values, knapsack.items, knapsack.reserved)
+            rounding.cut(listed, knapsack.items, knapsack.reserved)
             for knapsack in self.knapsacks
-            if knapsack.recompute is None or values[knapsack.recompute] > _LEAST_RECOMPUTE
+            if knapsack.recompute is None or listed[knapsack.recompute] > _LEAST_RECOMPUTE
         )
         return [cut for cut in cuts if cut is not None]
 

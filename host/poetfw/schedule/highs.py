@@ -40,6 +40,12 @@ _WORK_PER_ITERATION = 2e-9
 _FIRST_WORK = 1e-10
 """Units for each squared nonzero: presolving a mixed-integer program and its first relaxation."""
 
+_STALLED_QUESTIONS = 2
+"""HiGHS asks once a round of its cuts, and seldom twice in one."""
+
+_BRANCHING_QUESTIONS = 100
+"""With work for fewer questions a mixed-integer program does not get to branch to any effect."""
+
 _SETTINGS = {
     "output_flag": False,
     "threads": 1,  # HiGHS refuses a changed number in one process, and one makes runs repeatable
@@ -112,6 +118,8 @@ class Highs:
         self._asked_s: float | None = None
         self._work: Work | None = None
         self._watch: Watch | None = None
+        self._least_gain = 0.0
+        self._bounds: list[float] = []
         self._highs = highspy.Highs()
         for name, value in {**_SETTINGS, **settings}.items():
             if self._highs.setOptionValue(name, value) == highspy.HighsStatus.kError:
@@ -182,12 +190,14 @@ class Highs:
         multipliers = self._highs.getSolution().row_dual
         return np.array(multipliers) if len(multipliers) == rows else np.zeros(rows)
 
-    def run(self, work: Work, watch: Watch | None = None) -> Answer:
+    def run(self, work: Work, watch: Watch | None = None, least_gain: float = 0.0) -> Answer:
         """Solve until nothing is left to do, or no work.
 
         Args:
             work: what may be done. What is done is counted there.
             watch: called with each better solution of a mixed-integer program, in another thread.
+            least_gain: end before branching where the bound rises by less in two questions and
+                there is no work for many more.
 
         Raises:
             ToolError: HiGHS failed.
@@ -198,6 +208,7 @@ class Highs:
         if self._is_mixed:
             work.spend(_FIRST_WORK * self._nonzeros**2)
         self._work, self._watch = work, watch
+        self._least_gain, self._bounds = least_gain, []
         try:
             run_interruptibly(self._run)
         finally:
@@ -246,6 +257,8 @@ class Highs:
             return
         if self._is_mixed:
             work.spend(self._nonzeros * _WORK_PER_QUESTION)
+            if not out.mip_node_count and self._has_stalled(out.mip_dual_bound, work):
+                answer.user_interrupt = True
         else:
             iterations = max(out.simplex_iteration_count, out.ipm_iteration_count)
             work.spend(max(0, iterations - self._iterations) * self._nonzeros * _WORK_PER_ITERATION)
@@ -255,6 +268,15 @@ class Highs:
         self._asked_s = now_s
         if not work.is_left(since_s):
             answer.user_interrupt = True
+
+    def _has_stalled(self, bound: float, work: Work) -> bool:
+        """Whether the last questions before branching brought too little; see `run`."""
+        self._bounds.append(bound)
+        if len(self._bounds) <= _STALLED_QUESTIONS:
+            return False
+        gain = bound - self._bounds[-1 - _STALLED_QUESTIONS]
+        branching = _BRANCHING_QUESTIONS * self._nonzeros * _WORK_PER_QUESTION
+        return gain < self._least_gain and work.left < branching
 
     def _answer(self, work: Work) -> Answer:
         import highspy

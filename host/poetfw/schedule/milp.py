@@ -168,6 +168,8 @@ class SolverOptions:
         presolve: whether HiGHS may rewrite the program first. It must not where columns are whole
             numbers beyond 1: what it then proves may be wrong (ADR 0012).
         heuristics: whether HiGHS shall look for solutions besides proving what there are none of.
+        stalled_share: stop before branching when HiGHS's own cuts have raised the bound by less
+            than this share of the objective's offset, and the work is too little to branch.
     """
 
     solver: str = DEFAULT_SOLVER
@@ -175,6 +177,7 @@ class SolverOptions:
     max_nodes: int = 100_000
     presolve: bool = True
     heuristics: bool = True
+    stalled_share: float = 0.0
 
 
 def solve_program(
@@ -279,7 +282,7 @@ def _run_highs(
     )
     if start is not None:
         highs.start_from(start)
-    return highs.run(work, watch)
+    return highs.run(work, watch, options.stalled_share * program.offset * scale)
 
 
 def _run_other(problem: Any, x: Any, options: SolverOptions, work: Work) -> Answer:

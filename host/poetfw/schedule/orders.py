@@ -74,8 +74,11 @@ def _descend(plans: Plans, known: Tried, work: Work) -> Iterator[Tried]:
                 if not work.is_left():
                     yield known
                     return
+                # A better plan may be shorter than the one that this loop began with.
+                after = max(0, len(known.order) - first - distance - 1)
                 for order in plans.swapped(known.order, first, first + distance):
-                    other = plans.shortened(plans.tried(order), quickly=True)
+                    swapped = plans.tried(order, Like(known, first, after, moved=True))
+                    other = plans.shortened(swapped, quickly=True)
                     if other.rank < known.rank:
                         known, improved = plans.shortened(other), True
                         break
@@ -89,13 +92,38 @@ class Tried:
         order: its productions.
         freed: per production, the nodes whose tensors are freed right after it.
         during_bytes: per production, the bytes live while it is made.
+        wanted: per production, which tensors it and those after it read and do not make, a bit for
+            each node; and nothing behind the last one.
+        before_bytes: per production, the bytes live before it; and those left at the end.
         rank: less is better: what it takes beyond the limits, joules, seconds, and how full RAM is.
     """
 
     order: _Order
     freed: list[list[int]]
     during_bytes: list[int]
+    wanted: list[int]
+    before_bytes: list[int]
     rank: tuple[float, float, float, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """A plan that another one is like, so that only what differs need be worked out.
+
+    Attributes:
+        plan: that plan.
+        before: with how many of its productions the other one begins.
+        after: with how many of its productions the other one ends.
+        moved: whether the other one has the same productions, only in another order.
+    """
+
+    plan: Tried
+    before: int
+    after: int
+    moved: bool = False
+
+
+_NOTHING = Tried((), [], [], [0], [0], (0.0, 0.0, 0.0, 0))
 
 
 class Plans:
@@ -108,6 +136,7 @@ class Plans:
         self._joules, self._seconds = Costs.energy(self.graph), Costs.time(self.graph)
         self._overlap = problem.storage is not None and problem.storage.overlap
         bit = {node.name: 1 << i for i, node in enumerate(problem.nodes)}
+        self._bit = tuple(bit.values())
         self._read = [sum({bit[u] for u in node.inputs}) for node in problem.nodes]
         self._before = [bit.get(node.recompute_before or "", 0) for node in problem.nodes]
 
@@ -151,52 +180,76 @@ class Plans:
                 left.append(item)
         return moved, left
 
-    def tried(self, order: _Order) -> Tried:
-        """The plan with these productions, as far as anything reads them."""
+    def tried(self, order: _Order, like: Like | None = None) -> Tried:
+        """The plan with these productions, as far as anything reads them.
+
+        What follows a production says what must be there after it, and that what it frees. So
+        where it ends like another plan nothing changes, nor before where the same is wanted.
+        """
         self._work.spend(len(order) * _MOVE_WORK)
-        size, inputs = self.graph.size, self.graph.inputs
+        like = like or Like(_NOTHING, 0, 0)
+        known, size, inputs, bit = like.plan, self.graph.size, self.graph.inputs, self._bit
+        ends = len(known.order) - like.after
         kept: list[Production] = []
         freed: list[list[int]] = []
-        wanted: set[int] = set()
-        paged: set[int] = set()
-        for item in reversed(order):
+        masks: list[int] = []
+        wanted = known.wanted[ends]
+        begins = 0
+        for index in range(len(order) - like.after - 1, -1, -1):
+            if index < like.before and wanted == known.wanted[index + 1]:
+                begins = index + 1
+                break
+            item = order[index]
             i, kind, first = item
-            used = i in wanted
+            used = wanted & bit[i]
             if not (used or first):
                 continue
-            wanted.discard(i)
+            wanted &= ~bit[i]
             gone = []
-            if kind is StepKind.PAGE_IN:
-                paged.add(i)
-            else:
-                gone = [u for u in inputs[i] if u not in wanted]
-                wanted.update(gone)
+            if kind is not StepKind.PAGE_IN:
+                gone = [u for u in inputs[i] if not wanted & bit[u]]
+                for u in gone:
+                    wanted |= bit[u]
                 if not used and size[i]:
                     gone.append(i)
             kept.append(item)
             freed.append(gone)
+            masks.append(wanted)
         kept.reverse()
         freed.reverse()
-        live, during = 0, []
+        masks.reverse()
+        live, during, before = known.before_bytes[begins], [], []
         for (i, kind, _), gone in zip(kept, freed, strict=True):
+            before.append(live)
             live += size[i]
             taken = self.graph.in_place[i]
             at_work = kind is StepKind.COMPUTE
             room = size[i] if at_work and taken is not None and taken in gone else 0
             during.append(live - room + (self.graph.workspace[i] if at_work else 0))
-            live -= sum(size[u] for u in gone)
-        joules, seconds = (
-            self._cost(costs, kept, paged) for costs in (self._joules, self._seconds)
-        )
+            for u in gone:
+                live -= size[u]
+        kept = [*known.order[:begins], *kept, *known.order[ends:]]
+        freed = [*known.freed[:begins], *freed, *known.freed[ends:]]
+        during = [*known.during_bytes[:begins], *during, *known.during_bytes[ends:]]
+        masks = [*known.wanted[:begins], *masks, *known.wanted[ends:]]
+        before = [*known.before_bytes[:begins], *before, *known.before_bytes[ends:]]
+        paged = {i for i, kind, _ in kept if kind is StepKind.PAGE_IN}
+        if like.moved and len(kept) == len(known.order):
+            _, joules, seconds, _ = known.rank
+        else:
+            joules, seconds = (
+                self._cost(costs, kept, paged) for costs in (self._joules, self._seconds)
+            )
         if self._overlap and paged:
-            enough = replace(self._problem, ram_bytes=max(during) + live, deadline_s=None)
+            enough = replace(self._problem, ram_bytes=max(during) + before[-1], deadline_s=None)
             seconds = simulate(enough, plan_of(self.graph, kept)).time_s
         beyond = sum(
             used - self._problem.ram_bytes for used in during if used > self._problem.ram_bytes
         )
         late_s = max(0.0, seconds - (self._problem.deadline_s or math.inf))
         load = sum(used * used for used in during)
-        return Tried(tuple(kept), freed, during, (beyond + late_s, joules, seconds, load))
+        rank = beyond + late_s, joules, seconds, load
+        return Tried(tuple(kept), freed, during, masks, before, rank)
 
     def _cost(self, costs: Costs, order: list[Production], paged: set[int]) -> float:
         made = [
@@ -219,7 +272,8 @@ class Plans:
             for index in self._droppable(known, quickly):
                 if not self._work.is_left():
                     return known
-                other = self.tried(known.order[:index] + known.order[index + 1 :])
+                order = known.order[:index] + known.order[index + 1 :]
+                other = self.tried(order, Like(known, index, len(order) - index))
                 if other.rank < known.rank:
                     known, improved = other, True
                     break
@@ -227,6 +281,8 @@ class Plans:
 
     def _droppable(self, known: Tried, quickly: bool) -> Iterator[int]:
         """The indices of productions of what was in RAM before; see `shortened`."""
+        if all(first for _, _, first in known.order):
+            return
         ended: dict[int, int] = {}
         for index, ((i, _, first), gone) in enumerate(zip(known.order, known.freed, strict=True)):
             if not first:
@@ -234,4 +290,5 @@ class Plans:
                 needed = max(between, default=0) + self.graph.size[i]
                 if not quickly or needed <= self._problem.ram_bytes:
                     yield index
-            ended.update(dict.fromkeys(gone, index))
+            for u in gone:
+                ended[u] = index

@@ -42,6 +42,9 @@ _FAR_SHARE = 0.95  # the same where an integer program would not get to branch
 _FAR = 1e-2  # gaps above are that far
 _INTEGER_SHARE = 0.25  # of the work left: what it gets if its cuts took less, else as much as they
 _LEAST_SHARE = 0.05  # of the work for programs in stages: with less left none is begun
+_TIMES = 2.0  # as much as the search before took: it has a smaller program, and left a gap
+_OTHER_SHARE = 0.1  # of it, in another order: nothing that is proven of that stays
+_STALLED_SHARE = 1.5e-5  # of the bound, as for rounds: integer programs that gain less are ended
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _ORDER_SHARE = 0.1  # of the work
@@ -128,16 +131,18 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 best.offer(quick)
                 tightest = tightest or quick
     in_stages = work.part(work.left * (1 - _MOVES_SHARE))
-    too_little = in_stages.left * _LEAST_SHARE
+    least, other = (in_stages.left * share for share in (_LEAST_SHARE, _OTHER_SHARE))
     chosen = _choose_order(best, ordered, options, in_stages)
     if not best.keep_in_time():
         return
     for order in dict.fromkeys((problem, chosen)):
+        part = in_stages if order == problem else in_stages.part(other)
         with best.in_order(order):
             for search in (_search_relaxation, _search_everything):
-                begins = in_stages.left > too_little and in_stages.is_left()
-                if begins and best.found.gap > options.gap:
-                    search(best, options, in_stages)
+                before = part.left
+                if before > least and part.is_left() and best.found.gap > options.gap:
+                    search(best, options, part)
+                least = max(least, (before - part.left) * _TIMES)
     start = best.found.plan or tightest
     if options.other_orders and start and _is_dear(best, options):
         with best.phase("other orders", work):
@@ -331,7 +336,8 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
         return
     attempt = replace(attempt, hints=_Hints(blocks, tuple(lineages)))
     with best.phase("relaxation", work):
-        _improve(best, replace(options, heuristics=False), work, attempt)
+        proving = replace(options, heuristics=False, stalled_share=_STALLED_SHARE)
+        _improve(best, proving, work, attempt)
 
 
 def _first_backward(problem: ScheduleProblem) -> int:

@@ -29,6 +29,10 @@ PRODUCTS = {
     "wide_strips.shared": 4 * 3,
     "tap_rows_by_2.strips": 4 * 4 * 3,
     "tap_rows_by_2.left": 4 * 3,
+    "fives.rows": 4 * 5,
+    "fives.wide.rows": 4 * 5,
+    "fives.fours.columns": 5,
+    "fives.twos.columns": 5,
     "pair_lines.strips": 4 * 4 * 2,
     "pair_lines.left": 4 * 2,
     "lines.strips": 4 * 4,
@@ -92,8 +96,26 @@ def convolutions(seed: int) -> tuple[list[Case], int]:
     ], batch * out * (channels // groups) * pairs
 
 
-SEEDS = (*range(40), 52, 178, 262, 414, 518, 587, 610, 747)
-"""The last ones draw 3x3 kernels that move by 2."""
+SEEDS = (
+    *range(40),
+    52,
+    178,
+    262,
+    414,
+    518,
+    587,
+    610,
+    747,
+    250,
+    370,
+    454,
+    489,
+    490,
+    733,
+    1303,
+    2022,
+)
+"""The last ones draw 3x3 kernels that move by 2, and 5x5 kernels."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -118,6 +140,8 @@ def padding(case: Case, features: Features, expected: int) -> int:
         if "tap_rows.strips" in features:
             return batch * (3 * rows - 2) * 3 * columns * inner * (outer + -outer % 4) - expected
         return batch * (3 * rows - 2) * 3 * (columns + -columns % 4) * inner * outer - expected
+    if any(name.startswith("fives") for name in features):
+        return fives(case) - expected
     if any("by_2" in name or "wide" in name for name in features):
         return by_2(case) - expected
     if "pair_lines.rows" in features:
@@ -138,6 +162,28 @@ def padding(case: Case, features: Features, expected: int) -> int:
     else:
         made += rows % 2 * columns * 9
     return int(features["planes"]) * made - expected
+
+
+def fives(case: Case) -> int:
+    """Products of 5x5 kernels with columns of zeros, by rows that meet the kernel."""
+    first, second = (shape for shape, _ in case.inputs)
+    attributes: dict[str, tuple[int, ...]] = {**case.attributes}  # type: ignore[dict-item]
+    x, w = (
+        (attributes["input_shape"], first)
+        if case.kind == "conv2d_backward_input"
+        else (first, attributes.get("weight_shape", second))
+    )
+    (batch, inner, height, width), outer, stride = x, w[0], attributes["stride"][0]
+    rows, columns = -(-height // stride), -(-width // stride)
+    met = [sum(0 <= row * stride + tap - 2 < height for tap in range(5)) for row in range(rows)]
+    whole = columns + -columns % 4
+    if case.kind == "conv2d_backward_weight":
+        return batch * inner * (outer + outer % 2) * sum(met) * columns * 5
+    channels, summed = (outer, inner) if case.kind == "conv2d" else (inner, outer)
+    if case.kind == "conv2d_backward_input" and stride == 2:
+        return batch * inner * outer * sum(met) * whole * 5
+    again = met[max(rows - 2, 0)] if channels % 2 and rows % 2 else 0
+    return batch * summed * whole * 5 * (channels * sum(met) + again)
 
 
 def by_2(case: Case) -> int:

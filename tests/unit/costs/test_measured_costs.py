@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -325,6 +326,38 @@ def test_an_op_costs_what_it_took_with_its_own_numbers(graph: Graph) -> None:
     (alone_row,) = found.of_any_numbers.values()
     assert (alone_row.case, alone_row.time_s) == (case, pytest.approx(2e-3))
     assert [one.case for one in found.time.measurements] == [case]
+
+
+def own_numbers(**changes: Any) -> dict[str, str]:
+    settings = replace(SETTINGS, **changes)
+    graph = derive_program(settings, load_model(settings)).training
+    return {op.name: own_case_of(op, graph).numbers for op in graph.ops}
+
+
+def test_an_ops_own_row_is_no_other_networks(graph: Graph) -> None:
+    """A network is its name and its forward pass, and not what trains it or in which order."""
+    ours = own_numbers()
+    assert len({*ours.values()}) == len(graph.ops)
+    for changes in (
+        {"optimizer": "adam"},
+        {"learning_rate": 0.5, "seed": 7},
+        {"train": ("last:1",)},
+        {"clip_norm": 1.0},
+    ):
+        others = own_numbers(**changes)
+        assert {ours[name] == number for name, number in others.items() if name in ours} == {True}
+    for changes in ({"batch": 4}, {"label_smoothing": 0.5}, {"model": "mlp"}):
+        assert {*ours.values()}.isdisjoint(own_numbers(**changes).values())
+    named = replace(graph, name="other training")
+    moved = replace(graph, ops=tuple(sorted(graph.ops, key=lambda op: op.kind != "load_y")))
+    assert moved.ops != graph.ops
+    read = Graph.from_json(json.loads(json.dumps(moved.to_json())))
+    assert read.network == graph.network != named.network
+    wider = [
+        replace(tensor, shape=(*tensor.shape, 1)) if tensor.name == "conv1.weight" else tensor
+        for tensor in graph.tensors
+    ]
+    assert replace(graph, tensors=tuple(wider)).network != graph.network
 
 
 def test_of_several_numbers_a_meters_rows_are_the_mean() -> None:

@@ -232,7 +232,8 @@ def _check_against_header(kernel: Kernel) -> None:
         assert _members(struct) == [(_C_TYPES[type(v)], name) for name, v in fields], struct
     prototype = re.search(rf"void {kernel.function}\((.*?)\);", header, re.DOTALL)
     assert prototype is not None, kernel.function
-    assert len(prototype[1].split(",")) == (kernel.struct is not None) + len(kernel.arguments)
+    given = len(kernel.arguments) + (kernel.struct is not None) + (kernel.workspace_bytes > 0)
+    assert len(prototype[1].split(",")) == given
 
 
 def _headers(source: str) -> str:
@@ -331,9 +332,13 @@ def call(
     ]
     if kernel.struct is not None:
         arguments.insert(0, ctypes.byref(_constants(library, kernel.fields)))
+    workspace = _Buffer(bytes([prefill]) * kernel.workspace_bytes, written=True)
+    if kernel.workspace_bytes:
+        arguments.append(workspace.address)
     function = library[kernel.function]
     function.restype = None
     function(*arguments)
     for name in (name for name in op.inputs if name != over):
         assert buffers[name].content() == before[name], f"{kernel.function} changed input {name}"
+    workspace.content()
     return [buffers[name].content() for name in written]

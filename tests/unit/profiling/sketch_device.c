@@ -104,9 +104,18 @@ uint32_t test_passes(void)
     return poet_prepare_kernel(run_out) == POET_OK ? passes : 0u;
 }
 
+/* What it takes depends on its operand, which it changes. */
+static int run_fed_operand(void)
+{
+    float *const x = (float *)(void *)(poet_arena + 752);
+    const uint64_t count = 1000u + (uint64_t)*x;
+    *x += 50.0f;
+    return take(6u, count);
+}
+
 static int run_nothing(void)
 {
-    return take(6u, 7u);
+    return take(7u, 7u);
 }
 
 const struct poet_fill poet_fills[] = {
@@ -114,18 +123,22 @@ const struct poet_fill poet_fills[] = {
     {528u, 4u, POET_FILL_POSITIVE, 0u, 0u},
     {544u, 48u, POET_FILL_LIKE, 1u, 16u},
     {736u, 3u, POET_FILL_LIKE, 17u, 3u},
+    {752u, 1u, POET_FILL_LIKE, 20u, 1u},
+    {756u, 1u, POET_FILL_SIGNED, 0u, 0u},
 };
 const float poet_values[] = {-1.0f, 0.0f,  1.0f,  2.0f,  3.0f,  4.0f,  5.0f,  6.0f,  7.0f,  8.0f,
-                             9.0f,  10.0f, 11.0f, 12.0f, 13.0f, 14.0f, 15.0f, 16.0f, 17.0f, 18.0f};
-const uint32_t poet_case_count = 7u;
+                             9.0f,  10.0f, 11.0f, 12.0f, 13.0f, 14.0f, 15.0f, 16.0f, 17.0f, 18.0f,
+                             0.0f,  6.0f,  30.0f};
+const uint32_t poet_case_count = 8u;
 const struct poet_case poet_cases[] = {
-    {KEY_SMALL, run_small, NULL, NULL, 0u, 4u, POET_NO_TRANSFER, 0u},
-    {KEY_LARGE, run_large, NULL, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
-    {KEY_OUT, run_out, NULL, NULL, 0u, 0u, POET_TRANSFER_OUT, 2400u},
-    {KEY_IN, run_in, run_out, NULL, 0u, 0u, POET_TRANSFER_IN, 2400u},
-    {KEY_LOAD, run_load, poet_prepare_sample, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
-    {KEY_TAKEN, run_beside, run_out, run_kernel, 0u, 0u, POET_NO_TRANSFER, 2400u},
-    {"0000000000000000", run_nothing, NULL, NULL, 0u, 0u, POET_NO_TRANSFER, 0u},
+    {KEY_SMALL, run_small, NULL, NULL, 0u, 4u, POET_NO_TRANSFER, 0u, 0u},
+    {KEY_LARGE, run_large, NULL, NULL, 0u, 0u, POET_NO_TRANSFER, 0u, 0u},
+    {KEY_OUT, run_out, NULL, NULL, 0u, 0u, POET_TRANSFER_OUT, 2400u, 0u},
+    {KEY_IN, run_in, run_out, NULL, 0u, 0u, POET_TRANSFER_IN, 2400u, 0u},
+    {KEY_LOAD, run_load, poet_prepare_sample, NULL, 0u, 0u, POET_NO_TRANSFER, 0u, 0u},
+    {KEY_TAKEN, run_beside, run_out, run_kernel, 0u, 0u, POET_NO_TRANSFER, 2400u, 0u},
+    {KEY_FED, run_fed_operand, NULL, NULL, 4u, 2u, POET_NO_TRANSFER, 0u, 3u},
+    {"0000000000000000", run_nothing, NULL, NULL, 0u, 0u, POET_NO_TRANSFER, 0u, 0u},
 };
 
 void poet_hal_console_write(const char *text, uint32_t bytes)

@@ -32,7 +32,7 @@ from unit.profiling.sketch_device import (
 
 VOLTS, IDLE_A = 3.3, 2e-3
 METERED = [case for case in CASES if case.kind not in TAKEN]
-DRAWS_A = dict(zip(METERED, (5e-3, 8e-3, 12e-3, 10e-3, 3e-3), strict=True))
+DRAWS_A = dict(zip(METERED, (5e-3, 8e-3, 12e-3, 10e-3, 3e-3, 7e-3), strict=True))
 """What each case draws, above idling; of differences, no meter is asked."""
 
 
@@ -69,7 +69,8 @@ class Wired(Simulated):
         self._measuring, self._seen = measuring, 0
 
     def _draws_a(self, ticks: int) -> float:
-        case = next(case for case in METERED if ticks % CASES[case] == 0)
+        marked = {case: CASES[case] + (NOTHING if case.numbers else 0) for case in METERED}
+        case = next(case for case in METERED if ticks % marked[case] == 0)
         self._seen += 1
         spike = 1.5 if case == self._spiked and self._seen == 3 else 1.0
         return IDLE_A + DRAWS_A[case] * spike
@@ -185,6 +186,16 @@ def test_what_a_call_takes_is_not_the_cases(tmp_path: Path) -> None:
     energy = metered(Made(1e-3), tmp_path)
     assert energy.energy_j == pytest.approx((3.0 - 1.0) * 1e-3 * 0.5, rel=0.02)
     assert energy.time_s == pytest.approx(1e-3)
+
+
+def test_a_meter_sees_each_set_of_numbers_as_often_as_the_others(tmp_path: Path) -> None:
+    asked = list[int]()
+    meter = Made(1e-3)
+    meter.least_s = 0.01
+    used = Metering(meter, tmp_path, False, idle_s=0.0)
+    used.begin("5a3b1e00")
+    used.energy_of(RELU, 1e-3, 0.5, asked.append, 8)
+    assert asked == [16] * 5
 
 
 def test_a_meter_that_sees_something_else_is_found_out(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from poetfw.costs import TAKEN, TRANSFERS, Counter, Measurement
 from poetfw.devices.link.frames import encode_command
+from poetfw.devices.link.profiler import Ran
 from poetfw.errors import DeviceError, NoAnswerError, NoisyLineError, WrongBoardError
 from poetfw.profiling import MemoryStore
 from poetfw.profiling.session import MOST_TIMES, Refused, Timed, time_case
@@ -22,6 +23,7 @@ from unit.link.link_device import BLOCK, Noise, Simulated
 from unit.profiling.sketch_device import (
     BOARD,
     CASES,
+    NOTHING,
     SETUP,
     SketchDevice,
     compile_sketch_device,
@@ -59,9 +61,13 @@ def test_each_case_is_measured(device: SketchDevice) -> None:
     for case, ticks in CASES.items():
         row = by_case[case]
         difference = case.kind in TAKEN
-        times = min(8 if difference else MOST_TIMES, math.ceil(0.01 * BOARD.clock_hz / ticks))
+        once = ticks - (NOTHING if case.numbers else 0)  # the call is subtracted already
+        times = min(8 if difference else MOST_TIMES, math.ceil(0.01 * BOARD.clock_hz / once))
+        sets = 3 if case.numbers else 1
+        times = math.ceil(times / sets) * sets
         assert row.repetitions == 2 * times  # two samples agree
-        runs += (2 + row.repetitions) * (2 if difference else 1)  # the kernel alone, too
+        twice = difference or case.numbers  # the kernel alone, or nothing, too
+        runs += (2 * sets + row.repetitions) * (2 if twice else 1)
         power_w = BOARD.power.active_w
         if case.kind in TRANSFERS:
             assert BOARD.storage is not None
@@ -82,6 +88,24 @@ def test_operands_hold_what_the_sketch_says(device: SketchDevice) -> None:
     assert all(0.5 <= x < 1.5 for x in device.operand(528, 4))
 
 
+def test_operands_are_fed_before_each_run(device: SketchDevice) -> None:
+    """One set after the other, whatever a run before has changed; feeding is not the case's."""
+    fed = list(CASES)[6].key
+    tell(device, "run", 0, 1)  # overwrites nothing of it
+    for sequence, (times, ticks) in enumerate(((1, 1000), (2, 2006), (3, 3036), (7, 7072)), 10):
+        taken = ticks - 7 * times
+        device.marks()
+        answer = tell(device, "run", 6, times, sequence=sequence)
+        assert answer[2:] == ["0", fed, str(taken), str(ticks + 7 * times)]
+        ((begin, end),) = device.marks()  # one interval, for a meter
+        assert end - begin == ticks + 7 * times
+    assert device.operand(752, 1) == [0.0]  # as it was fed last
+    device.set("test_refuses", 6)
+    assert tell(device, "run", 6, 3, sequence=20)[2:] == ["-3"]
+    device.set("test_refuses", 7)
+    assert tell(device, "run", 6, 3, sequence=21)[2:] == ["-3"]
+
+
 def test_a_command_that_comes_again_runs_nothing_again(device: SketchDevice) -> None:
     first = tell(device, "run", 1, 2)
     runs = device.get("test_runs")
@@ -92,9 +116,9 @@ def test_a_command_that_comes_again_runs_nothing_again(device: SketchDevice) -> 
 
 
 def test_commands_that_make_no_sense_are_refused(device: SketchDevice) -> None:
-    assert tell(device, "case", 6) == ["m-[9", "case", "0", "0" * 16]
-    assert tell(device, "case", 7) == ["m-[9", "case", "-4"]
-    assert tell(device, "run", 7, 1) == ["m-[9", "run", "-4"]
+    assert tell(device, "case", 7) == ["m-[9", "case", "0", "0" * 16]
+    assert tell(device, "case", 8) == ["m-[9", "case", "-4"]
+    assert tell(device, "run", 8, 1) == ["m-[9", "run", "-4"]
     assert tell(device, "run", 0, 0) == ["m-[9", "run", "-4"]
     assert tell(device, "run", 0) == ["e-[9", "unknown"]
     assert tell(device, "jump") == ["e-[9", "unknown"]
@@ -105,8 +129,9 @@ def test_commands_that_make_no_sense_are_refused(device: SketchDevice) -> None:
 
 def test_pages_are_found_by_their_size(device: SketchDevice) -> None:
     keys = {case.kind: case.key for case in CASES}
-    assert tell(device, "page", 1, 2400, 3)[2:] == ["0", keys["page_out"], str(3 * 4300)]
-    assert tell(device, "page", 0, 2400, 2, sequence=10)[2:] == ["0", keys["page_in"], str(6200)]
+    out, into = ["0", keys["page_out"], "12900", "12900"], ["0", keys["page_in"], "6200", "6200"]
+    assert tell(device, "page", 1, 2400, 3)[2:] == out
+    assert tell(device, "page", 0, 2400, 2, sequence=10)[2:] == into
     assert tell(device, "page", 0, 2401, 2, sequence=11)[2:] == ["-4"]
 
 
@@ -257,20 +282,28 @@ class Liar(Simulated):
 )
 def test_ticks_that_are_none_are_refused(device: SketchDevice, ticks: str) -> None:
     with pytest.raises(DeviceError, match=r"is none|takes no time"):
-        list(measure(Liar(device, "run", lambda values: [*values[:2], ticks])))
+        list(measure(Liar(device, "run", lambda values: [*values[:2], ticks, ticks])))
+
+
+@pytest.mark.parametrize("ticks", ["-5", "inf", "", str(2**53 + 1)])
+def test_a_mark_is_no_shorter_than_what_it_marks(device: SketchDevice, ticks: str) -> None:
+    with pytest.raises(DeviceError, match="is none"):
+        list(measure(Liar(device, "run", lambda values: [*values[:3], ticks])))
+    with pytest.raises(DeviceError, match="is none"):
+        list(measure(Liar(device, "run", lambda values: [*values[:3], str(int(values[2]) - 1)])))
 
 
 @pytest.mark.parametrize("key", ["0" * 16, "x" * 16, "0123", ""])
 def test_another_case_than_was_asked_for_is_refused(device: SketchDevice, key: str) -> None:
     with pytest.raises(DeviceError):
-        list(measure(Liar(device, "run", lambda values: [values[0], key, values[2]])))
+        list(measure(Liar(device, "run", lambda values: [values[0], key, *values[2:]])))
     with pytest.raises(DeviceError):
         list(measure(Liar(device, "case", lambda values: [values[0], key])))
 
 
 @pytest.mark.parametrize(
     ("position", "text"),
-    [(0, "2"), (1, "5a3b1e01"), (1, "5a3b1e0"), (2, "%s"), (3, "hours"), (4, "8"), (4, "-1")],
+    [(0, "1"), (1, "5a3b1e01"), (1, "5a3b1e0"), (2, "%s"), (3, "hours"), (4, "9"), (4, "-1")],
 )
 def test_another_firmware_is_refused(device: SketchDevice, position: int, text: str) -> None:
     def lie(values: list[str]) -> list[str]:
@@ -290,8 +323,8 @@ def test_an_emulators_counts_are_no_boards(device: SketchDevice) -> None:
 @pytest.mark.parametrize(
     ("counter", "samples", "timed"),
     [
-        (Counter.CYCLES, (14, 12, 12, 17, 215), Timed(12.0, 2.0, 5)),
-        (Counter.INSTRUCTIONS, (12, 14, 12, 12), Timed(10.0, 0.0, 4)),
+        (Counter.CYCLES, (14, 12, 12, 17, 215), Timed(12.0, 15.0, 2.0, 5)),
+        (Counter.INSTRUCTIONS, (12, 14, 12, 12), Timed(10.0, 13.0, 0.0, 4)),
     ],
 )
 def test_the_median_of_all_samples_and_their_spread(
@@ -301,9 +334,10 @@ def test_the_median_of_all_samples_and_their_spread(
     said = iter((900, 100, *samples))
 
     class Said:
-        def run(self, index: int, key: str, times: int) -> int:
+        def run(self, index: int, key: str, times: int) -> Ran:
             assert (index, key, times) == (3, "k", 1)
-            return next(said)
+            ticks = next(said)
+            return Ran(ticks, ticks + 1)
 
     profiler: Any = Said()
     assert time_case(profiler, 3, "k", counter, 100.0, 2.0) == timed
@@ -313,21 +347,37 @@ def test_a_difference_may_be_nothing_and_calls_make_none() -> None:
     said, asked = iter((16, 0, 0, 16, 8, 8, 24)), list[int]()
 
     class Said:
-        def run(self, index: int, key: str, times: int) -> int:
+        def run(self, index: int, key: str, times: int) -> Ran:
             asked.append(times)
-            return next(said)
+            return Ran(next(said), 80)
 
     profiler: Any = Said()
-    timed = time_case(profiler, 3, "k", Counter.CYCLES, 1e6, 2.0, difference=True)
-    assert timed == Timed(1.0, 1.0, 40)
+    timed = time_case(profiler, 3, "k", Counter.CYCLES, 1e6, 0.0, difference=True)
+    assert timed == Timed(1.0, 10.0, 1.0, 40)
     assert asked == [1, 1, *[8] * 5]
+
+
+def test_each_set_of_numbers_is_run_as_often_as_the_others() -> None:
+    asked = list[int]()
+
+    class Said:
+        def run(self, index: int, key: str, times: int) -> Ran:
+            asked.append(times)
+            return Ran(100 * times, 150 * times)
+
+    profiler: Any = Said()
+    for sets, hz, times in ((8, 1e4, 8), (8, 1e5, 16), (6, 1e5, 12), (1, 1e5, 10)):
+        asked.clear()
+        timed = time_case(profiler, 3, "k", Counter.CYCLES, hz, 0.0, sets=sets)
+        assert timed == Timed(100.0, 150.0, 0.0, 5 * times)
+        assert asked == [sets, sets, *[times] * 5]
 
 
 def test_a_kernel_that_ends_no_later_with_a_transfer_loses_nothing(device: SketchDevice) -> None:
     key = list(CASES)[5].key
-    assert tell(device, "run", 5, 3)[2:] == ["0", key, str(3 * 617)]
+    assert tell(device, "run", 5, 3)[2:] == ["0", key, str(3 * 617), str(3 * 9017)]
     device.set("test_kernel_ticks", 9018)
-    assert tell(device, "run", 5, 3, sequence=10)[2:] == ["0", key, "0"]
+    assert tell(device, "run", 5, 3, sequence=10)[2:] == ["0", key, "0", str(3 * 9017)]
 
 
 def test_a_kernel_is_as_long_as_half_a_transfer(device: SketchDevice) -> None:

@@ -34,7 +34,7 @@ from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sket
 from poetfw.firmware.step_ticks import _with_hooks
 from poetfw.importers import load_data
 from poetfw.ir import Dtype
-from poetfw.ops import kind_of
+from poetfw.ops import VARIANT, in_variants, kind_of
 from poetfw.ops.base import DIVISORS
 from poetfw.planning import (
     BuildSettings,
@@ -84,18 +84,20 @@ def test_ops_whose_time_depends_on_their_numbers_have_cases_of_their_own(program
     assert kinds == ["tanh"] * 8
     assert not [case for case in cases_of(program.training, BOARD) if case.numbers]
     graph = program.training
-    soft = {case.numbers: case for case in cases_of(graph, SOFT)}
+    soft = {(case.numbers, case.attributes.get(VARIANT)) for case in cases_of(graph, SOFT)}
     for op in graph.ops:
-        assert (own_case_of(op, graph).numbers in soft) == (
-            op.kind not in ("load_x", "load_y", "reshape")
-        )
+        for way in in_variants(op, graph):
+            case = own_case_of(way, graph)
+            assert ((case.numbers, case.attributes.get(VARIANT)) in soft) == (
+                op.kind not in ("load_x", "load_y", "reshape")
+            )
     assert len(soft) == len({*cases_of(graph, SOFT)} - {*cases_of(graph, BOARD)}) + 1
 
 
 def test_cases_that_differ_by_their_numbers_share_their_code(program: Program) -> None:
     relu = Case("relu", (((1000,), Dtype.F32),))
     ones, twos = (replace(relu, numbers=digit * 16) for digit in "12")
-    operands = {ones: ((1.0,),), twos: ((2.0,),)}
+    operands = {ones: (((1.0,),),), twos: (((2.0,),),)}
     code = rendered(render_sketch([ones, twos, relu], program, BOARD, ROOM, operands))
     assert re.findall(r"int (run_\d+)\(void\)", code) == ["run_0"]
     assert re.findall(r'\{"(\w{16})", (\w+),', code) == [
@@ -247,21 +249,32 @@ def test_operands_are_the_networks_own(program: Program) -> None:
     assert len({text for *_, text in said}) == 1
     data = load_data("digits", model)
     reference = Reference(program, model.weights, np.float32)
-    pixels, weights, momentum = [], [], []
+    pixels, weights, momentum, biases = [], [], [], []
     for step in range(9):
         places = sample_order(len(data.x_train), 32, settings.seed, step)
         pixels.append(data.x_train[places].reshape(32, 8, 8))
         weights.append(reference.persistent["conv1.weight"].reshape(8, 9).copy())
         momentum.append(reference.persistent["conv1.weight.momentum"].reshape(8, 9).copy())
+        names = ("logits.bias", "logits.bias.momentum")
+        biases.append(np.stack([reference.persistent[name].copy() for name in names]))
         reference.step(data.x_train[places], data.y_train[places])
     by_name = {op.name: own_case_of(op, program.training) for op in program.training.ops}
-    x, weight = operands[by_name["conv1"]]
-    updated = operands[by_name["conv1.weight.update"]][2:]
+    ((x, weight),) = operands[by_name["conv1"]]
+    (updated,) = operands[by_name["conv1.weight.update"]]
     for column in range(9):
         step = 1 + 8 * column // 9
-        for kept, found in ((weights, weight), (weights, updated[0]), (momentum, updated[1])):
+        for kept, found in ((weights, weight), (weights, updated[2]), (momentum, updated[3])):
             assert np.array_equal(np.reshape(found, (8, 9))[:, column], kept[step][:, column])
-    assert updated[0] == weight
+    assert updated[2] == weight
+    # Ten biases have as many sets as steps, each with another step's of each.
+    found = [(bias, moved) for *_, bias, moved in operands[by_name["logits.bias.update"]]]
+    for column in range(10):
+        of = [(8 * column // 10 + first) % 8 for first in range(8)]
+        for (bias, moved), step in zip(found, of, strict=True):
+            assert (bias[column], moved[column]) == (
+                biases[1 + step][0, column],
+                biases[1 + step][1, column],
+            )
     for sample, columns in enumerate(np.reshape(x, (32, 8))):
         for column, found in enumerate(columns):
             assert found in pixels[1 + column][sample, column]
@@ -271,7 +284,7 @@ def test_operands_are_the_networks_own(program: Program) -> None:
     one, other = (
         op for op in graph.ops if case_of(op, graph) == by_name["bn1.statistics"].of_any_numbers
     )
-    (first,), (second,) = operands[by_name[one.name]], operands[by_name[other.name]]
+    ((first,),), ((second,),) = operands[by_name[one.name]], operands[by_name[other.name]]
     assert len(first) == len(second) == 256
     assert not {*first} & {*second}
 
@@ -285,9 +298,16 @@ def test_a_sketch_holds_the_numbers_of_a_network_once(program: Program) -> None:
     values = re.search(r"poet_values\[\] = \{(.*?)\};", code, re.DOTALL)
     assert values is not None
     numbers = [float.fromhex(text.rstrip("f")) for text in values[1].replace("\n", "").split(", ")]
-    used = {(int(first), int(count)) for kind, first, count in fills if kind == "LIKE"}
+    sets = dict(re.findall(r'\{"(\w{16})", .*, (\d+)u\}', code))
+    assert {int(sets[case.key]) for case in cases} >= {0, 1, 8}
+    each = [max(1, int(sets[case.key])) for case in cases for _ in (*case.inputs, *case.updates)]
+    used = {
+        (int(first), int(count) * often)
+        for (kind, first, count), often in zip(fills, [*each, 0], strict=True)
+        if kind == "LIKE"
+    }
     assert sum(count for _, count in used) == len(numbers)
-    wanted = {one for case in cases for one in operands.get(case, ())}
+    wanted = {sum(one, ()) for case in cases for one in zip(*operands.get(case, ()), strict=True)}
     tables = {tuple(numbers[first : first + count]) for first, count in used}
     assert len(tables) == len(used) > 5
     assert tables < wanted  # labels and counters are no floats, and hold zeros
@@ -302,10 +322,10 @@ def test_a_network_of_other_data_has_random_inputs(program: Program, tmp_path: P
     settings = BuildSettings("mkr1000", batch=32, data=str(tmp_path / "none.npz"))
     operands, _ = operands_on(program, settings)
     by_name = {op.name: own_case_of(op, program.training) for op in program.training.ops}
-    x, _ = operands[by_name["conv1"]]
+    ((x, _),) = operands[by_name["conv1"]]
     assert 0.8 < np.std(x) < 1.2
     assert 0 not in x
-    active, _ = operands[by_name["conv2"]]
+    ((active, _),) = operands[by_name["conv2"]]
     assert np.mean(np.equal(active, 0)) > 0.2
 
 
@@ -318,7 +338,7 @@ def test_a_part_of_a_parameter_is_an_operand(tmp_path: Path) -> None:
     assert part.base is not None
     operands, _ = operands_on(program, settings)
     found = operands[own_case_of(op, program.training)]
-    assert len(found[op.inputs.index("rnn.0.row")]) == min(part.elements, 256)
+    assert {len(one[op.inputs.index("rnn.0.row")]) for one in found} == {min(part.elements, 256)}
 
 
 def test_elements_that_are_looked_at_one_by_one_are_in_every_range_as_often(
@@ -338,23 +358,62 @@ def test_elements_that_are_looked_at_one_by_one_are_in_every_range_as_often(
         places = sample_order(len(data.x_train), 32, settings.seed, step)
         values = reference.values(data.x_train[places], data.y_train[places])
         all_of_it += [values[op.inputs[0]].ravel()] if step else []
-    (numbers,) = operands[own_case_of(op, program.training)]
+    ((numbers,),) = operands[own_case_of(op, program.training)]
     assert len(numbers) == 256
     assert list(numbers) != sorted(numbers)
     for bound in (-1.0, -0.625, 0.0, 0.3, 0.625, 2.0):
         share = np.mean(np.less(np.concatenate(all_of_it), bound))
         assert np.mean(np.less(numbers, bound)) == pytest.approx(share, abs=1.5 / 256)
-    few = operands_module._joined([[np.arange(3.0) + step] for step in range(8)])
-    assert sorted(few[0]) == [2.0, 5.0, 7.0]
+    ((few,),) = operands_module._joined([[np.arange(3.0) + step] for step in range(8)])
+    assert sorted(few) == [2.0, 5.0, 7.0]
     # Of two operands, an element of each is of the same place.
     x = np.random.default_rng(0).standard_normal((3, 40_000)).astype(np.float32)
     monkeypatch.setattr(operands_module, "_LOOKED_AT", 1000)
     steps = [operands_module._in_order([part, 2 * part, np.ones(1)]) for part in x]
-    first, second, one = operands_module._joined(steps)
+    ((first, second, one),) = operands_module._joined(steps)
     assert np.array_equal(second, 2 * first)
     assert {*first} < {*x.ravel()}
     assert (first.size, one.size) == (256, 1)
     assert np.mean(np.less(first, 1)) == pytest.approx(np.mean(np.less(x, 1)), abs=0.02)
+
+
+def test_small_operands_have_each_number_of_each_step() -> None:
+    """Ten numbers of eight steps: eight sets, in which each of the eighty is once."""
+    steps = [[np.arange(10.0) + 10 * i, np.full(1, float(i))] for i in range(8)]
+    steps = [operands_module._some_of_each(operands) for operands in steps]
+    sets = operands_module._parted(steps)
+    assert len(sets) == 8
+    assert sorted(np.concatenate([first for first, _ in sets])) == [*range(80)]
+    assert sorted(float(second[0]) for _, second in sets) == [*range(8)]
+    for size, count in ((32, 8), (33, 7), (128, 2), (129, 1), (256, 1), (1000, 1)):
+        some = [operands_module._some_of_each([np.zeros(size), np.zeros(3)])] * 8
+        assert len(operands_module._parted(some)) == count
+    assert len(operands_module._parted(steps[:1])) == 1
+
+
+def test_operands_are_fed_where_a_run_would_change_them(program: Program) -> None:
+    """An update's, several sets, and where the output lies over an input."""
+
+    def sets(case: Case, operands: int, count: int, room: int = ROOM) -> int:
+        told = {case: [[(1.0,)] * operands] * count}
+        return render_sketch([case], program, BOARD, room, told).sets[0]
+
+    big = ((1000,), Dtype.F32)
+    relu, update = (
+        Case("relu", (big,), numbers="1" * 16),
+        Case(
+            "sgd",
+            (big,),
+            (big,),
+            {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0},
+            numbers="1" * 16,
+        ),
+    )
+    assert sets(relu, 1, 1) == 0
+    assert sets(relu, 1, 3) == 3
+    assert sets(relu, 1, 1, room=512 + 4000) == 1
+    assert sets(update, 2, 1) == 1
+    assert render_sketch([relu, update], program, BOARD, ROOM).sets == (0, 0)
 
 
 def test_no_step_is_run_where_no_op_has_numbers(program: Program) -> None:
@@ -395,6 +454,13 @@ def test_a_version_is_that_of_the_sources() -> None:
     assert case_version(relu) != case_version(Case("page_in", size_bytes=8))
     assert case_version(Case("page_in", size_bytes=8)) == case_version(
         Case("page_out", size_bytes=9)
+    )
+    own = replace(relu, numbers="1" * 16)
+    assert case_version(own) == case_version(replace(own, numbers="2" * 16))
+    assert case_version(own) != case_version(relu)  # how it gets its numbers counts, too
+    assert case_version(own, soft_float=True) not in (
+        case_version(own),
+        case_version(relu, soft_float=True),
     )
 
 

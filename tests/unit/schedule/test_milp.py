@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -93,6 +95,32 @@ def test_stopped_at_once_it_still_knows_a_bound() -> None:
     assert stopped.outcome is Outcome.UNKNOWN
     assert stopped.bound == program.offset
     assert solve_program(knapsack(), SolverOptions(max_nodes=0), Work()).bound >= 0.0
+
+
+def knapsacks() -> Program:
+    """Sixty things in twelve bags: nothing is proven without branching."""
+    draw = random.Random(1)
+    program = Program(offset=1000.0)
+    columns = [program.binary(-draw.randint(10, 60)) for _ in range(60)]
+    for _ in range(12):
+        program.at_most([(x, draw.randint(5, 50)) for x in columns], 500.0)
+    return program
+
+
+def test_cuts_that_gain_too_little_end_what_would_not_get_to_branch() -> None:
+    """Only there: with work for more questions, or a smaller share, nothing changes."""
+    program = knapsacks()
+    proving = SolverOptions(gap=0.0, heuristics=False)
+    impatient = replace(proving, stalled_share=1.0)
+    few, many = 0.2, 3.0
+    going_on, ended = Work(few), Work(few)
+    best = solve_program(program, proving, going_on)
+    early = solve_program(program, impatient, ended)
+    assert going_on.left <= 0 < ended.left
+    exact = solve_program(program, proving, Work(many))
+    assert exact.outcome is Outcome.OPTIMAL
+    assert early.bound <= best.bound <= exact.objective <= early.objective
+    assert solve_program(program, impatient, Work(many)).outcome is Outcome.OPTIMAL
 
 
 def test_solving_is_repeatable() -> None:

@@ -17,7 +17,7 @@ from poetfw.devices.link.values import (
 )
 from poetfw.errors import WrongBoardError
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 _KEY = re.compile("[0-9a-f]{16}")
 _MOST_TICKS = 2**53
@@ -39,6 +39,19 @@ class ProfilerGreeting:
     board: str
     tick_unit: str
     cases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What runs of a case took.
+
+    Attributes:
+        ticks: all of them together.
+        marked_ticks: how long they were marked: with calling them and what their operands are fed.
+    """
+
+    ticks: int
+    marked_ticks: int
 
 
 class Profiler:
@@ -73,8 +86,8 @@ class Profiler:
             raise nonsense(answer)
         return key
 
-    def run(self, index: int, key: str, times: int) -> int:
-        """Run a case so many times; returns what that took, in ticks.
+    def run(self, index: int, key: str, times: int) -> Ran:
+        """Run a case so many times.
 
         Args:
             index: its number.
@@ -86,8 +99,8 @@ class Profiler:
         """
         answer = self._link.ask("run", index, times, patience=LONG)
         check_status(answer, answer.values[0] if answer.values else "")
-        _, said, count = fields(answer, 3)
-        ticks = integer(answer, count)
-        if said != key or ticks > _MOST_TICKS:
+        _, said, *counts = fields(answer, 4)
+        ticks, marked_ticks = (integer(answer, count) for count in counts)
+        if said != key or not ticks <= marked_ticks <= _MOST_TICKS:
             raise nonsense(answer)
-        return ticks
+        return Ran(ticks, marked_ticks)

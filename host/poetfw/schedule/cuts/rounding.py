@@ -49,6 +49,9 @@ from poetfw.schedule.milp import Term
 
 Sizes = NDArray[np.int64]
 
+Columns = Vector | Sequence[float]
+"""A solution; as a list it is quicker to look at one by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -63,9 +66,12 @@ class Item:
     constant: float
     terms: tuple[Term, ...] = ()
 
-    def value(self, columns: Vector) -> float:
+    def value(self, columns: Columns) -> float:
         """What the expression is worth in a solution."""
-        return self.constant + sum(float(columns[x]) * a for x, a in self.terms)
+        total = 0.0
+        for x, a in self.terms:
+            total += float(columns[x]) * a
+        return self.constant + total
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class Rounding:
         sizes = {m // divisor for m in graph.size if m and m >= least_share * divisor * budget}
         return Rounding(divisor, budget, np.array(sorted(sizes), dtype=np.int64), least)
 
-    def cut(self, columns: Vector, items: Sequence[Item], reserved: int = 0) -> Cut | None:
+    def cut(self, columns: Columns, items: Sequence[Item], reserved: int = 0) -> Cut | None:
         """The cut that is farthest from a solution; None if no size gives a violated one.
 
         Args:
@@ -109,38 +115,46 @@ class Rounding:
         if sizes @ values < _FULL * budget:
             return None
         in_parts = (values < 1.0 - _NEGLIGIBLE) & (sizes >= self.sizes[0])
-        steps = np.union1d([1], np.union1d(self.sizes, sizes[in_parts]))
+        steps = np.array(sorted({1, *self.sizes.tolist(), *sizes[in_parts].tolist()}))
         sets = (values > there for there in (*_THERE, math.inf))
-        rounded = [
-            self._rounded(values, sizes, budget, steps, away)
-            for away in {away.tobytes(): away for away in sets}.values()
-        ]
-        best = max(rounded, key=lambda of: of.depth)
-        return _at_most(items, best.coefficients, best.bound) if best.depth > 0 else None
+        away = np.array(list({away.tobytes(): away for away in sets}.values()))
+        return self._deepest(items, values, sizes, budget, steps, away)
 
-    def _rounded(
-        self, values: Vector, sizes: Sizes, budget: int, steps: Sizes, away: NDArray[np.bool_]
-    ) -> _Rounded:
-        """The deepest of the cuts by different δ.
+    def _deepest(
+        self,
+        items: Sequence[Item],
+        values: Vector,
+        sizes: Sizes,
+        budget: int,
+        steps: Sizes,
+        away: NDArray[np.bool_],
+    ) -> Cut | None:
+        """The deepest of the cuts by different δ and with different items away; None without one.
 
         Args:
+            items: what the cut is about.
             values: per item, its expression's value in the solution.
             sizes: per item.
             budget: what all have.
             steps: δ.
-            away: the items for whose y 1 - z stands.
+            away: per set, the items for whose y 1 - z stands.
         """
-        whole, rest = np.divmod(np.where(away, -sizes, sizes)[:, None], steps[None, :])
-        bound, spare = np.divmod(budget - sizes[away].sum(), steps)
-        coefficients = whole + np.maximum(0, rest - spare) / (steps - spare)
+        is_away = away[:, :, None]
+        there, gone = (np.divmod(of[:, None], steps) for of in (sizes, -sizes))
+        whole, rest = (np.where(is_away, *of) for of in zip(gone, there, strict=True))
+        bounds, spare = np.divmod((budget - away @ sizes)[:, None], steps)
+        coefficients = whole + np.maximum(0, rest - spare[:, None]) / (steps - spare)[:, None]
         coefficients[away] *= -1.0
-        bound = bound + coefficients[away].sum(axis=0)
+        bounds = bounds + np.where(is_away, coefficients, 0.0).sum(axis=1)
         coefficients[coefficients < _NEGLIGIBLE] = 0.0
-        violations = values @ coefficients - bound
-        norms = np.sqrt((coefficients**2).sum(axis=0)) + _NEGLIGIBLE
+        violations = np.array([values @ of_set for of_set in coefficients]) - bounds
+        norms = np.sqrt((coefficients**2).sum(axis=1)) + _NEGLIGIBLE
         depths = np.where(violations > self.least, violations / norms, 0.0)
-        best = int(np.argmax(depths))
-        return _Rounded(coefficients[:, best], float(bound[best]), float(depths[best]))
+        best = np.unravel_index(np.argmax(depths), depths.shape)
+        if depths[best] <= 0:
+            return None
+        of_set, step = best
+        return _at_most(items, coefficients[of_set, :, step], float(bounds[best]))
 
 
 _FULL = 0.6  # RAM that is not nearly full violates nothing
@@ -148,15 +162,6 @@ _THERE = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Items of more than this are asked which of them must be away: where others are asked as well that
 are there by halves, what is missing of those is all that the cut asks for."""
 _NEGLIGIBLE = 1e-6  # coefficients below it only upset a solver; without them a cut holds as well
-
-
-@dataclass(frozen=True, slots=True)
-class _Rounded:
-    """Σ coefficient · y ≤ bound, and how far outside a solution is; 0 where it is inside."""
-
-    coefficients: Vector
-    bound: float
-    depth: float
 
 
 def _merged(items: Sequence[Item]) -> Sequence[Item]:

@@ -26,7 +26,7 @@ PAPER's timing page-ins are there from the start and nothing is taken over: more
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -48,32 +48,45 @@ def separate_slots(residency: Residency, values: Vector, rounding: Rounding) -> 
     """
     cuts = []
     columns = extended(values)
+    listed = columns.tolist()
     for t in range(max(1, residency.first), residency.graph.n):
-        for items, reserved in _Stage(residency, columns, t).knapsacks():
-            cut = rounding.cut(columns, items, reserved)
+        for items, reserved in _Stage(residency, columns, listed, t).knapsacks():
+            cut = rounding.cut(listed, items, reserved)
             if cut is not None:
                 cuts.append(cut)
     return cuts
 
 
 class _Stage:
-    """The knapsacks of a stage's slots, from the last one back."""
+    """The knapsacks of a stage's slots, from the last one back.
 
-    def __init__(self, residency: Residency, values: Vector, t: int) -> None:
+    Args:
+        residency: where the program says what is in RAM.
+        columns: its columns, and a 0 behind them.
+        values: the same as a list.
+        t: the stage.
+    """
+
+    def __init__(
+        self, residency: Residency, columns: Vector, values: Sequence[float], t: int
+    ) -> None:
         self.graph = residency.graph
         self.residency = residency
         self.values = values
         self.t = t
-        self.held: dict[int, tuple[float, int]] = {}  # value and column of each lower bound
-        stays = residency.stay[t + 1, :t]
-        for kept in np.flatnonzero(values[stays] > _LEAST_VALUE):
-            self.hold(int(kept), int(stays[kept]))
+        stays, again = residency.stay[t + 1, :t], residency.recompute[t]
+        kept = np.flatnonzero(columns[stays] > _LEAST_VALUE)
+        # Value and column of each lower bound.
+        self.held = {
+            i: (values[x], x) for i, x in zip(kept.tolist(), stays[kept].tolist(), strict=True)
+        }
+        self.again = np.flatnonzero(columns[again] > _LEAST_RECOMPUTE)[::-1].tolist()
         for i in self.graph.inputs[t]:
             self.held[i] = (1.0, NOWHERE)
 
     def hold(self, i: int, column: int) -> None:
         """Have a column as i's lower bound, where it is larger."""
-        value = float(self.values[column])
+        value = self.values[column]
         if value > self.held.get(i, (0.0,))[0]:
             self.held[i] = (value, column)
 
@@ -81,9 +94,8 @@ class _Stage:
         """Items of each slot, and what is taken for sure."""
         items = [self.item(i, column) for i, (_, column) in self.held.items()]
         yield [*items, *self.output()], self.graph.workspace[self.t]
-        columns = self.residency.recompute[self.t]
-        for k in np.flatnonzero(self.values[columns] > _LEAST_RECOMPUTE)[::-1]:
-            yield self.slot(int(k), int(columns[k])), 0
+        for k in self.again:
+            yield self.slot(k, int(self.residency.recompute[self.t, k])), 0
 
     def output(self) -> Iterator[Item]:
         size, taken = self.graph.size[self.t], self.graph.in_place[self.t]
@@ -113,7 +125,7 @@ class _Stage:
             del held[taken]
             if before_taken is not None:
                 held[taken] = before_taken
-        if float(self.values[recompute]) > held.get(k, (0.0,))[0]:
+        if self.values[recompute] > held.get(k, (0.0,))[0]:
             held[k] = (0.0, recompute)
         items = [
             self.stayed(i, column) if i > k else self.item(i, column)

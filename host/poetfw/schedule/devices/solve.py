@@ -33,7 +33,13 @@ from poetfw.schedule.devices.simulator import simulate_devices
 from poetfw.schedule.highs import Outcome, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
-from poetfw.schedule.problem import BoundCovers, PlanFigures, Schedule, Status
+from poetfw.schedule.problem import (
+    BoundCovers,
+    PlanFigures,
+    Schedule,
+    ScheduleProblem,
+    Status,
+)
 from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.simulator import simulate
 from poetfw.schedule.solve import Interrupted, solve
@@ -129,16 +135,17 @@ def _on_one(
         )
     priced = problem.priced(device, minimise)
     try:
-        return _of_one(problem, minimise, solve(priced, "poet", options, work=work))
+        return _of_one(problem, priced, minimise, solve(priced, "poet", options, work=work))
     except Interrupted as interrupted:
-        found = _of_one(problem, minimise, interrupted.schedule)
+        found = _of_one(problem, priced, minimise, interrupted.schedule)
         raise DevicesInterrupted(found) from None
 
 
-def _of_one(problem: DevicesProblem, minimise: Minimise, answer: Schedule) -> DevicesSchedule:
-    """What a schedule of the only device comes to."""
+def _of_one(
+    problem: DevicesProblem, priced: ScheduleProblem, minimise: Minimise, answer: Schedule
+) -> DevicesSchedule:
+    """What a schedule of the only device, as the problem `priced`, comes to."""
     device = problem.devices[0]
-    priced = problem.priced(device, minimise)
     once = math.fsum(node.energy_j for node in priced.nodes)
     simulation = simulate(replace(device.problem, deadline_s=problem.deadline_s), answer.plan)
     figures = PlanFigures.of(simulation)

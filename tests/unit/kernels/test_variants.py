@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kernel that may run an op leaves the bits that the one for its shape leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poetfw.ir import Attribute
+from poetfw.ops import VARIANT, Array, in_variants
+from unit.kernels.conftest import graph_of_one
+from unit.kernels.test_kernels_match_reference import (
+    Convolution,
+    convolution,
+    convolutions,
+    few,
+    normal,
+    seeds,
+)
+
+Run = Callable[..., Any]
+DESCENT: dict[str, Attribute] = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
+
+
+@st.composite
+def of_classes(draw: st.DrawFn) -> Convolution:
+    """Convolutions with a function of their own: depthwise, and 1x1."""
+    stride = draw(st.sampled_from([(1, 1), (2, 2), (1, 2)]))
+    padding = draw(st.tuples(*[st.integers(0, 2)] * 4))
+    x = (
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 9)),
+        *draw(st.tuples(*[st.integers(3, 13)] * 2)),
+    )
+    if draw(st.booleans()):
+        window: dict[str, Attribute] = {"kernel": (3, 3), "stride": stride, "padding": padding}
+        return convolution(x, x[1], 1, window)
+    window = {"kernel": (1, 1), "stride": (1, 1), "padding": (0, 0, 0, 0)}
+    return convolution(x, 1, draw(st.integers(1, 9)), window)
+
+
+def results(run: Run, case: Convolution, x: Array, w: Array, dy: Array) -> dict[str, list[Array]]:
+    """What each pass leaves, by each of its kernels; the first is that for its shape."""
+    found = {}
+    for kind, inputs, more, updates in (
+        ("conv2d", [x, w, w[:, 0, 0, 0].copy()], {}, ()),
+        ("conv2d_backward_input", [w, dy], {"input_shape": case.x}, ()),
+        ("conv2d_backward_weight", [x, dy], {"weight_shape": case.w}, ()),
+        ("conv2d_backward_weight_sgd", [x, dy], {"weight_shape": case.w, **DESCENT}, (w, w)),
+    ):
+        attributes = {**case.attributes, **more}
+        op, graph = graph_of_one(kind, inputs, attributes, updates)
+        ran = [run(kind, inputs, way.attributes, updates) for way in in_variants(op, graph)]
+        found[kind] = [one.results for one in ran]
+    return found
+
+
+def check(found: dict[str, list[Any]]) -> None:
+    for kind, (first, *others) in found.items():
+        for other in others:
+            for ours, theirs in zip(first, other, strict=True):
+                np.testing.assert_array_equal(ours, theirs, kind)
+                known = ~np.isnan(ours)
+                assert (ours.view(np.int32) == theirs.view(np.int32))[known].all(), kind
+
+
+@few
+@given(st.one_of(of_classes(), convolutions()), seeds)
+def test_kernels_of_an_op_leave_the_same_bits(
+    run_kernel: Run, case: Convolution, seed: int
+) -> None:
+    check(results(run_kernel, case, *normal(seed, case.x, case.w, case.y)))
+
+
+SHAPES = (
+    convolution((2, 3, 6, 8), 3, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (0, 0, 1, 1)}),
+    convolution((1, 4, 7, 9), 4, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
+    convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1)}),
+    convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
+)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, -0.0], ids=str)
+def test_also_of_numbers_that_are_special(run_kernel: Run, special: float) -> None:
+    for case in SHAPES:
+        x, w, dy = normal(7, case.x, case.w, case.y)
+        w[0, 0, 1, 2] = dy[0, 1, 0, 1] = x[0, 2, 3, 4] = special
+        if special == 0:
+            w, dy, x = np.full_like(w, -1), np.zeros_like(dy), np.full_like(x, special)
+        check(results(run_kernel, case, x, w, dy))
+
+
+def test_there_are_kernels_to_compare() -> None:
+    for case, more in zip(SHAPES, (["by_1"], ["by_1"], [], []), strict=True):
+        x, w = normal(1, case.x, case.w)
+        op, graph = graph_of_one("conv2d", [x, w], case.attributes, ())
+        names = [way.attributes.get(VARIANT) for way in in_variants(op, graph)]
+        assert names == [None, "general", *more]
