@@ -43,7 +43,7 @@ from poetfw.training import make_program
 
 KEPT = Path(__file__).parent / "op_costs.json"
 NETWORKS, USUAL = 36, 12
-"""Drawn at random, beside transformers; of usual shapes."""
+"""Drawn at random, beside transformers; of usual shapes, of 3x3 kernels and as many of 5x5."""
 
 AT_ONCE = 300
 """Cases in one firmware."""
@@ -100,18 +100,18 @@ class Run:
 class Drawn:
     """A network of random extents, drawn layer by layer.
 
-    A usual one has widths and channels that 4 divides, and 3x3 kernels that move by 1: those have
-    kernels of their own.
+    A usual one has kernels of one size, 3x3 or 5x5, that have functions of their own: those of 3x3
+    move by 1, and 4 divides their widths and channels.
     """
 
-    def __init__(self, seed: int, small: bool, usual: bool = False) -> None:
+    def __init__(self, seed: int, small: bool, usual: int = 0) -> None:
         self.random = random.Random(seed)
         self.usual = usual
         draw = self.random
         batch = draw.choice((1, 1, 2, 3, 4, 8))
         low, high = (6, 9) if small else (8, 24)
         extents = (draw.randint(low, high), draw.randint(low, high))
-        if usual:
+        if usual == 3:
             extents = (extents[0], extents[1] // 4 * 4)
         shape = (batch, draw.choice((1, 3)), *extents)
         self.most = 10 if small else 40
@@ -167,8 +167,10 @@ class Drawn:
         stride = 2 if min(extents) >= 6 and draw.random() < 0.25 else 1
         fours = 4 * draw.randint(1, self.most // 4)
         groups, out = 1, draw.choice((draw.randint(3, self.most), fours))
-        if self.usual and min(extents) >= 3:
+        if self.usual == 3 and min(extents) >= 3:
             kernel, padding, stride, out = 3, 1, 1, fours
+        elif self.usual == 5 and min(extents) >= 4:
+            kernel, padding = 5, 2
         elif channels > 1 and draw.random() < 0.3:
             groups = out = channels
         elif channels % 2 == 0 and draw.random() < 0.1:
@@ -217,7 +219,9 @@ def networks(board: str, count: int) -> Iterator[tuple[str, bool, Model]]:
     for seed in range(1, count + 1):
         yield f"drawn{seed}", False, Drawn(seed, small).model()
     for seed in range(200, 200 + USUAL):
-        yield f"drawn{seed}", False, Drawn(seed, small, usual=True).model()
+        yield f"drawn{seed}", False, Drawn(seed, small, usual=3).model()
+    for seed in range(300, 300 + USUAL):
+        yield f"drawn{seed}", False, Drawn(seed, small, usual=5).model()
     for seed in range(8):
         draw = random.Random(seed)
         heads, most = draw.randint(1, 4), 3 if small else 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions as a Cortex-M4F has them, much of it assembly: bits, and what they touch.
+"""Kernels as a Cortex-M4F and a Cortex-M0+ have them, much of it assembly: bits, and bounds.
 
 Tensors end, and then begin, where memory does: what lies beside one cannot be read or written.
 """
@@ -7,46 +7,45 @@ Tensors end, and then begin, where memory does: what lies beside one cannot be r
 from __future__ import annotations
 
 import shutil
-import struct
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 import pytest
-import unicorn as uc
-from unicorn import arm_const as arm
 
-from emulator.firmware_tools import C_FLAGS, CORTEX_M4F, TEMPLATES
+from emulator.kernel_core import Build, Core
 from poetfw.ir import Attribute
+from poetfw.op_check import largest_error
 from poetfw.ops import KINDS, Array
-from poetfw.ops.base import DIVISORS
-from unit.kernels.conftest import INCLUDES, KERNELS, graph_of_one
+from unit.kernels.conftest import graph_of_one
 from unit.kernels.test_canonical_sums import (
     GEOMETRIES,
+    BatchNorm,
+    Dense,
     Geometry,
     backward_input,
     backward_weight,
     bits,
     forward,
+    separate,
 )
+from unit.kernels.test_error_bounds import CASES as OPERATORS
+from unit.kernels.test_error_bounds import Draw
 
 pytestmark = [
     pytest.mark.emulator,
     pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc"),
 ]
 
-PAGE = 0x1000
-CODE, RETURN, STACK, TENSORS = 0x10000, 0x8000, 0x20000000, 0x40000000
-STACK_BYTES, APART = 4 * PAGE, 0x1000000
-ARGUMENTS = [getattr(arm, f"UC_ARM_REG_R{number}") for number in range(4)]
-KEPT = [getattr(arm, f"UC_ARM_REG_R{number}") for number in range(4, 12)]
-KEPT += [getattr(arm, f"UC_ARM_REG_S{number}") for number in range(16, 32)]
-BESIDE = {True: b"\x3c", False: b"\xff"}
-"""What fills the page of a tensor: NaN beside what is read, which would show in a result."""
+M4F, FOURS = Build(), Build(divisor=4)
+M0PLUS, FUSED = Build(fpu=False), Build(fpu=False, dot="dot_fused.c")
+OTHERS = [Build(level="-O3"), Build(compiler="clang"), Build(compiler="clang", level="-O3")]
+"""Other compilers' Cortex-M4F."""
+LARGEST = 15_000
+"""Products in a convolution."""
 
 CASES = [
-    *(case for case in GEOMETRIES if np.prod(case.y) * np.prod(case.w[1:]) < 15_000),
+    *(case for case in GEOMETRIES if np.prod(case.y) * np.prod(case.w[1:]) < LARGEST),
     Geometry((2, 8, 1, 1), 8, (3, 3)),  # of nine taps eight meet nothing
     Geometry((1, 8, 9, 15), 8, (3, 3), stride=(2, 2)),
     Geometry((1, 4, 6, 9), 5, (3, 3), stride=(2, 2)),  # rows of seven columns end dX
@@ -57,109 +56,17 @@ CASES = [
 ]
 
 
-class Core:
-    """A program of kernels, and a core that runs one of its functions at a time."""
+@pytest.fixture(scope="session")
+def core_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], Core]:
+    """A core by how its kernels are compiled."""
 
-    def __init__(self, folder: Path, fours: bool) -> None:
-        elf, image = folder / "kernels.elf", folder / "kernels.bin"
-        told = dict.fromkeys(DIVISORS, 1)
-        if fours:
-            told |= dict.fromkeys((name for name in DIVISORS if "CONV2D" in name), 4)
-        names = ("conv2d", "dot.c", "update")
-        sources = [path for path in sorted(KERNELS.glob("*.c")) if path.name.startswith(names)]
-        sources += [TEMPLATES / "runtime" / f"{name}.c" for name in ("poet_math", "poet_memory")]
-        flags = ("-DPOET_SHAPES_H", *(f"-D{name}={value}" for name, value in told.items()))
-        link = ("-ffreestanding", "-nostdlib", f"-Wl,-Ttext={CODE:#x},-e,memcpy", "-lgcc")
-        command = ["arm-none-eabi-gcc", *CORTEX_M4F, *C_FLAGS, *INCLUDES, *flags]
-        subprocess.run([*command, *map(str, sources), *link, "-o", str(elf)], check=True)
-        subprocess.run(["arm-none-eabi-objcopy", "-O", "binary", str(elf), str(image)], check=True)
-        said = subprocess.run(
-            ["arm-none-eabi-nm", str(elf)], check=True, capture_output=True, text=True
-        ).stdout
-        lines = (line.split() for line in said.splitlines())
-        self._addresses = {name: int(address, 16) for address, _, name in lines}
-        self._core = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
-        self._core.ctl_set_cpu_model(arm.UC_CPU_ARM_CORTEX_M4)
-        self._map(CODE, image.read_bytes(), uc.UC_PROT_READ | uc.UC_PROT_EXEC)
-        self._map(RETURN, b"", uc.UC_PROT_READ | uc.UC_PROT_EXEC)
-        self._map(STACK, bytes(STACK_BYTES), uc.UC_PROT_READ | uc.UC_PROT_WRITE)
+    @cache
+    def core(build: Build) -> Core:
+        if build.compiler == "clang" and shutil.which("clang") is None:
+            pytest.skip("needs clang")
+        return Core(build, tmp_path_factory.mktemp("core"))
 
-    def _map(self, address: int, content: bytes, allowed: int) -> int:
-        size = max(1, -(-len(content) // PAGE)) * PAGE
-        self._core.mem_map(address, size, allowed)
-        self._core.mem_write(address, content)
-        return size
-
-    def call(self, function: str, given: Sequence[bytes | None], written: int, end: bool) -> bytes:
-        """What is left in an argument. Each lies at the end of its memory, or at the beginning."""
-        places: list[tuple[int, int, int]] = []
-        addresses = []
-        for number, content in enumerate(given):
-            if content is None:
-                addresses.append(0)
-                continue
-            base, allowed = TENSORS + number * APART, uc.UC_PROT_READ
-            if number == written:
-                allowed |= uc.UC_PROT_WRITE
-            beside = -len(content) % PAGE * BESIDE[number == written]
-            size = self._map(base, beside + content if end else content + beside, allowed)
-            addresses.append(base + (len(beside) if end else 0))
-            places.append((number, base, size))
-        stack = STACK + STACK_BYTES - 16
-        self._core.mem_write(stack, struct.pack("<I", (*addresses, 0)[4]))
-        for register, value in zip(ARGUMENTS, addresses, strict=False):
-            self._core.reg_write(register, value)
-        for number, register in enumerate(KEPT):
-            self._core.reg_write(register, 0x1000 + number)
-        self._core.reg_write(arm.UC_ARM_REG_SP, stack)
-        self._core.reg_write(arm.UC_ARM_REG_LR, RETURN | 1)
-        self._core.emu_start(self._addresses[function] | 1, RETURN)
-        assert [self._core.reg_read(register) for register in KEPT] == [
-            0x1000 + number for number in range(len(KEPT))
-        ]
-        assert self._core.reg_read(arm.UC_ARM_REG_SP) == stack
-        left = b""
-        for number, base, size in places:
-            if number == written:
-                left = bytes(self._core.mem_read(base, size))
-            self._core.mem_unmap(base, size)
-        content = given[written]
-        assert content is not None
-        around = len(left) - len(content)
-        beside, result = (
-            (left[:around], left[around:])
-            if end
-            else (
-                left[len(content) :],
-                left[: len(content)],
-            )
-        )
-        assert beside == around * BESIDE[True], f"{function} wrote beside its result"
-        return result
-
-
-@pytest.fixture(scope="module")
-def core(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Core:
-    """Compiled for any channels, and where four divides all."""
-    return Core(tmp_path_factory.mktemp("core"), request.param)
-
-
-def run(
-    core: Core, kind: str, inputs: Sequence[Array], attributes: Mapping[str, Attribute]
-) -> Array:
-    op, graph = graph_of_one(kind, inputs, attributes, ())
-    kernel = KINDS[kind].kernel(op, graph)
-    constants = b"".join(struct.pack("<i", value) for _, value in kernel.fields)
-    contents = {name: value.tobytes() for name, value in zip(op.inputs, inputs, strict=True)}
-    assert op.output is not None
-    size, results = graph.by_name[op.output].size_bytes, []
-    for end, prefill in ((True, b"\xa5"), (False, b"\x5a")):
-        contents[op.output] = size * prefill
-        given = [None if name is None else contents[name] for name in kernel.arguments]
-        written = 1 + kernel.arguments.index(op.output)
-        results.append(core.call(kernel.function, [constants, *given], written, end))
-    assert results[0] == results[1], kernel.function
-    return np.frombuffer(results[0], np.float32)
+    return core
 
 
 def has_fours(case: Geometry) -> bool:
@@ -169,12 +76,14 @@ def has_fours(case: Geometry) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("core", "case"),
-    [(fours, case) for fours in (False, True) for case in CASES if not fours or has_fours(case)],
-    ids=lambda value: str(value) if isinstance(value, Geometry) else ("any", "fours")[value],
-    indirect=["core"],
+    ("build", "case"),
+    [
+        *((build, case) for build in (M4F, M0PLUS, *OTHERS) for case in CASES),
+        *((FOURS, case) for case in CASES if has_fours(case)),
+    ],
+    ids=str,
 )
-def test_convolutions(core: Core, case: Geometry) -> None:
+def test_convolutions(core_of: Callable[[Build], Core], build: Build, case: Geometry) -> None:
     generator = np.random.default_rng(3)
     x, w, dy, b = (
         generator.standard_normal(shape).astype(np.float32)
@@ -189,5 +98,94 @@ def test_convolutions(core: Core, case: Geometry) -> None:
     }
     for kind, (inputs, expected) in wanted.items():
         attributes = case.attributes if kind == "conv2d" else case.attributes | extents
-        left = run(core, kind, inputs, attributes)
-        np.testing.assert_array_equal(bits(left), bits(expected()).ravel(), kind)
+        (left,) = core_of(build).run(kind, inputs, attributes)
+        np.testing.assert_array_equal(bits(left), bits(expected()), kind)
+
+
+LAYERS = [(1, features, 3) for features in range(1, 18)]
+LAYERS += [(2, features, 4) for features in range(1, 36)]
+LAYERS += [(1, 17, 1), (3, 33, 2), (1, 64, 3), (3, 70, 7)]
+
+
+@pytest.mark.parametrize("build", [M4F, M0PLUS, *OTHERS], ids=str)
+def test_dense_layers(core_of: Callable[[Build], Core], build: Build) -> None:
+    """Of all that is left over of runs of 32 features, and of blocks of 16, 8 and 4."""
+    core = core_of(build)
+    for layer in LAYERS:
+        x, w, dy, b, *expected = Dense.of(*layer, separate)
+        left = (
+            *core.run("linear", [x, w, b]),
+            *core.run("linear_backward_input", [w, dy]),
+            *core.run("linear_backward_weight", [x, dy]),
+        )
+        for result, sums in zip(left, expected, strict=True):
+            np.testing.assert_array_equal(bits(result), bits(sums), str(layer))
+
+
+PLANES = [
+    (samples, 2, rows, width)
+    for samples, rows in ((1, 1), (1, 2), (2, 3))
+    for width in range(1, 36)
+]
+PLANES += [(3, 1, 1, 64), (2, 3, 4, 8), (1, 2, 4, 24), (5, 1, 7, 1), (1, 3, 2, 48)]
+
+
+@pytest.mark.parametrize("build", [M4F, M0PLUS, *OTHERS], ids=str)
+def test_batch_norm(core_of: Callable[[Build], Core], build: Build) -> None:
+    """Of planes with rows of both parities, and all widths up to two blocks of 16."""
+    core = core_of(build)
+    for shape in PLANES:
+        for kind, (inputs, attributes, expected) in BatchNorm.of(shape).passes().items():
+            (left,) = core.run(kind, inputs, attributes)
+            np.testing.assert_array_equal(bits(left), bits(expected), f"{kind} {shape}")
+
+
+@pytest.mark.parametrize("build", [M4F, M0PLUS, *OTHERS], ids=str)
+def test_relu(core_of: Callable[[Build], Core], build: Build) -> None:
+    for elements in range(1, 36):
+        y, dy = np.random.default_rng(elements).standard_normal((2, elements)).astype(np.float32)
+        for kind, most in (("relu", np.inf), ("relu6", 6)):
+            passed = (y > 0) & (5 * y < most)
+            (left,) = core_of(build).run(kind, [5 * y])
+            np.testing.assert_array_equal(left, np.clip(5 * y, 0, np.float32(most)))
+            (left,) = core_of(build).run(f"{kind}_backward", [np.clip(5 * y, 0, most), dy])
+            np.testing.assert_array_equal(left, np.where(passed, dy, 0))
+
+
+def expect_within_bounds(
+    core: Core,
+    kind: str,
+    inputs: Sequence[Array],
+    attributes: Mapping[str, Attribute],
+    updates: Sequence[Array] = (),
+) -> None:
+    """An operator leaves what it does in float64, but for what its bound allows."""
+    left = core.run(kind, inputs, attributes, updates)
+    op, _ = graph_of_one(kind, inputs, attributes, updates)
+    wide = [v.astype(np.float64) if v.dtype == np.float32 else v for v in inputs]
+    before = [value.astype(np.float64) for value in updates]
+    expected = KINDS[kind].results(op, wide, before)
+    bounds = KINDS[kind].error_bounds(op, wide, before)
+    for result, value, bound in zip(left, expected, bounds, strict=True):
+        assert largest_error(result, value, bound)[0] <= 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_sums_in_integers(core_of: Callable[[Build], Core], case: Geometry) -> None:
+    generator = np.random.default_rng(3)
+    x, w, dy, b = (
+        generator.standard_normal(shape).astype(np.float32)
+        for shape in (case.x, case.w, case.y, case.w[:1])
+    )
+    extents: dict[str, Attribute] = {"input_shape": case.x, "weight_shape": case.w}
+    core, attributes = core_of(FUSED), case.attributes
+    expect_within_bounds(core, "conv2d", [x, w, b], attributes)
+    expect_within_bounds(core, "conv2d_backward_input", [w, dy], attributes | extents)
+    expect_within_bounds(core, "conv2d_backward_weight", [x, dy], attributes | extents)
+
+
+@pytest.mark.parametrize("build", [M4F, FUSED], ids=str)
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_every_operator(core_of: Callable[[Build], Core], build: Build, kind: str) -> None:
+    case = OPERATORS[kind](Draw(1, 1.0))
+    expect_within_bounds(core_of(build), kind, case.inputs, case.attributes, case.updates)

@@ -496,9 +496,13 @@ def _fives(at: Mapping[str, int], function: str) -> Counter[str]:
     columns, lines = at["out_width"], at["out_height"]
     weights = at["groups"] * inner * outer
     found: Counter[str] = Counter(weights=25 * weights)
+    met_rows, met_columns = (
+        sum(end - first for first, end in (_met(at, axis, tap) for tap in range(5)))
+        for axis in ("height", "width")
+    )
+    rows = at["batch"] * met_rows
+    found["fives.products"] = weights * rows * met_columns  # all that cores without strips take
     if "weight" in function:
-        spans = (_met(at, "height", tap) for tap in range(5))
-        rows = at["batch"] * sum(end - first for first, end in spans)
         fours = (outer + 1) // _LINE if outer >= _LINE else 0
         twos = -(-max(outer - _LINE * fours, 0) // 2)
         for name, blocks, channels in (("fours", fours, _LINE), ("twos", twos, 2)):

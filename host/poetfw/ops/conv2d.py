@@ -405,14 +405,13 @@ class Conv2dBackwardWeight(_Conv2d):
         if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
             return "pointwise_"
         outputs = geometry.w[0] // geometry.groups
-        if geometry.three_by_three_by_2 and outputs >= 4:
+        if outputs >= 2 and geometry.five_by_five_by_2:
+            return "5x5_by_2_"
+        if outputs >= 2 and geometry.five_by_five:
+            return "5x5_"
+        if outputs >= 4 and geometry.three_by_three_by_2:
             return "3x3_by_2_"
-        if outputs >= 2:
-            if geometry.five_by_five_by_2:
-                return "5x5_by_2_"
-            if geometry.five_by_five:
-                return "5x5_"
-        return "3x3_" if geometry.three_by_three and outputs >= 4 else ""
+        return "3x3_" if outputs >= 4 and geometry.three_by_three else ""
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))

@@ -422,42 +422,70 @@ def test_products_of_matrices(run_kernel: Run, inner: int, transposed: tuple[int
     np.testing.assert_array_equal(bits(ran.output), bits(expected))
 
 
+class BatchNorm(NamedTuple):
+    """Batch norm of x [N, C, H, W], and what its passes come to."""
+
+    x: Array
+    dy: Array
+    affine: Array
+    daffine: Array
+    statistics: Array
+    y: Array
+    own_daffine: Array
+    dx: Array
+
+    @staticmethod
+    def of(shape: tuple[int, int, int, int]) -> BatchNorm:
+        """By channel: each row's sum, and then those of all samples' rows."""
+        generator = np.random.default_rng(5)
+        x, dy, affine, daffine = (
+            generator.standard_normal(s).astype(np.float32)
+            for s in (shape, shape, (2, shape[1]), (2, shape[1]))
+        )
+        count = np.float32(x.size // shape[1])
+
+        def totals(values: Array) -> Array:
+            rows = ZERO + np.add.accumulate(values, axis=3, dtype=np.float32)[..., -1]
+            ordered = rows.transpose(0, 2, 1).reshape(-1, shape[1])
+            result: Array = np.add.accumulate(ordered, axis=0, dtype=np.float32)[-1]
+            return result
+
+        def wide(values: Array) -> Array:
+            return values.reshape(1, -1, 1, 1)
+
+        mean = totals(x) / count
+        centred = x - wide(mean)
+        statistics = np.stack([mean, totals(centred * centred) / count])
+        deviation = np.sqrt(statistics[1] + np.float32(1e-5))
+        scale = affine[0] / deviation
+        slope, offset = daffine[0] / deviation / count, daffine[1] / count
+        return BatchNorm(
+            *(x, dy, affine, daffine, statistics),
+            y=centred * wide(scale) + wide(affine[1]),
+            own_daffine=np.stack([totals(dy * centred) / deviation, totals(dy)]),
+            dx=wide(scale) * ((dy - wide(offset)) - centred * wide(slope)),
+        )
+
+    def passes(self) -> dict[str, tuple[list[Array], dict[str, Attribute], Array]]:
+        """By kind: its inputs, its attributes, and what it leaves."""
+        eps: dict[str, Attribute] = {"eps": float(np.float32(1e-5))}
+        x, dy, affine, daffine, statistics = self[:5]
+        inputs = [x, statistics, affine, daffine, dy]
+        return {
+            "batch_norm_statistics": ([x], {}, statistics),
+            "batch_norm_normalize": ([x, statistics, affine], eps, self.y),
+            "batch_norm_backward_affine": ([x, statistics, dy], eps, self.own_daffine),
+            "batch_norm_backward_input": (inputs, eps, self.dx),
+        }
+
+
 @pytest.mark.parametrize(
     "shape", [(3, 2, 4, 9), (2, 3, 1, 1), (1, 2, 5, 7), (5, 2, 1, 3), (2, 2, 4, 16)]
 )
 def test_batch_norm(run_kernel: Run, shape: tuple[int, int, int, int]) -> None:
-    generator = np.random.default_rng(5)
-    x, dy, affine, daffine = (
-        generator.standard_normal(s).astype(np.float32)
-        for s in (shape, shape, (2, shape[1]), (2, shape[1]))
-    )
-    count = np.float32(x.size // shape[1])
-
-    def totals(values: Array) -> Array:
-        """By channel: each row's sum, and then those of all samples' rows."""
-        rows = np.add.accumulate(values, axis=3, dtype=np.float32)[..., -1]
-        ordered = rows.transpose(0, 2, 1).reshape(-1, shape[1])
-        result: Array = np.add.accumulate(ordered, axis=0, dtype=np.float32)[-1]
-        return result
-
-    def wide(values: Array) -> Array:
-        return values.reshape(1, -1, 1, 1)
-
-    mean = totals(x) / count
-    centred = x - wide(mean)
-    statistics = np.stack([mean, totals(centred * centred) / count])
-    deviation = np.sqrt(statistics[1] + np.float32(1e-5))
-    exact = np.testing.assert_array_equal
-    exact(bits(run_kernel("batch_norm_statistics", [x]).output), bits(statistics))
-    attributes: dict[str, Attribute] = {"eps": float(np.float32(1e-5))}
-    scale = affine[0] / deviation
-    ran = run_kernel("batch_norm_normalize", [x, statistics, affine], attributes)
-    exact(bits(ran.output), bits(centred * wide(scale) + wide(affine[1])))
-    ran = run_kernel("batch_norm_backward_affine", [x, statistics, dy], attributes)
-    exact(bits(ran.output), bits(np.stack([totals(dy * centred) / deviation, totals(dy)])))
-    slope, offset = daffine[0] / deviation / count, daffine[1] / count
-    ran = run_kernel("batch_norm_backward_input", [x, statistics, affine, daffine, dy], attributes)
-    exact(bits(ran.output), bits(wide(scale) * ((dy - wide(offset)) - centred * wide(slope))))
+    for kind, (inputs, attributes, expected) in BatchNorm.of(shape).passes().items():
+        left = run_kernel(kind, inputs, attributes).output
+        np.testing.assert_array_equal(bits(left), bits(expected), kind)
 
 
 def bits(values: Array) -> Array:

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels as a core has them, run on their own, with no memory beside their tensors.
+
+Tensors end, and then begin, where memory does: what lies beside one cannot be read or written.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import unicorn as uc
+from unicorn import arm_const as arm
+
+from emulator.firmware_tools import C_FLAGS, CORTEX_M0PLUS, CORTEX_M4F, TEMPLATES
+from poetfw.ir import Attribute
+from poetfw.ops import KINDS, Array, Constants
+from poetfw.ops.base import DIVISORS, Field
+from unit.kernels.conftest import INCLUDES, KERNELS, graph_of_one
+
+PAGE = 0x1000
+CODE, RETURN, STACK, TENSORS = 0x10000, 0x8000, 0x20000000, 0x40000000
+STACK_BYTES, APART = 4 * PAGE, 0x1000000
+ARGUMENTS = [getattr(arm, f"UC_ARM_REG_R{number}") for number in range(4)]
+KEPT = [getattr(arm, f"UC_ARM_REG_R{number}") for number in range(4, 12)]
+KEPT_FLOATS = [getattr(arm, f"UC_ARM_REG_S{number}") for number in range(16, 32)]
+MOST_ON_STACK = 8
+"""Arguments beside those in registers."""
+BESIDE = {True: b"\x3c", False: b"\xff"}
+"""What fills the page of a tensor: NaN beside what is read, which would show in a result."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """How kernels are compiled.
+
+    Attributes:
+        fpu: for a Cortex-M4F; else for a Cortex-M0+.
+        compiler: "gcc" or "clang".
+        level: of optimisation.
+        divisor: what is told to divide the channels of all convolutions.
+        dot: the file that sums where there is no FPU.
+    """
+
+    fpu: bool = True
+    compiler: str = "gcc"
+    level: str = "-O2"
+    divisor: int = 1
+    dot: str = "dot.c"
+
+    def __str__(self) -> str:
+        core = "m4f" if self.fpu else f"m0+ {self.dot.removesuffix('.c')}"
+        told = "" if self.divisor == 1 else f" by {self.divisor}"
+        return f"{core} {self.compiler} {self.level}{told}"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What an argument points to, and whether a kernel may write it."""
+
+    content: bytes
+    written: bool = False
+
+
+class Core:
+    """A program of all kernels, and a core that runs one of its functions at a time."""
+
+    def __init__(self, build: Build, folder: Path) -> None:
+        self._fpu = build.fpu
+        elf, image = folder / "kernels.elf", folder / "kernels.bin"
+        _link(build, folder, elf)
+        subprocess.run(["arm-none-eabi-objcopy", "-O", "binary", str(elf), str(image)], check=True)
+        said = subprocess.run(
+            ["arm-none-eabi-nm", str(elf)], check=True, capture_output=True, text=True
+        ).stdout
+        lines = (line.split() for line in said.splitlines())
+        self._addresses = {name: int(address, 16) for address, _, name in lines}
+        self._core = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
+        model = arm.UC_CPU_ARM_CORTEX_M4 if build.fpu else arm.UC_CPU_ARM_CORTEX_M0
+        self._core.ctl_set_cpu_model(model)
+        self._map(CODE, image.read_bytes(), uc.UC_PROT_READ | uc.UC_PROT_EXEC)
+        self._map(RETURN, b"", uc.UC_PROT_READ | uc.UC_PROT_EXEC)
+        self._map(STACK, bytes(STACK_BYTES), uc.UC_PROT_READ | uc.UC_PROT_WRITE)
+
+    def run(
+        self,
+        kind: str,
+        inputs: Sequence[Array],
+        attributes: Mapping[str, Attribute] | None = None,
+        updates: Sequence[Array] = (),
+    ) -> tuple[Array, ...]:
+        """What an op leaves: its output, if it has one, and then what it updates.
+
+        Once with the tensors at the end of their memory, and once at its beginning.
+        """
+        op, graph = graph_of_one(kind, inputs, attributes or {}, updates)
+        kernel = KINDS[kind].kernel(op, graph)
+        contents = {name: value.tobytes() for name, value in zip(op.inputs, inputs, strict=True)}
+        contents |= {name: value.tobytes() for name, value in zip(op.updates, updates, strict=True)}
+        written = op.updates if op.output is None else (op.output, *op.updates)
+        results = []
+        for end, prefill in ((True, b"\xa5"), (False, b"\x5a")):
+            if op.output is not None:
+                contents[op.output] = graph.by_name[op.output].size_bytes * prefill
+            self._place = _Place(self._map, end)
+            given = [] if kernel.struct is None else [self._constants(kernel.fields)]
+            at = {name: self._place(Operand(contents[name], True)) for name in written}
+            for argument in kernel.arguments:
+                if isinstance(argument, Constants):
+                    given.append(self._constants(argument.fields))
+                elif isinstance(argument, str):
+                    if argument not in at:
+                        at[argument] = self._place(Operand(contents[argument]))
+                    given.append(at[argument])
+                else:
+                    given.append(argument or 0)
+            if kernel.workspace_bytes:
+                given.append(self._place(Operand(kernel.workspace_bytes * prefill, True)))
+            self._call(kernel.function, given)
+            results.append([self._left(at[name], kernel.function) for name in written])
+            for _, base, size in self._place.regions.values():
+                self._core.mem_unmap(base, size)
+        assert results[0] == results[1], f"{kernel.function}: bits depend on old contents or place"
+        return tuple(
+            np.frombuffer(left, np.float32).reshape(graph.by_name[name].shape)
+            for name, left in zip(written, results[0], strict=True)
+        )
+
+    def _map(self, address: int, content: bytes, allowed: int) -> int:
+        size = max(1, -(-len(content) // PAGE)) * PAGE
+        self._core.mem_map(address, size, allowed)
+        self._core.mem_write(address, content)
+        return size
+
+    def _constants(self, fields: Sequence[tuple[str, Field]]) -> int:
+        """The address of a struct, each of whose members takes four bytes."""
+        content = b""
+        for _, value in fields:
+            if isinstance(value, tuple):
+                table = struct.pack(f"<{len(value)}f", *value)
+                content += struct.pack("<I", self._place(Operand(table)))
+            elif isinstance(value, str):
+                content += struct.pack("<I", self._addresses[value] | 1)
+            else:
+                content += struct.pack("<f" if isinstance(value, float) else "<i", value)
+        return self._place(Operand(content))
+
+    def _call(self, function: str, given: Sequence[int]) -> None:
+        stack = STACK + STACK_BYTES - 4 * MOST_ON_STACK
+        registers = len(ARGUMENTS)
+        assert len(given) <= registers + MOST_ON_STACK
+        self._core.mem_write(stack, struct.pack(f"<{len(given[registers:])}I", *given[registers:]))
+        for register, value in zip(ARGUMENTS, given, strict=False):
+            self._core.reg_write(register, value)
+        kept = KEPT + KEPT_FLOATS if self._fpu else KEPT
+        for number, register in enumerate(kept):
+            self._core.reg_write(register, 0x1000 + number)
+        self._core.reg_write(arm.UC_ARM_REG_SP, stack)
+        self._core.reg_write(arm.UC_ARM_REG_LR, RETURN | 1)
+        self._core.emu_start(self._addresses[function] | 1, RETURN)
+        assert [self._core.reg_read(register) for register in kept] == [
+            0x1000 + number for number in range(len(kept))
+        ], f"{function} leaves other registers"
+        assert self._core.reg_read(arm.UC_ARM_REG_SP) == stack
+
+    def _left(self, address: int, function: str) -> bytes:
+        """What a kernel left in an operand, beside which it must have left all as it was."""
+        operand, base, size = self._place.regions[address]
+        left = bytes(self._core.mem_read(base, size))
+        first, end = address - base, address - base + len(operand.content)
+        beside = left[:first] + left[end:]
+        assert beside == len(beside) * BESIDE[True], f"{function} wrote beside its result"
+        return left[first:end]
+
+
+class _Place:
+    """Gives operands memory of their own, at whose end they are, or at its beginning."""
+
+    def __init__(self, map_: Callable[[int, bytes, int], int], end: bool) -> None:
+        self._map = map_
+        self._end = end
+        self.regions: dict[int, tuple[Operand, int, int]] = {}
+
+    def __call__(self, operand: Operand) -> int:
+        """The address of an operand."""
+        base, content = TENSORS + len(self.regions) * APART, operand.content
+        beside = -len(content) % PAGE * BESIDE[operand.written]
+        allowed = uc.UC_PROT_READ | (uc.UC_PROT_WRITE if operand.written else 0)
+        size = self._map(base, beside + content if self._end else content + beside, allowed)
+        address = base + len(beside) if self._end else base
+        self.regions[address] = (operand, base, size)
+        return address
+
+
+def _link(build: Build, folder: Path, elf: Path) -> None:
+    """Compile all kernels and what they call."""
+    kernels = (path for path in sorted(KERNELS.glob("*.c")) if not path.name.startswith("dot"))
+    runtime = ("poet_math", "poet_memory", *(() if build.fpu else ("soft_float",)))
+    sources = [
+        *kernels,
+        KERNELS / build.dot,
+        *(TEMPLATES / "runtime" / f"{name}.c" for name in runtime),
+    ]
+    told = dict.fromkeys(DIVISORS, 1)
+    told |= dict.fromkeys((name for name in DIVISORS if "CONV2D" in name), build.divisor)
+    machine = CORTEX_M4F if build.fpu else CORTEX_M0PLUS
+    command = {
+        "gcc": ["arm-none-eabi-gcc"],
+        "clang": ["clang", "--target=arm-none-eabi", "-meabi", "gnu"],
+    }[build.compiler]
+    command += [*machine, *C_FLAGS, build.level, "-ffreestanding", *INCLUDES, "-DPOET_SHAPES_H"]
+    command += [f"-D{name}={value}" for name, value in told.items()]
+    subprocess.run([*command, "-c", *map(str, sources)], cwd=folder, check=True)
+    objects = [str(folder / f"{source.stem}.o") for source in sources]
+    link = ("-nostdlib", f"-Wl,-Ttext={CODE:#x},-e,memcpy", "-lgcc", "-o", str(elf))
+    subprocess.run(["arm-none-eabi-gcc", *machine, *objects, *link], check=True)
