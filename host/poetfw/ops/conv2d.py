@@ -79,9 +79,8 @@ class _Geometry:
 
     @property
     def pointwise(self) -> bool:
-        """Whether every position is a product of its own channels with a matrix."""
-        window = self.window
-        return window.kernel == window.stride == (1, 1) and not any(window.padding)
+        """Whether each position of y is the product of one position of x with a matrix."""
+        return self.window.kernel == (1, 1) and not any(self.window.padding)
 
     @property
     def depthwise(self) -> bool:
@@ -197,6 +196,7 @@ class _Conv2d(OpKind):
         "3x3_by_2_": "conv2d_3x3_by_2",
         "5x5_": "conv2d_5x5",
         "5x5_by_2_": "conv2d_5x5",
+        "pointwise_": "conv2d_pointwise",
     }
     """The C files of classes of shapes that are not in conv2d.c."""
 
@@ -392,7 +392,6 @@ class Conv2dBackwardWeight(_Conv2d):
 
     name = "conv2d_backward_weight"
     function = "backward_weight"
-    sources: ClassVar = {**_Conv2d.sources, "pointwise_": "conv2d_pointwise"}
     streams = True
 
     def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
@@ -402,7 +401,8 @@ class Conv2dBackwardWeight(_Conv2d):
         if geometry.depthwise:
             return "depthwise_"
         fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
-        if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
+        moves_by_1 = geometry.window.stride == (1, 1)
+        if geometry.pointwise and moves_by_1 and fours and geometry.w[1] % 2 == 0:
             return "pointwise_"
         outputs = geometry.w[0] // geometry.groups
         if outputs >= 2 and geometry.five_by_five_by_2:
