@@ -173,12 +173,20 @@ __asm__(POET_ASSEMBLY
         "   poet_source\n"
         "   poet_multiply 16, 8\n"
         "   subs    r4, r4, #1\n"
-        "   beq.n   6f\n"
-        "3: vldmia  r2!, {s8}\n"
+        "3: lsrs    r4, r4, #1\n"
+        "   bcc.w   4f\n"
+        "   vldmia  r2!, {s8}\n"
         "   poet_source\n"
         "   poet_products 16, 8\n"
+        "4: cmp     r4, #0\n"
+        "   beq.w   6f\n"
+        "2: vldmia  r2!, {s8-s9}\n"
+        "   poet_source\n"
+        "   poet_products 16, 8\n"
+        "   poet_source\n"
+        "   poet_products 16, 9\n"
         "   subs    r4, r4, #1\n"
-        "   bne.w   3b\n"
+        "   bne.w   2b\n"
         "6: poet_end_sums\n"
         "   b.n     8f\n"
         "7: poet_further\n"
@@ -239,12 +247,8 @@ __asm__(POET_ASSEMBLY
         "   poet_begin poet_conv2d_bursts_of_one_f32\n"
         "   movs    r4, #0\n"
         "   vmov    s10, r4\n"
-        "   ldr     r7, [r0, #32]\n" /* result_four */
         "   poet_begin_burst\n"
-        "   mov     r12, r1\n"
-        "   poet_source\n"
-        "   add     r12, r3, r7, lsl #2\n"
-        "   cmp     r5, #0\n"
+        "   vldmia  r1, {s0-s7}\n"
         "   blt.w   5f\n"
         "2: vldmia  r2!, {s8-s9}\n"
         "   vldmia  r9, {s12-s13}\n"
@@ -255,14 +259,10 @@ __asm__(POET_ASSEMBLY
         "   poet_multiply 24, 9\n"
         "   poet_shift 16, 12\n"
         "   poet_shift 24, 13\n"
-        "   vstmia  r3, {s16-s19}\n"
+        "   vstmia  r3, {s16-s23}\n"
         "   add     r3, r3, r8, lsl #2\n"
-        "   vstmia  r12, {s20-s23}\n"
-        "   add     r12, r12, r8, lsl #2\n"
-        "   vstmia  r3, {s24-s27}\n"
+        "   vstmia  r3, {s24-s31}\n"
         "   add     r3, r3, r8, lsl #2\n"
-        "   vstmia  r12, {s28-s31}\n"
-        "   add     r12, r12, r8, lsl #2\n"
         "   subs    r5, r5, #2\n"
         "   bge.w   2b\n"
         "5: adds    r5, r5, #1\n"
@@ -272,9 +272,150 @@ __asm__(POET_ASSEMBLY
         "   add_one 12, 10\n"
         "   poet_multiply 16, 8\n"
         "   poet_shift 16, 12\n"
-        "   vstmia  r3, {s16-s19}\n"
-        "   vstmia  r12, {s20-s23}\n"
+        "   vstmia  r3, {s16-s23}\n"
         "8: poet_end poet_conv2d_bursts_of_one_f32\n"
+
+        /* Words are moved in registers of integers, which takes less than in those of floats.
+         *   r1  source    r2  what is gathered    r3  channels left    r4-r7  a four    r8-r10  to its other three
+         *   r11, r12  to the next channels    lr  column    [sp], [sp, #4]  fours left, to the next one */
+        "   .macro poet_next_position\n"
+        "   add     lr, lr, #1\n"
+        "   cmp     lr, r5\n"
+        "   itee    lt\n"
+        "   addlt   r4, r4, r8\n"
+        "   addge   r4, r4, r6\n"
+        "   movge   lr, #0\n"
+        "   .endm\n"
+        "   poet_function poet_conv2d_gather_f32\n"
+        "   push    {r4-r11, lr}\n"
+        "   ldr     r3, [r0, #28]\n"
+        "   ldr     r11, [r0, #16]\n"
+        "   ldr     r12, [r0, #20]\n"
+        "   ldr     lr, [r0, #24]\n"
+        "   sub     sp, sp, #8\n"
+        "1: str     r3, [sp]\n"
+        "   ldr     r8, [r0, #4]\n"
+        "   ldr     r5, [r0]\n"
+        "   ldr     r3, [r0, #12]\n"
+        "   add     lr, lr, #4\n"
+        "   lsls    r4, r8, #2\n"
+        "   add     r9, r8, r8\n"
+        "   cmp     lr, r5\n"
+        "   add     r10, r9, r8\n"
+        "   blt.n   2f\n"
+        "   sub     lr, lr, #4\n" /* the row ends here */
+        "   ldr     r6, [r0, #8]\n"
+        "   movs    r4, #0\n"
+        "   poet_next_position\n"
+        "   mov     r7, r4\n"
+        "   poet_next_position\n"
+        "   mov     r9, r4\n"
+        "   poet_next_position\n"
+        "   mov     r10, r4\n"
+        "   poet_next_position\n"
+        "   mov     r8, r7\n"
+        "2: add     r4, r4, r1\n"
+        "   str     r4, [sp, #4]\n"
+        "3: ldr     r4, [r1]\n"
+        "   ldr     r5, [r1, r8]\n"
+        "   ldr     r6, [r1, r9]\n"
+        "   ldr     r7, [r1, r10]\n"
+        "   str     r4, [r2]\n"
+        "   str     r5, [r2, #4]\n"
+        "   str     r6, [r2, #8]\n"
+        "   str     r7, [r2, #12]\n"
+        "   add     r1, r1, r11\n"
+        "   add     r2, r2, r12\n"
+        "   subs    r3, r3, #1\n"
+        "   bne.n   3b\n"
+        "   ldr     r1, [sp, #4]\n"
+        "   ldr     r4, [r0, #12]\n"
+        "   ldr     r3, [sp]\n"
+        "   mls     r2, r4, r12, r2\n"
+        "   adds    r2, r2, #16\n"
+        "   subs    r3, r3, #1\n"
+        "   bne.n   1b\n"
+        "   add     sp, sp, #8\n"
+        "   pop     {r4-r11, pc}\n"
+        "   poet_function_end poet_conv2d_gather_f32\n"
+
+        /* r1  sums    r2  where they belong    r3  columns, zeros left    r4, r6, r8, r10  sums    r5, r7, r9, r11  0
+         * r12, lr  rows, planes left */
+        "   poet_function poet_conv2d_spread_f32\n"
+        "   push    {r4-r11, lr}\n"
+        "   mov     r2, r1\n"
+        "   ldr     lr, [r0]\n"
+        "   movs    r5, #0\n"
+        "   movs    r7, #0\n"
+        "   mov     r9, r5\n"
+        "   mov     r11, r5\n"
+        "1: ldr     r3, [r0, #24]\n"
+        "   ldr     r12, [r0, #4]\n"
+        "   add     r1, r2, r3, lsl #2\n"
+        "2: ldr     r4, [r0, #12]\n"
+        "   ldr     r3, [r0, #8]\n"
+        "   cmp     r4, #2\n"
+        "   bne.n   8f\n"
+        "   subs    r3, r3, #4\n"
+        "   ble.n   4f\n"
+        "3: ldmia   r1!, {r4, r6, r8, r10}\n"
+        "   stmia   r2!, {r4-r11}\n"
+        "   subs    r3, r3, #4\n"
+        "   bgt.n   3b\n"
+        "4: cmp     r3, #-2\n" /* four are left, or three, two or one */
+        "   bgt.n   5f\n"
+        "   ite     eq\n"
+        "   ldmiaeq r1!, {r4, r6}\n"
+        "   ldmiane r1!, {r4}\n"
+        "   ite     eq\n"
+        "   stmiaeq r2!, {r4-r6}\n"
+        "   stmiane r2!, {r4}\n"
+        "   b.n     6f\n"
+        "5: cmp     r3, #0\n"
+        "   ite     eq\n"
+        "   ldmiaeq r1!, {r4, r6, r8, r10}\n"
+        "   ldmiane r1!, {r4, r6, r8}\n"
+        "   ite     eq\n"
+        "   stmiaeq r2!, {r4-r10}\n"
+        "   stmiane r2!, {r4-r8}\n"
+        "6: subs    r12, r12, #1\n"
+        "   ite     ne\n"
+        "   ldrne   r3, [r0, #16]\n"
+        "   ldreq   r3, [r0, #20]\n"
+        "   movs    r4, #0\n"
+        "   movs    r6, #0\n"
+        "   mov     r8, r4\n"
+        "   mov     r10, r4\n"
+        "   subs    r3, r3, #8\n"
+        "   blt.n   9f\n"
+        "7: stmia   r2!, {r4-r11}\n"
+        "   subs    r3, r3, #8\n"
+        "   bge.n   7b\n"
+        "9: adds    r3, r3, #4\n"
+        "   itt     ge\n"
+        "   stmiage r2!, {r4-r7}\n"
+        "   subge   r3, r3, #4\n"
+        "   adds    r3, r3, #4\n"
+        "   beq.n   4f\n"
+        "3: str     r4, [r2], #4\n"
+        "   subs    r3, r3, #1\n"
+        "   bne.n   3b\n"
+        "4: cmp     r12, #0\n"
+        "   bne.n   2b\n"
+        "   subs    lr, lr, #1\n"
+        "   bne.n   1b\n"
+        "   pop     {r4-r11, pc}\n"
+        /* other strides, one sum at a time */
+        "8: ldr     r4, [r1], #4\n"
+        "   str     r4, [r2], #4\n"
+        "   subs    r3, r3, #1\n"
+        "   beq.n   6b\n"
+        "   ldr     r6, [r0, #12]\n"
+        "9: subs    r6, r6, #1\n"
+        "   beq.n   8b\n"
+        "   str     r5, [r2], #4\n"
+        "   b.n     9b\n"
+        "   poet_function_end poet_conv2d_spread_f32\n"
         "   .noaltmacro\n");
 
 #else
@@ -335,6 +476,34 @@ void poet_conv2d_bursts_of_one_f32(const struct poet_bursts *bursts, const float
                                    const float *weight, float *result)
 {
     sum_bursts(bursts, source, weight, 0, 1, result);
+}
+
+void poet_conv2d_gather_f32(const struct poet_gather *at, const float *source, float *to)
+{
+    const int32_t size = sizeof *source;
+    int32_t column = at->column;
+    for (int32_t i = 0; i < POET_FOUR * at->fours; i++) {
+        for (int32_t channel = 0; channel < at->channels; channel++) {
+            to[channel * at->next / size + i] = source[channel * at->source_next / size];
+        }
+        column = column + 1 < at->width ? column + 1 : 0;
+        source += (column > 0 ? at->step : at->turn) / size;
+    }
+}
+
+void poet_conv2d_spread_f32(const struct poet_spread *at, float *dx)
+{
+    for (int32_t plane = 0; plane < at->planes; plane++) {
+        const float *from = dx + at->begin;
+        for (int32_t i = 1; i <= at->rows * at->columns; i++) {
+            int32_t zeros = i < at->rows * at->columns ? at->gap : at->last;
+            zeros = i % at->columns > 0 ? at->apart - 1 : zeros;
+            *dx++ = *from++;
+            for (; zeros > 0; zeros--) {
+                *dx++ = 0.0f;
+            }
+        }
+    }
 }
 
 #endif

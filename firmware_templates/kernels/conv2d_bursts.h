@@ -7,6 +7,9 @@
 
 #include "burst.h"
 
+/* Positions: half a burst. */
+enum { POET_FOUR = 4 };
+
 /* Sums at POET_BURST neighbouring positions at a time, of which the last may be made again, in two channels of results, and in
  * a last one. In this order in assembly. What is next counts elements. */
 struct poet_bursts {
@@ -27,6 +30,37 @@ typedef void poet_sum_bursts_f32(const struct poet_bursts *bursts, const float *
 
 poet_sum_bursts_f32 poet_conv2d_bursts_f32;
 poet_sum_bursts_f32 poet_conv2d_bursts_backwards_f32; /* for dX */
-poet_sum_bursts_f32 poet_conv2d_bursts_of_one_f32;    /* where the source has one channel, for both */
+/* For both where the source has one channel. A burst's results are neighbours, and new. */
+poet_sum_bursts_f32 poet_conv2d_bursts_of_one_f32;
+
+/* Fours of positions of a plane that are no neighbours, and follow each other along its rows. In this order in assembly. */
+struct poet_gather {
+    int32_t width;       /* positions in a row */
+    int32_t step;        /* bytes to the next position */
+    int32_t turn;        /* bytes from a row's last position to the next row's first */
+    int32_t channels;    /* 1 at least */
+    int32_t source_next; /* bytes to the next channel */
+    int32_t next;        /* the same of what is gathered */
+    int32_t column;      /* of the first position */
+    int32_t fours;       /* 1 at least */
+};
+
+/* Copies them; `source` is the first position. */
+void poet_conv2d_gather_f32(const struct poet_gather *at, const float *source, float *to);
+
+/* Planes of dX at whose end the sums are, row by row, which belong where positions met the kernel. In this order in assembly.
+ * What is next counts elements. */
+struct poet_spread {
+    int32_t planes;
+    int32_t rows;    /* of sums */
+    int32_t columns; /* of sums */
+    int32_t apart;   /* to a sum's neighbour */
+    int32_t gap;     /* zeros between a row's last sum and the next one's first */
+    int32_t last;    /* zeros behind the last sum */
+    int32_t begin;   /* where in the plane the sums begin */
+};
+
+/* Puts them there, and zeros around them. */
+void poet_conv2d_spread_f32(const struct poet_spread *at, float *dx);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conv2d_pointwise.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "conv2d_bursts.h"
@@ -10,91 +11,103 @@
  * neighbours, or too few, they are gathered. */
 
 enum {
-    FOUR = 4,                         /* positions: half a burst */
+    SIZE = sizeof(float),
     GATHERED = 128,                   /* elements, on the stack */
     CHANNELS = GATHERED / POET_BURST, /* that are gathered at a time */
 };
 
 /* One pass over the positions of all planes. What is next counts elements. */
 struct pass {
-    struct poet_bursts bursts; /* of a plane, or of a sample of fewer positions, without shift */
+    struct poet_bursts bursts; /* of a plane, without shift */
+    struct poet_gather gather; /* without what depends on how many are gathered */
     poet_sum_bursts_f32 *sum;
     int32_t batch;
     int32_t groups;
     int32_t source_group;
     int32_t weight_group;
     int32_t result_group;
-    int32_t width;         /* positions in a row */
-    int32_t source_column; /* to the next position */
-    int32_t source_row;    /* to the next row of positions */
     int32_t weight_channel;
     int32_t weight_result;
 };
 
-/* Positions of a plane, that follow each other along its rows. */
-struct piece {
-    const float *source; /* the first channel's plane */
-    int32_t first;
-    int32_t count;
-};
-
-static void gather(const struct pass *pass, const struct piece *piece, int32_t channels, float *to,
-                   int32_t to_next)
+/* Where a position of a plane is. */
+static int32_t place(struct poet_gather *gather, int32_t position)
 {
-    const int32_t step = pass->source_column;
-    const int32_t column = piece->first % pass->width;
-    const float *source = piece->source + piece->first / pass->width * pass->source_row;
-    for (; channels > 0; channels--) {
-        const float *row = source;
-        const float *from = row + column * step;
-        float *at = to;
-        int32_t in_row = pass->width - column;
-        for (int32_t left = piece->count; left > 0; left -= in_row, in_row = pass->width) {
-            int32_t n = in_row < left ? in_row : left;
-            for (; n >= FOUR; n -= FOUR) {
-                const float four[FOUR] = {from[0], from[step], from[2 * step], from[3 * step]};
-                at[0] = four[0];
-                at[1] = four[1];
-                at[2] = four[2];
-                at[3] = four[3];
-                from += FOUR * step;
-                at += FOUR;
-            }
-            for (; n > 0; n--) {
-                *at++ = *from;
-                from += step;
-            }
-            row += pass->source_row;
-            from = row;
-        }
-        source += pass->bursts.source_next;
-        to += to_next;
-    }
+    const int32_t row = position / gather->width;
+    gather->column = position - row * gather->width;
+    return ((position - row) * gather->step + row * gather->turn) / SIZE;
 }
 
-/* All channels at the positions of two pieces, so many of which are gathered at a time. */
-static void sum_pieces(const struct pass *pass, const struct poet_bursts *of,
-                       struct piece pieces[2], const float *weight, float *result)
+/* All channels at positions of a plane, or, if there is another, at four of it and four of the other: source and other begin
+ * with the first. */
+static void sum_gathered(const struct pass *pass, const struct poet_bursts *of,
+                         struct poet_gather *gather, const float *source, const float *other,
+                         const float *weight, float *result)
 {
     static const float zeros[2] = {0.0f, 0.0f};
     float gathered[GATHERED];
     struct poet_bursts bursts = *of;
-    const int32_t count = bursts.positions;
-    bursts.source_next = count;
-    for (int32_t left = of->channels; left > 0; left -= bursts.channels) {
-        const int32_t channels = left < CHANNELS ? left : CHANNELS;
-        float *to = gathered;
-        for (int32_t i = 0; i < 2; i++) {
-            gather(pass, &pieces[i], channels, to, count);
-            pieces[i].source += channels * of->source_next;
-            to += pieces[i].count;
+    bursts.source_next = of->positions;
+    gather->next = of->positions * SIZE;
+    gather->fours = (other == NULL ? of->positions : POET_FOUR) / POET_FOUR;
+    for (int32_t left = of->channels; left > 0; left -= CHANNELS) {
+        const bool ends = left <= CHANNELS;
+        const int32_t next = CHANNELS * of->source_next;
+        bursts.channels = gather->channels = ends ? left : CHANNELS;
+        bursts.shift = ends ? of->shift : zeros;
+        bursts.shift_next = ends ? of->shift_next : 0;
+        poet_conv2d_gather_f32(gather, source, gathered);
+        source += next;
+        if (other != NULL) {
+            poet_conv2d_gather_f32(gather, other, gathered + POET_FOUR);
+            other += next;
         }
-        bursts.channels = channels;
-        bursts.shift = left > channels ? zeros : of->shift;
-        bursts.shift_next = left > channels ? 0 : of->shift_next;
         pass->sum(&bursts, gathered, weight, result);
-        weight += channels * pass->weight_channel;
+        weight += CHANNELS * pass->weight_channel;
         bursts.further = 1;
+    }
+}
+
+/* All channels at one position: four sums at once, of which the last may be the same. */
+static void sum_position(const struct pass *pass, const struct poet_bursts *bursts,
+                         const float *source, const float *weight, float *result)
+{
+    const int32_t next = pass->weight_result;
+    const float *shift = bursts->shift;
+    int32_t left = bursts->results;
+    for (; left >= POET_FOUR; left -= POET_FOUR) {
+        float a = 0.0f;
+        float b = 0.0f;
+        float c = 0.0f;
+        float d = 0.0f;
+        const float *s = source;
+        const float *w = weight;
+        for (int32_t channel = bursts->channels; channel > 0; channel--) {
+            a += *s * w[0];
+            b += *s * w[next];
+            c += *s * w[2 * next];
+            d += *s * w[3 * next];
+            s += bursts->source_next;
+            w += pass->weight_channel;
+        }
+        const float sums[POET_FOUR] = {a, b, c, d};
+        _Pragma("GCC unroll 4")
+        for (int32_t i = 0; i < POET_FOUR; i++) {
+            *result = sums[i] + *shift;
+            result += bursts->result_next;
+            shift += bursts->shift_next;
+        }
+        weight += POET_FOUR * next;
+    }
+    for (; left > 0; left--) {
+        float sum = 0.0f;
+        for (int32_t channel = 0; channel < bursts->channels; channel++) {
+            sum += source[channel * bursts->source_next] * weight[channel * pass->weight_channel];
+        }
+        *result = sum + *shift;
+        result += bursts->result_next;
+        shift += bursts->shift_next;
+        weight += next;
     }
 }
 
@@ -103,19 +116,27 @@ static void sum_plane(const struct pass *pass, struct poet_bursts *bursts, const
                       const float *weight, float *result)
 {
     const int32_t positions = pass->bursts.positions;
-    if (pass->source_column == 1 && pass->source_row == pass->width) {
+    if (pass->gather.step == SIZE && pass->gather.turn == SIZE) {
+        const int32_t left = positions % POET_BURST < POET_FOUR ? positions % POET_BURST : 0;
+        bursts->positions = positions - left;
         pass->sum(bursts, source, weight, result);
+        for (int32_t at = positions - left; at < positions; at++) {
+            sum_position(pass, bursts, source + at, weight, result + at);
+        }
         return;
     }
+    struct poet_gather gather = pass->gather;
     const int32_t channels = bursts->channels < CHANNELS ? bursts->channels : CHANNELS;
     const int32_t most = CHANNELS / channels * POET_BURST;
-    for (int32_t next = 0; next < positions; next += most) {
-        const int32_t left = positions - next;
-        const int32_t first = left < POET_BURST ? positions - POET_BURST : next;
-        const int32_t count = positions - first < most ? positions - first : most;
-        struct piece pieces[2] = {{source, first, count}, {source, first, 0}};
+    for (int32_t next = 0; next < positions;) {
+        int32_t count = (positions - next + POET_FOUR - 1) & ~(POET_FOUR - 1);
+        count = count < most ? count : most;
+        count = count < POET_BURST || count > positions ? POET_BURST : count;
+        const int32_t first = next + count < positions ? next : positions - count;
         bursts->positions = count;
-        sum_pieces(pass, bursts, pieces, weight, result + first);
+        sum_gathered(pass, bursts, &gather, source + place(&gather, first), NULL, weight,
+                     result + first);
+        next = first + count;
     }
 }
 
@@ -123,58 +144,22 @@ static void sum_plane(const struct pass *pass, struct poet_bursts *bursts, const
 static void sum_fours(const struct pass *pass, struct poet_bursts *bursts, const float *source,
                       const float *weight, float *result)
 {
-    const int32_t last = bursts->positions - FOUR; /* where a plane's second four begins */
-    const int32_t halves = last > 0 ? 2 : 1;
-    const int32_t end = pass->batch * halves;
+    const int32_t source_next = pass->groups * pass->source_group;
+    const int32_t result_next = pass->groups * pass->result_group;
+    const int32_t last = pass->bursts.positions - POET_FOUR; /* where a plane's second four begins */
+    const int32_t samples = last > 0 ? 1 : 2;
+    struct poet_gather gather = pass->gather;
+    int32_t second = samples > 1 ? source_next : place(&gather, last);
+    bursts->result_four = samples > 1 ? result_next : last;
     bursts->positions = POET_BURST;
-    for (int32_t four = 0; four < end; four += 2) {
-        struct piece pieces[2];
-        float *to[2];
-        for (int32_t i = 0; i < 2; i++) {
-            const int32_t at = four + i < end ? four + i : four;
-            const int32_t n = at / halves * pass->groups;
-            const int32_t first = at % halves * last;
-            pieces[i] = (struct piece){source + n * pass->source_group, first, FOUR};
-            to[i] = result + n * pass->result_group + first;
+    for (int32_t n = 0; n < pass->batch; n += samples) {
+        if (n + samples > pass->batch) { /* makes its results twice */
+            second = 0;
+            bursts->result_four = 0;
         }
-        bursts->result_four = (int32_t)(to[1] - to[0]);
-        sum_pieces(pass, bursts, pieces, weight, to[0]);
-    }
-}
-
-/* All channels at one position. */
-static void sum_position(const struct pass *pass, const struct poet_bursts *bursts,
-                         const float *source, const float *weight, float *result)
-{
-    const int32_t next = pass->weight_result;
-    int32_t channel = 0;
-    for (; channel < bursts->results; channel++) {
-        float sum[4] = {0.0f};
-        const int32_t at_once = channel + 4 <= bursts->results ? 4 : 1;
-        const float *s = source;
-        const float *w = weight;
-        if (at_once == 4) {
-            for (int32_t c = bursts->channels; c > 0; c--) {
-                sum[0] += *s * w[0];
-                sum[1] += *s * w[next];
-                sum[2] += *s * w[2 * next];
-                sum[3] += *s * w[3 * next];
-                s += bursts->source_next;
-                w += pass->weight_channel;
-            }
-            channel += 3;
-        } else {
-            for (int32_t c = bursts->channels; c > 0; c--) {
-                sum[0] += *s * *w;
-                s += bursts->source_next;
-                w += pass->weight_channel;
-            }
-        }
-        for (int32_t i = 0; i < at_once; i++) {
-            *result = sum[i] + bursts->shift[(channel - at_once + 1 + i) * bursts->shift_next];
-            result += bursts->result_next;
-        }
-        weight += at_once * next;
+        sum_gathered(pass, bursts, &gather, source, source + second, weight, result);
+        source += samples * source_next;
+        result += samples * result_next;
     }
 }
 
@@ -191,16 +176,14 @@ static void sum_pass(const struct pass *pass, const float *source, const float *
             sum_plane(pass, &bursts, source + n * pass->groups * pass->source_group, weight,
                       result + n * pass->groups * pass->result_group);
         }
-        if (positions < POET_BURST && positions >= FOUR) {
-            bursts.positions = positions;
+        if (positions < POET_BURST && positions >= POET_FOUR) {
             sum_fours(pass, &bursts, source, weight, result);
         }
-        for (int32_t i = 0; positions < FOUR && i < pass->batch * positions; i++) {
+        for (int32_t i = 0; positions < POET_FOUR && i < pass->batch * positions; i++) {
+            struct poet_gather gather = pass->gather;
             const int32_t n = i / positions * pass->groups;
             const int32_t at = i % positions;
-            sum_position(pass, &bursts,
-                         source + n * pass->source_group + at / pass->width * pass->source_row +
-                             at % pass->width * pass->source_column,
+            sum_position(pass, &bursts, source + n * pass->source_group + place(&gather, at),
                          weight, result + n * pass->result_group + at);
         }
         source += pass->source_group;
@@ -230,44 +213,26 @@ void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float
                 .weight_next = group_in,
                 .result_next = out_plane,
                 .positions = out_plane,
-                .result_four = FOUR,
+                .result_four = POET_FOUR,
             },
-        .sum = group_in > 1 ? poet_conv2d_bursts_f32 : poet_conv2d_bursts_of_one_f32,
+        .gather =
+            {
+                .width = op->out_width,
+                .step = op->stride_width * SIZE,
+                .turn = (op->stride_height * op->in_width - (op->out_width - 1) * op->stride_width) * SIZE,
+                .source_next = in_plane * SIZE,
+            },
+        .sum = group_in > 1 || out_plane < POET_BURST ? poet_conv2d_bursts_f32
+                                                      : poet_conv2d_bursts_of_one_f32,
         .batch = op->batch,
         .groups = op->groups,
         .source_group = group_in * in_plane,
         .weight_group = group_out * group_in,
         .result_group = group_out * out_plane,
-        .width = op->out_width,
-        .source_column = op->stride_width,
-        .source_row = op->stride_height * op->in_width,
         .weight_channel = 1,
         .weight_result = group_in,
     };
     sum_pass(&pass, x, w, b, y);
-}
-
-/* Puts the numbers at the end of a plane where the kernel met it, and zeros elsewhere. */
-static inline __attribute__((always_inline)) void spread(const struct poet_conv2d *op,
-                                                         int32_t stride, float *dx)
-{
-    const float *from = dx + op->in_height * op->in_width - op->out_height * op->out_width;
-    const float *end = dx + op->in_height * op->in_width;
-    for (int32_t row = 0; row < op->out_height; row++) {
-        float *next = dx + op->stride_height * op->in_width;
-        _Pragma("GCC unroll 4")
-        for (int32_t column = op->out_width - 1; column > 0; column--) {
-            *dx++ = *from++;
-            for (int32_t i = 1; i < stride; i++) {
-                *dx++ = 0.0f;
-            }
-        }
-        *dx++ = *from++;
-        next = row + 1 < op->out_height ? next : (float *)end;
-        while (dx != next) {
-            *dx++ = 0.0f;
-        }
-    }
 }
 
 void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
@@ -281,6 +246,13 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
+    poet_sum_bursts_f32 *sum = poet_conv2d_bursts_backwards_f32;
+    if (group_in == 1) {
+        sum = poet_conv2d_bursts_f32; /* which is faster; the weights of a single channel are neighbours */
+    }
+    if (group_out == 1 && out_plane >= POET_BURST) {
+        sum = poet_conv2d_bursts_of_one_f32;
+    }
     const struct pass pass = {
         .bursts =
             {
@@ -290,30 +262,31 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
                 .weight_next = group_in,
                 .result_next = in_plane,
                 .positions = out_plane,
-                .result_four = FOUR,
+                .result_four = POET_FOUR,
             },
-        .sum = group_out > 1 ? poet_conv2d_bursts_backwards_f32 : poet_conv2d_bursts_of_one_f32,
+        .gather = {.width = out_plane, .step = SIZE, .turn = SIZE, .source_next = out_plane * SIZE},
+        .sum = sum,
         .batch = op->batch,
         .groups = op->groups,
         .source_group = group_out * out_plane,
         .weight_group = group_out * group_in,
         .result_group = group_in * in_plane,
-        .width = out_plane,
-        .source_column = 1,
-        .source_row = out_plane,
         .weight_channel = group_in,
         .weight_result = 1,
     };
     sum_pass(&pass, dy, w, NULL, dx + in_plane - out_plane);
-    if (in_plane != out_plane) {
-        for (int32_t plane = 0; plane < op->batch * op->in_channels; plane++) {
-            if (op->stride_width == 2) {
-                spread(op, 2, dx);
-            } else {
-                spread(op, op->stride_width, dx);
-            }
-            dx += in_plane;
-        }
+    const int32_t to_last = (op->out_width - 1) * op->stride_width; /* in a row */
+    const struct poet_spread spread = {
+        .planes = op->batch * op->in_channels,
+        .rows = op->out_height,
+        .columns = op->out_width,
+        .apart = op->stride_width,
+        .gap = op->stride_height * op->in_width - to_last - 1,
+        .last = in_plane - (op->out_height - 1) * op->stride_height * op->in_width - to_last - 1,
+        .begin = in_plane - out_plane,
+    };
+    if (spread.begin > 0) {
+        poet_conv2d_spread_f32(&spread, dx);
     }
 }
 
