@@ -117,7 +117,10 @@ static void sum_plane(const struct pass *pass, struct poet_bursts *bursts, const
 {
     const int32_t positions = pass->bursts.positions;
     if (pass->gather.step == SIZE && pass->gather.turn == SIZE) {
-        const int32_t left = positions % POET_BURST < POET_FOUR ? positions % POET_BURST : 0;
+        /* a burst of one channel takes less than a position by itself */
+        const int32_t left = positions % POET_BURST < POET_FOUR && bursts->channels > 1
+                                 ? positions % POET_BURST
+                                 : 0;
         bursts->positions = positions - left;
         pass->sum(bursts, source, weight, result);
         for (int32_t at = positions - left; at < positions; at++) {
