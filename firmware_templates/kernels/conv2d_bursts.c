@@ -339,7 +339,7 @@ __asm__(POET_ASSEMBLY
         "   pop     {r4-r11, pc}\n"
         "   poet_function_end poet_conv2d_gather_f32\n"
 
-        /* r1  sums    r2  where they belong    r3  columns, zeros left    r4, r6, r8, r10  sums    r5, r7, r9, r11  0
+        /* r1  sums    r2  where they belong    r3  fours, zeros left    r4, r6, r8, r10  sums    r5, r7, r9, r11  0
          * r12, lr  rows, planes left */
         "   poet_function poet_conv2d_spread_f32\n"
         "   push    {r4-r11, lr}\n"
@@ -349,82 +349,70 @@ __asm__(POET_ASSEMBLY
         "   movs    r7, #0\n"
         "   mov     r9, r5\n"
         "   mov     r11, r5\n"
-        "1: ldr     r3, [r0, #24]\n"
+        "1: ldr     r3, [r0, #8]\n"
         "   ldr     r12, [r0, #4]\n"
-        "   ldr     r4, [r0, #12]\n"
         "   add     r1, r2, r3, lsl #2\n"
-        "   cmp     r4, #2\n"
-        "   bne.n   8f\n"
-        "2: ldr     r3, [r0, #8]\n"
+        "2: ldr     r3, [r0, #12]\n"
         "   subs    r3, r3, #4\n"
-        "   ble.n   4f\n"
-        "3: ldmia   r1!, {r4, r6, r8, r10}\n"
-        "   stmia   r2!, {r4-r11}\n"
-        "   subs    r3, r3, #4\n"
-        "   bgt.n   3b\n"
-        "4: beq.n   5f\n" /* four are left, or three, two or one */
-        "   cmp     r3, #-2\n"
-        "   beq.n   4f\n"
         "   bgt.n   3f\n"
-        "   ldmia   r1!, {r4}\n"
-        "   stmia   r2!, {r4}\n"
-        "   b.n     6f\n"
-        "4: ldmia   r1!, {r4, r6}\n"
-        "   stmia   r2!, {r4-r6}\n"
-        "   b.n     6f\n"
-        "3: ldmia   r1!, {r4, r6, r8}\n"
-        "   stmia   r2!, {r4-r8}\n"
-        "   b.n     6f\n"
-        "5: ldmia   r1!, {r4, r6, r8, r10}\n"
-        "   stmia   r2!, {r4-r10}\n"
+        "   blt.n   5f\n"
+        "4: ldmia   r1!, {r4, r6, r8, r10}\n"
         "6: subs    r12, r12, #1\n"
         "   ite     ne\n"
         "   ldrne   r3, [r0, #16]\n"
         "   ldreq   r3, [r0, #20]\n"
+        "   cmp     r3, #0\n"
+        "   blt.n   8f\n"
+        "   stmia   r2!, {r4-r11}\n"
+        "   beq.n   9f\n"
         "   movs    r4, #0\n"
         "   movs    r6, #0\n"
         "   mov     r8, r4\n"
         "   mov     r10, r4\n"
         "   subs    r3, r3, #8\n"
-        "   blt.n   4f\n"
+        "   blt.n   8f\n"
         "7: stmia   r2!, {r4-r11}\n"
         "   subs    r3, r3, #8\n"
         "   bge.n   7b\n"
-        "4: adds    r3, r3, #4\n"
-        "   blt.n   4f\n"
-        "   stmia   r2!, {r4-r7}\n"
+        "8: adds    r3, r3, #8\n" /* so many of these eight */
+        "   beq.n   9f\n"
         "   subs    r3, r3, #4\n"
-        "4: adds    r3, r3, #4\n"
-        "   beq.n   4f\n"
-        "3: stmia   r2!, {r4}\n"
-        "   subs    r3, r3, #1\n"
-        "   bne.n   3b\n"
-        "4: cmp     r12, #0\n"
+        "   blt.n   7f\n"
+        "   stmia   r2!, {r4-r7}\n"
+        "   beq.n   9f\n"
+        "   mov     r4, r8\n"
+        "   mov     r6, r10\n"
+        "   subs    r3, r3, #4\n"
+        "7: cmn     r3, #2\n" /* three are left, or two or one */
+        "   it      gt\n"
+        "   strgt   r6, [r2, #8]\n"
+        "   it      ge\n"
+        "   strge   r5, [r2, #4]\n"
+        "   str     r4, [r2]\n"
+        "   adds    r3, r3, #4\n"
+        "   add     r2, r2, r3, lsl #2\n"
+        "9: cmp     r12, #0\n"
         "   bne.n   2b\n"
-        "5: subs    lr, lr, #1\n"
+        "   subs    lr, lr, #1\n"
         "   bne.n   1b\n"
         "   pop     {r4-r11, pc}\n"
-        /* other strides, one after the other */
-        "8: ldr     r6, [r0, #8]\n"
-        "9: ldmia   r1!, {r4}\n"
-        "   stmia   r2!, {r4}\n"
-        "   ldr     r3, [r0, #12]\n"
-        "   subs    r3, r3, #1\n"
-        "   subs    r6, r6, #1\n"
-        "   bne.n   3f\n"
-        "   ldr     r3, [r0, #16]\n"
-        "   subs    r12, r12, #1\n"
-        "   bne.n   3f\n"
-        "   ldr     r3, [r0, #20]\n"
-        "3: subs    r3, r3, #1\n"
-        "   blt.n   3f\n"
-        "   stmia   r2!, {r5}\n"
-        "   b.n     3b\n"
-        "3: cmp     r6, #0\n"
-        "   bne.n   9b\n"
-        "   cmp     r12, #0\n"
-        "   bne.n   8b\n"
-        "   b.n     5b\n"
+        "3: ldmia   r1!, {r4, r6, r8, r10}\n"
+        "   stmia   r2!, {r4-r11}\n"
+        "   subs    r3, r3, #4\n"
+        "   bgt.n   3b\n"
+        "   beq.n   4b\n"
+        "5: movs    r6, #0\n" /* the last of a row are no four */
+        "   mov     r8, r6\n"
+        "   mov     r10, r6\n"
+        "   cmp     r3, #-2\n"
+        "   beq.n   5f\n"
+        "   bgt.n   3f\n"
+        "   ldmia   r1!, {r4}\n"
+        "   b.n     6b\n"
+        "5: ldmia   r1!, {r4, r6}\n"
+        "   b.n     6b\n"
+        "3: ldmia   r1!, {r4, r6, r8}\n"
+        "   b.n     6b\n"
         "   poet_function_end poet_conv2d_spread_f32\n"
         "   .noaltmacro\n");
 
@@ -505,12 +493,11 @@ void poet_conv2d_spread_f32(const struct poet_spread *at, float *dx)
 {
     for (int32_t plane = 0; plane < at->planes; plane++) {
         const float *from = dx + at->begin;
-        for (int32_t i = 1; i <= at->rows * at->columns; i++) {
-            int32_t zeros = i < at->rows * at->columns ? at->gap : at->last;
-            zeros = i % at->columns > 0 ? at->apart - 1 : zeros;
-            *dx++ = *from++;
-            for (; zeros > 0; zeros--) {
-                *dx++ = 0.0f;
+        for (int32_t row = 1; row <= at->rows; row++) {
+            const int32_t fours = (at->columns + POET_FOUR - 1) / POET_FOUR;
+            const int32_t places = 2 * POET_FOUR * fours + (row < at->rows ? at->gap : at->last);
+            for (int32_t i = 0; i < places; i++) {
+                *dx++ = i % 2 == 0 && i < 2 * at->columns ? *from++ : 0.0f;
             }
         }
     }

@@ -238,6 +238,43 @@ void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float
     sum_pass(&pass, x, w, b, y);
 }
 
+/* Puts the sums at the end of each plane of dx where the kernel met it, and zeros elsewhere. */
+static void spread(const struct poet_conv2d *op, float *dx)
+{
+    const int32_t plane = op->in_height * op->in_width;
+    const int32_t begin = plane - op->out_height * op->out_width;
+    const int32_t row_next = op->stride_height * op->in_width;
+    if (op->stride_width == 2) {
+        const int32_t places = (op->out_width + POET_FOUR - 1) / POET_FOUR * 2 * POET_FOUR;
+        const struct poet_spread at = {
+            .planes = op->batch * op->in_channels,
+            .rows = op->out_height,
+            .begin = begin,
+            .columns = op->out_width,
+            .gap = row_next - places,
+            .last = plane - (op->out_height - 1) * row_next - places,
+        };
+        poet_conv2d_spread_f32(&at, dx);
+        return;
+    }
+    for (int32_t n = 0; n < op->batch * op->in_channels; n++) {
+        const float *from = dx + begin;
+        int32_t met = 0; /* the place of the next sum */
+        int32_t left = op->out_width;
+        for (int32_t i = 0; i < plane; i++) {
+            dx[i] = i == met ? *from : 0.0f;
+            if (i == met) {
+                from++;
+                left--;
+                met += left > 0 ? op->stride_width
+                                : row_next - (op->out_width - 1) * op->stride_width;
+                left = left > 0 ? left : op->out_width;
+            }
+        }
+        dx += plane;
+    }
+}
+
 void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
                                               const float *dy, float *dx)
 {
@@ -278,18 +315,8 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
         .weight_result = 1,
     };
     sum_pass(&pass, dy, w, NULL, dx + in_plane - out_plane);
-    const int32_t to_last = (op->out_width - 1) * op->stride_width; /* in a row */
-    const struct poet_spread spread = {
-        .planes = op->batch * op->in_channels,
-        .rows = op->out_height,
-        .columns = op->out_width,
-        .apart = op->stride_width,
-        .gap = op->stride_height * op->in_width - to_last - 1,
-        .last = in_plane - (op->out_height - 1) * op->stride_height * op->in_width - to_last - 1,
-        .begin = in_plane - out_plane,
-    };
-    if (spread.begin > 0) {
-        poet_conv2d_spread_f32(&spread, dx);
+    if (in_plane > out_plane) {
+        spread(op, dx);
     }
 }
 
