@@ -7,8 +7,8 @@
 #include "conv2d_bursts.h"
 #include "conv2d_strip.h"
 
-/* Forward and dX are products of matrices: of the weights with what each position has of the source. Where its positions are no
- * neighbours, or too few, they are gathered. */
+/* Forward and dX are products of matrices: of the weights with what each position has of the source, of all channels in one sum.
+ * Where a burst of positions are no neighbours they are gathered. */
 
 enum {
     SIZE = sizeof(float),
@@ -16,183 +16,185 @@ enum {
     CHANNELS = GATHERED / POET_BURST, /* that are gathered at a time */
 };
 
+static const float no_bias[2] = {0.0f, 0.0f};
+
 /* One pass over the positions of all planes. What is next counts elements. */
 struct pass {
-    struct poet_bursts bursts; /* of a plane, without shift */
-    struct poet_gather gather; /* without what depends on how many are gathered */
+    struct poet_bursts bursts; /* the next ones to be summed */
+    struct poet_gather gather; /* and gathered */
     poet_sum_bursts_f32 *sum;
     int32_t batch;
     int32_t groups;
+    int32_t positions; /* of a plane */
+    int32_t channels;  /* of the source, in a group */
+    const float *shift;
+    int32_t source_plane;
     int32_t source_group;
     int32_t weight_group;
-    int32_t result_group;
     int32_t weight_channel;
     int32_t weight_result;
+    int32_t result_group;
 };
 
 /* Where a position of a plane is. */
 static int32_t place(struct poet_gather *gather, int32_t position)
 {
-    const int32_t row = position / gather->width;
+    const int32_t row = position < gather->width ? 0 : position / gather->width;
     gather->column = position - row * gather->width;
     return ((position - row) * gather->step + row * gather->turn) / SIZE;
 }
 
-/* All channels at positions of a plane, or, if there is another, at four of it and four of the other: source and other begin
- * with the first. */
-static void sum_gathered(const struct pass *pass, const struct poet_bursts *of,
-                         struct poet_gather *gather, const float *source, const float *other,
+/* All channels at positions that follow `source`, or, if there is another, at four each that follow both. */
+static void sum_gathered(struct pass *pass, const float *source, const float *other,
                          const float *weight, float *result)
 {
-    static const float zeros[2] = {0.0f, 0.0f};
     float gathered[GATHERED];
-    struct poet_bursts bursts = *of;
-    bursts.source_next = of->positions;
-    gather->next = of->positions * SIZE;
-    gather->fours = (other == NULL ? of->positions : POET_FOUR) / POET_FOUR;
-    for (int32_t left = of->channels; left > 0; left -= CHANNELS) {
+    struct poet_bursts *const bursts = &pass->bursts;
+    struct poet_gather *const gather = &pass->gather;
+    bursts->source_next = bursts->positions;
+    bursts->further = 0;
+    gather->next = bursts->positions * SIZE;
+    gather->fours = (other == NULL ? bursts->positions : POET_FOUR) / POET_FOUR;
+    for (int32_t left = pass->channels; left > 0; left -= CHANNELS) {
         const bool ends = left <= CHANNELS;
-        const int32_t next = CHANNELS * of->source_next;
-        bursts.channels = gather->channels = ends ? left : CHANNELS;
-        bursts.shift = ends ? of->shift : zeros;
-        bursts.shift_next = ends ? of->shift_next : 0;
+        bursts->channels = gather->channels = ends ? left : CHANNELS;
+        bursts->shift = ends ? pass->shift : no_bias;
+        bursts->shift_next = bursts->shift != no_bias ? 1 : 0;
         poet_conv2d_gather_f32(gather, source, gathered);
-        source += next;
         if (other != NULL) {
             poet_conv2d_gather_f32(gather, other, gathered + POET_FOUR);
-            other += next;
+            other += CHANNELS * pass->source_plane;
         }
-        pass->sum(&bursts, gathered, weight, result);
+        pass->sum(bursts, gathered, weight, result);
+        source += CHANNELS * pass->source_plane;
         weight += CHANNELS * pass->weight_channel;
-        bursts.further = 1;
+        bursts->further = 1;
     }
 }
 
-/* All channels at one position: four sums at once, of which the last may be the same. */
-static void sum_position(const struct pass *pass, const struct poet_bursts *bursts,
-                         const float *source, const float *weight, float *result)
+/* All channels at one position, four sums at once. */
+static void sum_position(const struct pass *pass, const float *source, const float *weight,
+                         float *result)
 {
     const int32_t next = pass->weight_result;
-    const float *shift = bursts->shift;
-    int32_t left = bursts->results;
-    for (; left >= POET_FOUR; left -= POET_FOUR) {
+    const int32_t shift_next = pass->shift != no_bias ? 1 : 0;
+    const float *shift = pass->shift;
+    int32_t left = pass->bursts.results;
+    for (; left >= 4; left -= 4) {
         float a = 0.0f;
         float b = 0.0f;
         float c = 0.0f;
         float d = 0.0f;
         const float *s = source;
         const float *w = weight;
-        for (int32_t channel = bursts->channels; channel > 0; channel--) {
+        for (int32_t channel = pass->channels; channel > 0; channel--) {
             a += *s * w[0];
             b += *s * w[next];
             c += *s * w[2 * next];
             d += *s * w[3 * next];
-            s += bursts->source_next;
+            s += pass->source_plane;
             w += pass->weight_channel;
         }
-        const float sums[POET_FOUR] = {a, b, c, d};
+        const float sums[] = {a, b, c, d};
         _Pragma("GCC unroll 4")
-        for (int32_t i = 0; i < POET_FOUR; i++) {
+        for (int32_t i = 0; i < 4; i++) {
             *result = sums[i] + *shift;
-            result += bursts->result_next;
-            shift += bursts->shift_next;
+            result += pass->bursts.result_next;
+            shift += shift_next;
         }
-        weight += POET_FOUR * next;
+        weight += 4 * next;
     }
     for (; left > 0; left--) {
         float sum = 0.0f;
-        for (int32_t channel = 0; channel < bursts->channels; channel++) {
-            sum += source[channel * bursts->source_next] * weight[channel * pass->weight_channel];
+        for (int32_t channel = 0; channel < pass->channels; channel++) {
+            sum += source[channel * pass->source_plane] * weight[channel * pass->weight_channel];
         }
         *result = sum + *shift;
-        result += bursts->result_next;
-        shift += bursts->shift_next;
+        result += pass->bursts.result_next;
+        shift += shift_next;
         weight += next;
     }
 }
 
-/* A plane of one burst at least. */
-static void sum_plane(const struct pass *pass, struct poet_bursts *bursts, const float *source,
-                      const float *weight, float *result)
+/* A plane of neighbours, a burst at least. A burst of one channel takes less than a position by itself. */
+static void sum_neighbours(struct pass *pass, const float *source, const float *weight,
+                           float *result)
 {
-    const int32_t positions = pass->bursts.positions;
-    if (pass->gather.step == SIZE && pass->gather.turn == SIZE) {
-        /* a burst of one channel takes less than a position by itself */
-        const int32_t left = positions % POET_BURST < POET_FOUR && bursts->channels > 1
-                                 ? positions % POET_BURST
-                                 : 0;
-        bursts->positions = positions - left;
-        pass->sum(bursts, source, weight, result);
-        for (int32_t at = positions - left; at < positions; at++) {
-            sum_position(pass, bursts, source + at, weight, result + at);
-        }
-        return;
+    const int32_t over = pass->positions % POET_BURST;
+    const int32_t single = over < POET_FOUR && pass->channels > 1 ? over : 0;
+    pass->bursts.positions = pass->positions - single;
+    pass->sum(&pass->bursts, source, weight, result);
+    for (int32_t at = pass->bursts.positions; at < pass->positions; at++) {
+        sum_position(pass, source + at, weight, result + at);
     }
-    struct poet_gather gather = pass->gather;
-    const int32_t channels = bursts->channels < CHANNELS ? bursts->channels : CHANNELS;
-    const int32_t most = CHANNELS / channels * POET_BURST;
+}
+
+/* Another plane of a burst at least: runs of positions, of which the last may overlap the one before. */
+static void sum_runs(struct pass *pass, const float *source, const float *weight, float *result)
+{
+    const int32_t positions = pass->positions;
+    const int32_t most = pass->channels < CHANNELS ? GATHERED / pass->channels & ~(POET_BURST - 1) : POET_BURST;
     for (int32_t next = 0; next < positions;) {
-        int32_t count = (positions - next + POET_FOUR - 1) & ~(POET_FOUR - 1);
-        count = count < most ? count : most;
-        count = count < POET_BURST || count > positions ? POET_BURST : count;
-        const int32_t first = next + count < positions ? next : positions - count;
-        bursts->positions = count;
-        sum_gathered(pass, bursts, &gather, source + place(&gather, first), NULL, weight,
-                     result + first);
-        next = first + count;
+        int32_t run = (positions - next + POET_FOUR - 1) & ~(POET_FOUR - 1);
+        run = run < most ? run : most;
+        run = run < POET_BURST || run > positions ? POET_BURST : run;
+        const int32_t first = next + run < positions ? next : positions - run;
+        pass->bursts.positions = run;
+        sum_gathered(pass, source + place(&pass->gather, first), NULL, weight, result + first);
+        next = first + run;
     }
 }
 
 /* Planes of less than a burst: two fours of positions, of one plane or of two samples. */
-static void sum_fours(const struct pass *pass, struct poet_bursts *bursts, const float *source,
-                      const float *weight, float *result)
+static void sum_fours(struct pass *pass, const float *source, const float *weight, float *result)
 {
     const int32_t source_next = pass->groups * pass->source_group;
     const int32_t result_next = pass->groups * pass->result_group;
-    const int32_t last = pass->bursts.positions - POET_FOUR; /* where a plane's second four begins */
+    const int32_t last = pass->positions - POET_FOUR; /* where a plane's second four begins */
     const int32_t samples = last > 0 ? 1 : 2;
-    struct poet_gather gather = pass->gather;
-    int32_t second = samples > 1 ? source_next : place(&gather, last);
-    bursts->result_four = samples > 1 ? result_next : last;
-    bursts->positions = POET_BURST;
+    int32_t second = samples > 1 ? source_next : place(&pass->gather, last);
+    pass->bursts.result_four = samples > 1 ? result_next : last;
+    pass->bursts.positions = POET_BURST;
     for (int32_t n = 0; n < pass->batch; n += samples) {
         if (n + samples > pass->batch) { /* makes its results twice */
             second = 0;
-            bursts->result_four = 0;
+            pass->bursts.result_four = 0;
         }
-        sum_gathered(pass, bursts, &gather, source, source + second, weight, result);
+        sum_gathered(pass, source, source + second, weight, result);
         source += samples * source_next;
         result += samples * result_next;
     }
 }
 
-static void sum_pass(const struct pass *pass, const float *source, const float *weight,
-                     const float *bias, float *result)
+static void sum_pass(struct pass *pass, const float *source, const float *weight, float *result)
 {
-    static const float no_bias[2] = {0.0f, 0.0f};
-    const int32_t positions = pass->bursts.positions;
-    struct poet_bursts bursts = pass->bursts;
-    bursts.shift = bias != NULL ? bias : no_bias;
-    bursts.shift_next = bias != NULL ? 1 : 0;
+    const int32_t positions = pass->positions;
+    const bool neighbours = pass->gather.step == SIZE && pass->gather.turn == SIZE;
     for (int32_t group = 0; group < pass->groups; group++) {
-        for (int32_t n = 0; positions >= POET_BURST && n < pass->batch; n++) {
-            sum_plane(pass, &bursts, source + n * pass->groups * pass->source_group, weight,
-                      result + n * pass->groups * pass->result_group);
+        const float *from = source + group * pass->source_group;
+        float *to = result + group * pass->result_group;
+        const int32_t samples = positions < POET_BURST && positions >= POET_FOUR ? 0 : pass->batch;
+        if (samples == 0) {
+            sum_fours(pass, from, weight, to);
         }
-        if (positions < POET_BURST && positions >= POET_FOUR) {
-            sum_fours(pass, &bursts, source, weight, result);
+        for (int32_t n = 0; n < samples; n++) {
+            if (positions < POET_FOUR) {
+                for (int32_t at = 0; at < positions; at++) {
+                    sum_position(pass, from + place(&pass->gather, at), weight, to + at);
+                }
+            } else if (neighbours) {
+                sum_neighbours(pass, from, weight, to);
+            } else {
+                sum_runs(pass, from, weight, to);
+            }
+            from += pass->groups * pass->source_group;
+            to += pass->groups * pass->result_group;
         }
-        for (int32_t i = 0; positions < POET_FOUR && i < pass->batch * positions; i++) {
-            struct poet_gather gather = pass->gather;
-            const int32_t n = i / positions * pass->groups;
-            const int32_t at = i % positions;
-            sum_position(pass, &bursts, source + n * pass->source_group + place(&gather, at),
-                         weight, result + n * pass->result_group + at);
-        }
-        source += pass->source_group;
         weight += pass->weight_group;
-        result += pass->result_group;
-        bursts.shift += bursts.shift_next * bursts.results;
+        if (pass->shift != no_bias) {
+            pass->shift += pass->bursts.results;
+            pass->bursts.shift = pass->shift;
+        }
     }
 }
 
@@ -207,35 +209,29 @@ void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
-    const struct pass pass = {
-        .bursts =
-            {
-                .channels = group_in,
-                .results = group_out,
-                .source_next = in_plane,
-                .weight_next = group_in,
-                .result_next = out_plane,
-                .positions = out_plane,
-                .result_four = POET_FOUR,
-            },
-        .gather =
-            {
-                .width = op->out_width,
-                .step = op->stride_width * SIZE,
-                .turn = (op->stride_height * op->in_width - (op->out_width - 1) * op->stride_width) * SIZE,
-                .source_next = in_plane * SIZE,
-            },
-        .sum = group_in > 1 || out_plane < POET_BURST ? poet_conv2d_bursts_f32
-                                                      : poet_conv2d_bursts_of_one_f32,
+    const int32_t last = (op->out_width - 1) * op->stride_width; /* of a row */
+    const bool bursts_of_one = group_in == 1 && out_plane >= POET_BURST;
+    const float *shift = b != NULL ? b : no_bias;
+    struct pass pass = {
+        .bursts = {group_in, group_out, in_plane, group_in, out_plane, shift, b != NULL ? 1 : 0,
+                   out_plane, POET_FOUR, 0},
+        .gather = {op->out_width, op->stride_width * SIZE,
+                   (op->stride_height * op->in_width - last) * SIZE, group_in, in_plane * SIZE,
+                   GATHERED, 0, 1},
+        .sum = bursts_of_one ? poet_conv2d_bursts_of_one_f32 : poet_conv2d_bursts_f32,
         .batch = op->batch,
         .groups = op->groups,
+        .positions = out_plane,
+        .channels = group_in,
+        .shift = shift,
+        .source_plane = in_plane,
         .source_group = group_in * in_plane,
         .weight_group = group_out * group_in,
-        .result_group = group_out * out_plane,
         .weight_channel = 1,
         .weight_result = group_in,
+        .result_group = group_out * out_plane,
     };
-    sum_pass(&pass, x, w, b, y);
+    sum_pass(&pass, x, w, y);
 }
 
 /* Puts the sums at the end of each plane of dx where the kernel met it, and zeros elsewhere. */
@@ -287,34 +283,29 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
     poet_sum_bursts_f32 *sum = poet_conv2d_bursts_backwards_f32;
-    if (group_in == 1) {
-        sum = poet_conv2d_bursts_f32; /* which is faster; the weights of a single channel are neighbours */
-    }
     if (group_out == 1 && out_plane >= POET_BURST) {
         sum = poet_conv2d_bursts_of_one_f32;
+    } else if (group_in == 1) {
+        sum = poet_conv2d_bursts_f32; /* is faster, and a single channel's weights are neighbours, too */
     }
-    const struct pass pass = {
-        .bursts =
-            {
-                .channels = group_out,
-                .results = group_in,
-                .source_next = out_plane,
-                .weight_next = group_in,
-                .result_next = in_plane,
-                .positions = out_plane,
-                .result_four = POET_FOUR,
-            },
-        .gather = {.width = out_plane, .step = SIZE, .turn = SIZE, .source_next = out_plane * SIZE},
+    struct pass pass = {
+        .bursts = {group_out, group_in, out_plane, group_in, in_plane, no_bias, 0, out_plane,
+                   POET_FOUR, 0},
+        .gather = {out_plane, SIZE, SIZE, group_out, out_plane * SIZE, GATHERED, 0, 1},
         .sum = sum,
         .batch = op->batch,
         .groups = op->groups,
+        .positions = out_plane,
+        .channels = group_out,
+        .shift = no_bias,
+        .source_plane = out_plane,
         .source_group = group_out * out_plane,
         .weight_group = group_out * group_in,
-        .result_group = group_in * in_plane,
         .weight_channel = group_in,
         .weight_result = 1,
+        .result_group = group_in * in_plane,
     };
-    sum_pass(&pass, dy, w, NULL, dx + in_plane - out_plane);
+    sum_pass(&pass, dy, w, dx + in_plane - out_plane);
     if (in_plane > out_plane) {
         spread(op, dx);
     }
