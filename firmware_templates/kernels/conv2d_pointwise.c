@@ -51,6 +51,7 @@ static void sum_gathered(struct pass *pass, const float *source, const float *ot
     float gathered[GATHERED];
     struct poet_bursts *const bursts = &pass->bursts;
     struct poet_gather *const gather = &pass->gather;
+    const int32_t second = gather->column;
     bursts->source_next = bursts->positions;
     bursts->further = 0;
     gather->next = bursts->positions * SIZE;
@@ -60,11 +61,13 @@ static void sum_gathered(struct pass *pass, const float *source, const float *ot
         bursts->channels = gather->channels = ends ? left : CHANNELS;
         bursts->shift = ends ? pass->shift : no_bias;
         bursts->shift_next = bursts->shift != no_bias ? 1 : 0;
-        poet_conv2d_gather_f32(gather, source, gathered);
         if (other != NULL) {
+            gather->column = second;
             poet_conv2d_gather_f32(gather, other, gathered + POET_FOUR);
+            gather->column = 0; /* source is a plane's first position */
             other += CHANNELS * pass->source_plane;
         }
+        poet_conv2d_gather_f32(gather, source, gathered);
         pass->sum(bursts, gathered, weight, result);
         source += CHANNELS * pass->source_plane;
         weight += CHANNELS * pass->weight_channel;
@@ -153,6 +156,7 @@ static void sum_fours(struct pass *pass, const float *source, const float *weigh
     const int32_t last = pass->positions - POET_FOUR; /* where a plane's second four begins */
     const int32_t samples = last > 0 ? 1 : 2;
     int32_t second = samples > 1 ? source_next : place(&pass->gather, last);
+    const int32_t column = samples > 1 ? 0 : pass->gather.column;
     pass->bursts.result_four = samples > 1 ? result_next : last;
     pass->bursts.positions = POET_BURST;
     for (int32_t n = 0; n < pass->batch; n += samples) {
@@ -160,6 +164,7 @@ static void sum_fours(struct pass *pass, const float *source, const float *weigh
             second = 0;
             pass->bursts.result_four = 0;
         }
+        pass->gather.column = column;
         sum_gathered(pass, source, source + second, weight, result);
         source += samples * source_next;
         result += samples * result_next;
@@ -169,7 +174,7 @@ static void sum_fours(struct pass *pass, const float *source, const float *weigh
 static void sum_pass(struct pass *pass, const float *source, const float *weight, float *result)
 {
     const int32_t positions = pass->positions;
-    const bool neighbours = pass->gather.step == SIZE && pass->gather.turn == SIZE;
+    const bool neighbours = pass->source_plane == positions;
     for (int32_t group = 0; group < pass->groups; group++) {
         const float *from = source + group * pass->source_group;
         float *to = result + group * pass->result_group;

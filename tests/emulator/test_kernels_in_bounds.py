@@ -102,6 +102,29 @@ def test_convolutions(core_of: Callable[[Build], Core], build: Build, case: Geom
         np.testing.assert_array_equal(bits(left), bits(expected()), kind)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("case", [case for case in CASES if case.kernel == (1, 1)], ids=str)
+def test_pointwise_sums_of_zeros_and_of_no_numbers(
+    core_of: Callable[[Build], Core], case: Geometry
+) -> None:
+    """Sums of -0 are 0, whatever they began with, and what is not finite stays where it is."""
+    core, attributes = core_of(M4F), case.attributes
+    x, dy = (np.zeros(shape, np.float32) for shape in (case.x, case.y))
+    w, b = np.full(case.w, -1, np.float32), np.full(case.w[:1], -0.0, np.float32)
+    extents = attributes | {"input_shape": case.x}
+    assert not bits(core.run("conv2d", [x, w, b], attributes)[0]).any()
+    assert not bits(core.run("conv2d", [x, w], attributes)[0]).any()
+    assert not bits(core.run("conv2d_backward_input", [w, dy], extents)[0]).any()
+    w[0, -1] = x[-1, 0, 0, 0] = dy[0, -1, -1, -1] = np.inf
+    w[-1, 0] = x[0, -1, -1, -1] = dy[-1, 0, 0, 0] = np.nan
+    np.testing.assert_array_equal(
+        core.run("conv2d", [x, w, b], attributes)[0], forward(case, x, w, b)
+    )
+    np.testing.assert_array_equal(
+        core.run("conv2d_backward_input", [w, dy], extents)[0], backward_input(case, w, dy)
+    )
+
+
 LAYERS = [(1, features, 3) for features in range(1, 18)]
 LAYERS += [(2, features, 4) for features in range(1, 36)]
 LAYERS += [(1, 17, 1), (3, 33, 2), (1, 64, 3), (3, 70, 7)]

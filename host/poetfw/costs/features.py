@@ -26,6 +26,8 @@ _LINE = 4
 """Sums that are taken at the same time along one axis."""
 _BURST = 8
 """Elements that are loaded at the same time."""
+_GATHERED = 16
+"""Channels of a burst that 1x1 kernels gather at a time."""
 _WIDE = 32
 """Planes of a multiple of that many elements are normalised by so many."""
 _RUN = 32
@@ -253,21 +255,51 @@ def _sums(
 
 
 def _matrices(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
-    """`sum_matrices`: a 1x1 kernel that moves by 1."""
+    """`conv2d_pointwise.c`: bursts of positions, in two channels of results and in a last one."""
     found: Counter[str] = Counter()
     summed, channels = _group_channels(at, backward)
-    times = at["batch"] * at["groups"]
-    bursts, left = divmod(at["out_height"] * at["out_width"], _BURST)
-    fours, ones = divmod(left, _LINE)
-    found["matrices"] = times
-    found["lines"] = times * bursts
-    found["fours"] = times * (fours + bursts * (channels % 2) * _BURST // _LINE)
-    _sums(found, "bursts", times * bursts * (channels // 2), 1, 1, summed)
-    _sums(found, "of4_exchanged", times * bursts * (channels % 2) * _BURST // _LINE, 1, 1, summed)
-    _sums(found, "of16", times * fours * (channels // _LINE), 1, 1, summed)
-    _sums(found, "of4_exchanged", times * fours * (channels % _LINE), 1, 1, summed)
+    times, positions = at["batch"] * at["groups"], at["out_height"] * at["out_width"]
+    moved = (at["in_height"], at["in_width"]) != (at["out_height"], at["out_width"])
+    if backward and moved:
+        found["spread.planes"] = at["batch"] * at["in_channels"]
+        found["spread.rows"] = found["spread.planes"] * at["out_height"]
+        found["spread"] = found["spread.planes"] * at["in_height"] * at["in_width"]
+    ones, fours = 0, 0
+    if positions < _LINE:
+        ones, runs, bursts = positions, 0, 0
+    elif positions < _BURST:
+        per_sample = 2 if positions > _LINE else 1
+        runs = bursts = at["groups"] * -(-at["batch"] * per_sample // 2)
+        fours = 2 * runs
+    elif backward or not moved:
+        ones = positions % _BURST if positions % _BURST < _LINE and summed > 1 else 0
+        runs, bursts = times, times * -(-(positions - ones) // _BURST)
+    else:
+        lengths = list(_gathered(positions, summed))
+        runs, fours = times * len(lengths), times * sum(lengths) // _LINE
+        bursts = times * sum(-(-length // _BURST) for length in lengths)
     _one_by_one(found, times * ones, channels, (1, 1, summed))
+    turns = -(-summed // _GATHERED) if fours else 1
+    found["runs"] = runs * turns
+    found["gathered.fours"] = fours * turns
+    found["gathered"] = fours * summed
+    kind = "of_one" if summed == 1 and positions >= _BURST else "bursts"
+    found[kind] = bursts * turns
+    for name, count in (("pairs", channels // 2), ("single", channels % 2)):
+        found[f"{kind}.{name}"] = bursts * turns * count
+        found[f"{kind}.{name}.steps"] = bursts * count * summed
     return found
+
+
+def _gathered(positions: int, summed: int) -> Iterator[int]:
+    """How many positions of a plane are gathered at a time, as `sum_runs` goes through them."""
+    most = max(_GATHERED // summed, 1) * _BURST
+    done = 0
+    while done < positions:
+        run = min(-(-(positions - done) // _LINE) * _LINE, most)
+        run = run if _BURST <= run <= positions else _BURST
+        yield run
+        done = min(done, positions - run) + run
 
 
 def _group_channels(at: Mapping[str, int], backward: bool) -> tuple[int, int]:

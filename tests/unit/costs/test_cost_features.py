@@ -17,7 +17,10 @@ PRODUCTS = {
     "of4.steps": 4,
     "of4_exchanged.steps": 4,
     "of1.steps": 1,
-    "bursts.steps": 2 * 8,
+    "bursts.pairs.steps": 2 * 8,
+    "bursts.single.steps": 8,
+    "of_one.pairs.steps": 2 * 8,
+    "of_one.single.steps": 8,
     "planes.threes": 2 * 3 * 9,
     "pairs.threes": 2 * 3 * 9,
     "pairs.left": 2 * 9,
@@ -144,6 +147,8 @@ def padding(case: Case, features: Features, expected: int) -> int:
         return fives(case) - expected
     if any("by_2" in name or "wide" in name for name in features):
         return by_2(case) - expected
+    if "runs" in features:
+        return bursts(case) - expected
     if "pair_lines.rows" in features:
         outer = shapes[1][1] // int(case.attributes["groups"])  # type: ignore[call-overload]
         return expected // outer * (-outer % 4)
@@ -184,6 +189,35 @@ def fives(case: Case) -> int:
         return batch * inner * outer * sum(met) * whole * 5
     again = met[max(rows - 2, 0)] if channels % 2 and rows % 2 else 0
     return batch * summed * whole * 5 * (channels * sum(met) + again)
+
+
+def bursts(case: Case) -> int:
+    """Products of a 1x1 kernel, at positions that are summed in bursts, and in runs of these."""
+    first, second = (shape for shape, _ in case.inputs)
+    attributes: dict[str, tuple[int, ...]] = {**case.attributes}  # type: ignore[dict-item]
+    backward = case.kind == "conv2d_backward_input"
+    x, w = (attributes["input_shape"], first) if backward else (first, second)
+    rows, columns = ((e - 1) // s + 1 for e, s in zip(x[2:], attributes["stride"], strict=True))
+    positions, batch = rows * columns, x[0]
+    summed = w[0] // int(case.attributes["groups"]) if backward else w[1]  # type: ignore[call-overload]
+    per_position = w[0] * w[1]
+    if positions < 4:
+        return batch * positions * per_position
+    if positions < 8:
+        fours = batch * (1 if positions == 4 else 2)
+        return (fours + fours % 2) * 4 * per_position
+    if not backward and max(attributes["stride"]) > 1:
+        most = 8 * (16 // min(summed, 16))
+        made = positions // most * most
+        over = positions - made
+        if 0 < over < 8 or positions < 12:
+            made += 8 * -(-over // 8)
+        else:
+            made += over + -over % 4
+        made += sum(4 for end in (made,) if end % 8)  # half a burst is made again
+        return batch * made * per_position
+    single = 0 < positions % 8 < 4 and summed > 1
+    return batch * (positions if single else positions + -positions % 8) * per_position
 
 
 def by_2(case: Case) -> int:

@@ -40,7 +40,7 @@ def of_classes(draw: st.DrawFn) -> Convolution:
     if draw(st.booleans()):
         window: dict[str, Attribute] = {"kernel": (3, 3), "stride": stride, "padding": padding}
         return convolution(x, x[1], 1, window)
-    window = {"kernel": (1, 1), "stride": (1, 1), "padding": (0, 0, 0, 0)}
+    window = {"kernel": (1, 1), "stride": stride, "padding": (0, 0, 0, 0)}
     return convolution(x, 1, draw(st.integers(1, 9)), window)
 
 
