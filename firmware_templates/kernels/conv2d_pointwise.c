@@ -6,6 +6,7 @@
 
 #include "conv2d_bursts.h"
 #include "conv2d_strip.h"
+#include "dot.h"
 
 /* Forward and dX are products of matrices: of the weights with what each position has of the source, of all channels in one sum.
  * Where a burst of positions are no neighbours they are gathered. */
@@ -75,7 +76,7 @@ static void sum_gathered(struct pass *pass, const float *source, const float *ot
     }
 }
 
-/* All channels at one position, four sums at once. */
+/* All channels at one position, four sums at once where floats are in registers. */
 static void sum_position(const struct pass *pass, const float *source, const float *weight,
                          float *result)
 {
@@ -83,7 +84,7 @@ static void sum_position(const struct pass *pass, const float *source, const flo
     const int32_t shift_next = pass->shift != no_bias ? 1 : 0;
     const float *shift = pass->shift;
     int32_t left = pass->bursts.results;
-    for (; left >= 4; left -= 4) {
+    for (; POET_HAS_FPU && left >= 4; left -= 4) {
         float a = 0.0f;
         float b = 0.0f;
         float c = 0.0f;
@@ -107,12 +108,11 @@ static void sum_position(const struct pass *pass, const float *source, const flo
         }
         weight += 4 * next;
     }
+    const struct poet_dot walk = {
+        {1, 0, 0}, {1, 0, 0}, {pass->channels, pass->source_plane, pass->weight_channel}};
     for (; left > 0; left--) {
-        float sum = 0.0f;
-        for (int32_t channel = 0; channel < pass->channels; channel++) {
-            sum += source[channel * pass->source_plane] * weight[channel * pass->weight_channel];
-        }
-        *result = sum + *shift;
+        const float sum = poet_dot_f32(&walk, pass->channels, source, weight);
+        *result = shift_next != 0 ? sum + *shift : sum;
         result += pass->bursts.result_next;
         shift += shift_next;
         weight += next;
@@ -171,31 +171,38 @@ static void sum_fours(struct pass *pass, const float *source, const float *weigh
     }
 }
 
+/* All planes of a group, a sample after the other. */
+static void sum_samples(struct pass *pass, const float *source, const float *weight, float *result)
+{
+    const bool neighbours = pass->source_plane == pass->positions;
+    for (int32_t n = 0; n < pass->batch; n++) {
+        if (!POET_HAS_FPU || pass->positions < POET_FOUR) {
+            for (int32_t at = 0; at < pass->positions; at++) {
+                sum_position(pass, source + (neighbours ? at : place(&pass->gather, at)), weight,
+                             result + at);
+            }
+        } else if (neighbours) {
+            sum_neighbours(pass, source, weight, result);
+        } else {
+            sum_runs(pass, source, weight, result);
+        }
+        source += pass->groups * pass->source_group;
+        result += pass->groups * pass->result_group;
+    }
+}
+
 static void sum_pass(struct pass *pass, const float *source, const float *weight, float *result)
 {
-    const int32_t positions = pass->positions;
-    const bool neighbours = pass->source_plane == positions;
+    const bool by_fours = pass->positions >= POET_FOUR && pass->positions < POET_BURST;
     for (int32_t group = 0; group < pass->groups; group++) {
-        const float *from = source + group * pass->source_group;
-        float *to = result + group * pass->result_group;
-        const int32_t samples = positions < POET_BURST && positions >= POET_FOUR ? 0 : pass->batch;
-        if (samples == 0) {
-            sum_fours(pass, from, weight, to);
+        if (POET_HAS_FPU && by_fours) {
+            sum_fours(pass, source, weight, result);
+        } else {
+            sum_samples(pass, source, weight, result);
         }
-        for (int32_t n = 0; n < samples; n++) {
-            if (positions < POET_FOUR) {
-                for (int32_t at = 0; at < positions; at++) {
-                    sum_position(pass, from + place(&pass->gather, at), weight, to + at);
-                }
-            } else if (neighbours) {
-                sum_neighbours(pass, from, weight, to);
-            } else {
-                sum_runs(pass, from, weight, to);
-            }
-            from += pass->groups * pass->source_group;
-            to += pass->groups * pass->result_group;
-        }
+        source += pass->source_group;
         weight += pass->weight_group;
+        result += pass->result_group;
         if (pass->shift != no_bias) {
             pass->shift += pass->bursts.results;
             pass->bursts.shift = pass->shift;
@@ -206,7 +213,7 @@ static void sum_pass(struct pass *pass, const float *source, const float *weight
 void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                                        const float *b, float *y)
 {
-    if (!POET_BY_STRIPS) {
+    if (POET_HAS_VECTORS) {
         poet_conv2d_forward_f32(op, x, w, b, y);
         return;
     }
@@ -215,7 +222,11 @@ void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
     const int32_t last = (op->out_width - 1) * op->stride_width; /* of a row */
-    const bool bursts_of_one = group_in == 1 && out_plane >= POET_BURST;
+    poet_sum_bursts_f32 *sum = NULL;
+    if (POET_HAS_FPU) {
+        const bool of_one = group_in == 1 && out_plane >= POET_BURST;
+        sum = of_one ? poet_conv2d_bursts_of_one_f32 : poet_conv2d_bursts_f32;
+    }
     const float *shift = b != NULL ? b : no_bias;
     struct pass pass = {
         .bursts = {group_in, group_out, in_plane, group_in, out_plane, shift, b != NULL ? 1 : 0,
@@ -223,7 +234,7 @@ void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float
         .gather = {op->out_width, op->stride_width * SIZE,
                    (op->stride_height * op->in_width - last) * SIZE, group_in, in_plane * SIZE,
                    GATHERED, 0, 1},
-        .sum = bursts_of_one ? poet_conv2d_bursts_of_one_f32 : poet_conv2d_bursts_f32,
+        .sum = sum,
         .batch = op->batch,
         .groups = op->groups,
         .positions = out_plane,
@@ -279,7 +290,7 @@ static void spread(const struct poet_conv2d *op, float *dx)
 void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
                                               const float *dy, float *dx)
 {
-    if (!POET_BY_STRIPS) {
+    if (POET_HAS_VECTORS) {
         poet_conv2d_backward_input_f32(op, w, dy, dx);
         return;
     }
@@ -287,11 +298,11 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
-    poet_sum_bursts_f32 *sum = poet_conv2d_bursts_backwards_f32;
-    if (group_out == 1 && out_plane >= POET_BURST) {
+    poet_sum_bursts_f32 *sum = NULL;
+    if (POET_HAS_FPU && group_out == 1 && out_plane >= POET_BURST) {
         sum = poet_conv2d_bursts_of_one_f32;
-    } else if (group_in == 1) {
-        sum = poet_conv2d_bursts_f32; /* is faster, and a single channel's weights are neighbours, too */
+    } else if (POET_HAS_FPU) { /* a single channel's weights are neighbours, too */
+        sum = group_in == 1 ? poet_conv2d_bursts_f32 : poet_conv2d_bursts_backwards_f32;
     }
     struct pass pass = {
         .bursts = {group_out, group_in, out_plane, group_in, in_plane, no_bias, 0, out_plane,
