@@ -309,6 +309,9 @@ def _m4f() -> Iterator[Case]:
     yield from convolution("conv 1x1 10>3 7x7", (1, 10, 7, 7), 3, 1)
     yield from convolution("conv 1x1 8>16 16x16 stride 2", (1, 8, 16, 16), 16, 1, stride=2)
     yield from convolution("conv 1x1 64>10 1x1 x2", (2, 64, 1, 1), 10, 1)
+    # runs of positions, of which the last overlaps; fours of two samples, of channels in two turns
+    yield from convolution("conv 1x1 3>5 7x13 stride 2", (1, 3, 7, 13), 5, 1, stride=2, bias=True)
+    yield from convolution("conv 1x1 20>6 4x4 stride 2 x3", (3, 20, 4, 4), 6, 1, stride=2)
     yield from convolution(
         "depthwise 3x3 8 8x8 x4", (4, 8, 8, 8), 8, 3, padding=1, groups=8, bias=True
     )
@@ -391,6 +394,8 @@ def surveyed() -> Iterator[Case]:
 FAST = (
     "conv 3x3 8>8 4x4",
     "conv 1x1 8>8 4x4 x4",
+    "conv 1x1 3>5 7x13 stride 2",
+    "conv 1x1 20>6 4x4 stride 2 x3",
     "conv 5x5 3>10 9x11 stride 2",
     "depthwise 3x3 8 8x8",
     "depthwise 3x3 8 8x8 x4",
