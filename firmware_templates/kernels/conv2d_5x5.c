@@ -144,9 +144,15 @@ static void sum_groups(const struct poet_conv2d *op, const struct pass *pass, co
     }
 }
 
-static __attribute__((noinline)) bool by_strips(const struct poet_conv2d *op, const float *weight)
+static __attribute__((noinline)) bool are_finite(const struct poet_conv2d *op, const float *weight)
 {
-    return POET_BY_STRIPS && poet_are_finite(weight, op->in_channels / op->groups * op->out_channels * TAPS);
+    return poet_are_finite(weight, op->in_channels / op->groups * op->out_channels * TAPS);
+}
+
+/* Where strips are never summed, compilers leave their code out. */
+INLINE bool by_strips(const struct poet_conv2d *op, const float *weight)
+{
+    return POET_BY_STRIPS && are_finite(op, weight);
 }
 
 static void sum_forward(const struct poet_conv2d *op, poet_sum_strips_5_f32 *sum_strips,
