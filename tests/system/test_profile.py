@@ -138,7 +138,8 @@ def test_each_op_has_the_time_that_its_numbers_take(
         if case["op"]:
             times.setdefault(case["op"], []).append(case["time_s"])
     assert {op: costs[op]["time_s"] for op in times} == {
-        op: min(found) for op, found in times.items()  # by the kernel that takes the least
+        op: min(found)
+        for op, found in times.items()  # by the kernel that takes the least
     }
 
 

@@ -61,11 +61,11 @@ def test_no_price_is_below_zero() -> None:
 
 def test_of_features_in_proportion_the_first_has_the_price() -> None:
     """Whichever a solver would take: prices are the same on every machine."""
-    for bytes_each in (3, 12, 0.7):
-        rows = [({"byte": bytes_each * n, "mac": n}, 1e-6 * n + 1e-9 * n % 7) for n in range(1, 30)]
-        assert {*fit(rows).prices} == {"byte"}
-        other = [({"a mac": n, "byte": bytes_each * n}, took) for n, (_, took) in enumerate(rows, 1)]
-        assert {*fit(other).prices} == {"a mac"}
+    times = [1e-6 * n + 1e-9 * (n % 7) for n in range(1, 30)]
+    for first, second in (("byte", "mac"), ("a mac", "byte")):
+        for share in (3, 12, 0.7):
+            rows = [({second: n, first: share * n}, took) for n, took in enumerate(times, 1)]
+            assert {*fit(rows).prices} == {first}
 
 
 def test_small_ops_count_as_much_as_large_ones() -> None:
