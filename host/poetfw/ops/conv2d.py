@@ -84,6 +84,12 @@ class _Geometry:
         return window.kernel == window.stride == (1, 1) and not any(window.padding)
 
     @property
+    def pointwise_by_2(self) -> bool:
+        """Whether that is so of every second position."""
+        window = self.window
+        return window.kernel == (1, 1) and window.stride == (2, 2) and not any(window.padding)
+
+    @property
     def depthwise(self) -> bool:
         """Whether each channel is a group."""
         return self.x[1] == self.y[1] == self.groups
@@ -392,7 +398,11 @@ class Conv2dBackwardWeight(_Conv2d):
 
     name = "conv2d_backward_weight"
     function = "backward_weight"
-    sources: ClassVar = {**_Conv2d.sources, "pointwise_": "conv2d_pointwise"}
+    sources: ClassVar = {
+        **_Conv2d.sources,
+        "pointwise_": "conv2d_pointwise",
+        "pointwise_by_2_": "conv2d_pointwise",
+    }
     streams = True
 
     def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
@@ -401,10 +411,11 @@ class Conv2dBackwardWeight(_Conv2d):
     def shape_class(self, geometry: _Geometry) -> str:
         if geometry.depthwise:
             return "depthwise_"
-        fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
-        if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
-            return "pointwise_"
         outputs = geometry.w[0] // geometry.groups
+        if max(outputs, geometry.w[1]) >= 4 and geometry.pointwise:
+            return "pointwise_"
+        if max(outputs, geometry.w[1]) >= 4 and geometry.pointwise_by_2:
+            return "pointwise_by_2_"
         if outputs >= 2 and geometry.five_by_five_by_2:
             return "5x5_by_2_"
         if outputs >= 2 and geometry.five_by_five:
