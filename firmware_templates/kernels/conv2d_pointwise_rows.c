@@ -118,19 +118,42 @@ __asm__(POET_ASSEMBLY
         "   .endr\n"
         "   .endm\n"
 
-        /* On to the next row; what moves by 2 leaves some out. */
+        /* On to the next row; what moves by 2 leaves some out. r7 says how many where it is no channel's. */
+        "   .macro poet_add_row by, pointers:vararg\n"
+        "   .irp    next, \\pointers\n"
+        "   add     \\next, \\next, \\by, lsl #2\n"
+        "   .endr\n"
+        "   .endm\n"
+        "   .macro poet_pair_next first, others:vararg\n"
+        "   ldr     lr, [r0, #40]\n"
+        "   .ifb    \\others\n"
+        "   poet_add_row lr, r1, r7\n"
+        "   .else\n"
+        "   poet_add_row lr, \\first, \\others\n"
+        "   .endif\n"
+        "   .endm\n"
+        "   .macro poet_one_next pointers:vararg\n"
+        "   poet_add_row r7, \\pointers\n"
+        "   .endm\n"
+        "   .macro poet_pair_begin\n"
+        "   add     r7, r1, r7, lsl #2\n"
+        "   .endm\n"
+        "   .macro poet_one_begin\n"
+        "   ldr     r7, [r0, #40]\n"
+        "   .endm\n"
+        "   .macro poet_pair_sample\n"
+        "   poet_add_row r9, r1, r7\n"
+        "   .endm\n"
+        "   .macro poet_one_sample\n"
+        "   poet_add_row r9, r1\n"
+        "   .endm\n"
         "   .macro poet_end_row channels, pair_step, four_step\n"
         "   poet_\\channels\\()_add\n"
         "   .if     \\pair_step+\\four_step-2\n"
-        "   ldr     lr, [r0, #32]\n"
         "   .if     \\pair_step-1\n"
-        "   .irp    next, r1, r7\n"
-        "   add     \\next, \\next, lr, lsl #2\n"
-        "   .endr\n"
+        "   poet_\\channels\\()_next r1\n"
         "   .else\n"
-        "   .irp    next, r2, r3, r4, r5\n"
-        "   add     \\next, \\next, lr, lsl #2\n"
-        "   .endr\n"
+        "   poet_\\channels\\()_next r2, r3, r4, r5\n"
         "   .endif\n"
         "   .endif\n"
         "   subs    r12, r12, #1\n"
@@ -148,19 +171,19 @@ __asm__(POET_ASSEMBLY
         "   poet_function \\name\n"
         "   push    {r0-r11, lr}\n"
         "   vpush   {s16-s\\last}\n"
-        "   ldr     r4, [r0, #44]\n"
+        "   ldr     r4, [r0, #52]\n"
         "   str     r4, [sp, #\\saved]\n"
-        "   add     lr, r0, #16\n"
+        "   add     lr, r0, #24\n"
         "   ldmia   lr, {r8-r11}\n"
         "   adr     lr, 24f\n"
         "   ldrsh   r11, [lr, r11, lsl #1]\n"
         "   add     r11, lr, r11\n"
-        "10: ldmia  r0, {r5-r7, r12}\n"
+        "10: ldmia  r0, {r3-r7, r12}\n"
         "   movs    lr, #0\n"
         "   poet_\\channels\\()_clear\n"
-        "   add     r7, r1, r7, lsl #2\n"
-        "   add     r3, r2, r5, lsl #2\n"
-        "   add     r4, r3, r5, lsl #2\n"
+        "   poet_\\channels\\()_begin\n"
+        "   add     r3, r2, r3, lsl #2\n"
+        "   add     r4, r3, r4, lsl #2\n"
         "   add     r5, r4, r5, lsl #2\n"
         "   bx      r11\n"
         "   .irp    count, 1, 2, 3, 4\n"
@@ -173,18 +196,14 @@ __asm__(POET_ASSEMBLY
         "   it      ne\n"
         "   bxne    r11\n"
         "21:\n"
-        "   .irp    next, r1, r7\n"
-        "   add     \\next, \\next, r9, lsl #2\n"
-        "   .endr\n"
-        "   .irp    next, r2, r3, r4, r5\n"
-        "   add     \\next, \\next, r8, lsl #2\n"
-        "   .endr\n"
-        "   ldr     r12, [r0, #12]\n"
+        "   poet_\\channels\\()_sample\n"
+        "   poet_add_row r8, r2, r3, r4, r5\n"
+        "   ldr     r12, [r0, #20]\n"
         "   subs    r6, r6, #1\n"
         "   it      ne\n"
         "   bxne    r11\n"
         "   ldr     r3, [r0]\n"
-        "   ldrd    r1, r2, [r0, #36]\n"
+        "   ldrd    r1, r2, [r0, #44]\n"
         "   add     lr, sp, #\\saved\n"
         "   ldmia   lr, {r4-r7}\n"
         "   poet_\\channels\\()_put\n"
@@ -228,9 +247,11 @@ sum_fours(const struct poet_fours *at, const float *pair, const float *four, flo
             for (int32_t row = 0; row < at->rows; row++) {
                 float sums[4][2] = {{0.0f}};
                 for (int32_t column = 0; column < columns; column++) {
+                    const float *factors = f + column * four_step;
                     UNROLLED
                     for (int32_t i = 0; i < 4; i++) {
-                        const float factor = f[i * at->four_other + column * four_step];
+                        factors += i > 0 ? at->four_other[i - 1] : 0;
+                        const float factor = *factors;
                         UNROLLED
                         for (int32_t c = 0; c < channels; c++) {
                             sums[i][c] += p[c * at->pair_other + column * pair_step] * factor;
@@ -256,7 +277,7 @@ sum_fours(const struct poet_fours *at, const float *pair, const float *four, flo
             }
             result += at->result_four;
         }
-        four += 4 * at->four_other;
+        four += 4 * at->four_other[0];
     }
 }
 

@@ -11,7 +11,7 @@
  * channel of the other, or the same pair. A row begins with 1 to 4 columns, and strips follow. In this order in assembly. What is next
  * or other counts elements. */
 struct poet_fours {
-    int32_t four_other; /* to the next of the channels that go by fours */
+    int32_t four_other[3]; /* to each next of the channels that go by fours; 0 where there are fewer */
     int32_t samples;
     int32_t pair_other; /* from one of the pair to the other */
     int32_t rows;
@@ -20,7 +20,7 @@ struct poet_fours {
     int32_t strips;
     int32_t first; /* columns that a row begins with, less 1 */
     int32_t x_row; /* from behind a row of x to the next that is met, for kernels that move by 2 */
-    int32_t result_four; /* as the first two, of the sums */
+    int32_t result_four; /* from one to the next, of the sums */
     int32_t result_pair;
     int32_t blocks; /* of four, 1 at least */
 };

@@ -412,9 +412,9 @@ class Conv2dBackwardWeight(_Conv2d):
         if geometry.depthwise:
             return "depthwise_"
         outputs = geometry.w[0] // geometry.groups
-        if max(outputs, geometry.w[1]) >= 4 and geometry.pointwise:
+        if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise:
             return "pointwise_"
-        if max(outputs, geometry.w[1]) >= 4 and geometry.pointwise_by_2:
+        if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise_by_2:
             return "pointwise_by_2_"
         if outputs >= 2 and geometry.five_by_five_by_2:
             return "5x5_by_2_"
