@@ -51,6 +51,7 @@ static void sum_sides(const struct poet_conv2d *op, poet_sums sums, const struct
                       const struct side *others, const struct poet_gradient_sink *dw, int32_t first)
 {
     const int32_t count = fours->channels;
+    const int32_t strips = (op->out_width - 1) >> 2;
     struct poet_fours at = {
         .four_other = {count > 1 ? fours->channel : 0, count > 2 ? fours->channel : 0,
                        count > 3 ? fours->channel : 0},
@@ -59,9 +60,9 @@ static void sum_sides(const struct poet_conv2d *op, poet_sums sums, const struct
         .rows = op->out_height,
         .four_next = fours->next,
         .pair_next = others->next,
-        .strips = (op->out_width - 1) / POET_STRIP,
-        .first = (op->out_width - 1) % POET_STRIP,
-        .x_row = op->stride_height * op->in_width - op->stride_width * op->out_width,
+        .strips = strips,
+        .first = op->out_width - POET_STRIP * strips - 1,
+        .x_row = op->stride_height * op->in_width - 2 * POET_STRIP * strips,
         .result_four = fours->weight,
         .result_pair = others->weight,
     };
@@ -72,9 +73,9 @@ static void sum_sides(const struct poet_conv2d *op, poet_sums sums, const struct
             put_fours(sums[channels - 1], &at, fours, channels, others->weight, pair, dw, first);
         } else {
             float *result = dw->gradient + first;
-            at.blocks = count / 4;
+            at.blocks = count >> 2;
             sums[channels - 1](&at, pair, fours->from, result);
-            if (count % 4 != 0) {
+            if ((count & 3) != 0) {
                 const int32_t last = count - 4;
                 at.blocks = 1;
                 sums[channels - 1](&at, pair, fours->from + last * fours->channel,
@@ -90,16 +91,17 @@ static void sum_sides(const struct poet_conv2d *op, poet_sums sums, const struct
 static void sum_rows(const struct poet_conv2d *op, poet_sums inputs, poet_sums outputs,
                      const float *x, const float *dy, const struct poet_gradient_sink *dw)
 {
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t groups = op->groups;
+    const int32_t group_in = groups == 1 ? op->in_channels : op->in_channels / groups;
+    const int32_t group_out = groups == 1 ? op->out_channels : op->out_channels / groups;
     const int32_t x_plane = op->in_height * op->in_width;
     const int32_t dy_plane = op->out_height * op->out_width;
     const int32_t met = op->stride_height * op->out_height * op->in_width;
-    const int32_t left = group_in < 4 && group_in < group_out ? 0 : group_out % 4;
+    const int32_t left = group_in < 4 && group_in < group_out ? 0 : group_out & 3;
     struct side input = {x, group_in, x_plane, op->in_channels * x_plane - met, 1};
     struct side output = {dy, 0, dy_plane, (op->out_channels - 1) * dy_plane, group_in};
     int32_t first = 0;
-    for (int32_t group = 0; group < op->groups; group++) {
+    for (int32_t group = 0; group < groups; group++) {
         if (left < group_out) {
             output.channels = group_out - left;
             sum_sides(op, inputs, &output, &input, dw, first);

@@ -13,8 +13,9 @@
  * Of one: s0-s3 its columns, s4-s7 and s8-s11 those of two of four, s14-s17 a row's sums, s18-s21 totals.
  * s12, s13  products */
 __asm__(POET_ASSEMBLY
-        /* Columns that lie beside each other, or every second one. */
-        "   .macro poet_load_1 from, to, last, count\n"
+        /* Columns that lie beside each other, or every second one, behind which a row goes on: those are loaded where pointers
+         * are behind the ones that a row begins with. */
+        "   .macro poet_load_1 way, from, to, last, count\n"
         "   .if     \\count-1\n"
         "   vldmia  \\from!, {s\\to-s\\last}\n"
         "   .else\n"
@@ -24,13 +25,21 @@ __asm__(POET_ASSEMBLY
         "   .macro poet_load_column to, from, offset\n"
         "   vldr    s\\to, [\\from, #\\offset]\n"
         "   .endm\n"
-        "   .macro poet_load_2 from, to, last, count\n"
+        "   .macro poet_begin_columns from, to, count\n"
         "   .irp    at, 0, 1, 2, 3\n"
         "   .ifgt   \\count-\\at\n"
-        "   poet_load_column %\\to+\\at, \\from, %8*\\at\n"
+        "   poet_load_column %\\to+\\at, \\from, %8*\\at-8*\\count\n"
         "   .endif\n"
         "   .endr\n"
-        "   add     \\from, \\from, #8*\\count\n"
+        "   .endm\n"
+        "   .macro poet_add_columns from, to, count\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   poet_load_column %\\to+\\at, \\from, %8*\\at\n"
+        "   .endr\n"
+        "   add     \\from, \\from, #32\n"
+        "   .endm\n"
+        "   .macro poet_load_2 way, from, to, last, count\n"
+        "   poet_\\way\\()_columns \\from, \\to, \\count\n"
         "   .endm\n"
 
         /* A column's products, of two channels of the same four with one or of two. */
@@ -45,7 +54,7 @@ __asm__(POET_ASSEMBLY
         "   add_one \\second, 13\n"
         "   .endm\n"
         "   .macro poet_pair_sums way, step, count, four, first\n"
-        "   poet_load_\\step \\four, 8, %7+\\count, \\count\n"
+        "   poet_load_\\step \\way, \\four, 8, %7+\\count, \\count\n"
         "   poet_\\way\\()_column \\first, %1+\\first, 0, 8, 4, 8\n"
         "   .irp    at, 1, 2, 3\n"
         "   .ifgt   \\count-\\at\n"
@@ -54,8 +63,8 @@ __asm__(POET_ASSEMBLY
         "   .endr\n"
         "   .endm\n"
         "   .macro poet_one_sums way, step, count, four, other, first\n"
-        "   poet_load_\\step \\four, 4, %3+\\count, \\count\n"
-        "   poet_load_\\step \\other, 8, %7+\\count, \\count\n"
+        "   poet_load_\\step \\way, \\four, 4, %3+\\count, \\count\n"
+        "   poet_load_\\step \\way, \\other, 8, %7+\\count, \\count\n"
         "   poet_\\way\\()_column \\first, %1+\\first, 0, 4, 0, 8\n"
         "   .irp    at, 1, 2, 3\n"
         "   .ifgt   \\count-\\at\n"
@@ -64,15 +73,15 @@ __asm__(POET_ASSEMBLY
         "   .endr\n"
         "   .endm\n"
         "   .macro poet_pair_columns way, pair_step, four_step, count\n"
-        "   poet_load_\\pair_step r1, 0, %\\count-1, \\count\n"
-        "   poet_load_\\pair_step r7, 4, %3+\\count, \\count\n"
+        "   poet_load_\\pair_step \\way, r1, 0, %\\count-1, \\count\n"
+        "   poet_load_\\pair_step \\way, r7, 4, %3+\\count, \\count\n"
         "   poet_pair_sums \\way, \\four_step, \\count, r2, 16\n"
         "   poet_pair_sums \\way, \\four_step, \\count, r3, 18\n"
         "   poet_pair_sums \\way, \\four_step, \\count, r4, 20\n"
         "   poet_pair_sums \\way, \\four_step, \\count, r5, 22\n"
         "   .endm\n"
         "   .macro poet_one_columns way, pair_step, four_step, count\n"
-        "   poet_load_\\pair_step r1, 0, %\\count-1, \\count\n"
+        "   poet_load_\\pair_step \\way, r1, 0, %\\count-1, \\count\n"
         "   poet_one_sums \\way, \\four_step, \\count, r2, r3, 14\n"
         "   poet_one_sums \\way, \\four_step, \\count, r4, r5, 16\n"
         "   .endm\n"
@@ -169,6 +178,15 @@ __asm__(POET_ASSEMBLY
 
         "   .macro poet_fours name, channels, pair_step, four_step, saved, last\n"
         "   poet_function \\name\n"
+        "   .if     \\pair_step+\\four_step-2\n"
+        "   ldr     r12, [r0, #36]\n"
+        "   add     r12, r12, #1\n"
+        "   .if     \\pair_step-1\n"
+        "   add     r1, r1, r12, lsl #3\n"
+        "   .else\n"
+        "   add     r2, r2, r12, lsl #3\n"
+        "   .endif\n"
+        "   .endif\n"
         "   push    {r0-r11, lr}\n"
         "   vpush   {s16-s\\last}\n"
         "   ldr     r4, [r0, #52]\n"
@@ -265,8 +283,8 @@ sum_fours(const struct poet_fours *at, const float *pair, const float *four, flo
                         totals[i][c] += sums[i][c];
                     }
                 }
-                p += columns * pair_step + (pair_step > 1 ? at->x_row : 0);
-                f += columns * four_step + (four_step > 1 ? at->x_row : 0);
+                p += pair_step > 1 ? at->x_row + 2 * POET_STRIP * at->strips : columns;
+                f += four_step > 1 ? at->x_row + 2 * POET_STRIP * at->strips : columns;
             }
             p += at->pair_next;
             f += at->four_next;

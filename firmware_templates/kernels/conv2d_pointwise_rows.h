@@ -19,7 +19,7 @@ struct poet_fours {
     int32_t pair_next;
     int32_t strips;
     int32_t first; /* columns that a row begins with, less 1 */
-    int32_t x_row; /* from behind a row of x to the next that is met, for kernels that move by 2 */
+    int32_t x_row; /* from behind the strips of a row of x to as many columns of the next that is met, for kernels that move by 2 */
     int32_t result_four; /* from one to the next, of the sums */
     int32_t result_pair;
     int32_t blocks; /* of four, 1 at least */
