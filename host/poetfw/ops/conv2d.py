@@ -33,6 +33,7 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.linear import LinearBackwardWeight
 from poetfw.ops.windows import Window
 
 
@@ -88,6 +89,13 @@ class _Geometry:
         """Whether that is so of every second position."""
         window = self.window
         return window.kernel == (1, 1) and window.stride == (2, 2) and not any(window.padding)
+
+    @property
+    def dense(self) -> bool:
+        """Whether it is a dense layer, of 8 features at least, by which `linear.c` goes."""
+        window = self.window
+        alone = window.kernel == (1, 1) and self.x[2:] == (1, 1) and not any(window.padding)
+        return alone and self.groups == 1 and self.x[1] >= 8
 
     @property
     def depthwise(self) -> bool:
@@ -426,6 +434,15 @@ class Conv2dBackwardWeight(_Conv2d):
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        geometry = self.geometry_in(op, graph)
+        if not geometry.dense or op.attributes.get(VARIANT) == GENERAL:
+            return super().kernel(op, graph)
+        batch, features, outputs = geometry.x[0], geometry.x[1], geometry.w[0]
+        return LinearBackwardWeight().kernel_of(
+            (batch, features, outputs), (*self.inputs_of(op), op.output)
+        )
 
     def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
         outputs = ("POET_CONV2D_OUTPUTS", geometry.y[1] // geometry.groups)
