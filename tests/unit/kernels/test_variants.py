@@ -84,6 +84,23 @@ SHAPES = (
     convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
 )
 
+POINTWISE = [
+    convolution(
+        (2, inner, 5, width),
+        groups,
+        outer,
+        {"kernel": (1, 1), "stride": (stride,) * 2, "padding": (0, 0, 0, 0)},
+    )
+    for inner, outer, groups in ((5, 22, 1), (42, 7, 2), (3, 3, 1), (1, 18, 1), (21, 1, 1))
+    for stride, width in ((1, 6), (2, 5))
+]
+
+
+@pytest.mark.parametrize("case", POINTWISE, ids=str)
+def test_weights_of_1x1_kernels_are_put_once(run_kernel: Run, case: Convolution) -> None:
+    """More than go into one run of sums, for one channel and for two."""
+    check(results(run_kernel, case, *normal(5, case.x, case.w, case.y)))
+
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, -0.0], ids=str)
