@@ -120,13 +120,18 @@ static void sum_position(const struct pass *pass, const float *source, const flo
     }
 }
 
-/* A plane of neighbours, a burst at least. A burst of one channel takes less than a position by itself. */
+/* Positions of a plane that take less by themselves than in a burst that makes others again. */
+static int32_t singles_of(const struct pass *pass)
+{
+    const int32_t over = pass->positions % POET_BURST;
+    return over < POET_FOUR && pass->channels > 1 ? over : 0;
+}
+
+/* A plane of neighbours, a burst at least. */
 static void sum_neighbours(struct pass *pass, const float *source, const float *weight,
                            float *result)
 {
-    const int32_t over = pass->positions % POET_BURST;
-    const int32_t single = over < POET_FOUR && pass->channels > 1 ? over : 0;
-    pass->bursts.positions = pass->positions - single;
+    pass->bursts.positions = pass->positions - singles_of(pass);
     pass->sum(&pass->bursts, source, weight, result);
     for (int32_t at = pass->bursts.positions; at < pass->positions; at++) {
         sum_position(pass, source + at, weight, result + at);
@@ -136,16 +141,21 @@ static void sum_neighbours(struct pass *pass, const float *source, const float *
 /* Another plane of a burst at least: runs of positions, of which the last may overlap the one before. */
 static void sum_runs(struct pass *pass, const float *source, const float *weight, float *result)
 {
-    const int32_t positions = pass->positions;
-    const int32_t most = pass->channels < CHANNELS ? GATHERED / pass->channels & ~(POET_BURST - 1) : POET_BURST;
-    for (int32_t next = 0; next < positions;) {
-        int32_t run = (positions - next + POET_FOUR - 1) & ~(POET_FOUR - 1);
+    const int32_t end = pass->positions - singles_of(pass);
+    const int32_t gathered = pass->channels < CHANNELS ? GATHERED / pass->channels : POET_BURST;
+    const int32_t most = gathered & ~(POET_BURST - 1);
+    int32_t next = 0;
+    while (next < end) {
+        int32_t run = (end - next + POET_FOUR - 1) & ~(POET_FOUR - 1);
         run = run < most ? run : most;
-        run = run < POET_BURST || run > positions ? POET_BURST : run;
-        const int32_t first = next + run < positions ? next : positions - run;
+        run = run < POET_BURST || run > end ? POET_BURST : run;
+        const int32_t first = next + run < end ? next : end - run;
         pass->bursts.positions = run;
         sum_gathered(pass, source + place(&pass->gather, first), NULL, weight, result + first);
         next = first + run;
+    }
+    for (; next < pass->positions; next++) {
+        sum_position(pass, source + place(&pass->gather, next), weight, result + next);
     }
 }
 

@@ -220,7 +220,7 @@ class _Conv2d(OpKind):
 
     def shape_class(self, geometry: _Geometry) -> str:
         """What the name of the kernel for such a shape begins with."""
-        if geometry.one_tap:
+        if geometry.pointwise or (geometry.one_tap and self.in_bursts(geometry)):
             return "pointwise_"
         if geometry.depthwise:
             return "depthwise_"
@@ -231,6 +231,10 @@ class _Conv2d(OpKind):
         if geometry.five_by_five:
             return "5x5_"
         return "3x3_" if geometry.three_by_three else ""
+
+    def in_bursts(self, geometry: _Geometry) -> bool:
+        """Whether a 1x1 kernel that leaves positions out takes less by bursts, as measured."""
+        return math.prod(geometry.y[2:]) >= 4
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
@@ -290,6 +294,13 @@ class Conv2d(_Conv2d):
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], shapes[1])
+
+    def in_bursts(self, geometry: _Geometry) -> bool:
+        positions, outputs = math.prod(geometry.y[2:]), geometry.y[1] // geometry.groups
+        # above 16 channels they are gathered in turns, which is worth it for many outputs
+        few_are_made_again = outputs >= 8 and positions % 8 < 4
+        worth_it = geometry.w[1] <= 16 or outputs >= 16 or few_are_made_again
+        return super().in_bursts(geometry) and worth_it
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2, 3)
