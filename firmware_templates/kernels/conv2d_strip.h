@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner blocks of 3x3 and 1x1 convolutions that move by 1. */
+/* The inner blocks of 3x3 convolutions that move by 1, and of 1x1 ones forward and for dX. */
 #ifndef POET_CONV2D_STRIP_H
 #define POET_CONV2D_STRIP_H
 
@@ -133,7 +133,6 @@ struct poet_rows {
     int32_t samples;
     int32_t rows;
     int32_t strips;   /* in a row */
-    int32_t x_other;  /* to the next input channel */
     int32_t dy_other; /* to the next output channel */
     int32_t x_next;   /* from behind a sample's last row to the next one's first */
     int32_t dy_next;
@@ -148,10 +147,6 @@ void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const 
 /* The same where columns are left behind the last strip. */
 void poet_conv2d_tap_odd_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
                                   float totals[4][3]);
-
-/* The same of two input channels and a single tap, without padding and columns that are left. */
-void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
-                               float totals[4][2]);
 
 /* Sums of a 1x1 kernel at POET_BURST neighbouring positions, of two channels of results at a time. In this order in
  * assembly. What is next counts elements. */

@@ -181,6 +181,34 @@ GEOMETRIES = [
     Geometry((2, 8, 3, 5), 10, (1, 1), padding=(0, 0, 0, 0), groups=2),
     Geometry((2, 8, 3, 8), 8, (1, 1), padding=(0, 0, 0, 0), groups=2),
     Geometry((1, 5, 6, 7), 8, (1, 1), stride=(2, 3), padding=(0, 0, 0, 0)),
+    # rows of 1x1 kernels that begin with 1 to 4 columns, and strips or none; channels by fours, in
+    # pairs, alone and made again
+    *(
+        Geometry(
+            (2, inner, 3, stride * width - (stride + width) % 2),
+            outer,
+            (1, 1),
+            (stride,) * 2,
+            (0, 0, 0, 0),
+        )
+        for stride in (1, 2)
+        for (inner, outer), widths in {
+            (6, 7): (1, 2, 3, 4, 5, 8, 10, 11),
+            (5, 2): (3, 9),
+            (1, 9): (2, 6),
+            (9, 1): (4, 7),
+            (3, 3): (5,),
+            (2, 3): (4,),
+            (3, 1): (8,),
+            (1, 2): (3,),
+        }.items()
+        for width in widths
+    ),
+    Geometry((3, 10, 5, 4), 14, (1, 1), (2, 2), (0, 0, 0, 0), groups=2),
+    Geometry((1, 6, 4, 6), 15, (1, 1), padding=(0, 0, 0, 0), groups=3),
+    Geometry((3, 9, 1, 1), 4, (1, 1), padding=(0, 0, 0, 0)),  # a dense layer
+    Geometry((3, 5, 1, 1), 4, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((2, 8, 2, 2), 5, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((2, 3, 9, 10), 3, (3, 3), groups=3),
     Geometry((1, 2, 5, 4), 2, (3, 3), padding=(2, 0, 0, 2), groups=2),
     Geometry((1, 3, 5, 9), 3, (3, 3), stride=(1, 2), groups=3),
