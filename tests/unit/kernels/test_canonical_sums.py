@@ -338,7 +338,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
             for shape in (case.x, case.w, case.y, case.w[:1])
         )
         w[1, -1, 0, 0] = w[3, 0, 2, 1] = w[0, -1, 1, 2] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
-        dy[1 % len(dy), 3, 2, 0] = x[0, 2, 3, 6] = special
+        dy[1 % len(dy), 3, 2, 0] = dy[0, 3, 1, -1] = x[0, 2, 3, 6] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
         exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))
