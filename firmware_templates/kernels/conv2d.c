@@ -750,79 +750,105 @@ APART float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns,
     return total;
 }
 
-/* One tap of the kernel: the positions at which it meets the input, and where its weights go. */
-struct tap {
-    int32_t rows;
-    int32_t columns;
-    int32_t kernel; /* weights to the next input channel */
-    int32_t next;   /* weights to the next output channel */
-};
-
-APART void put(const struct poet_gradient_sink *dw, int32_t index, float element)
+/* Neighbouring taps, from `first` on; how many they are. */
+static int32_t set_run(const struct poet_conv2d *op, int32_t first, struct poet_tap taps[POET_TAPS])
 {
-    poet_gradient_sink_put_f32(dw, index, element);
-}
-
-/* dw of one tap from one or two input channels for four output channels, of which `done` are there already: from weight
- * `first` on. */
-static void sum_tap_lines(const struct tap *tap, const struct poet_lines *at, bool pair,
-                          const float *x, const float *dy, const struct poet_gradient_sink *dw,
-                          int32_t first, int32_t done)
-{
-    float totals[8];
-    if (pair) {
-        poet_conv2d_pair_lines_f32(at, x, dy, (float(*)[2])totals);
-    } else {
-        poet_conv2d_lines_f32(at, x, dy, totals);
-    }
-    const int32_t inputs = pair ? 2 : 1;
-    for (int32_t out = done; out < 4; out++) {
-        for (int32_t in = 0; in < inputs; in++) {
-            put(dw, first + out * tap->next + in * tap->kernel, totals[inputs * out + in]);
+    const int32_t row = op->stride_height * op->in_width;
+    const int32_t in_sample = op->in_channels * op->in_height * op->in_width;
+    const int32_t out_sample = op->out_channels * op->out_height * op->out_width;
+    const int32_t left = op->kernel_height * op->kernel_width - first;
+    const int32_t count = left < POET_TAPS ? left : POET_TAPS;
+    int32_t u = first / op->kernel_width;
+    int32_t v = first % op->kernel_width;
+    struct poet_positions rows = {0, 0, 0};
+    for (int32_t i = 0; i < count; i++) {
+        if (i == 0 || v == 0) {
+            rows = poet_positions_of_tap(u++, op->stride_height, op->padding_top, op->in_height,
+                                         op->out_height);
         }
-    }
-}
-
-/* dw of one tap from all channels of one group: output channels by fours, of which the last may make some again. */
-static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, const float *x,
-                          const float *dy, const struct poet_gradient_sink *dw, int32_t first)
-{
-    const int32_t x_plane = op->in_height * op->in_width;
-    const int32_t dy_plane = op->out_height * op->out_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
-    const int32_t x_row = op->stride_height * op->in_width;
-    if (POET_BY_STRIPS && group_out >= 4 && tap->rows > 0 && tap->columns > 0) {
-        const struct poet_lines at = {
-            .x_row = x_row - tap->columns * op->stride_width,
-            .dy_row = op->out_width - tap->columns,
-            .strips = tap->columns / POET_STRIP,
-            .x_other = x_plane,
-            .dy_other = dy_plane,
-            .stride = op->stride_width,
-            .left = tap->columns % POET_STRIP,
-            .rows = tap->rows,
-            .samples = op->batch,
-            .x_next = op->in_channels * x_plane - tap->rows * x_row,
-            .dy_next = op->out_channels * dy_plane - tap->rows * op->out_width,
+        const struct poet_positions columns = poet_positions_of_tap(
+            v, op->stride_width, op->padding_left, op->in_width, op->out_width);
+        taps[i] = (struct poet_tap){
+            .x_next = in_sample - rows.count * row,
+            .x_first = rows.source * op->in_width + columns.source,
+            .dy_first = rows.output * op->out_width + columns.output,
+            .x_row = row - columns.count * op->stride_width,
+            .dy_row = op->out_width - columns.count,
+            .strips = columns.count >> 2,
+            .dy_next = out_sample - rows.count * op->out_width,
+            .left = columns.count & 3,
+            .rows = columns.count > 0 ? rows.count : 0,
         };
-        for (int32_t four = 0; four < group_out; four += 4) {
-            const int32_t last = group_out - 4;
-            const int32_t o = four < last ? four : last;
-            for (int32_t c = 0; c < group_in; c += 2) {
-                sum_tap_lines(tap, &at, c + 1 < group_in, x + c * x_plane, dy + o * dy_plane, dw,
-                              first + o * tap->next + c * tap->kernel, four - o);
-            }
-        }
+        v = v + 1 < op->kernel_width ? v + 1 : 0;
+    }
+    return count;
+}
+
+static void put_run(const struct poet_gradient_sink *dw, int32_t index, int32_t count,
+                    const float *elements)
+{
+    if (dw->gradient == NULL) {
+        poet_gradient_sink_put_run_f32(dw, index, count, elements);
         return;
     }
-    /* Where four divides the outputs, what comes here are taps that meet nothing. */
-    const bool any = !POET_BY_STRIPS || POET_CONV2D_OUTPUTS % 4 != 0;
-    for (int32_t c = 0; c < group_in; c++) {
-        for (int32_t o = 0; o < group_out; o++) {
-            put(dw, first + o * tap->next + c * tap->kernel,
-                any ? sum_tap(op, tap->rows, tap->columns, x + c * x_plane, dy + o * dy_plane)
-                    : 0.0f);
+    float *to = dw->gradient + index;
+    for (int32_t i = 0; i < count; i++) {
+        to[i] = elements[i];
+    }
+}
+
+/* dw of a run of taps, from weight `first` on, of one group: of pairs of input channels, for output channels by fours, of
+ * which the last may make some again, or one by one where they are fewer. */
+static void sum_run_by_lines(const struct poet_conv2d *op, struct poet_lines *at, const float *x,
+                             const float *dy, const struct poet_gradient_sink *dw, int32_t first)
+{
+    const int32_t kernel = op->kernel_height * op->kernel_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t outputs = POET_CONV2D_OUTPUTS % 4 == 0 || group_out >= 4 ? 4 : 1;
+    for (int32_t out = 0; out < group_out; out += outputs) {
+        const int32_t begin = out + outputs <= group_out ? out : group_out - outputs;
+        at->dy = dy + begin * at->dy_other;
+        for (int32_t c = 0; c < group_in; c += 2) {
+            const int32_t inputs = c + 1 < group_in ? 2 : 1;
+            float totals[8][POET_TAPS];
+            float(*sums)[POET_TAPS] = totals + (out - begin) * inputs; /* that are not there already */
+            at->x = x + c * at->x_other;
+            if (outputs == 1) {
+                (inputs == 2 ? poet_conv2d_single_pair_lines_f32 : poet_conv2d_single_lines_f32)(
+                    at, totals);
+            } else {
+                (inputs == 2 ? poet_conv2d_pair_lines_f32 : poet_conv2d_lines_f32)(at, totals);
+            }
+            for (int32_t o = out; o < begin + outputs; o++) {
+                const int32_t weight = first + (o * group_in + c) * kernel;
+                for (int32_t in = 0; in < inputs; in++) {
+                    put_run(dw, weight + in * kernel, at->count, *sums++);
+                }
+            }
+        }
+    }
+}
+
+/* The same one by one, on cores without strips. */
+static void sum_run(const struct poet_conv2d *op, const struct poet_lines *at, const float *x,
+                    const float *dy, const struct poet_gradient_sink *dw, int32_t first)
+{
+    const int32_t kernel = op->kernel_height * op->kernel_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    for (int32_t o = 0; o < group_out; o++) {
+        for (int32_t c = 0; c < group_in; c++) {
+            float totals[POET_TAPS];
+            for (int32_t i = 0; i < at->count; i++) {
+                const struct poet_tap *tap = &at->taps[i];
+                totals[i] = tap->rows == 0 ? 0.0f
+                                           : sum_tap(op, tap->rows,
+                                                     POET_STRIP * tap->strips + tap->left,
+                                                     x + c * at->x_other + tap->x_first,
+                                                     dy + o * at->dy_other + tap->dy_first);
+            }
+            put_run(dw, first + (o * group_in + c) * kernel, at->count, totals);
         }
     }
 }
@@ -834,26 +860,27 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
         poet_conv2d_vectors_backward_weight_f32(op, x, dy, dw);
         return;
     }
-    const int32_t in_plane = op->in_height * op->in_width;
-    const int32_t out_plane = op->out_height * op->out_width;
+    const int32_t kernel = op->kernel_height * op->kernel_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    for (int32_t u = 0; u < op->kernel_height; u++) {
-        const struct poet_positions rows = poet_positions_of_tap(
-            u, op->stride_height, op->padding_top, op->in_height, op->out_height);
-        for (int32_t v = 0; v < op->kernel_width; v++) {
-            const struct poet_positions columns = poet_positions_of_tap(
-                v, op->stride_width, op->padding_left, op->in_width, op->out_width);
-            const struct tap tap = {rows.count, columns.count, kernel, group_in * kernel};
-            const float *source = x + rows.source * op->in_width + columns.source;
-            const float *gradient = dy + rows.output * op->out_width + columns.output;
-            int32_t weight = u * op->kernel_width + v;
-            for (int32_t group = 0; group < op->groups; group++) {
-                sum_tap_group(op, &tap, source, gradient, dw, weight);
-                source += group_in * in_plane;
-                gradient += group_out * out_plane;
-                weight += group_out * group_in * kernel;
+    struct poet_tap taps[POET_TAPS];
+    struct poet_lines at = {
+        .x_other = op->in_height * op->in_width,
+        .dy_other = op->out_height * op->out_width,
+        .samples = op->batch,
+        .stride = op->stride_width,
+        .taps = taps,
+    };
+    for (int32_t first = 0; first < kernel; first += at.count) {
+        at.count = set_run(op, first, taps);
+        for (int32_t group = 0; group < op->groups; group++) {
+            const float *source = x + group * group_in * at.x_other;
+            const float *gradient = dy + group * group_out * at.dy_other;
+            const int32_t weight = first + group * group_out * group_in * kernel;
+            if (POET_BY_STRIPS) {
+                sum_run_by_lines(op, &at, source, gradient, dw, weight);
+            } else {
+                sum_run(op, &at, source, gradient, dw, weight);
             }
         }
     }
