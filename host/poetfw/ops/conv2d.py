@@ -89,6 +89,26 @@ class _Geometry:
         return self.x[1] == self.y[1] == self.groups
 
     @property
+    def depthwise_by_1(self) -> bool:
+        """Whether a depthwise 3x3 kernel moves by 1, with padding of 2 at most."""
+        return self._depthwise_planes((1, 1), 0, 2)
+
+    @property
+    def depthwise_by_2(self) -> bool:
+        """Whether a depthwise 3x3 kernel moves by 2, with padding of 1 at most."""
+        return self._depthwise_planes((2, 2), -1, 1)
+
+    def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
+        """Whether a depthwise 3x3 kernel moves so; `most` padding, behind its planes `least`."""
+        window = self.window
+        return (self.depthwise and window.kernel == (3, 3) and window.stride == stride) and all(
+            before <= most and least <= results + 2 - sources - before <= min(most, results)
+            for results, sources, before in zip(
+                self.rows_by_1, self.x[2:], window.padding[:2], strict=True
+            )
+        )
+
+    @property
     def three_by_three(self) -> bool:
         """Whether a 3x3 kernel moves by 1 over planes of one size, of 2 by 4 at least."""
         window = self.window
@@ -127,16 +147,8 @@ class _Geometry:
 
     @property
     def by_1(self) -> bool:
-        """Whether a depthwise 3x3 kernel moves by 2 to planes that those of 1 have strips for."""
-        moves_by_2 = self.window.kernel == (3, 3) and self.window.stride == (2, 2)
-        if not (self.depthwise and moves_by_2):
-            return False
-        return all(
-            before <= 2 and 0 <= results + 2 - sources - before <= min(2, results)
-            for results, sources, before in zip(
-                self.rows_by_1, self.x[2:], self.window.padding[:2], strict=True
-            )
-        )
+        """Whether a depthwise 3x3 kernel moves by 2 to planes that only those of 1 have strips for."""
+        return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
@@ -192,6 +204,7 @@ class _Conv2d(OpKind):
     function: ClassVar[str]
     sources: ClassVar[Mapping[str, str]] = {
         "depthwise_": "conv2d_depthwise",
+        "depthwise_by_2_": "conv2d_depthwise_by_2",
         "depthwise_by_1_": "conv2d_depthwise_by_1",
         "3x3_": "conv2d_3x3",
         "3x3_by_2_": "conv2d_3x3_by_2",
@@ -204,8 +217,10 @@ class _Conv2d(OpKind):
         """What the name of the kernel for such a shape begins with."""
         if geometry.pointwise:
             return "pointwise_"
-        if geometry.depthwise:
+        if geometry.depthwise_by_1:
             return "depthwise_"
+        if geometry.depthwise_by_2:
+            return "depthwise_by_2_"
         if geometry.three_by_three_by_2:
             return "3x3_by_2_"
         if geometry.five_by_five_by_2 and geometry.y[3] >= 4:
@@ -399,8 +414,10 @@ class Conv2dBackwardWeight(_Conv2d):
         return tuple(name for name in super().variants(op, graph) if name != BY_1)
 
     def shape_class(self, geometry: _Geometry) -> str:
-        if geometry.depthwise:
+        if geometry.depthwise_by_1:
             return "depthwise_"
+        if geometry.depthwise_by_2:
+            return "depthwise_by_2_"
         fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
         if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
             return "pointwise_"
