@@ -38,37 +38,41 @@ struct taps {
     int32_t count;
 };
 
+/* A walk has a channel, a row and a column at least. */
 APART float sum_products(const struct poet_dot *walk, const float *source, const float *weight)
 {
     if (!POET_HAS_FPU) {
         return poet_dot_f32(walk, walk->middle.count * walk->inner.count, source, weight);
     }
     float total = 0.0f;
-    for (int32_t channel = 0; channel < walk->outer.count; channel++) {
+    int32_t channels = walk->outer.count;
+    do {
         const float *source_row = source;
         const float *weight_row = weight;
         float sum = 0.0f;
-        for (int32_t row = 0; row < walk->middle.count; row++) {
+        int32_t rows = walk->middle.count;
+        do {
             const float *s = source_row;
             const float *w = weight_row;
-            for (int32_t column = 0; column < walk->inner.count; column++) {
+            int32_t columns = walk->inner.count;
+            do {
                 sum += *s * *w;
                 s += walk->inner.a_next;
                 w += walk->inner.b_next;
-            }
+            } while (--columns > 0);
             source_row += walk->middle.a_next;
             weight_row += walk->middle.b_next;
-        }
+        } while (--rows > 0);
         total += sum;
         source += walk->outer.a_next;
         weight += walk->outer.b_next;
-    }
+    } while (--channels > 0);
     return total;
 }
 
 /* Four such sums at once, `next` weights apart: each source element is loaded once. */
 APART void sum_products_4(const struct poet_dot *walk, const float *source, const float *weight,
-                           int32_t next, float totals[4])
+                          int32_t next, float totals[4])
 {
     const int32_t source_column = walk->inner.a_next;
     const int32_t weight_column = walk->inner.b_next;
@@ -76,20 +80,23 @@ APART void sum_products_4(const struct poet_dot *walk, const float *source, cons
     float total1 = 0.0f;
     float total2 = 0.0f;
     float total3 = 0.0f;
-    for (int32_t channel = 0; channel < walk->outer.count; channel++) {
+    int32_t channels = walk->outer.count;
+    do {
         const float *source_row = source;
         const float *weight_row = weight;
         float sum0 = 0.0f;
         float sum1 = 0.0f;
         float sum2 = 0.0f;
         float sum3 = 0.0f;
-        for (int32_t row = 0; row < walk->middle.count; row++) {
+        int32_t rows = walk->middle.count;
+        do {
             const float *s = source_row;
             const float *w0 = weight_row;
             const float *w1 = w0 + next;
             const float *w2 = w1 + next;
             const float *w3 = w2 + next;
-            for (int32_t column = 0; column < walk->inner.count; column++) {
+            int32_t columns = walk->inner.count;
+            do {
                 const float value = *s;
                 sum0 += value * *w0;
                 sum1 += value * *w1;
@@ -100,17 +107,17 @@ APART void sum_products_4(const struct poet_dot *walk, const float *source, cons
                 w1 += weight_column;
                 w2 += weight_column;
                 w3 += weight_column;
-            }
+            } while (--columns > 0);
             source_row += walk->middle.a_next;
             weight_row += walk->middle.b_next;
-        }
+        } while (--rows > 0);
         total0 += sum0;
         total1 += sum1;
         total2 += sum2;
         total3 += sum3;
         source += walk->outer.a_next;
         weight += walk->outer.b_next;
-    }
+    } while (--channels > 0);
     totals[0] = total0;
     totals[1] = total1;
     totals[2] = total2;
@@ -178,10 +185,12 @@ struct fours {
     struct poet_dot other;
 };
 
-static void set_fours(const struct job *job, struct fours *fours)
+static void set_fours(const struct job *job, const struct axis *line, struct fours *fours)
 {
     static const float no_bias[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
     struct poet_blocks *blocks = &fours->blocks;
+    blocks->source_next = line->source_next;
+    blocks->result_next = line->result_next;
     blocks->fours = job->channels / 4;
     if (blocks->fours > 0) {
         blocks->walk = job->walk;
@@ -259,6 +268,34 @@ static void sum_each(const struct job *job, const struct box *box, const float *
     }
 }
 
+/* A line of positions by fours, and from `whole` on one by one. */
+INLINE void sum_line(const struct job *job, const struct fours *fours, const struct axis *line,
+                     int32_t whole, int32_t end, const float *source, float *result)
+{
+    int32_t at = 0;
+    for (; at < whole; at += 4) {
+        sum_four(job, fours, source, result);
+        source += 4 * line->source_next;
+        result += 4 * line->result_next;
+    }
+    for (; at < end; at++) {
+        sum_one(job, source, result);
+        source += line->source_next;
+        result += line->result_next;
+    }
+}
+
+/* One position of all samples. */
+APART void sum_samples(const struct job *job, const struct axis *samples, const float *source,
+                       float *result)
+{
+    struct fours fours;
+    if (samples->count >= 4) {
+        set_fours(job, samples, &fours);
+    }
+    sum_line(job, &fours, samples, samples->count & ~3, samples->count, source, result);
+}
+
 /* Lines of a multiple of four along the axis with most positions, of what is left along the next, and of that along the
  * last, of which some are left to be summed one by one. */
 APART void sum_box(const struct job *job, const struct box *box, const float *source,
@@ -268,7 +305,7 @@ APART void sum_box(const struct job *job, const struct box *box, const float *so
     struct fours fours;
     int32_t along = left.axes[ROWS].count > left.axes[COLUMNS].count ? ROWS : COLUMNS;
     along = left.axes[SAMPLES].count > left.axes[along].count ? SAMPLES : along;
-    set_fours(job, &fours);
+    set_fours(job, &left.axes[along], &fours);
     for (int32_t last = AXES - 1; last >= 0; last--) {
         struct axis *line = &left.axes[along];
         const int32_t next = along + 1 < AXES ? along + 1 : 0;
@@ -282,13 +319,7 @@ APART void sum_box(const struct job *job, const struct box *box, const float *so
             const float *s = source + i * second->source_next;
             float *r = result + i * second->result_next;
             for (int32_t j = 0; j < third->count; j++) {
-                int32_t at = 0;
-                for (; at < whole; at += 4) {
-                    sum_four(job, &fours, s + at * line->source_next, r + at * line->result_next);
-                }
-                for (; at < end; at++) {
-                    sum_one(job, s + at * line->source_next, r + at * line->result_next);
-                }
+                sum_line(job, &fours, line, whole, end, s, r);
                 s += third->source_next;
                 r += third->result_next;
             }
@@ -593,7 +624,7 @@ static void sum_groups(struct pass *pass, const struct run *rows, const struct r
         {rows->count, row_stride * pass->source_width, rows->next * pass->result_width},
         pass->samples,
     }};
-    const int32_t positions = columns->count * rows->count * pass->samples.count;
+    const int32_t positions = columns->count * rows->count;
     job->walk = pass->walk;
     set_taps(&job->walk, rows->taps.count, columns->taps.count);
     job->weight = weight + rows->taps.tap * pass->kernel_width + columns->taps.tap;
@@ -604,10 +635,12 @@ static void sum_groups(struct pass *pass, const struct run *rows, const struct r
     for (int32_t group = 0; group < pass->groups; group++) {
         if (rows->taps.count == 0 || columns->taps.count == 0) {
             put_nothing(job, &box, result);
-        } else if (positions == 1) {
+        } else if (positions * pass->samples.count == 1) {
             sum_one(job, source, result);
-        } else if (!POET_HAS_FPU || positions < 4) {
+        } else if (!POET_HAS_FPU || positions * pass->samples.count < 4) {
             sum_each(job, &box, source, result);
+        } else if (positions == 1) {
+            sum_samples(job, &pass->samples, source, result);
         } else if (planes) {
             sum_by_planes(job, &box, source, result);
         } else {
@@ -732,10 +765,9 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
 /* Four positions beside each other. */
 static void sum_four_next(const struct job *job, const float *source, float *result)
 {
+    static const struct axis line = {4, 1, 1};
     struct fours fours;
-    set_fours(job, &fours);
-    fours.blocks.source_next = 1;
-    fours.blocks.result_next = 1;
+    set_fours(job, &line, &fours);
     sum_four(job, &fours, source, result);
 }
 
