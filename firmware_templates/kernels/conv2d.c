@@ -569,6 +569,19 @@ struct run {
 
 static const struct run before_all = {{0, 0, 0}, 0, 0, 0};
 
+/* Positions behind one whose taps are the same: none at the border, where each has its own. */
+static int32_t like(const struct side *side, int32_t position, const struct taps *taps)
+{
+    if (!side->of_input) {
+        return taps->count == side->kernel
+                   ? (side->source_extent - side->kernel - taps->source) / side->stride
+                   : 0;
+    }
+    const int32_t last = (position + side->padding) / side->stride;
+    const int32_t most = (side->kernel - taps->tap + side->stride - 1) / side->stride;
+    return taps->count == most && taps->source == last ? side->source_extent - 1 - last : 0;
+}
+
 /* Goes on to the next run; false after the last one. Inputs that lie a stride apart meet the same taps: the runs
  * of those go first that begin with input 0, then of those with input 1, ... */
 static bool next_run(const struct side *side, struct run *run)
@@ -584,16 +597,9 @@ static bool next_run(const struct side *side, struct run *run)
     run->taps = taps_at(side, position);
     run->first = position;
     run->next = apart;
-    run->count = 0;
-    struct taps taps = run->taps;
-    while (taps.tap == run->taps.tap && taps.count == run->taps.count) {
-        run->count++;
-        position += apart;
-        if (position >= side->result_extent) {
-            break;
-        }
-        taps = taps_at(side, position);
-    }
+    const int32_t more = like(side, position, &run->taps);
+    const int32_t left = more > 0 ? (side->result_extent - 1 - position) / apart : 0;
+    run->count = 1 + (more < left ? more : left);
     return true;
 }
 
