@@ -147,7 +147,7 @@ class _Geometry:
 
     @property
     def by_1(self) -> bool:
-        """Whether a depthwise 3x3 kernel moves by 2 to planes that only those of 1 have strips for."""
+        """Whether a depthwise 3x3 kernel moves by 2 to planes that only one by 1 has strips for."""
         return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
