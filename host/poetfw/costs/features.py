@@ -245,7 +245,9 @@ def _convolution(kernel: Kernel) -> Counter[str]:
     if "3x3" in kernel.function:
         return _strips(at, kernel.function)
     if "backward_weight" in kernel.function:
-        return _pairs(at) if "pointwise" in kernel.function else _taps_of_weight(at)
+        if "pointwise" in kernel.function:
+            return _fours(at, kernel.function)
+        return _taps_of_weight(at)
     if "pointwise" in kernel.function:
         return _matrices(at, backward="backward" in kernel.function)
     return _positions(at, backward="backward" in kernel.function)
@@ -544,20 +546,27 @@ def _fives(at: Mapping[str, int], function: str) -> Counter[str]:
     return found
 
 
-def _pairs(at: Mapping[str, int]) -> Counter[str]:
-    """`conv2d_pointwise.c`: dW of 1x1 kernels, four output and two input channels at a time."""
+def _fours(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_pointwise.c`: dW of 1x1 kernels, four channels and a pair or one of the others."""
     inner, outer = _group_channels(at, backward=False)
     weights = at["groups"] * inner * outer
-    calls = weights // 2 // _LINE
-    rows = calls * at["batch"] * at["in_height"]
-    return Counter(
-        {
-            "pair_rows.calls": calls,
-            "pair_rows.rows": rows,
-            "pair_rows.strips": rows * at["in_width"] // _LINE,
-            "weights": weights,
-        }
-    )
+    lines = at["batch"] * at["out_height"]
+    found: Counter[str] = Counter(weights=weights)
+    found["weights.rows"] = weights * lines  # all that cores without strips take
+    left = 0 if inner < _LINE and inner < outer else outer % _LINE
+    of_x = "fours_of_x" if "by_2" in function else "fours"
+    for name, fours, others in (("fours", outer - left, inner), (of_x, inner, left)):
+        for channels, times in (("pair", others // 2), ("one", others % 2)):
+            one = f"{name}.{channels}"
+            calls = at["groups"] * times * (fours > 0)
+            blocks = calls * -(-fours // _LINE)
+            found["fours.calls"] += calls * (2 if fours > _LINE and fours % _LINE else 1)
+            found[f"{one}.blocks"] += blocks
+            found[f"{one}.samples"] += blocks * at["batch"]
+            found[f"{one}.rows"] += blocks * lines
+            found[f"{one}.strips"] += blocks * lines * ((at["out_width"] - 1) // _LINE)
+            found[f"{one}.columns"] += blocks * lines * at["out_width"]
+    return found
 
 
 def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:

@@ -16,9 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from poetfw.errors import ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
-    VARIANT,
     Array,
     Kernel,
     OpKind,
@@ -33,6 +32,7 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.linear import LinearBackwardWeight
 from poetfw.ops.windows import Window
 
 
@@ -82,6 +82,19 @@ class _Geometry:
         """Whether every position is a product of its own channels with a matrix."""
         window = self.window
         return window.kernel == window.stride == (1, 1) and not any(window.padding)
+
+    @property
+    def pointwise_by_2(self) -> bool:
+        """Whether that is so of every second position."""
+        window = self.window
+        return window.kernel == (1, 1) and window.stride == (2, 2) and not any(window.padding)
+
+    @property
+    def dense(self) -> bool:
+        """Whether it is a dense layer, of 8 features at least, by which `linear.c` goes."""
+        window = self.window
+        alone = window.kernel == (1, 1) and self.x[2:] == (1, 1) and not any(window.padding)
+        return alone and self.groups == 1 and self.x[1] >= 8
 
     @property
     def depthwise(self) -> bool:
@@ -412,7 +425,11 @@ class Conv2dBackwardWeight(_Conv2d):
 
     name = "conv2d_backward_weight"
     function = "backward_weight"
-    sources: ClassVar = {**_Conv2d.sources, "pointwise_": "conv2d_pointwise"}
+    sources: ClassVar = {
+        **_Conv2d.sources,
+        "pointwise_": "conv2d_pointwise",
+        "pointwise_by_2_": "conv2d_pointwise",
+    }
     streams = True
 
     def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
@@ -423,10 +440,11 @@ class Conv2dBackwardWeight(_Conv2d):
             return "depthwise_"
         if geometry.depthwise_by_2:
             return "depthwise_by_2_"
-        fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
-        if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
-            return "pointwise_"
         outputs = geometry.w[0] // geometry.groups
+        if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise:
+            return "pointwise_"
+        if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise_by_2:
+            return "pointwise_by_2_"
         if outputs >= 2 and geometry.five_by_five_by_2:
             return "5x5_by_2_"
         if outputs >= 2 and geometry.five_by_five:
@@ -437,6 +455,15 @@ class Conv2dBackwardWeight(_Conv2d):
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        geometry = self.geometry_in(op, graph)
+        if not geometry.dense or op.attributes.get(VARIANT) == GENERAL:
+            return super().kernel(op, graph)
+        batch, features, outputs = geometry.x[0], geometry.x[1], geometry.w[0]
+        return LinearBackwardWeight().kernel_of(
+            (batch, features, outputs), (*self.inputs_of(op), op.output)
+        )
 
     def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
         outputs = ("POET_CONV2D_OUTPUTS", geometry.y[1] // geometry.groups)

@@ -40,7 +40,7 @@ def of_classes(draw: st.DrawFn) -> Convolution:
     if draw(st.booleans()):
         window: dict[str, Attribute] = {"kernel": (3, 3), "stride": stride, "padding": padding}
         return convolution(x, x[1], 1, window)
-    window = {"kernel": (1, 1), "stride": (1, 1), "padding": (0, 0, 0, 0)}
+    window = {"kernel": (1, 1), "stride": stride, "padding": (0, 0, 0, 0)}
     return convolution(x, 1, draw(st.integers(1, 9)), window)
 
 
@@ -83,6 +83,23 @@ SHAPES = (
     convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1)}),
     convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
 )
+
+POINTWISE = [
+    convolution(
+        (2, inner, 5, width),
+        groups,
+        outer,
+        {"kernel": (1, 1), "stride": (stride,) * 2, "padding": (0, 0, 0, 0)},
+    )
+    for inner, outer, groups in ((5, 22, 1), (42, 7, 2), (3, 3, 1), (1, 18, 1), (21, 1, 1))
+    for stride, width in ((1, 6), (2, 5))
+]
+
+
+@pytest.mark.parametrize("case", POINTWISE, ids=str)
+def test_weights_of_1x1_kernels_are_put_once(run_kernel: Run, case: Convolution) -> None:
+    """More than go into one run of sums, for one channel and for two."""
+    check(results(run_kernel, case, *normal(5, case.x, case.w, case.y)))
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
