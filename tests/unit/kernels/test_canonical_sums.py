@@ -177,6 +177,32 @@ GEOMETRIES = [
     Geometry((2, 2, 5, 5), 4, (5, 5), (2, 2), (2, 2, 2, 2)),
     Geometry((2, 2, 4, 6), 2, (5, 5), (2, 2), (2, 2, 2, 2)),
     Geometry((1, 2, 9, 16), 4, (5, 5), (2, 2), (1, 2, 2, 1)),
+    # depthwise ones that move by 2: planes narrower than a strip, strips made again, odd and even,
+    # padding before and behind, an input that nothing meets, single results
+    *(
+        Geometry((batch, 3, height, width), 3, (3, 3), (2, 2), padding, groups=3)
+        for padding, batch, height, width in (
+            ((1, 1, 1, 1), 2, 1, 1),
+            ((1, 1, 1, 1), 1, 2, 3),
+            ((1, 1, 1, 1), 2, 5, 9),
+            ((1, 1, 1, 1), 1, 6, 16),
+            ((1, 1, 1, 1), 1, 3, 23),
+            ((0, 0, 1, 1), 2, 2, 4),
+            ((0, 0, 1, 1), 1, 7, 10),
+            ((0, 0, 1, 1), 1, 4, 18),
+            ((0, 0, 0, 0), 2, 3, 5),
+            ((0, 0, 0, 0), 1, 4, 6),
+            ((0, 0, 0, 0), 1, 6, 13),
+            ((0, 1, 1, 0), 1, 4, 7),
+            ((1, 0, 0, 1), 1, 7, 12),
+            ((1, 1, 1, 1), 5, 2, 2),
+            ((2, 2, 1, 1), 1, 6, 7),
+        )
+    ),
+    # depthwise 5x5 kernels, in strips and not
+    Geometry((1, 3, 6, 9), 3, (5, 5), padding=(2, 2, 2, 2), groups=3),
+    Geometry((2, 2, 5, 9), 2, (5, 5), (2, 2), (2, 2, 2, 2), groups=2),
+    Geometry((5, 2, 3, 3), 2, (5, 5), padding=(2, 2, 2, 2), groups=2),
     Geometry((2, 5, 3, 5), 9, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 8, 3, 5), 10, (1, 1), padding=(0, 0, 0, 0), groups=2),
     Geometry((2, 8, 3, 8), 8, (1, 1), padding=(0, 0, 0, 0), groups=2),
