@@ -116,6 +116,9 @@ def test_weights_of_1x1_kernels_are_applied(
     (left,) = core_of(M4F).run("conv2d_backward_weight_sgd", [x, dy], attributes, [w])
     expected = w - np.float32(0.5) * backward_weight(case, x, dy)
     np.testing.assert_array_equal(bits(left), bits(expected))
+    attributes = {**case.attributes, "weight_shape": case.w}
+    (none,) = core_of(M4F).run("conv2d_backward_weight", [x, 0 * dy], attributes)
+    assert not bits(none).any(), "totals begin as 0"
 
 
 LAYERS = [(1, features, 3) for features in range(1, 18)]
