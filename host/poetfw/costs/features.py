@@ -588,11 +588,14 @@ def _fours(at: Mapping[str, int], function: str) -> Counter[str]:
     left = 0 if inner < _LINE and inner < outer else outer % _LINE
     of_x = "fours_of_x" if "by_2" in function else "fours"
     for name, fours, others in (("fours", outer - left, inner), (of_x, inner, left)):
+        found["fours.sides"] += at["groups"] * (fours * others > 0)
         for channels, times in (("pair", others // 2), ("one", others % 2)):
             one = f"{name}.{channels}"
             calls = at["groups"] * times * (fours > 0)
             blocks = calls * -(-fours // _LINE)
-            found["fours.calls"] += calls * (2 if fours > _LINE and fours % _LINE else 1)
+            found["fours.calls"] += calls
+            found["fours.again"] += calls * (fours > _LINE and fours % _LINE > 0)
+            found["fours.few"] += calls * (fours < _LINE)
             found[f"{one}.blocks"] += blocks
             found[f"{one}.samples"] += blocks * at["batch"]
             found[f"{one}.rows"] += blocks * lines

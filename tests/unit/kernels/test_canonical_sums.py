@@ -239,7 +239,7 @@ GEOMETRIES = [
     # pairs, alone and made again
     *(
         Geometry(
-            (2, inner, 3, stride * width - (stride + width) % 2),
+            (2, inner, 3, stride * width - (stride - 1) * (width % 2)),
             outer,
             (1, 1),
             (stride,) * 2,
