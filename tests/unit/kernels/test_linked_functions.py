@@ -24,9 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def linked(
-    folder: Path, core: list[str], classes: Sequence[str] = CLASSES
-) -> dict[str, set[str]]:
+def linked(folder: Path, core: list[str], classes: Sequence[str] = CLASSES) -> dict[str, set[str]]:
     """The convolutions' functions in firmware that calls one, by that one's class and pass."""
     compiler = ["arm-none-eabi-gcc", *core, "-std=c11", "-O2", "-ffreestanding", "-nostdlib"]
     compiler += ["-ffunction-sections", "-fdata-sections", "-ffp-contract=off", "-fno-math-errno"]
