@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "conv2d_blocks.h"
 #include "conv2d_bursts.h"
 #include "conv2d_pointwise_rows.h"
 #include "dot.h"
@@ -18,7 +19,7 @@ enum {
     CHANNELS = GATHERED / POET_BURST, /* that are gathered at a time */
 };
 
-static const float no_bias[2] = {0.0f, 0.0f};
+static const float no_bias[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 
 /* One pass over the positions of all planes. What is next counts elements. */
 struct pass {
@@ -77,6 +78,29 @@ static void sum_gathered(struct pass *pass, const float *source, const float *ot
     }
 }
 
+/* Four sums of products of one row of factors with each of four, so far apart. */
+static __attribute__((noinline)) void sum_4(int32_t count, const float *one, int32_t one_next,
+                                            const float *four, int32_t four_next, int32_t apart,
+                                            float sums[4])
+{
+    float a = 0.0f;
+    float b = 0.0f;
+    float c = 0.0f;
+    float d = 0.0f;
+    for (; count > 0; count--) {
+        a += *one * four[0];
+        b += *one * four[apart];
+        c += *one * four[2 * apart];
+        d += *one * four[3 * apart];
+        one += one_next;
+        four += four_next;
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+}
+
 /* All channels at one position, four sums at once where floats are in registers. */
 static void sum_position(const struct pass *pass, const float *source, const float *weight,
                          float *result)
@@ -86,21 +110,8 @@ static void sum_position(const struct pass *pass, const float *source, const flo
     const float *shift = pass->shift;
     int32_t left = pass->bursts.results;
     for (; POET_HAS_FPU && left >= 4; left -= 4) {
-        float a = 0.0f;
-        float b = 0.0f;
-        float c = 0.0f;
-        float d = 0.0f;
-        const float *s = source;
-        const float *w = weight;
-        for (int32_t channel = pass->channels; channel > 0; channel--) {
-            a += *s * w[0];
-            b += *s * w[next];
-            c += *s * w[2 * next];
-            d += *s * w[3 * next];
-            s += pass->source_plane;
-            w += pass->weight_channel;
-        }
-        const float sums[] = {a, b, c, d};
+        float sums[4];
+        sum_4(pass->channels, source, pass->source_plane, weight, pass->weight_channel, next, sums);
         _Pragma("GCC unroll 4")
         for (int32_t i = 0; i < 4; i++) {
             *result = sums[i] + *shift;
@@ -112,11 +123,64 @@ static void sum_position(const struct pass *pass, const float *source, const flo
     const struct poet_dot walk = {
         {1, 0, 0}, {1, 0, 0}, {pass->channels, pass->source_plane, pass->weight_channel}};
     for (; left > 0; left--) {
-        const float sum = poet_dot_f32(&walk, pass->channels, source, weight);
+        float sum = 0.0f;
+        if (!POET_HAS_FPU) {
+            sum = poet_dot_f32(&walk, pass->channels, source, weight);
+        }
+        for (int32_t c = 0; POET_HAS_FPU && c < pass->channels; c++) {
+            sum += source[c * pass->source_plane] * weight[c * pass->weight_channel];
+        }
         *result = shift_next != 0 ? sum + *shift : sum;
         result += pass->bursts.result_next;
         shift += shift_next;
         weight += next;
+    }
+}
+
+/* All channels at four neighbours. */
+static void sum_four(const struct pass *pass, const float *source, const float *weight, float *result)
+{
+    const int32_t shift_next = pass->shift != no_bias ? 1 : 0;
+    const struct poet_blocks blocks = {
+        .walk = {{1, 0, 0}, {1, 0, 0}, {pass->channels, pass->source_plane, pass->weight_channel}},
+        .source_next = 1,
+        .weight_next = pass->weight_result,
+        .result_next = 1,
+        .result_channel = pass->bursts.result_next,
+        .fours = pass->bursts.results / 4,
+        .bias = pass->shift,
+        .bias_next = 4 * shift_next,
+    };
+    if (blocks.fours > 0) {
+        poet_conv2d_blocks_f32(&blocks, source, weight, result);
+    }
+    for (int32_t channel = 4 * blocks.fours; channel < pass->bursts.results; channel++) {
+        float sums[4];
+        float *to = result + channel * pass->bursts.result_next;
+        sum_4(pass->channels, weight + channel * pass->weight_result, pass->weight_channel, source,
+              pass->source_plane, 1, sums);
+        for (int32_t i = 0; i < 4; i++) {
+            to[i] = sums[i] + pass->shift[channel * shift_next];
+        }
+    }
+}
+
+/* A plane of neighbours: bursts, a four, and single ones. A burst of one channel takes less than those. */
+static void sum_neighbours(struct pass *pass, const float *source, const float *weight,
+                           float *result)
+{
+    const int32_t end = pass->positions;
+    int32_t at = end >= POET_BURST && pass->channels == 1 ? end : end & ~(POET_BURST - 1);
+    pass->bursts.positions = at;
+    if (at > 0) {
+        pass->sum(&pass->bursts, source, weight, result);
+    }
+    if (end - at >= POET_FOUR) {
+        sum_four(pass, source + at, weight, result + at);
+        at += POET_FOUR;
+    }
+    for (; at < end; at++) {
+        sum_position(pass, source + at, weight, result + at);
     }
 }
 
@@ -125,17 +189,6 @@ static int32_t singles_of(const struct pass *pass)
 {
     const int32_t over = pass->positions % POET_BURST;
     return over < POET_FOUR && pass->channels > 1 ? over : 0;
-}
-
-/* A plane of neighbours, a burst at least. */
-static void sum_neighbours(struct pass *pass, const float *source, const float *weight,
-                           float *result)
-{
-    pass->bursts.positions = pass->positions - singles_of(pass);
-    pass->sum(&pass->bursts, source, weight, result);
-    for (int32_t at = pass->bursts.positions; at < pass->positions; at++) {
-        sum_position(pass, source + at, weight, result + at);
-    }
 }
 
 /* Another plane of a burst at least: runs of positions, of which the last may overlap the one before. */
@@ -166,19 +219,22 @@ static void sum_fours(struct pass *pass, const float *source, const float *weigh
     const int32_t result_next = pass->groups * pass->result_group;
     const int32_t last = pass->positions - POET_FOUR; /* where a plane's second four begins */
     const int32_t samples = last > 0 ? 1 : 2;
-    int32_t second = samples > 1 ? source_next : place(&pass->gather, last);
+    const int32_t second = samples > 1 ? source_next : place(&pass->gather, last);
     const int32_t column = samples > 1 ? 0 : pass->gather.column;
     pass->bursts.result_four = samples > 1 ? result_next : last;
     pass->bursts.positions = POET_BURST;
-    for (int32_t n = 0; n < pass->batch; n += samples) {
-        if (n + samples > pass->batch) { /* makes its results twice */
-            second = 0;
-            pass->bursts.result_four = 0;
-        }
+    int32_t left = pass->batch;
+    for (; left >= samples; left -= samples) {
         pass->gather.column = column;
         sum_gathered(pass, source, source + second, weight, result);
         source += samples * source_next;
         result += samples * result_next;
+    }
+    if (left > 0 && pass->source_plane == pass->positions) {
+        sum_four(pass, source, weight, result);
+    } else if (left > 0) { /* makes its results twice */
+        pass->bursts.result_four = 0;
+        sum_gathered(pass, source, source, weight, result);
     }
 }
 
@@ -204,9 +260,12 @@ static void sum_samples(struct pass *pass, const float *source, const float *wei
 
 static void sum_pass(struct pass *pass, const float *source, const float *weight, float *result)
 {
-    const bool by_fours = pass->positions >= POET_FOUR && pass->positions < POET_BURST;
+    /* of five or six neighbours two fours make more again than they save */
+    const bool neighbours = pass->source_plane == pass->positions;
+    const bool by_fours = pass->positions == POET_FOUR || pass->positions == POET_BURST - 1 ||
+                          (!neighbours && pass->positions > POET_FOUR);
     for (int32_t group = 0; group < pass->groups; group++) {
-        if (POET_HAS_FPU && by_fours) {
+        if (POET_HAS_FPU && by_fours && pass->positions < POET_BURST) {
             sum_fours(pass, source, weight, result);
         } else {
             sum_samples(pass, source, weight, result);
@@ -282,19 +341,17 @@ static void spread(const struct poet_conv2d *op, float *dx)
     }
     for (int32_t n = 0; n < op->batch * op->in_channels; n++) {
         const float *from = dx + begin;
-        int32_t met = 0; /* the place of the next sum */
-        int32_t left = op->out_width;
-        for (int32_t i = 0; i < plane; i++) {
-            dx[i] = i == met ? *from : 0.0f;
-            if (i == met) {
-                from++;
-                left--;
-                met += left > 0 ? op->stride_width
-                                : row_next - (op->out_width - 1) * op->stride_width;
-                left = left > 0 ? left : op->out_width;
+        float *const end = dx + plane;
+        for (int32_t row = op->out_height; row > 0; row--) {
+            float *const next = row > 1 ? dx + row_next : end;
+            for (int32_t left = op->out_width; left > 0; left--) {
+                float *const to = left > 1 ? dx + op->stride_width : next;
+                *dx++ = *from++;
+                while (dx != to) {
+                    *dx++ = 0.0f;
+                }
             }
         }
-        dx += plane;
     }
 }
 

@@ -275,21 +275,30 @@ def _matrices(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
         found["spread.planes"] = at["batch"] * at["in_channels"]
         found["spread.rows"] = found["spread.planes"] * at["out_height"]
         found["spread"] = found["spread.planes"] * at["in_height"] * at["in_width"]
-    ones, fours = 0, 0
-    if positions < _LINE:
-        ones, runs, bursts = positions, 0, 0
+    neighbours = backward or not moved
+    ones = blocks = fours = runs = bursts = 0
+    if positions < _LINE or (neighbours and positions in (5, 6)):
+        blocks, ones = divmod(positions, _LINE)
+        ones, blocks = times * ones, times * blocks
     elif positions < _BURST:
-        per_sample = 2 if positions > _LINE else 1
-        runs = bursts = at["groups"] * -(-at["batch"] * per_sample // 2)
+        halves = at["batch"] * (2 if positions > _LINE else 1)
+        blocks = at["groups"] * (halves % 2) if neighbours else 0
+        runs = bursts = at["groups"] * (halves // 2 if neighbours else -(-halves // 2))
         fours = 2 * runs
-    elif backward or not moved:
-        ones = positions % _BURST if positions % _BURST < _LINE and summed > 1 else 0
-        runs, bursts = times, times * -(-(positions - ones) // _BURST)
+    elif neighbours:
+        over = positions % _BURST if summed > 1 else 0
+        blocks, ones = times * (over // _LINE), times * (over % _LINE)
+        runs, bursts = times, times * -(-(positions - over) // _BURST)
     else:
-        lengths = list(_gathered(positions, summed))
+        ones = positions % _BURST if positions % _BURST < _LINE and summed > 1 else 0
+        lengths = list(_gathered(positions - ones, summed))
         runs, fours = times * len(lengths), times * sum(lengths) // _LINE
         bursts = times * sum(-(-length // _BURST) for length in lengths)
-    _one_by_one(found, times * ones, channels, (1, 1, summed))
+        ones *= times
+    found["fours"] = blocks
+    _sums(found, "of16", blocks * (channels // _LINE), 1, 1, summed)
+    _sums(found, "of4_exchanged", blocks * (channels % _LINE), 1, 1, summed)
+    _one_by_one(found, ones, channels, (1, 1, summed))
     turns = -(-summed // _GATHERED) if fours else 1
     found["runs"] = runs * turns
     found["gathered.fours"] = fours * turns

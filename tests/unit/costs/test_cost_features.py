@@ -225,21 +225,25 @@ def bursts(case: Case) -> int:
     per_position = w[0] * w[1]
     if positions < 4:
         return batch * positions * per_position
+    gathered = not backward and max(attributes["stride"]) > 1
     if positions < 8:
+        if not gathered and positions != 7:
+            return batch * positions * per_position
         fours = batch * (1 if positions == 4 else 2)
         return (fours + fours % 2) * 4 * per_position
-    if not backward and max(attributes["stride"]) > 1:
+    single = positions % 8 if positions % 8 < 4 and summed > 1 else 0
+    if gathered:
         most = 8 * (16 // min(summed, 16))
-        made = positions // most * most
-        over = positions - made
-        if 0 < over < 8 or positions < 12:
+        whole = positions - single
+        made = whole // most * most
+        over = whole - made
+        if 0 < over < 8 or whole < 12:
             made += 8 * -(-over // 8)
         else:
             made += over + -over % 4
-        made += sum(4 for end in (made,) if end % 8)  # half a burst is made again
-        return batch * made * per_position
-    single = 0 < positions % 8 < 4 and summed > 1
-    return batch * (positions if single else positions + -positions % 8) * per_position
+        made += 4 if made % 8 else 0  # half a burst is made again
+        return batch * (made + single) * per_position
+    return batch * (positions + (-positions % 8 if summed == 1 else 0)) * per_position
 
 
 def in_fours(case: Case, expected: int) -> int:
