@@ -300,85 +300,6 @@ __asm__(POET_ASSEMBLY POET_STRIP_ASSEMBLY
         "   bne.w   4b\n"
         "   poet_end_taps\n"
         "   poet_end poet_conv2d_tap_odd_rows_f32\n"
-
-        /* A channel of the source, s0-s7, and its weights to two channels of results, s16-s23 and s24-s31. */
-        "   .macro poet_products source, weight, sum\n"
-        "   .irp    at, 0, 1, 2, 3\n"
-        "   multiply_one %12+\\at, %\\source+\\at, \\weight\n"
-        "   .endr\n"
-        "   .irp    at, 0, 1, 2, 3\n"
-        "   add_one %\\sum+\\at, %12+\\at\n"
-        "   .endr\n"
-        "   .endm\n"
-        "   .macro poet_channel weight, other\n"
-        "   vldmia  r12, {s0-s7}\n"
-        "   add     r12, r12, r6, lsl #2\n"
-        "   poet_products 0, \\weight, 16\n"
-        "   poet_products 4, \\weight, 20\n"
-        "   poet_products 0, \\other, 24\n"
-        "   poet_products 4, \\other, 28\n"
-        "   .endm\n"
-
-        /* r1, r12  source    r2, lr  weights    r3  result    r4, r0  channels, left    r5  pairs left
-         * r6  source_next    r7  weight_next    r8  result_next    r9, r10  shifts, shift_next */
-        "   .macro poet_begin_bursts name\n"
-        "   poet_function \\name\n"
-        "   push    {r4-r10, lr}\n"
-        "   vpush   {s16-s31}\n"
-        "   ldmia   r0, {r4-r10}\n"
-        "1: mov     r12, r1\n"
-        "   movs    r0, #0\n"
-        "   .irp    sum, 16, 18, 20, 22, 24, 26, 28, 30\n"
-        "   set_two %\\sum, %1+\\sum, r0\n"
-        "   .endr\n"
-        "   .endm\n"
-
-        "   .macro poet_end_bursts name\n"
-        "   vldmia  r9, {s0-s1}\n"
-        "   add     r9, r9, r10, lsl #2\n"
-        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
-        "   add_one \\sum, 0\n"
-        "   add_one %8+\\sum, 1\n"
-        "   .endr\n"
-        "   vstmia  r3, {s16-s23}\n"
-        "   add     r3, r3, r8, lsl #2\n"
-        "   vstmia  r3, {s24-s31}\n"
-        "   add     r3, r3, r8, lsl #2\n"
-        "   subs    r5, r5, #1\n"
-        "   bne.w   1b\n"
-        "   vpop    {s16-s31}\n"
-        "   pop     {r4-r10, pc}\n"
-        "   poet_function_end \\name\n"
-        "   .endm\n"
-
-        "   poet_begin_bursts poet_conv2d_bursts_f32\n"
-        "   add     lr, r2, r7, lsl #2\n"
-        "   lsrs    r0, r4, #1\n"
-        "   bcc.n   2f\n"
-        "   vldmia  r2!, {s8}\n"
-        "   vldmia  lr!, {s10}\n"
-        "   poet_channel 8, 10\n"
-        "2: cbnz    r0, 3f\n"
-        "   b.w     4f\n"
-        "3: vldmia  r2!, {s8-s9}\n"
-        "   vldmia  lr!, {s10-s11}\n"
-        "   poet_channel 8, 10\n"
-        "   poet_channel 9, 11\n"
-        "   subs    r0, r0, #1\n"
-        "   bne.w   3b\n"
-        "4: mov     r2, lr\n"
-        "   poet_end_bursts poet_conv2d_bursts_f32\n"
-
-        "   poet_begin_bursts poet_conv2d_bursts_backwards_f32\n"
-        "   mov     lr, r2\n"
-        "   mov     r0, r4\n"
-        "3: vldmia  lr, {s8-s9}\n"
-        "   add     lr, lr, r7, lsl #2\n"
-        "   poet_channel 8, 9\n"
-        "   subs    r0, r0, #1\n"
-        "   bne.w   3b\n"
-        "   add     r2, r2, #8\n"
-        "   poet_end_bursts poet_conv2d_bursts_backwards_f32\n"
         "   .noaltmacro\n");
 
 #else
@@ -519,49 +440,6 @@ void poet_conv2d_tap_odd_rows_f32(const struct poet_rows *at, const float *x, co
                                   float totals[4][3])
 {
     sum_tap_rows(at, POET_STRIP * at->strips + at->left, x, dy, totals);
-}
-
-static inline __attribute__((always_inline)) void
-sum_bursts(const struct poet_bursts *bursts, const float *source, const float *weight,
-           int32_t weight_channel, int32_t weight_other, int32_t weight_pair, float *result)
-{
-    const float *shift = bursts->shift;
-    for (int32_t pair = 0; pair < bursts->pairs; pair++) {
-        struct poet_burst sums[2] = {{{0.0f}}, {{0.0f}}};
-        const float *at = source;
-        const float *w = weight;
-        for (int32_t channel = 0; channel < bursts->channels; channel++) {
-            POET_EACH_OF_BURST
-            for (int i = 0; i < POET_BURST; i++) {
-                sums[0].of[i] += at[i] * w[0];
-                sums[1].of[i] += at[i] * w[weight_other];
-            }
-            at += bursts->source_next;
-            w += weight_channel;
-        }
-        for (int other = 0; other < 2; other++) {
-            POET_EACH_OF_BURST
-            for (int i = 0; i < POET_BURST; i++) {
-                result[i] = sums[other].of[i] + shift[other];
-            }
-            result += bursts->result_next;
-        }
-        weight += weight_pair;
-        shift += bursts->shift_next;
-    }
-}
-
-void poet_conv2d_bursts_f32(const struct poet_bursts *bursts, const float *source,
-                            const float *weight, float *result)
-{
-    const int32_t next = bursts->weight_next;
-    sum_bursts(bursts, source, weight, 1, next, 2 * next, result);
-}
-
-void poet_conv2d_bursts_backwards_f32(const struct poet_bursts *bursts, const float *source,
-                                      const float *weight, float *result)
-{
-    sum_bursts(bursts, source, weight, bursts->weight_next, 1, 2, result);
 }
 
 #endif

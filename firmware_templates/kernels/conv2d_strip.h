@@ -148,22 +148,4 @@ void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const 
 void poet_conv2d_tap_odd_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
                                   float totals[4][3]);
 
-/* Sums of a 1x1 kernel at POET_BURST neighbouring positions, of two channels of results at a time. In this order in
- * assembly. What is next counts elements. */
-struct poet_bursts {
-    int32_t channels; /* of the source, 1 at least */
-    int32_t pairs;    /* of channels of results, 1 at least */
-    int32_t source_next; /* to the next channel */
-    int32_t weight_next; /* to the weights of the next output channel: one of results, for dX one of the source */
-    int32_t result_next;
-    const float *shift; /* for a pair of channels */
-    int32_t shift_next;
-};
-
-typedef void poet_sum_bursts_f32(const struct poet_bursts *bursts, const float *source,
-                                 const float *weight, float *result);
-
-poet_sum_bursts_f32 poet_conv2d_bursts_f32;
-poet_sum_bursts_f32 poet_conv2d_bursts_backwards_f32; /* for dX */
-
 #endif

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def linked(folder: Path, core: list[str]) -> dict[str, set[str]]:
+def linked(folder: Path, core: list[str], classes: Sequence[str] = CLASSES) -> dict[str, set[str]]:
     """The convolutions' functions in firmware that calls one, by that one's class and pass."""
     compiler = ["arm-none-eabi-gcc", *core, "-std=c11", "-O2", "-ffreestanding", "-nostdlib"]
     compiler += ["-ffunction-sections", "-fdata-sections", "-ffp-contract=off", "-fno-math-errno"]
@@ -33,7 +34,7 @@ def linked(folder: Path, core: list[str]) -> dict[str, set[str]]:
     subprocess.run([*compiler, *includes, "-c", *map(str, sources)], cwd=folder, check=True)
     left_out = ["-Wl,--gc-sections", "-Wl,--unresolved-symbols=ignore-all"]
     found = {}
-    for name in (f"{shape}{part}" for shape in CLASSES for part in PASSES):
+    for name in (f"{shape}{part}" for shape in classes for part in PASSES):
         entry = f"-Wl,-e,poet_conv2d_{name}_f32"
         objects = [f"{path.stem}.o" for path in sources]
         subprocess.run([*compiler, *left_out, entry, *objects, "-o", "elf"], cwd=folder, check=True)
@@ -45,7 +46,8 @@ def linked(folder: Path, core: list[str]) -> dict[str, set[str]]:
 
 
 def test_general_loops_are_where_a_shape_may_need_them(tmp_path: Path) -> None:
-    for name, functions in linked(tmp_path, HARD_FLOAT).items():
+    classes = (*CLASSES, "pointwise_")
+    for name, functions in linked(tmp_path, HARD_FLOAT, classes).items():
         assert len(functions) > 1, "and its inner loops"
         assert bool(functions & set(PASSES)) == (name in USE_GENERAL), name
 
