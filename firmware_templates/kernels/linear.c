@@ -342,9 +342,7 @@ void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const 
                                             const float *pace, float *w, float *first,
                                             float *second, float *sum)
 {
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     combine_samples(op, x, dy, &sink);
 }
 
