@@ -15,6 +15,7 @@ import pytest
 from poetfw.boards import load_board
 from poetfw.costs import Case, Measurement, Setup
 from poetfw.errors import DeviceError, WrongBoardError
+from poetfw.firmware.sketch import arena_bytes_of
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling import MemoryStore, ProfileReport, ProfileSettings, cases_of, measuring
 from poetfw.profiling.session import Refused, setup_of
@@ -122,18 +123,18 @@ def test_cases_without_room_are_refused_with_what_they_take(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is compiled what no arena could hold; then what this one cannot."""
-    sizes = {case: measuring.arena_bytes_of(case, 1 << 30) for case in CASES}
+    sizes = {case: arena_bytes_of(case, 1 << 30) for case in CASES}
     most = sorted(sizes.values())[len(sizes) // 2]
     monkeypatch.setattr(measuring, "_arena_room", lambda *_: most)
     long = min(CASES, key=lambda case: sizes[case])
     bench.without_flash = {long}
     found = bench.profile()
-    large = [case for case in CASES if measuring.arena_bytes_of(case, most) > most]
+    large = [case for case in CASES if arena_bytes_of(case, most) > most]
     assert large
     assert {one.case: one.reason for one in found.left_out} == {
         long: "its code does not fit the flash",
         **{
-            case: f"its operands take {measuring.arena_bytes_of(case, most):,} bytes, and there "
+            case: f"its operands take {arena_bytes_of(case, most):,} bytes, and there "
             f"are {most:,} beside the program's own"
             for case in large
         },
