@@ -309,6 +309,9 @@ def _m4f() -> Iterator[Case]:
     yield from convolution("conv 1x1 10>3 7x7", (1, 10, 7, 7), 3, 1)
     yield from convolution("conv 1x1 8>16 16x16 stride 2", (1, 8, 16, 16), 16, 1, stride=2)
     yield from convolution("conv 1x1 64>10 1x1 x2", (2, 64, 1, 1), 10, 1)
+    # runs of positions, of which the last overlaps; fours of two samples, of channels in two turns
+    yield from convolution("conv 1x1 3>5 7x13 stride 2", (1, 3, 7, 13), 5, 1, stride=2, bias=True)
+    yield from convolution("conv 1x1 20>6 4x4 stride 2 x3", (3, 20, 4, 4), 6, 1, stride=2)
     yield from convolution(
         "depthwise 3x3 8 8x8 x4", (4, 8, 8, 8), 8, 3, padding=1, groups=8, bias=True
     )
@@ -367,12 +370,18 @@ CASES: Mapping[str, tuple[Case, ...]] = {"nrf52840": tuple(_m4f()), "mkr1000": t
 """By board."""
 
 
+SURVEYED_PLANES = {1: ((28, 28), (16, 16), (15, 13), (8, 8), (7, 7)), 32: ((8, 8), (7, 7), (4, 4))}
+"""Rows and columns, by batch."""
+
+
 def surveyed() -> Iterator[Case]:
-    """Convolutions of many shapes; the goal of each is 1.5 times that of the 3x3 or 1x1 kernel."""
+    """Ops of many shapes; the goal of each is 1.5 times that of a shape in the first table."""
     square = _goals((3.9, 4.65), (3.9, 4.65), (4.2, 4.95))
     pointwise = _goals((4.8, 5.7), (4.8, 5.7), (4.2, 5.1))
-    planes = {1: ((28, 28), (16, 16), (15, 13), (8, 8), (7, 7)), 32: ((8, 8), (7, 7), (4, 4))}
-    for batch, extents in planes.items():
+    depthwise = _goals((3.75, 4.35), (4.2, 5.1), (4.5, 5.4))
+    linear = _goals((5.25, 7.8), (5.25, 7.5), (6.6, 10.5))
+    normalized = {FORWARD: Goal(13.5, 18.75), "backward": Goal(20.25, 28.5)}
+    for batch, extents in SURVEYED_PLANES.items():
         for inside, outside in ((1, 8), (3, 8), (8, 8), (10, 10), (8, 16), (16, 10)):
             for height, width in extents:
                 for kernel, stride in itertools.product((3, 5, 1), (1, 2)):
@@ -386,11 +395,31 @@ def surveyed() -> Iterator[Case]:
                         padding=kernel // 2,
                         goals=pointwise if kernel == 1 else square,
                     )
+        for channels, (height, width) in itertools.product((1, 3, 8, 10, 16), extents):
+            for kernel, stride in itertools.product((3, 5), (1, 2)):
+                yield from convolution(
+                    f"depthwise {kernel}x{kernel} {channels} {height}x{width}"
+                    f" stride {stride} x{batch}",
+                    (batch, channels, height, width),
+                    channels,
+                    kernel,
+                    stride=stride,
+                    padding=kernel // 2,
+                    groups=channels,
+                    goals=depthwise,
+                )
+            name = f"batch norm {channels} {height}x{width} x{batch}"
+            yield from normalization(name, (batch, channels, height, width), normalized)
+        for features, outputs in itertools.product((3, 10, 16, 64, 100), repeat=2):
+            name = f"dense {features}>{outputs} x{batch}"
+            yield from dense(name, batch, features, outputs, goals=linear)
 
 
 FAST = (
     "conv 3x3 8>8 4x4",
     "conv 1x1 8>8 4x4 x4",
+    "conv 1x1 3>5 7x13 stride 2",
+    "conv 1x1 20>6 4x4 stride 2 x3",
     "conv 5x5 3>10 9x11 stride 2",
     "depthwise 3x3 8 8x8",
     "depthwise 3x3 8 8x8 x4",

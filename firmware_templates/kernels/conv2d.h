@@ -50,12 +50,6 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx);
 
-/* The same to the same bits where the kernel is 1x1, moves by 1 and there is no padding. */
-void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
-                                       const float *b, float *y);
-void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
-                                              const float *dy, float *dx);
-
 /* dw[o][c][u][v] = sum over samples and positions of dy * the x that w was multiplied with */
 void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *x, const float *dy,
                                      float *dw);

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dw of conv2d.h, to the same bits, where the kernel is 1x1, moves by 1 and there is no padding; 4 divides the columns
- * and the output channels of a group, and 2 the input channels. */
+/* conv2d.h's functions, to the same bits, where the kernel is 1x1 and there is no padding. dw: where it moves by 1 or by 2, and
+ * a group has four input or four output channels. */
 #ifndef POET_CONV2D_POINTWISE_H
 #define POET_CONV2D_POINTWISE_H
 
 #include "conv2d.h"
 
+void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                                       const float *b, float *y);
+void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
+                                              const float *dy, float *dx);
 void poet_conv2d_pointwise_backward_weight_f32(const struct poet_conv2d *op, const float *x,
                                                const float *dy, float *dw);
 void poet_conv2d_pointwise_backward_weight_update_f32(
+    const struct poet_conv2d *op, const float *x, const float *dy,
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum);
+void poet_conv2d_pointwise_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                                    const float *dy, float *dw);
+void poet_conv2d_pointwise_by_2_backward_weight_update_f32(
     const struct poet_conv2d *op, const float *x, const float *dy,
     const struct poet_update *update, const float *pace, float *w, float *first, float *second,
     float *sum);

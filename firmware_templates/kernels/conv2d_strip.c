@@ -12,7 +12,7 @@
  *   s16-s23  a channel's sums                              s24-s31          totals
  *   s6, s7, s14, s15  products
  * poet_begin says which registers are what in the other functions. */
-__asm__(POET_ASSEMBLY
+__asm__(POET_ASSEMBLY POET_STRIP_ASSEMBLY
         "   .macro set_two to, too, from\n"
         "   vmov    s\\to, s\\too, \\from, \\from\n"
         "   .endm\n"
@@ -130,27 +130,8 @@ __asm__(POET_ASSEMBLY
         "   pop     {r1-r11, pc}\n"
         "   poet_function_end poet_conv2d_strips\n"
 
-        "   .macro poet_begin_strip name\n"
-        "   poet_function \\name\n"
-        "   adr     r12, 1f + 1\n"
-        "   b.w     poet_conv2d_strips\n"
-        "1: vmov.f32 s5, s0\n"
-        "2: msr     APSR_nzcvq, r12\n"
-        "   .endm\n"
-        "   .macro poet_end_strip\n"
-        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
-        "   add_one %8+\\sum, \\sum\n"
-        "   .endr\n"
-        "   add     r1, r1, r5, lsl #2\n"
-        "   add     r2, r2, r6, lsl #2\n"
-        "   add     r7, r7, r6, lsl #2\n"
-        "   subs    r8, r8, #1\n"
-        "   bne.w   2b\n"
-        "   b.w     poet_conv2d_strips_end\n"
-        "   .endm\n"
-
         "   .macro poet_strip name, first, second, third\n"
-        "   poet_begin_strip \\name\n"
+        "   poet_begin_strip \\name, 5\n"
         "   poet_row multiply, \\first, \\second, \\third\n"
         "   add     r1, r1, r4, lsl #2\n"
         "   poet_row add, \\first, \\second, \\third\n"
@@ -188,7 +169,7 @@ __asm__(POET_ASSEMBLY
         "   poet_tall_add \\to, \\third, %2+\\weight\n"
         "   .endm\n"
         "   .macro poet_tall_strip name, taps:vararg\n"
-        "   poet_begin_strip \\name\n"
+        "   poet_begin_strip \\name, 5\n"
         "   vldmia  r2!, {s7-s12}\n"
         "   beq.w   5f\n"
         "   poet_tall_load\n"
@@ -249,29 +230,16 @@ __asm__(POET_ASSEMBLY
         "   vstmia  r3, {s0-s11}\n"
         "   .endm\n"
 
-        /* The same of one column of each of two input channels, s0-s3 and s4-s7. */
-        "   .macro poet_pair gradients, first, second\n"
-        "   vldmia  \\gradients!, {s8-s11}\n"
-        "   .irp    at, 0, 1, 2, 3\n"
-        "   multiply_one 12, \\at, %8+\\at\n"
-        "   multiply_one 13, %4+\\at, %8+\\at\n"
-        "   add_one \\first, 12\n"
-        "   add_one \\second, 13\n"
-        "   .endr\n"
-        "   .endm\n"
-
-        /* r1, r7  x                r4, r12  samples, rows left    r5, r6    rows, strips
+        /* r1      x                r4, r12  samples, rows left    r5, r6    rows, strips
          * r2, r0, r9, r8  dy       lr       strips left           r10, r11  what is next
          * s8-s11  gradients    s12-s14  products    s15  0    s16-s27  a row's sums */
         "   .macro poet_begin name, odd\n"
         "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
-        "   ldmia   r0, {r4-r8, r10, r11}\n"
-        "   .ifb    \\odd\n"
-        "   add     r7, r1, r7, lsl #2\n"
-        "   .else\n"
-        "   ldr     r7, [r0, #28]\n"
+        "   ldmia   r0, {r4-r6, r8, r10, r11}\n"
+        "   .ifnb   \\odd\n"
+        "   ldr     r7, [r0, #24]\n"
         "   .endif\n"
         "   add     r0, r2, r8, lsl #2\n"
         "   add     r9, r0, r8, lsl #2\n"
@@ -283,13 +251,10 @@ __asm__(POET_ASSEMBLY
         "   .endm\n"
 
         /* On to the next row, and the next sample. */
-        "   .macro poet_end name, odd\n"
+        "   .macro poet_end name\n"
         "   subs    r12, r12, #1\n"
         "   bne.w   2b\n"
         "   add     r1, r1, r10, lsl #2\n"
-        "   .ifb    \\odd\n"
-        "   add     r7, r7, r10, lsl #2\n"
-        "   .endif\n"
         "   .irp    next, r2, r0, r9, r8\n"
         "   add     \\next, \\next, r11, lsl #2\n"
         "   .endr\n"
@@ -334,105 +299,7 @@ __asm__(POET_ASSEMBLY
         "   vmov.f32 s1, s2\n"
         "   bne.w   4b\n"
         "   poet_end_taps\n"
-        "   poet_end poet_conv2d_tap_odd_rows_f32, odd\n"
-
-        "   poet_begin poet_conv2d_pair_rows_f32\n"
-        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
-        "   vmov.f32 s\\sum, s15\n"
-        "   .endr\n"
-        "3: vldmia  r1!, {s0-s3}\n"
-        "   vldmia  r7!, {s4-s7}\n"
-        "   poet_pair r2, 16, 17\n"
-        "   poet_pair r0, 18, 19\n"
-        "   poet_pair r9, 20, 21\n"
-        "   poet_pair r8, 22, 23\n"
-        "   subs    lr, lr, #1\n"
-        "   bne.w   3b\n"
-        "   vldmia  r3, {s0-s7}\n"
-        "   .irp    total, 0, 1, 2, 3, 4, 5, 6, 7\n"
-        "   add_one \\total, %16+\\total\n"
-        "   .endr\n"
-        "   vstmia  r3, {s0-s7}\n"
-        "   poet_end poet_conv2d_pair_rows_f32\n"
-
-        /* A channel of the source, s0-s7, and its weights to two channels of results, s16-s23 and s24-s31. */
-        "   .macro poet_products source, weight, sum\n"
-        "   .irp    at, 0, 1, 2, 3\n"
-        "   multiply_one %12+\\at, %\\source+\\at, \\weight\n"
-        "   .endr\n"
-        "   .irp    at, 0, 1, 2, 3\n"
-        "   add_one %\\sum+\\at, %12+\\at\n"
-        "   .endr\n"
-        "   .endm\n"
-        "   .macro poet_channel weight, other\n"
-        "   vldmia  r12, {s0-s7}\n"
-        "   add     r12, r12, r6, lsl #2\n"
-        "   poet_products 0, \\weight, 16\n"
-        "   poet_products 4, \\weight, 20\n"
-        "   poet_products 0, \\other, 24\n"
-        "   poet_products 4, \\other, 28\n"
-        "   .endm\n"
-
-        /* r1, r12  source    r2, lr  weights    r3  result    r4, r0  channels, left    r5  pairs left
-         * r6  source_next    r7  weight_next    r8  result_next    r9, r10  shifts, shift_next */
-        "   .macro poet_begin_bursts name\n"
-        "   poet_function \\name\n"
-        "   push    {r4-r10, lr}\n"
-        "   vpush   {s16-s31}\n"
-        "   ldmia   r0, {r4-r10}\n"
-        "1: mov     r12, r1\n"
-        "   movs    r0, #0\n"
-        "   .irp    sum, 16, 18, 20, 22, 24, 26, 28, 30\n"
-        "   set_two %\\sum, %1+\\sum, r0\n"
-        "   .endr\n"
-        "   .endm\n"
-
-        "   .macro poet_end_bursts name\n"
-        "   vldmia  r9, {s0-s1}\n"
-        "   add     r9, r9, r10, lsl #2\n"
-        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
-        "   add_one \\sum, 0\n"
-        "   add_one %8+\\sum, 1\n"
-        "   .endr\n"
-        "   vstmia  r3, {s16-s23}\n"
-        "   add     r3, r3, r8, lsl #2\n"
-        "   vstmia  r3, {s24-s31}\n"
-        "   add     r3, r3, r8, lsl #2\n"
-        "   subs    r5, r5, #1\n"
-        "   bne.w   1b\n"
-        "   vpop    {s16-s31}\n"
-        "   pop     {r4-r10, pc}\n"
-        "   poet_function_end \\name\n"
-        "   .endm\n"
-
-        "   poet_begin_bursts poet_conv2d_bursts_f32\n"
-        "   add     lr, r2, r7, lsl #2\n"
-        "   lsrs    r0, r4, #1\n"
-        "   bcc.n   2f\n"
-        "   vldmia  r2!, {s8}\n"
-        "   vldmia  lr!, {s10}\n"
-        "   poet_channel 8, 10\n"
-        "2: cbnz    r0, 3f\n"
-        "   b.w     4f\n"
-        "3: vldmia  r2!, {s8-s9}\n"
-        "   vldmia  lr!, {s10-s11}\n"
-        "   poet_channel 8, 10\n"
-        "   poet_channel 9, 11\n"
-        "   subs    r0, r0, #1\n"
-        "   bne.w   3b\n"
-        "4: mov     r2, lr\n"
-        "   poet_end_bursts poet_conv2d_bursts_f32\n"
-
-        "   poet_begin_bursts poet_conv2d_bursts_backwards_f32\n"
-        "   mov     lr, r2\n"
-        "   mov     r0, r4\n"
-        "3: vldmia  lr, {s8-s9}\n"
-        "   add     lr, lr, r7, lsl #2\n"
-        "   poet_channel 8, 9\n"
-        "   subs    r0, r0, #1\n"
-        "   bne.w   3b\n"
-        "   add     r2, r2, #8\n"
-        "   poet_end_bursts poet_conv2d_bursts_backwards_f32\n"
+        "   poet_end poet_conv2d_tap_odd_rows_f32\n"
         "   .noaltmacro\n");
 
 #else
@@ -573,76 +440,6 @@ void poet_conv2d_tap_odd_rows_f32(const struct poet_rows *at, const float *x, co
                                   float totals[4][3])
 {
     sum_tap_rows(at, POET_STRIP * at->strips + at->left, x, dy, totals);
-}
-
-void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
-                               float totals[4][2])
-{
-    const int32_t width = POET_STRIP * at->strips;
-    for (int32_t n = 0; n < at->samples; n++) {
-        for (int32_t row = 0; row < at->rows; row++) {
-            float sums[4][2] = {{0.0f}};
-            for (int32_t column = 0; column < width; column++) {
-                UNROLLED
-                for (int32_t o = 0; o < 4; o++) {
-                    sums[o][0] += x[column] * dy[o * at->dy_other + column];
-                    sums[o][1] += x[at->x_other + column] * dy[o * at->dy_other + column];
-                }
-            }
-            UNROLLED
-            for (int32_t o = 0; o < 4; o++) {
-                totals[o][0] += sums[o][0];
-                totals[o][1] += sums[o][1];
-            }
-            x += width;
-            dy += width;
-        }
-        x += at->x_next;
-        dy += at->dy_next;
-    }
-}
-
-static inline __attribute__((always_inline)) void
-sum_bursts(const struct poet_bursts *bursts, const float *source, const float *weight,
-           int32_t weight_channel, int32_t weight_other, int32_t weight_pair, float *result)
-{
-    const float *shift = bursts->shift;
-    for (int32_t pair = 0; pair < bursts->pairs; pair++) {
-        struct poet_burst sums[2] = {{{0.0f}}, {{0.0f}}};
-        const float *at = source;
-        const float *w = weight;
-        for (int32_t channel = 0; channel < bursts->channels; channel++) {
-            POET_EACH_OF_BURST
-            for (int i = 0; i < POET_BURST; i++) {
-                sums[0].of[i] += at[i] * w[0];
-                sums[1].of[i] += at[i] * w[weight_other];
-            }
-            at += bursts->source_next;
-            w += weight_channel;
-        }
-        for (int other = 0; other < 2; other++) {
-            POET_EACH_OF_BURST
-            for (int i = 0; i < POET_BURST; i++) {
-                result[i] = sums[other].of[i] + shift[other];
-            }
-            result += bursts->result_next;
-        }
-        weight += weight_pair;
-        shift += bursts->shift_next;
-    }
-}
-
-void poet_conv2d_bursts_f32(const struct poet_bursts *bursts, const float *source,
-                            const float *weight, float *result)
-{
-    const int32_t next = bursts->weight_next;
-    sum_bursts(bursts, source, weight, 1, next, 2 * next, result);
-}
-
-void poet_conv2d_bursts_backwards_f32(const struct poet_bursts *bursts, const float *source,
-                                      const float *weight, float *result)
-{
-    sum_bursts(bursts, source, weight, bursts->weight_next, 1, 2, result);
 }
 
 #endif

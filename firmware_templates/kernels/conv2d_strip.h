@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner blocks of 3x3 and 1x1 convolutions that move by 1. */
+/* The inner blocks of 3x3 convolutions that move by 1, and of 1x1 ones forward and for dX. */
 #ifndef POET_CONV2D_STRIP_H
 #define POET_CONV2D_STRIP_H
 
@@ -56,6 +56,31 @@ poet_sum_strips_f32 poet_conv2d_strips_backwards_f32; /* along columns, for dX *
 poet_sum_strips_f32 poet_conv2d_tall_strips_f32;
 poet_sum_strips_f32 poet_conv2d_tall_strips_backwards_f32;
 
+/* In assembly, a channel's sums are s16-s23, and totals s24-s31. What sums a strip stands between poet_begin_strip, which names
+ * the register of the last column that it meets, and poet_end_strip; what is around it is poet_conv2d_strips (conv2d_strip.c). */
+#define POET_STRIP_ASSEMBLY                                                                    \
+    "   .macro poet_add_totals\n"                                                              \
+    "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"                                         \
+    "   add_one %8+\\sum, \\sum\n"                                                             \
+    "   .endr\n"                                                                               \
+    "   .endm\n"                                                                               \
+    "   .macro poet_begin_strip name, right\n"                                                 \
+    "   poet_function \\name\n"                                                                \
+    "   adr     r12, 1f + 1\n"                                                                 \
+    "   b.w     poet_conv2d_strips\n"                                                          \
+    "1: vmov.f32 s\\right, s0\n"                                                               \
+    "2: msr     APSR_nzcvq, r12\n"                                                             \
+    "   .endm\n"                                                                               \
+    "   .macro poet_end_strip\n"                                                               \
+    "   poet_add_totals\n"                                                                     \
+    "   add     r1, r1, r5, lsl #2\n"                                                          \
+    "   add     r2, r2, r6, lsl #2\n"                                                          \
+    "   add     r7, r7, r6, lsl #2\n"                                                          \
+    "   subs    r8, r8, #1\n"                                                                  \
+    "   bne.w   2b\n"                                                                          \
+    "   b.w     poet_conv2d_strips_end\n"                                                      \
+    "   .endm\n"
+
 /* In C: a strip of these, and what is around it. */
 typedef void poet_sum_strip_f32(const struct poet_strips *strips, uint32_t edges,
                                 const float *source, const float *weight, float *result);
@@ -108,7 +133,6 @@ struct poet_rows {
     int32_t samples;
     int32_t rows;
     int32_t strips;   /* in a row */
-    int32_t x_other;  /* to the next input channel */
     int32_t dy_other; /* to the next output channel */
     int32_t x_next;   /* from behind a sample's last row to the next one's first */
     int32_t dy_next;
@@ -123,27 +147,5 @@ void poet_conv2d_tap_rows_f32(const struct poet_rows *at, const float *x, const 
 /* The same where columns are left behind the last strip. */
 void poet_conv2d_tap_odd_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
                                   float totals[4][3]);
-
-/* The same of two input channels and a single tap, without padding and columns that are left. */
-void poet_conv2d_pair_rows_f32(const struct poet_rows *at, const float *x, const float *dy,
-                               float totals[4][2]);
-
-/* Sums of a 1x1 kernel at POET_BURST neighbouring positions, of two channels of results at a time. In this order in
- * assembly. What is next counts elements. */
-struct poet_bursts {
-    int32_t channels; /* of the source, 1 at least */
-    int32_t pairs;    /* of channels of results, 1 at least */
-    int32_t source_next; /* to the next channel */
-    int32_t weight_next; /* to the weights of the next output channel: one of results, for dX one of the source */
-    int32_t result_next;
-    const float *shift; /* for a pair of channels */
-    int32_t shift_next;
-};
-
-typedef void poet_sum_bursts_f32(const struct poet_bursts *bursts, const float *source,
-                                 const float *weight, float *result);
-
-poet_sum_bursts_f32 poet_conv2d_bursts_f32;
-poet_sum_bursts_f32 poet_conv2d_bursts_backwards_f32; /* for dX */
 
 #endif

@@ -26,6 +26,8 @@ _LINE = 4
 """Sums that are taken at the same time along one axis."""
 _BURST = 8
 """Elements that are loaded at the same time."""
+_GATHERED = 16
+"""Channels of a burst that 1x1 kernels gather at a time."""
 _WIDE = 32
 """Planes of a multiple of that many elements are normalised by so many."""
 _RUN = 32
@@ -177,12 +179,16 @@ def _windows(kernel: Kernel) -> Counter[str]:
 
 
 def _linear(kernel: Kernel) -> Counter[str]:
-    """What `linear.c` does by fours, by sixteens and one by one."""
+    """What `linear.c` does by fours, by sixteens and one by one, and with few features."""
     extents = _extents(kernel)
     batch, outputs = extents["batch"], extents["out_features"]
     features = extents.get("in_features", 1)
     found: Counter[str] = Counter()
-    if "forward" in kernel.function:
+    if "forward" in kernel.function and features < _BURST and outputs >= _LINE:
+        for width, calls in ((4, outputs // 4), (1, outputs % 4)):
+            found[f"few{width}.calls"] = batch * calls
+            found[f"few{width}.steps"] = batch * calls * features
+    elif "forward" in kernel.function:
         for width, calls in ((4, outputs // 4), (2, outputs % 4 // 2), (1, outputs % 2)):
             found[f"dots{width}.runs"] = batch * calls * -(-features // _RUN)
             _bursts(found, f"dots{width}", batch * calls, features)
@@ -195,11 +201,14 @@ def _linear(kernel: Kernel) -> Counter[str]:
         if steps == 1 and "update" not in kernel.function:
             _bursts(found, "scaled", rows, features)
             return found
+        few = features % 4 if features < _BURST else 0
         for width, calls in (
             (16, features // 16),
             (8, features % 16 // 8),
             (4, features % 8 // 4),
-            (1, features % 4),
+            (3, int(few == 3)),
+            (2, int(few == 2)),
+            (1, int(few == 1) if features < _BURST else features % 4),
         ):
             found[f"columns{width}.calls"] = rows * calls
             found[f"columns{width}.steps"] = rows * calls * steps
@@ -227,6 +236,8 @@ def _convolution(kernel: Kernel) -> Counter[str]:
         return Counter()
     if "by_1" in kernel.function:
         return _by_1(at, kernel.function)
+    if "depthwise_by_2" in kernel.function:
+        return _depthwise_by_2(at, kernel.function)
     if "depthwise" in kernel.function and (by_planes := _depthwise(at, kernel.function)):
         return by_planes
     if "5x5" in kernel.function:
@@ -236,7 +247,9 @@ def _convolution(kernel: Kernel) -> Counter[str]:
     if "3x3" in kernel.function:
         return _strips(at, kernel.function)
     if "backward_weight" in kernel.function:
-        return _pairs(at) if "pointwise" in kernel.function else _taps_of_weight(at)
+        if "pointwise" in kernel.function:
+            return _fours(at, kernel.function)
+        return _taps_of_weight(at)
     if "pointwise" in kernel.function:
         return _matrices(at, backward="backward" in kernel.function)
     return _positions(at, backward="backward" in kernel.function)
@@ -253,21 +266,51 @@ def _sums(
 
 
 def _matrices(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
-    """`sum_matrices`: a 1x1 kernel that moves by 1."""
+    """`conv2d_pointwise.c`: bursts of positions, in two channels of results and in a last one."""
     found: Counter[str] = Counter()
     summed, channels = _group_channels(at, backward)
-    times = at["batch"] * at["groups"]
-    bursts, left = divmod(at["out_height"] * at["out_width"], _BURST)
-    fours, ones = divmod(left, _LINE)
-    found["matrices"] = times
-    found["lines"] = times * bursts
-    found["fours"] = times * (fours + bursts * (channels % 2) * _BURST // _LINE)
-    _sums(found, "bursts", times * bursts * (channels // 2), 1, 1, summed)
-    _sums(found, "of4_exchanged", times * bursts * (channels % 2) * _BURST // _LINE, 1, 1, summed)
-    _sums(found, "of16", times * fours * (channels // _LINE), 1, 1, summed)
-    _sums(found, "of4_exchanged", times * fours * (channels % _LINE), 1, 1, summed)
+    times, positions = at["batch"] * at["groups"], at["out_height"] * at["out_width"]
+    moved = (at["in_height"], at["in_width"]) != (at["out_height"], at["out_width"])
+    if backward and moved:
+        found["spread.planes"] = at["batch"] * at["in_channels"]
+        found["spread.rows"] = found["spread.planes"] * at["out_height"]
+        found["spread"] = found["spread.planes"] * at["in_height"] * at["in_width"]
+    ones, fours = 0, 0
+    if positions < _LINE:
+        ones, runs, bursts = positions, 0, 0
+    elif positions < _BURST:
+        per_sample = 2 if positions > _LINE else 1
+        runs = bursts = at["groups"] * -(-at["batch"] * per_sample // 2)
+        fours = 2 * runs
+    elif backward or not moved:
+        ones = positions % _BURST if positions % _BURST < _LINE and summed > 1 else 0
+        runs, bursts = times, times * -(-(positions - ones) // _BURST)
+    else:
+        lengths = list(_gathered(positions, summed))
+        runs, fours = times * len(lengths), times * sum(lengths) // _LINE
+        bursts = times * sum(-(-length // _BURST) for length in lengths)
     _one_by_one(found, times * ones, channels, (1, 1, summed))
+    turns = -(-summed // _GATHERED) if fours else 1
+    found["runs"] = runs * turns
+    found["gathered.fours"] = fours * turns
+    found["gathered"] = fours * summed
+    kind = "of_one" if summed == 1 and positions >= _BURST else "bursts"
+    found[kind] = bursts * turns
+    for name, count in (("pairs", channels // 2), ("single", channels % 2)):
+        found[f"{kind}.{name}"] = bursts * turns * count
+        found[f"{kind}.{name}.steps"] = bursts * count * summed
     return found
+
+
+def _gathered(positions: int, summed: int) -> Iterator[int]:
+    """How many positions of a plane are gathered at a time, as `sum_runs` goes through them."""
+    most = max(_GATHERED // summed, 1) * _BURST
+    done = 0
+    while done < positions:
+        run = min(-(-(positions - done) // _LINE) * _LINE, most)
+        run = run if _BURST <= run <= positions else _BURST
+        yield run
+        done = min(done, positions - run) + run
 
 
 def _group_channels(at: Mapping[str, int], backward: bool) -> tuple[int, int]:
@@ -297,8 +340,8 @@ def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
             if not rows.taps * columns.taps:
                 one["nothing"] = math.prod(box) * channels
                 one["nothing.rows"] = math.prod(box[1:]) * channels
-            elif math.prod(box) == 1:
-                _one_by_one(one, 1, channels, walk)
+            elif math.prod(box) < _LINE:
+                _one_by_one(one, math.prod(box), channels, walk)
             elif planes:
                 threes, odd = columns.positions // 3, rows.positions % 2
                 pairs = rows.positions // 2
@@ -319,9 +362,10 @@ def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
 
 
 def _box(found: Counter[str], box: list[int], channels: int, walk: tuple[int, int, int]) -> None:
-    """`sum_box`: by fours along columns, then rows, then samples; what is left one by one."""
-    left = list(box)
+    """`sum_box`: by fours along the longest axis and those behind it; what is left one by one."""
     blocks, rest = divmod(channels, _LINE)
+    longest = box.index(max(box))
+    left = box[longest:] + box[:longest]
     for along in range(3):
         lines = left[(along + 1) % 3] * left[(along + 2) % 3]
         fours, ones = divmod(left[along], _LINE)
@@ -352,7 +396,7 @@ def _runs(at: Mapping[str, int], axis: str, extent: int, backward: bool) -> Iter
         count = 0
         for position in range(first, extent, apart):
             taps = taps_of(at, axis, position)
-            if before is not None and taps != before:
+            if before is not None and (taps != before or not taps[1]):
                 yield _Taps(count, before[1])
                 count = 0
             before = taps
@@ -534,20 +578,30 @@ def _fives(at: Mapping[str, int], function: str) -> Counter[str]:
     return found
 
 
-def _pairs(at: Mapping[str, int]) -> Counter[str]:
-    """`conv2d_pointwise.c`: dW of 1x1 kernels, four output and two input channels at a time."""
+def _fours(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_pointwise.c`: dW of 1x1 kernels, four channels and a pair or one of the others."""
     inner, outer = _group_channels(at, backward=False)
     weights = at["groups"] * inner * outer
-    calls = weights // 2 // _LINE
-    rows = calls * at["batch"] * at["in_height"]
-    return Counter(
-        {
-            "pair_rows.calls": calls,
-            "pair_rows.rows": rows,
-            "pair_rows.strips": rows * at["in_width"] // _LINE,
-            "weights": weights,
-        }
-    )
+    lines = at["batch"] * at["out_height"]
+    found: Counter[str] = Counter(weights=weights)
+    found["weights.rows"] = weights * lines  # all that cores without strips take
+    left = 0 if inner < _LINE and inner < outer else outer % _LINE
+    of_x = "fours_of_x" if "by_2" in function else "fours"
+    for name, fours, others in (("fours", outer - left, inner), (of_x, inner, left)):
+        found["fours.sides"] += at["groups"] * (fours * others > 0)
+        for channels, times in (("pair", others // 2), ("one", others % 2)):
+            one = f"{name}.{channels}"
+            calls = at["groups"] * times * (fours > 0)
+            blocks = calls * -(-fours // _LINE)
+            found["fours.calls"] += calls
+            found["fours.again"] += calls * (fours > _LINE and fours % _LINE > 0)
+            found["fours.few"] += calls * (fours < _LINE)
+            found[f"{one}.blocks"] += blocks
+            found[f"{one}.samples"] += blocks * at["batch"]
+            found[f"{one}.rows"] += blocks * lines
+            found[f"{one}.strips"] += blocks * lines * ((at["out_width"] - 1) // _LINE)
+            found[f"{one}.columns"] += blocks * lines * at["out_width"]
+    return found
 
 
 def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
@@ -600,6 +654,30 @@ def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
             "pairs.left": planes * pairs * left,
         }
     )
+
+
+def _depthwise_by_2(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_depthwise_by_2.c`: strips, and the rows of the kernel that they meet."""
+    planes = at["batch"] * at["groups"]
+    met_rows, met_columns = (
+        sum(end - first for first, end in (_met(at, axis, tap) for tap in range(3)))
+        for axis in ("height", "width")
+    )
+    found = Counter({"planes": planes, "groups": at["groups"]})
+    found["by_2.products"] = planes * met_rows * met_columns  # all that other cores take
+    if "weight" in function:
+        after = 2 * at["out_width"] - at["padding_left"] == at["in_width"]
+        pairs = (at["out_width"] - after) // 2
+        found["taps_by_2.rows"] = planes * at["out_height"]
+        found["taps_by_2.pairs"] = planes * at["out_height"] * pairs
+        found["taps_by_2.left"] = planes * at["out_height"] * (at["out_width"] - 2 * pairs)
+        return found
+    backward = "input" in function
+    columns = -(-at["in_width"] // 2) if backward else at["out_width"]
+    name = "plane_wide_strips" if backward else "plane_strips_by_2"
+    found[name] = planes * -(-columns // _LINE)
+    found[f"{name}.rows"] = found[name] * met_rows
+    return found
 
 
 def _by_1(at: Mapping[str, int], function: str) -> Counter[str]:

@@ -16,9 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from poetfw.errors import ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
-    VARIANT,
     Array,
     Kernel,
     OpKind,
@@ -33,6 +32,7 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.linear import LinearBackwardWeight
 from poetfw.ops.windows import Window
 
 
@@ -78,15 +78,51 @@ class _Geometry:
         return batch * channels * rows * columns * self.w[1] * self.w[2] * self.w[3]
 
     @property
+    def one_tap(self) -> bool:
+        """Whether each position of y is the product of one position of x with a matrix."""
+        return self.window.kernel == (1, 1) and not any(self.window.padding)
+
+    @property
     def pointwise(self) -> bool:
-        """Whether every position is a product of its own channels with a matrix."""
+        """Whether that is so, and no position of x is left out."""
+        return self.one_tap and self.window.stride == (1, 1)
+
+    @property
+    def pointwise_by_2(self) -> bool:
+        """Whether that is so of every second position."""
+        return self.one_tap and self.window.stride == (2, 2)
+
+    @property
+    def dense(self) -> bool:
+        """Whether it is a dense layer, of 8 features at least, by which `linear.c` goes."""
         window = self.window
-        return window.kernel == window.stride == (1, 1) and not any(window.padding)
+        alone = window.kernel == (1, 1) and self.x[2:] == (1, 1) and not any(window.padding)
+        return alone and self.groups == 1 and self.x[1] >= 8
 
     @property
     def depthwise(self) -> bool:
         """Whether each channel is a group."""
         return self.x[1] == self.y[1] == self.groups
+
+    @property
+    def depthwise_by_1(self) -> bool:
+        """Whether a depthwise 3x3 kernel moves by 1, with padding of 2 at most."""
+        return self._depthwise_planes((1, 1), 0, 2)
+
+    @property
+    def depthwise_by_2(self) -> bool:
+        """Whether a depthwise 3x3 kernel moves by 2, with padding of 1 at most."""
+        return self._depthwise_planes((2, 2), -1, 1)
+
+    def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
+        """Whether a depthwise 3x3 kernel moves so; `most` padding, behind its planes `least`."""
+        window = self.window
+        return (self.depthwise and window.kernel == (3, 3) and window.stride == stride) and all(
+            before <= most and least <= results + 2 - sources - before <= min(most, results)
+            for results, sources, before in zip(
+                self.rows_by_1, self.x[2:], window.padding[:2], strict=True
+            )
+        )
 
     @property
     def three_by_three(self) -> bool:
@@ -127,16 +163,8 @@ class _Geometry:
 
     @property
     def by_1(self) -> bool:
-        """Whether a depthwise 3x3 kernel moves by 2 to planes that those of 1 have strips for."""
-        moves_by_2 = self.window.kernel == (3, 3) and self.window.stride == (2, 2)
-        if not (self.depthwise and moves_by_2):
-            return False
-        return all(
-            before <= 2 and 0 <= results + 2 - sources - before <= min(2, results)
-            for results, sources, before in zip(
-                self.rows_by_1, self.x[2:], self.window.padding[:2], strict=True
-            )
-        )
+        """Whether a depthwise 3x3 kernel moves by 2 to planes that only one by 1 has strips for."""
+        return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
@@ -192,20 +220,25 @@ class _Conv2d(OpKind):
     function: ClassVar[str]
     sources: ClassVar[Mapping[str, str]] = {
         "depthwise_": "conv2d_depthwise",
+        "depthwise_by_2_": "conv2d_depthwise_by_2",
         "depthwise_by_1_": "conv2d_depthwise_by_1",
         "3x3_": "conv2d_3x3",
         "3x3_by_2_": "conv2d_3x3_by_2",
         "5x5_": "conv2d_5x5",
         "5x5_by_2_": "conv2d_5x5",
+        "pointwise_": "conv2d_pointwise",
+        "pointwise_by_2_": "conv2d_pointwise",
     }
     """The C files of classes of shapes that are not in conv2d.c."""
 
     def shape_class(self, geometry: _Geometry) -> str:
         """What the name of the kernel for such a shape begins with."""
-        if geometry.pointwise:
+        if geometry.pointwise or (geometry.one_tap and self.in_bursts(geometry)):
             return "pointwise_"
-        if geometry.depthwise:
+        if geometry.depthwise_by_1:
             return "depthwise_"
+        if geometry.depthwise_by_2:
+            return "depthwise_by_2_"
         if geometry.three_by_three_by_2:
             return "3x3_by_2_"
         if geometry.five_by_five_by_2 and geometry.y[3] >= 4:
@@ -213,6 +246,10 @@ class _Conv2d(OpKind):
         if geometry.five_by_five:
             return "5x5_"
         return "3x3_" if geometry.three_by_three else ""
+
+    def in_bursts(self, geometry: _Geometry) -> bool:
+        """Whether a 1x1 kernel that leaves positions out takes less by bursts, as measured."""
+        return math.prod(geometry.y[2:]) >= 4
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
@@ -270,8 +307,20 @@ class Conv2d(_Conv2d):
     name = "conv2d"
     function = "forward"
 
+    def shape_class(self, geometry: _Geometry) -> str:
+        # single results have no neighbours but those of other samples
+        single = geometry.y[2:] == (1, 1) and geometry.x[0] >= 4
+        return "" if geometry.depthwise and single else super().shape_class(geometry)
+
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], shapes[1])
+
+    def in_bursts(self, geometry: _Geometry) -> bool:
+        positions, outputs = math.prod(geometry.y[2:]), geometry.y[1] // geometry.groups
+        # above 16 channels they are gathered in turns, which is worth it for many outputs
+        few_are_made_again = outputs >= 8 and positions % 8 < 4
+        worth_it = geometry.w[1] <= 16 or outputs >= 16 or few_are_made_again
+        return super().in_bursts(geometry) and worth_it
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2, 3)
@@ -392,19 +441,21 @@ class Conv2dBackwardWeight(_Conv2d):
 
     name = "conv2d_backward_weight"
     function = "backward_weight"
-    sources: ClassVar = {**_Conv2d.sources, "pointwise_": "conv2d_pointwise"}
     streams = True
 
     def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
         return tuple(name for name in super().variants(op, graph) if name != BY_1)
 
     def shape_class(self, geometry: _Geometry) -> str:
-        if geometry.depthwise:
+        if geometry.depthwise_by_1:
             return "depthwise_"
-        fours = geometry.x[3] % 4 == 0 and geometry.w[0] // geometry.groups % 4 == 0
-        if geometry.pointwise and fours and geometry.w[1] % 2 == 0:
-            return "pointwise_"
+        if geometry.depthwise_by_2:
+            return "depthwise_by_2_"
         outputs = geometry.w[0] // geometry.groups
+        if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise:
+            return "pointwise_"
+        if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise_by_2:
+            return "pointwise_by_2_"
         if outputs >= 2 and geometry.five_by_five_by_2:
             return "5x5_by_2_"
         if outputs >= 2 and geometry.five_by_five:
@@ -415,6 +466,15 @@ class Conv2dBackwardWeight(_Conv2d):
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        geometry = self.geometry_in(op, graph)
+        if not geometry.dense or op.attributes.get(VARIANT) == GENERAL:
+            return super().kernel(op, graph)
+        batch, features, outputs = geometry.x[0], geometry.x[1], geometry.w[0]
+        return LinearBackwardWeight().kernel_of(
+            (batch, features, outputs), (*self.inputs_of(op), op.output)
+        )
 
     def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
         outputs = ("POET_CONV2D_OUTPUTS", geometry.y[1] // geometry.groups)

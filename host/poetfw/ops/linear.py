@@ -35,11 +35,16 @@ class _Linear(OpKind):
         return Work(macs=batch * features * outputs, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        batch, features, outputs = self.extents([graph.by_name[name].shape for name in op.inputs])
+        extents = self.extents([graph.by_name[name].shape for name in op.inputs])
+        return self.kernel_of(extents, (*self.inputs_of(op), op.output))
+
+    def kernel_of(self, extents: tuple[int, int, int], arguments: tuple[str | None, ...]) -> Kernel:
+        """The kernel for so many samples, input features and output features."""
+        batch, features, outputs = extents
         return Kernel(
             source="linear",
             function=self.function,
-            arguments=(*self.inputs_of(op), op.output),
+            arguments=arguments,
             struct="poet_linear",
             fields=(("batch", batch), ("in_features", features), ("out_features", outputs)),
             divided=(

@@ -17,7 +17,10 @@ PRODUCTS = {
     "of4.steps": 4,
     "of4_exchanged.steps": 4,
     "of1.steps": 1,
-    "bursts.steps": 2 * 8,
+    "bursts.pairs.steps": 2 * 8,
+    "bursts.single.steps": 8,
+    "of_one.pairs.steps": 2 * 8,
+    "of_one.single.steps": 8,
     "planes.threes": 2 * 3 * 9,
     "pairs.threes": 2 * 3 * 9,
     "pairs.left": 2 * 9,
@@ -37,11 +40,18 @@ PRODUCTS = {
     "pair_lines.left": 4 * 2,
     "lines.strips": 4 * 4,
     "lines.left": 4,
-    "pair_rows.strips": 4 * 4 * 2,
+    "fours.pair.columns": 4 * 2,
+    "fours.one.columns": 4,
+    "fours_of_x.pair.columns": 4 * 2,
+    "fours_of_x.one.columns": 4,
     "taps.threes": 3 * 9,
     "taps.left": 9,
     "taps.after": 2 * 3,
     "plane_strips.rows": 4 * 9,
+    "plane_strips_by_2.rows": 4 * 3,
+    "plane_wide_strips.rows": 4 * 3,
+    "taps_by_2.pairs": 2 * 9,
+    "taps_by_2.left": 9,
     "dots4.bursts": 4 * 8,
     "dots4.singles": 4,
     "dots2.bursts": 2 * 8,
@@ -53,9 +63,16 @@ PRODUCTS = {
     "columns16.steps": 16,
     "columns8.steps": 8,
     "columns4.steps": 4,
+    "columns3.steps": 3,
+    "columns2.steps": 2,
     "columns1.steps": 1,
+    "few4.steps": 4,
+    "few1.steps": 1,
 }
 """Products in each step of a loop, as their C files have it."""
+
+
+NOT_OF_CONVOLUTIONS = ("dots", "columns", "few", "scaled")
 
 
 def products(features: Features) -> float:
@@ -114,8 +131,9 @@ SEEDS = (
     733,
     1303,
     2022,
+    87,
 )
-"""The last ones draw 3x3 kernels that move by 2, and 5x5 kernels."""
+"""The last ones draw 3x3 kernels that move by 2, 5x5 kernels, and 1x1 kernels that move by 2."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -142,8 +160,15 @@ def padding(case: Case, features: Features, expected: int) -> int:
         return batch * (3 * rows - 2) * 3 * (columns + -columns % 4) * inner * outer - expected
     if any(name.startswith("fives") for name in features):
         return fives(case) - expected
+    if "by_2.products" in features:
+        assert features["by_2.products"] == expected
+        return depthwise_by_2(case) - expected
+    if "fours.calls" in features:
+        return in_fours(case, expected) - expected
     if any("by_2" in name or "wide" in name for name in features):
         return by_2(case) - expected
+    if "runs" in features:
+        return bursts(case) - expected
     if "pair_lines.rows" in features:
         outer = shapes[1][1] // int(case.attributes["groups"])  # type: ignore[call-overload]
         return expected // outer * (-outer % 4)
@@ -174,6 +199,8 @@ def fives(case: Case) -> int:
         else (first, attributes.get("weight_shape", second))
     )
     (batch, inner, height, width), outer, stride = x, w[0], attributes["stride"][0]
+    groups = int(case.attributes["groups"])  # type: ignore[call-overload]
+    batch, inner, outer = batch * groups, inner // groups, outer // groups
     rows, columns = -(-height // stride), -(-width // stride)
     met = [sum(0 <= row * stride + tap - 2 < height for tap in range(5)) for row in range(rows)]
     whole = columns + -columns % 4
@@ -184,6 +211,45 @@ def fives(case: Case) -> int:
         return batch * inner * outer * sum(met) * whole * 5
     again = met[max(rows - 2, 0)] if channels % 2 and rows % 2 else 0
     return batch * summed * whole * 5 * (channels * sum(met) + again)
+
+
+def bursts(case: Case) -> int:
+    """Products of a 1x1 kernel, at positions that are summed in bursts, and in runs of these."""
+    first, second = (shape for shape, _ in case.inputs)
+    attributes: dict[str, tuple[int, ...]] = {**case.attributes}  # type: ignore[dict-item]
+    backward = case.kind == "conv2d_backward_input"
+    x, w = (attributes["input_shape"], first) if backward else (first, second)
+    rows, columns = ((e - 1) // s + 1 for e, s in zip(x[2:], attributes["stride"], strict=True))
+    positions, batch = rows * columns, x[0]
+    summed = w[0] // int(case.attributes["groups"]) if backward else w[1]  # type: ignore[call-overload]
+    per_position = w[0] * w[1]
+    if positions < 4:
+        return batch * positions * per_position
+    if positions < 8:
+        fours = batch * (1 if positions == 4 else 2)
+        return (fours + fours % 2) * 4 * per_position
+    if not backward and max(attributes["stride"]) > 1:
+        most = 8 * (16 // min(summed, 16))
+        made = positions // most * most
+        over = positions - made
+        if 0 < over < 8 or positions < 12:
+            made += 8 * -(-over // 8)
+        else:
+            made += over + -over % 4
+        made += sum(4 for end in (made,) if end % 8)  # half a burst is made again
+        return batch * made * per_position
+    single = 0 < positions % 8 < 4 and summed > 1
+    return batch * (positions if single else positions + -positions % 8) * per_position
+
+
+def in_fours(case: Case, expected: int) -> int:
+    """Products of a 1x1 kernel's weights where four channels make up what fewer are."""
+    outer, inner = case.attributes["weight_shape"][:2]  # type: ignore[index]
+    outer //= int(case.attributes["groups"])  # type: ignore[call-overload]
+    apart = 0 if outer > inner < 4 else outer % 4
+    fours = outer - apart
+    made = inner * (fours + -fours % 4) + apart * (inner + -inner % 4)
+    return expected // (inner * outer) * int(made)
 
 
 def by_2(case: Case) -> int:
@@ -201,6 +267,19 @@ def by_2(case: Case) -> int:
     x, y = shapes
     rows, outer = inside(x[2], y[2], 3, 2, 1), y[1]
     return x[0] * rows * 3 * y[3] * x[1] * (outer + -outer % 4)
+
+
+def depthwise_by_2(case: Case) -> int:
+    """Products of a depthwise 3x3 kernel that moves by 2, in strips of four or eight columns."""
+    attributes: dict[str, tuple[int, ...]] = {**case.attributes}  # type: ignore[dict-item]
+    x = attributes.get("input_shape", case.inputs[0][0])
+    edge = attributes["padding"][0]
+    rows, columns = ((extent + 2 * edge - 3) // 2 + 1 for extent in x[2:])
+    planes = x[0] * x[1]
+    if case.kind == "conv2d_backward_weight":
+        return planes * rows * columns * 9
+    strips = -(-x[3] // 8) if case.kind == "conv2d_backward_input" else -(-columns // 4)
+    return planes * inside(x[2], rows, 3, 2, edge) * strips * 4 * 3
 
 
 @pytest.mark.parametrize(
@@ -224,23 +303,27 @@ def test_every_way_of_summing_is_among_them() -> None:
         for name, count in featured(case).features.items()
         if count
     }
-    assert {
-        name for name in PRODUCTS if not name.startswith(("dots", "columns", "scaled", "pair_rows"))
-    } <= seen
+    assert {name for name in PRODUCTS if not name.startswith(NOT_OF_CONVOLUTIONS)} <= seen
 
 
-def test_a_pointwise_weights_products_are_all_counted() -> None:
-    x, y = (((3, c, 5, 8), Dtype.F32) for c in (6, 4))
-    window: dict[str, Attribute] = {"stride": (1, 1), "padding": (0,) * 4, "groups": 1}
-    attributes = {**window, "weight_shape": (4, 6, 1, 1)}
+@pytest.mark.parametrize("channels", [(6, 4), (8, 7), (3, 9), (1, 3), (3, 3), (5, 1)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_pointwise_weights_products_are_all_counted(
+    channels: tuple[int, int], stride: int
+) -> None:
+    inner, outer = channels
+    x = ((3, inner, 5, 7), Dtype.F32)
+    y = ((3, outer, 5, 7) if stride == 1 else (3, outer, 3, 4), Dtype.F32)
+    window: dict[str, Attribute] = {"stride": (stride,) * 2, "padding": (0,) * 4, "groups": 1}
+    attributes = {**window, "weight_shape": (outer, inner, 1, 1)}
     case = Case("conv2d_backward_weight", (x, y), attributes=attributes)
     features = featured(case).features
-    assert features["pair_rows.strips"]
-    assert products(features) == features["macs"] == 3 * 6 * 4 * 40
+    assert features["macs"] == 3 * inner * outer * (35 if stride == 1 else 12)
+    assert products(features) == in_fours(case, int(features["macs"]))
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("extents", [(64, 10), (33, 7), (5, 21)])
+@pytest.mark.parametrize("extents", [(64, 10), (33, 7), (5, 21), (7, 10), (2, 6), (3, 2)])
 def test_a_linear_layers_products_are_all_counted(batch: int, extents: tuple[int, int]) -> None:
     features, outputs = extents
     x, w, y = (

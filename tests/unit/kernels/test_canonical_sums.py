@@ -177,10 +177,92 @@ GEOMETRIES = [
     Geometry((2, 2, 5, 5), 4, (5, 5), (2, 2), (2, 2, 2, 2)),
     Geometry((2, 2, 4, 6), 2, (5, 5), (2, 2), (2, 2, 2, 2)),
     Geometry((1, 2, 9, 16), 4, (5, 5), (2, 2), (1, 2, 2, 1)),
+    # depthwise ones that move by 2: planes narrower than a strip, strips made again, odd and even,
+    # padding before and behind, an input that nothing meets, single results
+    *(
+        Geometry((batch, 3, height, width), 3, (3, 3), (2, 2), padding, groups=3)
+        for padding, batch, height, width in (
+            ((1, 1, 1, 1), 2, 1, 1),
+            ((1, 1, 1, 1), 1, 2, 3),
+            ((1, 1, 1, 1), 2, 5, 9),
+            ((1, 1, 1, 1), 1, 6, 16),
+            ((1, 1, 1, 1), 1, 3, 23),
+            ((0, 0, 1, 1), 2, 2, 4),
+            ((0, 0, 1, 1), 1, 7, 10),
+            ((0, 0, 1, 1), 1, 4, 18),
+            ((0, 0, 0, 0), 2, 3, 5),
+            ((0, 0, 0, 0), 1, 4, 6),
+            ((0, 0, 0, 0), 1, 6, 13),
+            ((0, 1, 1, 0), 1, 4, 7),
+            ((1, 0, 0, 1), 1, 7, 12),
+            ((1, 1, 1, 1), 5, 2, 2),
+            ((2, 2, 1, 1), 1, 6, 7),
+        )
+    ),
+    # depthwise 5x5 kernels, in strips and not
+    Geometry((1, 3, 6, 9), 3, (5, 5), padding=(2, 2, 2, 2), groups=3),
+    Geometry((2, 2, 5, 9), 2, (5, 5), (2, 2), (2, 2, 2, 2), groups=2),
+    Geometry((5, 2, 3, 3), 2, (5, 5), padding=(2, 2, 2, 2), groups=2),
     Geometry((2, 5, 3, 5), 9, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 8, 3, 5), 10, (1, 1), padding=(0, 0, 0, 0), groups=2),
     Geometry((2, 8, 3, 8), 8, (1, 1), padding=(0, 0, 0, 0), groups=2),
     Geometry((1, 5, 6, 7), 8, (1, 1), stride=(2, 3), padding=(0, 0, 0, 0)),
+    # 1x1 kernels: bursts, what is left behind them, and fours of one plane or of two samples
+    Geometry((1, 1, 3, 8), 3, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((2, 3, 3, 7), 1, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((1, 4, 3, 9), 2, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((2, 2, 4, 5), 1, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((2, 1, 2, 3), 3, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((3, 21, 2, 2), 5, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((2, 6, 1, 4), 35, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((2, 9, 1, 3), 7, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((2, 18, 1, 5), 34, (1, 1), padding=(0, 0, 0, 0), groups=2),
+    # and those that move by 2: rows of all lengths, even and odd planes, channels gathered in turns
+    Geometry((2, 3, 7, 7), 8, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((1, 8, 6, 10), 3, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((1, 1, 5, 13), 2, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((1, 17, 6, 12), 5, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((2, 33, 5, 6), 4, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((3, 4, 4, 4), 5, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((2, 19, 4, 6), 18, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((3, 8, 4, 3), 6, (1, 1), (2, 2), (0, 0, 0, 0), groups=2),
+    Geometry((2, 3, 6, 2), 4, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((2, 1, 8, 9), 1, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((1, 3, 17, 1), 4, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((1, 2, 1, 17), 3, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((1, 2, 3, 19), 3, (1, 1), (1, 2), (0, 0, 0, 0)),
+    Geometry((2, 2, 9, 4), 3, (1, 1), (2, 1), (0, 0, 0, 0)),
+    Geometry((1, 2, 8, 14), 3, (1, 1), (3, 2), (0, 0, 0, 0)),
+    Geometry((1, 2, 8, 14), 4, (1, 1), (2, 2), (1, 1, 1, 1)),
+    Geometry((2, 2, 9, 11), 3, (1, 1), (2, 4), (0, 0, 0, 0)),
+    # rows of 1x1 kernels that begin with 1 to 4 columns, and strips or none; channels by fours, in
+    # pairs, alone and made again
+    *(
+        Geometry(
+            (2, inner, 3, stride * width - (stride - 1) * (width % 2)),
+            outer,
+            (1, 1),
+            (stride,) * 2,
+            (0, 0, 0, 0),
+        )
+        for stride in (1, 2)
+        for (inner, outer), widths in {
+            (6, 7): (1, 2, 3, 4, 5, 8, 10, 11),
+            (5, 2): (3, 9),
+            (1, 9): (2, 6),
+            (9, 1): (4, 7),
+            (3, 3): (5,),
+            (2, 3): (4,),
+            (3, 1): (8,),
+            (1, 2): (3,),
+        }.items()
+        for width in widths
+    ),
+    Geometry((3, 10, 5, 4), 14, (1, 1), (2, 2), (0, 0, 0, 0), groups=2),
+    Geometry((1, 6, 4, 6), 15, (1, 1), padding=(0, 0, 0, 0), groups=3),
+    Geometry((3, 9, 1, 1), 4, (1, 1), padding=(0, 0, 0, 0)),  # a dense layer
+    Geometry((3, 5, 1, 1), 4, (1, 1), padding=(0, 0, 0, 0)),
+    Geometry((2, 8, 2, 2), 5, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((2, 3, 9, 10), 3, (3, 3), groups=3),
     Geometry((1, 2, 5, 4), 2, (3, 3), padding=(2, 0, 0, 2), groups=2),
     Geometry((1, 3, 5, 9), 3, (3, 3), stride=(1, 2), groups=3),
@@ -282,7 +364,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
             for shape in (case.x, case.w, case.y, case.w[:1])
         )
         w[1, -1, 0, 0] = w[3, 0, 2, 1] = w[0, -1, 1, 2] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
-        dy[1 % len(dy), 3, 2, 0] = x[0, 2, 3, 6] = special
+        dy[1 % len(dy), 3, 2, 0] = dy[0, 3, 1, -1] = x[0, 2, 3, 6] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
         exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))
@@ -293,20 +375,25 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
         exact(ran.output, backward_weight(case, x, dy))
 
 
-@pytest.mark.parametrize("channels", [(1, 1, 1), (4, 8, 1), (2, 2, 2)], ids=str)
-def test_zeros_have_no_sign(run_kernel: Run, channels: tuple[int, int, int]) -> None:
-    """0 times a negative weight is -0, and a sum of such products 0."""
-    inside, out, groups = channels
-    for kernel, padding in (((3, 3), (1, 1, 1, 1)), ((1, 1), (0, 0, 0, 0))):
-        case = Geometry((1, inside, 6, 7), out, kernel, padding=padding, groups=groups)
-        x, w = np.zeros(case.x, np.float32), np.full(case.w, -1, np.float32)
-        dy = np.zeros(case.y, np.float32)
-        ran = run_kernel("conv2d", [x, w], case.attributes)
-        assert not bits(ran.output).any()
-        ran = run_kernel(
-            "conv2d_backward_input", [w, dy], {**case.attributes, "input_shape": case.x}
-        )
-        assert not bits(ran.output).any()
+OF_ZEROS = [
+    Geometry((1, inside, 6, 7), out, (side, side), (stride, stride), (padding,) * 4, groups)
+    for inside, out, groups in ((1, 1, 1), (4, 8, 1), (2, 2, 2))
+    for side, padding, stride in ((3, 1, 1), (3, 1, 2), (5, 2, 1), (5, 2, 2), (1, 0, 1))
+]
+
+
+def passes_of_zeros(case: Geometry) -> Iterator[tuple[str, list[Array], dict[str, Attribute]]]:
+    """Each pass, its inputs and attributes: all products are 0 times a negative number, so -0."""
+    x, w, dy = (np.zeros(shape, np.float32) for shape in (case.x, case.w, case.y))
+    yield "conv2d", [x, w - 1], case.attributes
+    yield "conv2d_backward_input", [w - 1, dy], {**case.attributes, "input_shape": case.x}
+    yield "conv2d_backward_weight", [x - 1, dy], {**case.attributes, "weight_shape": case.w}
+
+
+@pytest.mark.parametrize("case", OF_ZEROS, ids=str)
+def test_zeros_have_no_sign(run_kernel: Run, case: Geometry) -> None:
+    for kind, inputs, attributes in passes_of_zeros(case):
+        assert not bits(run_kernel(kind, inputs, attributes).output).any(), kind
 
 
 class Dense(NamedTuple):

@@ -40,7 +40,7 @@ def of_classes(draw: st.DrawFn) -> Convolution:
     if draw(st.booleans()):
         window: dict[str, Attribute] = {"kernel": (3, 3), "stride": stride, "padding": padding}
         return convolution(x, x[1], 1, window)
-    window = {"kernel": (1, 1), "stride": (1, 1), "padding": (0, 0, 0, 0)}
+    window = {"kernel": (1, 1), "stride": stride, "padding": (0, 0, 0, 0)}
     return convolution(x, 1, draw(st.integers(1, 9)), window)
 
 
@@ -80,9 +80,27 @@ def test_kernels_of_an_op_leave_the_same_bits(
 SHAPES = (
     convolution((2, 3, 6, 8), 3, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (0, 0, 1, 1)}),
     convolution((1, 4, 7, 9), 4, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
+    convolution((2, 3, 6, 8), 3, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (2, 2, 2, 2)}),
     convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1)}),
     convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
 )
+
+POINTWISE = [
+    convolution(
+        (2, inner, 5, width),
+        groups,
+        outer,
+        {"kernel": (1, 1), "stride": (stride,) * 2, "padding": (0, 0, 0, 0)},
+    )
+    for inner, outer, groups in ((5, 22, 1), (42, 7, 2), (3, 3, 1), (1, 18, 1), (21, 1, 1))
+    for stride, width in ((1, 6), (2, 5))
+]
+
+
+@pytest.mark.parametrize("case", POINTWISE, ids=str)
+def test_weights_of_1x1_kernels_are_put_once(run_kernel: Run, case: Convolution) -> None:
+    """More than go into one run of sums, for one channel and for two."""
+    check(results(run_kernel, case, *normal(5, case.x, case.w, case.y)))
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -97,8 +115,10 @@ def test_also_of_numbers_that_are_special(run_kernel: Run, special: float) -> No
 
 
 def test_there_are_kernels_to_compare() -> None:
-    for case, more in zip(SHAPES, (["by_1"], ["by_1"], [], []), strict=True):
+    general = ["general"]
+    more = (general, general, ["by_1"], general, general)
+    for case, others in zip(SHAPES, more, strict=True):
         x, w = normal(1, case.x, case.w)
         op, graph = graph_of_one("conv2d", [x, w], case.attributes, ())
         names = [way.attributes.get(VARIANT) for way in in_variants(op, graph)]
-        assert names == [None, "general", *more]
+        assert names == [None, *others]
