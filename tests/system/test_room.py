@@ -110,9 +110,9 @@ def test_where_some_of_it_is_missing() -> None:
     """One of them is at the peak of the plan that keeps everything: the other has room."""
     without = plan(PLENTY, analytic_costs)
     ram_bytes = without.plan.memory.arena_bytes
-    keeping = plan(ram_bytes, backward_dear, "checkpoint-all")
-    assert taken(keeping) == {"depthwise"}, "the other saves more, and is tried first"
-    build = plan(ram_bytes)
+    other_first = plan(ram_bytes, backward_dear, "checkpoint-all")
+    assert taken(other_first) == {"depthwise"}, "the other saves more, and is tried first"
+    build = plan(ram_bytes, scheduler="checkpoint-all")
     assert taken(build) == {"depthwise"}
     assert build.plan.memory.arena_bytes <= ram_bytes
     saved = without.costs.ops["depthwise"].energy_j / 2
