@@ -318,6 +318,9 @@ def _m4f() -> Iterator[Case]:
     yield from convolution(
         "depthwise 3x3 10 15x13 stride 2", (1, 10, 15, 13), 10, 3, stride=2, padding=1, groups=10
     )
+    yield from convolution(
+        "depthwise 3x3 8 16x16 stride 2", (1, 8, 16, 16), 8, 3, stride=2, padding=1, groups=8
+    )
     # every load of a strip, and every run of rows
     yield from convolution("depthwise 3x3 3 9x9 padding 2", (1, 3, 9, 9), 3, 3, padding=2, groups=3)
     yield from convolution("depthwise 3x3 3 20x9 no padding", (1, 3, 20, 9), 3, 3, groups=3)

@@ -30,7 +30,7 @@ def network(batch: int, seed: int) -> Model:
     """Convolutions of which each has a function of its own, and others of the same bits."""
     net = Layers("convolutions", (batch, 1, 8, 8), seed)
     x = net.relu("relu1", net.conv("square", net.input, 4, 3, padding=(1, 1, 1, 1), bias=True))
-    x = net.conv("depthwise", x, 4, 3, stride=2, padding=(1, 1, 1, 1), groups=4, bias=True)
+    x = net.conv("depthwise", x, 4, 3, stride=2, padding=(2, 2, 1, 1), groups=4, bias=True)
     x = net.relu("relu2", net.conv("pointwise", x, 8, 1))
     x = net.conv("large", x, 4, 5, padding=(2, 2, 2, 2))
     logits = net.linear("logits", net.flatten("flatten", x), 10)
