@@ -352,21 +352,17 @@ class Errors:
 
     Attributes:
         ops: errors of its ops, without sign.
-        by_numbers: of those among them whose time depends on their numbers, on any core.
         step: of all of them together.
     """
 
     ops: tuple[float, ...]
-    by_numbers: tuple[float, ...]
     step: float
 
     @staticmethod
-    def of(cases: Sequence[Case], predicted: Sequence[float], counted: Sequence[float]) -> Errors:
-        """Of the cases' times, in the same order."""
-        ops, by_numbers = [], []
-        for case, a, b in zip(cases, predicted, counted, strict=True):
-            (by_numbers if kind_of(alone(case)[0]).branches else ops).append(abs(a / b - 1))
-        return Errors(tuple(ops), tuple(by_numbers), sum(predicted) / sum(counted) - 1)
+    def of(predicted: Sequence[float], counted: Sequence[float]) -> Errors:
+        """Of the ops' times, in the same order."""
+        ops = tuple(abs(a / b - 1) for a, b in zip(predicted, counted, strict=True))
+        return Errors(ops, sum(predicted) / sum(counted) - 1)
 
     def __str__(self) -> str:
         return f"{statistics.median(self.ops):.2%} | {max(self.ops):.1%} | {self.step:+.2%}"
@@ -402,7 +398,7 @@ def held_out_errors(board_name: str) -> Iterator[tuple[str, Errors, Errors]]:
             calculated.append(analytic_costs(graph, board).ops[op.name].time_s)
         predicted = [model.predict(case) or float("nan") for case in known]
         estimated = [cycles[case.key] / setup.clock_hz for case in known]
-        yield name, Errors.of(known, predicted, counted), Errors.of(known, calculated, estimated)
+        yield name, Errors.of(predicted, counted), Errors.of(calculated, estimated)
 
 
 def count(board: str, cases: Iterable[Case]) -> dict[str, Measured]:

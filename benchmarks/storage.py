@@ -156,19 +156,23 @@ def main(board: str | None, as_json: bool) -> None:
         for kind, transfer in transfers.items():
             both = (transfer, getattr(load_board(name).storage, kind))
             print(f"{name:<15}{kind:<10}" + "   ".join(map(shown, both)))
-            besides = [one.beside for one in both if one.beside is not None]
-            if besides:
+            besides = [one.beside for one in both]
+            if any(besides):
                 print(f"{'':<15}{'  beside':<10}" + "   ".join(map(shown, besides)))
                 print(f"{'':<15}{'  core':<10}" + "   ".join(map(core_shown, besides)))
 
 
-def shown(line: Transfer | Beside) -> str:
-    """Bandwidth and latency."""
+def shown(line: Transfer | Beside | None) -> str:
+    """Bandwidth and latency; of what was not measured, spaces."""
+    if line is None:
+        return f"{'':22}"
     return f"{line.bandwidth_bytes_per_s / 1e3:8.1f} KB/s {line.latency_s * 1e3:6.3f} ms"
 
 
-def core_shown(beside: Beside) -> str:
-    """What a byte and a transfer take of the core."""
+def core_shown(beside: Beside | None) -> str:
+    """What a byte and a transfer take of the core; of what was not measured, spaces."""
+    if beside is None:
+        return f"{'':22}"
     return f"{beside.core_s_per_byte * 1e9:8.1f} ns/B {beside.core_latency_s * 1e3:6.3f} ms"
 
 

@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 #include "conv2d_column.h"
-#include "conv2d_positions.h"
 #include "conv2d_strip_5.h"
+#include "conv2d_taps.h"
 
 /* As conv2d_3x3.c: rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite
  * numbers as they are. Where weights are not finite, conv2d.c's loops sum without zeros; so are sums
@@ -14,6 +14,7 @@
 
 enum { TAPS = 25 };
 
+#define INLINE static inline __attribute__((always_inline))
 #define EACH_TAP _Pragma("GCC unroll 5") /* of a row */
 
 /* Forward, or dX of a kernel that moves by 1, for which a plane is gone through from its last row up. */
@@ -143,9 +144,15 @@ static void sum_groups(const struct poet_conv2d *op, const struct pass *pass, co
     }
 }
 
-static __attribute__((noinline)) bool by_strips(const struct poet_conv2d *op, const float *weight)
+static __attribute__((noinline)) bool are_finite(const struct poet_conv2d *op, const float *weight)
 {
-    return POET_BY_STRIPS && poet_are_finite(weight, op->in_channels / op->groups * op->out_channels * TAPS);
+    return poet_are_finite(weight, op->in_channels / op->groups * op->out_channels * TAPS);
+}
+
+/* Where strips are never summed, compilers leave their code out. */
+INLINE bool by_strips(const struct poet_conv2d *op, const float *weight)
+{
+    return POET_BY_STRIPS && are_finite(op, weight);
 }
 
 static void sum_forward(const struct poet_conv2d *op, poet_sum_strips_5_f32 *sum_strips,
@@ -274,57 +281,29 @@ void poet_conv2d_5x5_by_2_backward_input_f32(const struct poet_conv2d *op, const
     }
 }
 
-/* dw of one tap, without padding. */
-static __attribute__((cold, noinline)) float sum_tap(const struct poet_conv2d *op,
-                                                     const struct poet_positions *rows, int32_t tap,
-                                                     const float *x, const float *dy)
-{
-    const int32_t stride = op->stride_width;
-    const struct poet_positions columns =
-        poet_positions_of_tap(tap, stride, 2, op->in_width, op->out_width);
-    float total = 0.0f;
-    for (int32_t n = 0; n < op->batch; n++) {
-        for (int32_t i = 0; i < rows->count; i++) {
-            const float *s = x + (rows->source + stride * i) * op->in_width + columns.source;
-            const float *g = dy + (rows->output + i) * op->out_width + columns.output;
-            float sum = 0.0f;
-            for (int32_t j = 0; j < columns.count; j++) {
-                sum += s[stride * j] * g[j];
-            }
-            total += sum;
-        }
-        x += op->in_channels * op->in_height * op->in_width;
-        dy += op->out_channels * op->out_height * op->out_width;
-    }
-    return total;
-}
+/* A row of the kernel for dW: where it meets x, and the output channels that are summed at a time. */
+struct tap_row {
+    struct poet_positions rows;
+    struct poet_rows_5 at;
+    poet_sum_rows_5_f32 *sum;
+    int32_t channels; /* two or four, */
+    int32_t done;     /* of which so many are there already */
+};
 
-static __attribute__((cold, noinline)) void sum_taps_again(const struct poet_conv2d *op,
-                                                          const struct poet_positions *rows,
-                                                          const float *x, const float *dy,
-                                                          float totals[5])
+/* dw of a row of the kernel, of one input channel: from weight `first` of the first output channel on. */
+static void sum_tap_row(const struct poet_conv2d *op, const struct tap_row *row, const float *x,
+                        const float *dy, const struct poet_gradient_sink *dw, int32_t first)
 {
-    for (int32_t tap = 0; tap < 5; tap++) {
-        if (totals[tap] != totals[tap]) {
-            totals[tap] = sum_tap(op, rows, tap, x, dy);
-        }
-    }
-}
-
-/* dw of one row of the kernel, of one input and two or four output channels, of which `done` are there already: from weight
- * `first` on. */
-static void sum_tap_row(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_rows_5,
-                        const struct poet_positions *rows, const struct poet_rows_5 *at,
-                        const float *x, const float *dy, const struct poet_gradient_sink *dw,
-                        int32_t first, int32_t next, int32_t done, int32_t channels)
-{
+    const int32_t next = op->in_channels / op->groups * TAPS;
     float totals[4][5];
-    sum_rows_5(at, x + rows->source * op->in_width, dy + rows->output * op->out_width, totals);
-    for (int32_t channel = done; channel < channels; channel++) {
+    row->sum(&row->at, x + row->rows.source * op->in_width,
+             dy + row->rows.output * op->out_width, totals);
+    for (int32_t channel = row->done; channel < row->channels; channel++) {
         float *taps = totals[channel];
-        const float any = taps[0] + taps[1] + taps[2] + taps[3] + taps[4];
+        const float any = taps[0] + taps[1] + taps[2] + taps[3] + taps[4]; /* NaN where one of them is */
         if (any != any) {
-            sum_taps_again(op, rows, x, dy + channel * at->dy_other, taps);
+            poet_conv2d_sum_taps_again_f32(op, &row->rows, x, dy + channel * row->at.dy_other,
+                                           taps);
         }
         const int32_t index = first + channel * next;
         if (dw->gradient != NULL) {
@@ -348,46 +327,69 @@ static void sum_taps(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_four
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
     const bool odd = op->out_width % 2 != 0;
-    for (int32_t row = 0; row < 5; row++) {
+    for (int32_t tap = 0; tap < TAPS; tap += 5) {
         const struct poet_positions rows =
-            poet_positions_of_tap(row, stride, 2, op->in_height, op->out_height);
-        const struct poet_rows_5 at = {
-            .samples = op->batch,
-            .rows = rows.count,
-            .pairs = (op->out_width - (stride > 1 && odd ? 1 : 2)) / 2,
-            .row_next = (stride - 1) * op->in_width,
-            .dy_other = out_plane,
-            .x_next = op->in_channels * in_plane - stride * rows.count * op->in_width,
-            .dy_next = op->out_channels * out_plane - rows.count * op->out_width,
-            .edges = (odd ? POET_ODD_COLUMNS : 0u) | (op->in_width % 2 != 0 ? POET_ODD_WIDTH : 0u),
+            poet_positions_of_tap(tap / 5, stride, 2, op->in_height, op->out_height);
+        struct tap_row row = {
+            .rows = rows,
+            .at =
+                {
+                    .samples = op->batch,
+                    .rows = rows.count,
+                    .pairs = (op->out_width - (stride > 1 && odd ? 1 : 2)) / 2,
+                    .row_next = (stride - 1) * op->in_width,
+                    .dy_other = out_plane,
+                    .x_next = op->in_channels * in_plane - stride * rows.count * op->in_width,
+                    .dy_next = op->out_channels * out_plane - rows.count * op->out_width,
+                    .edges = (odd ? POET_ODD_COLUMNS : 0u) |
+                             (op->in_width % 2 != 0 ? POET_ODD_WIDTH : 0u),
+                },
         };
         for (int32_t group = 0; group < op->groups; group++) {
             const float *source = x + group * group_in * in_plane;
-            int32_t channels = 4;
-            for (int32_t from = 0; from < group_out; from += channels) {
-                channels = group_out >= 4 && from + 2 < group_out ? 4 : 2;
-                const int32_t last = group_out - channels;
+            for (int32_t from = 0; from < group_out; from += row.channels) {
+                const bool four = group_out >= 4 && from + 2 < group_out;
+                row.sum = four ? sum_four : sum_two;
+                row.channels = four ? 4 : 2;
+                const int32_t last = group_out - row.channels;
                 const int32_t o = group * group_out + (from < last ? from : last);
+                row.done = from < last ? 0 : from - last;
                 for (int32_t c = 0; c < group_in; c++) {
-                    sum_tap_row(op, channels == 4 ? sum_four : sum_two, &rows, &at,
-                                source + c * in_plane, dy + o * out_plane, dw,
-                                (o * group_in + c) * TAPS + 5 * row, group_in * TAPS,
-                                from < last ? 0 : from - last, channels);
+                    sum_tap_row(op, &row, source + c * in_plane, dy + o * out_plane, dw,
+                                (o * group_in + c) * TAPS + tap);
                 }
             }
         }
     }
 }
 
-void poet_conv2d_5x5_backward_weight_f32(const struct poet_conv2d *op, const float *x,
-                                         const float *dy, float *dw)
+INLINE void sum_weights(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_four,
+                        poet_sum_rows_5_f32 *sum_two, const float *x, const float *dy, float *dw)
 {
     if (!POET_BY_STRIPS) {
         poet_conv2d_backward_weight_f32(op, x, dy, dw);
         return;
     }
     const struct poet_gradient_sink sink = {.gradient = dw};
-    sum_taps(op, poet_conv2d_four_rows_5_f32, poet_conv2d_two_rows_5_f32, x, dy, &sink);
+    sum_taps(op, sum_four, sum_two, x, dy, &sink);
+}
+
+INLINE void update_weights(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_four,
+                           poet_sum_rows_5_f32 *sum_two, const float *x, const float *dy,
+                           const struct poet_gradient_sink *w)
+{
+    if (!POET_BY_STRIPS) {
+        poet_conv2d_backward_weight_update_f32(op, x, dy, w->update, w->pace, w->parameter,
+                                               w->first, w->second, w->sum);
+        return;
+    }
+    sum_taps(op, sum_four, sum_two, x, dy, w);
+}
+
+void poet_conv2d_5x5_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                         const float *dy, float *dw)
+{
+    sum_weights(op, poet_conv2d_four_rows_5_f32, poet_conv2d_two_rows_5_f32, x, dy, dw);
 }
 
 void poet_conv2d_5x5_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
@@ -395,38 +397,23 @@ void poet_conv2d_5x5_backward_weight_update_f32(const struct poet_conv2d *op, co
                                                 const float *pace, float *w, float *first,
                                                 float *second, float *sum)
 {
-    if (!POET_BY_STRIPS) {
-        poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
-        return;
-    }
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
-    sum_taps(op, poet_conv2d_four_rows_5_f32, poet_conv2d_two_rows_5_f32, x, dy, &sink);
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
+    update_weights(op, poet_conv2d_four_rows_5_f32, poet_conv2d_two_rows_5_f32, x, dy, &sink);
 }
 
 void poet_conv2d_5x5_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,
-                                         const float *dy, float *dw)
+                                              const float *dy, float *dw)
 {
-    if (!POET_BY_STRIPS) {
-        poet_conv2d_backward_weight_f32(op, x, dy, dw);
-        return;
-    }
-    const struct poet_gradient_sink sink = {.gradient = dw};
-    sum_taps(op, poet_conv2d_four_rows_5_by_2_f32, poet_conv2d_two_rows_5_by_2_f32, x, dy, &sink);
+    sum_weights(op, poet_conv2d_four_rows_5_by_2_f32, poet_conv2d_two_rows_5_by_2_f32, x, dy, dw);
 }
 
 void poet_conv2d_5x5_by_2_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
-                                                const float *dy, const struct poet_update *update,
-                                                const float *pace, float *w, float *first,
-                                                float *second, float *sum)
+                                                     const float *dy,
+                                                     const struct poet_update *update,
+                                                     const float *pace, float *w, float *first,
+                                                     float *second, float *sum)
 {
-    if (!POET_BY_STRIPS) {
-        poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
-        return;
-    }
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
-    sum_taps(op, poet_conv2d_four_rows_5_by_2_f32, poet_conv2d_two_rows_5_by_2_f32, x, dy, &sink);
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
+    update_weights(op, poet_conv2d_four_rows_5_by_2_f32, poet_conv2d_two_rows_5_by_2_f32, x, dy,
+                   &sink);
 }

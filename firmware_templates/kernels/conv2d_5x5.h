@@ -23,10 +23,11 @@ void poet_conv2d_5x5_by_2_forward_f32(const struct poet_conv2d *op, const float 
 void poet_conv2d_5x5_by_2_backward_input_f32(const struct poet_conv2d *op, const float *w,
                                              const float *dy, float *dx);
 void poet_conv2d_5x5_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,
-                                         const float *dy, float *dw);
+                                              const float *dy, float *dw);
 void poet_conv2d_5x5_by_2_backward_weight_update_f32(const struct poet_conv2d *op, const float *x,
-                                                const float *dy, const struct poet_update *update,
-                                                const float *pace, float *w, float *first,
-                                                float *second, float *sum);
+                                                     const float *dy,
+                                                     const struct poet_update *update,
+                                                     const float *pace, float *w, float *first,
+                                                     float *second, float *sum);
 
 #endif

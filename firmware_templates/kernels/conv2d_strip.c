@@ -12,7 +12,7 @@
  *   s16-s23  a channel's sums                              s24-s31          totals
  *   s6, s7, s14, s15  products
  * poet_begin says which registers are what in the other functions. */
-__asm__(POET_ASSEMBLY
+__asm__(POET_ASSEMBLY POET_STRIP_ASSEMBLY
         "   .macro set_two to, too, from\n"
         "   vmov    s\\to, s\\too, \\from, \\from\n"
         "   .endm\n"
@@ -130,27 +130,8 @@ __asm__(POET_ASSEMBLY
         "   pop     {r1-r11, pc}\n"
         "   poet_function_end poet_conv2d_strips\n"
 
-        "   .macro poet_begin_strip name\n"
-        "   poet_function \\name\n"
-        "   adr     r12, 1f + 1\n"
-        "   b.w     poet_conv2d_strips\n"
-        "1: vmov.f32 s5, s0\n"
-        "2: msr     APSR_nzcvq, r12\n"
-        "   .endm\n"
-        "   .macro poet_end_strip\n"
-        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
-        "   add_one %8+\\sum, \\sum\n"
-        "   .endr\n"
-        "   add     r1, r1, r5, lsl #2\n"
-        "   add     r2, r2, r6, lsl #2\n"
-        "   add     r7, r7, r6, lsl #2\n"
-        "   subs    r8, r8, #1\n"
-        "   bne.w   2b\n"
-        "   b.w     poet_conv2d_strips_end\n"
-        "   .endm\n"
-
         "   .macro poet_strip name, first, second, third\n"
-        "   poet_begin_strip \\name\n"
+        "   poet_begin_strip \\name, 5\n"
         "   poet_row multiply, \\first, \\second, \\third\n"
         "   add     r1, r1, r4, lsl #2\n"
         "   poet_row add, \\first, \\second, \\third\n"
@@ -188,7 +169,7 @@ __asm__(POET_ASSEMBLY
         "   poet_tall_add \\to, \\third, %2+\\weight\n"
         "   .endm\n"
         "   .macro poet_tall_strip name, taps:vararg\n"
-        "   poet_begin_strip \\name\n"
+        "   poet_begin_strip \\name, 5\n"
         "   vldmia  r2!, {s7-s12}\n"
         "   beq.w   5f\n"
         "   poet_tall_load\n"

@@ -13,7 +13,7 @@
  *   by 2:  s0-s10, s11-s15, s24-s26, s16-s23; totals on the stack
  *   dX of that: s0-s5, s6-s10, s11-s13, s16-s23, s24-s31
  *   dW: s0-s6 columns of x, s7-s8 gradients, s9-s11 products, s12-s31 a row's sums */
-__asm__(POET_ASSEMBLY
+__asm__(POET_ASSEMBLY POET_STRIP_ASSEMBLY
         /* A weight's products with four columns, `step` apart, for four sums, `apart`. */
         "   .macro poet_add to, apart, source, step, weight, product\n"
         "   multiply_one %\\product, %\\source, %\\weight\n"
@@ -63,11 +63,6 @@ __asm__(POET_ASSEMBLY
         "   .endm\n"
 
         /* At the end of a channel. */
-        "   .macro poet_add_totals\n"
-        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
-        "   add_one %8+\\sum, \\sum\n"
-        "   .endr\n"
-        "   .endm\n"
         "   .macro poet_begin_by_1\n"
         "   .endm\n"
         "   .macro poet_begin_pair_by_1\n"
@@ -423,45 +418,46 @@ INLINE void sum_strips(const struct poet_strips_5 *strips, const float *source, 
     const float *lower = weight + strips->lower_weight;
     const float *bias = strips->bias;
     for (int32_t pair = 0; pair < strips->pairs; pair++) {
-    float totals[2][POET_STRIP] = {{0.0f}};
-    for (int32_t channel = 0; channel < strips->channels; channel++) {
-        float sums[2][POET_STRIP] = {{0.0f}};
-        for (int32_t row = 0; row < end; row++) {
-            float columns[2 * POET_STRIP + 3];
+        float totals[2][POET_STRIP] = {{0.0f}};
+        for (int32_t channel = 0; channel < strips->channels; channel++) {
+            float sums[2][POET_STRIP] = {{0.0f}};
+            for (int32_t row = 0; row < end; row++) {
+                float columns[2 * POET_STRIP + 3];
+                UNROLLED
+                for (int32_t i = 0; i < met + 4; i++) {
+                    const bool padding =
+                        (left && i < 2) || (right && i == met + 2) || (last && i == met + 3);
+                    columns[i] = padding ? 0.0f : source[i - 2];
+                }
+                if (row < upper_end) {
+                    add_row(columns, weight, step, backwards, sums[0]);
+                    weight += 5;
+                }
+                if (row >= strips->upper_rows) {
+                    add_row(columns, lower, step, backwards, sums[1]);
+                    lower += 5;
+                }
+                source += met + strips->row_next;
+            }
             UNROLLED
-            for (int32_t i = 0; i < met + 4; i++) {
-                const bool padding = (left && i < 2) || (right && i == met + 2) || (last && i == met + 3);
-                columns[i] = padding ? 0.0f : source[i - 2];
+            for (int32_t i = 0; i < POET_STRIP; i++) {
+                totals[0][i] += sums[0][i];
+                totals[1][i] += sums[1][i];
             }
-            if (row < upper_end) {
-                add_row(columns, weight, step, backwards, sums[0]);
-                weight += 5;
-            }
-            if (row >= strips->upper_rows) {
-                add_row(columns, lower, step, backwards, sums[1]);
-                lower += 5;
-            }
-            source += met + strips->row_next;
+            source += strips->channel_next;
+            weight += strips->weight_next;
+            lower += strips->lower_weight_next;
         }
         UNROLLED
         for (int32_t i = 0; i < POET_STRIP; i++) {
-            totals[0][i] += sums[0][i];
-            totals[1][i] += sums[1][i];
+            result[i] = totals[0][i] + bias[0];
+            result[strips->lower_result + i] = totals[1][i] + bias[1];
         }
-        source += strips->channel_next;
-        weight += strips->weight_next;
-        lower += strips->lower_weight_next;
-    }
-    UNROLLED
-    for (int32_t i = 0; i < POET_STRIP; i++) {
-        result[i] = totals[0][i] + bias[0];
-        result[strips->lower_result + i] = totals[1][i] + bias[1];
-    }
-    source += strips->source_pair;
-    weight += strips->weight_pair;
-    lower += strips->weight_pair;
-    bias += strips->bias_pair;
-    result += strips->lower_result + strips->result_pair;
+        source += strips->source_pair;
+        weight += strips->weight_pair;
+        lower += strips->weight_pair;
+        bias += strips->bias_pair;
+        result += strips->lower_result + strips->result_pair;
     }
 }
 

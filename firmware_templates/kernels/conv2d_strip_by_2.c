@@ -12,7 +12,7 @@
  *     sums, s24-s31 totals.
  * dX: s0-s4 columns of dy, s5-s7 weights and products, s8-s15 a channel's sums, s16-s23 and s24-s31 totals of both rows.
  * dW: s0-s8 columns of x, s9-s12 gradients, s13-s15 products, s16-s27 a row's sums. */
-__asm__(POET_ASSEMBLY
+__asm__(POET_ASSEMBLY POET_STRIP_ASSEMBLY
         /* Four sums, and four columns of the source, two registers or one apart. */
         "   .macro poet_multiply to, apart, source, step, weight\n"
         "   .irp    at, 0, 1, 2, 3\n"
@@ -63,11 +63,7 @@ __asm__(POET_ASSEMBLY
         "   poet_products \\begin, r7, 20\n"
         "   .endm\n"
 
-        "   poet_function poet_conv2d_strips_by_2_f32\n"
-        "   adr     r12, 1f + 1\n"
-        "   b.w     poet_conv2d_strips\n"
-        "1: vmov.f32 s8, s0\n"
-        "2: msr     APSR_nzcvq, r12\n"
+        "   poet_begin_strip poet_conv2d_strips_by_2_f32, 8\n"
         "   poet_row multiply\n"
         "   add     r1, r1, r4, lsl #2\n"
         "   poet_row add\n"
@@ -75,15 +71,7 @@ __asm__(POET_ASSEMBLY
         "   add     r1, r1, r4, lsl #2\n"
         "   poet_row add\n"
         "3:\n"
-        "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"
-        "   add_one %8+\\sum, \\sum\n"
-        "   .endr\n"
-        "   add     r1, r1, r5, lsl #2\n"
-        "   add     r2, r2, r6, lsl #2\n"
-        "   add     r7, r7, r6, lsl #2\n"
-        "   subs    r8, r8, #1\n"
-        "   bne.w   2b\n"
-        "   b.w     poet_conv2d_strips_end\n"
+        "   poet_end_strip\n"
         "   poet_function_end poet_conv2d_strips_by_2_f32\n"
 
         /* dX: a row of dy, and adding its products with s7 two at a time. */

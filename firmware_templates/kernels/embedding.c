@@ -45,8 +45,6 @@ void poet_embedding_backward_update_f32(const struct poet_embedding *op, const i
                                         const float *pace, float *w, float *first, float *second,
                                         float *sum)
 {
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     sum_rows(op, ids, dy, &sink);
 }

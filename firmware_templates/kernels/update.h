@@ -46,6 +46,16 @@ struct poet_gradient_sink {
     float *sum;
 };
 
+/* A sink that applies. */
+static inline struct poet_gradient_sink poet_applying_sink(const struct poet_update *update,
+                                                           const float *pace, float *parameter,
+                                                           float *first, float *second, float *sum)
+{
+    return (struct poet_gradient_sink){
+        .update = update, .pace = pace, .parameter = parameter, .first = first, .second = second,
+        .sum = sum};
+}
+
 /* Whether a setting is not 0, without arithmetic: it is asked for every element. */
 static inline int poet_is_set(float setting)
 {

@@ -129,26 +129,33 @@ float poet_sqrtf(float x)
 #endif
 }
 
-/* An odd polynomial (minimax) near 0; elsewhere 1 - 2 / (e^2x + 1), whose rounding errors shrink as
- * the result nears 1. */
-float poet_tanhf(float x)
-{
-    const uint32_t sign = poet_float_bits(x) & SIGN;
-    const float magnitude = poet_float_from_bits(poet_float_bits(x) & ~SIGN);
-    if (x != x) {
-        return poet_float_from_bits(QUIET_NAN);
-    }
-    float y;
-    if (magnitude < 0.625f) {
-        const float z = magnitude * magnitude;
-        float p = -0x1.0fd476p-8f;
-        p = p * z + 0x1.3a2ba8p-6f;
-        p = p * z + -0x1.b45d7ap-5f;
-        p = p * z + 0x1.10e7cep-3f;
-        p = p * z + -0x1.555496p-2f;
-        y = magnitude + magnitude * (z * p);
-    } else {
-        y = 1.0f - 2.0f / (poet_expf(2.0f * magnitude) + 1.0f);
-    }
-    return poet_float_from_bits(poet_float_bits(y) | sign);
-}
+/* Minimax fits to the relative error, which they leave below 0.25 units in the last place: of [0, 1/8), then of
+ * quarters of each power of two up to 8, then of what is left up to 9.25. Centres are where tanh is nearly a float. */
+const struct poet_tanh_piece poet_tanh_pieces[] = {
+    {0.0f, {0.0f, 0x1p+0f, 0x1.4ee5ecp-22f, -0x1.555b2ep-2f, 0x1.efc4fap-12f, 0x1.0a361ap-3f}},
+    {0x1.1ff20ep-3f, {0x1.1e1024p-3f, 0x1.f602cp-1f, -0x1.187b56p-3f, -0x1.3b593ep-2f, 0x1.69037cp-4f, 0x1.dacffcp-1f}},
+    {0x1.6006ap-3f, {0x1.5c9976p-3f, 0x1.f12a74p-1f, -0x1.527fd2p-3f, -0x1.2ef2a2p-2f, 0x1.acc5p-4f, 0x1.10c1cap+0f}},
+    {0x1.a01ad6p-3f, {0x1.9a78dep-3f, 0x1.eb6ec4p-1f, -0x1.89fbc2p-3f, -0x1.1fa8c4p-2f, 0x1.f0a09p-4f, -0x1.64d8d2p+0f}},
+    {0x1.e01738p-3f, {0x1.d77c5ap-3f, 0x1.e4dd2ap-1f, -0x1.be7f34p-3f, -0x1.10157cp-2f, 0x1.118388p-3f, 0x1.a2b8a8p-1f}},
+    {0x1.201c7cp-2f, {0x1.18bdf2p-2f, 0x1.d983fep-1f, -0x1.03a3dap-2f, -0x1.e8f03p-3f, 0x1.331106p-3f, 0x1.4ec38cp-5f}},
+    {0x1.600068p-2f, {0x1.52c322p-2f, 0x1.c7f704p-1f, -0x1.2dafdap-2f, -0x1.982df4p-3f, 0x1.5036d6p-3f, -0x1.fc0b42p-6f}},
+    {0x1.9fefaap-2f, {0x1.8a79f8p-2f, 0x1.b4048ap-1f, -0x1.4fef6p-2f, -0x1.4255e8p-3f, 0x1.5c49aep-3f, -0x1.1e48cp-4f}},
+    {0x1.e0167ep-2f, {0x1.bfc09cp-2f, 0x1.9e1bbap-1f, -0x1.6a24fep-2f, -0x1.d6fd8p-4f, 0x1.58529ap-3f, 0x1.9bf458p-9f}},
+    {0x1.2018bp-1f, {0x1.051ab4p-1f, 0x1.7ad846p-1f, -0x1.8265fep-2f, -0x1.bc4bbap-5f, 0x1.39eed6p-3f, -0x1.3fd756p-5f}},
+    {0x1.5ffc7cp-1f, {0x1.31559cp-1f, 0x1.49e972p-1f, -0x1.897d76p-2f, 0x1.d7c1c6p-7f, 0x1.e96e88p-4f, -0x1.0e1c0ep-4f}},
+    {0x1.a01cfcp-1f, {0x1.5798eep-1f, 0x1.196a6cp-1f, -0x1.79b5b2p-2f, 0x1.07667ep-4f, 0x1.46de34p-4f, -0x1.e9497ep-5f}},
+    {0x1.dff95ap-1f, {0x1.77d528p-1f, 0x1.d83dd4p-2f, -0x1.5aa5e4p-2f, 0x1.84231p-4f, 0x1.63055p-5f, -0x1.a76354p-5f}},
+    {0x1.20155cp+0f, {0x1.9e6b72p-1f, 0x1.61204ep-2f, -0x1.1dd3bap-2f, 0x1.c69346p-4f, 0x1.d9bfbap-9f, -0x1.06e0fcp-5f}},
+    {0x1.5fef1ep+0f, {0x1.c27104p-1f, 0x1.cedcf8p-3f, -0x1.9736fap-3f, 0x1.97ef16p-4f, -0x1.59bec8p-6f, -0x1.386632p-7f}},
+    {0x1.a01248p+0f, {0x1.d9cc3cp-1f, 0x1.26374ep-3f, -0x1.1043acp-3f, 0x1.33c27ep-4f, -0x1.9bb0ecp-6f, 0x1.651062p-10f}},
+    {0x1.dfe98p+0f, {0x1.e87494p-1f, 0x1.700d5ap-4f, -0x1.5f2096p-4f, 0x1.a898ep-5f, -0x1.55c10ep-6f, 0x1.2c9f82p-8f}},
+    {0x1.1ff226p+1f, {0x1.f4bd6ep-1f, 0x1.645bfp-5f, -0x1.5c8318p-5f, 0x1.bc25fap-6f, -0x1.961ebap-7f, 0x1.04a902p-8f}},
+    {0x1.5fe7f2p+1f, {0x1.fbd37ap-1f, 0x1.0a0ac4p-6f, -0x1.07dbaep-6f, 0x1.5a127p-7f, -0x1.51ce2cp-8f, 0x1.f65a6p-10f}},
+    {0x1.a01c78p+1f, {0x1.fe7728p-1f, 0x1.884158p-8f, -0x1.870d7ap-8f, 0x1.0321fep-8f, -0x1.02cd8ap-9f, 0x1.94697ap-11f}},
+    {0x1.e01726p+1f, {0x1.ff6f4cp-1f, 0x1.213f24p-9f, -0x1.20e7fap-9f, 0x1.8059dap-10f, -0x1.8306e6p-11f, 0x1.332554p-12f}},
+    {0x1.1fe142p+2f, {0x1.ffdf88p-1f, 0x1.03b96p-11f, -0x1.03564cp-11f, 0x1.59a638p-12f, -0x1.69f2eap-13f, 0x1.1fb044p-14f}},
+    {0x1.5fe8bep+2f, {0x1.fffb9cp-1f, 0x1.1900a6p-14f, -0x1.18a418p-14f, 0x1.762f3ap-15f, -0x1.884a7p-16f, 0x1.38b17ap-17f}},
+    {0x1.9fef28p+2f, {0x1.ffff68p-1f, 0x1.3001eap-17f, -0x1.2f9fdep-17f, 0x1.94d60ep-18f, -0x1.a881cep-19f, 0x1.52baaep-20f}},
+    {0x1.e01f4p+2f, {0x1.ffffecp-1f, 0x1.473596p-20f, -0x1.b92b12p-20f, 0x1.b07dd2p-21f, 0x1.565ee2p-20f, 0x1.d9f60cp-23f}},
+    {0x1.141f4p+3f, {0x1.fffffep-1f, 0x1.12d9bcp-23f, -0x1.d16376p-23f, 0x1.665bc6p-24f, 0x1.869b08p-23f, 0x1.d01e94p-26f}},
+};

@@ -19,9 +19,6 @@ float poet_logf(float x);
 /* Square root, correctly rounded; -0 at -0, NaN below. Compile with -fno-math-errno. */
 float poet_sqrtf(float x);
 
-/* Hyperbolic tangent. */
-float poet_tanhf(float x);
-
 /* Correctly rounded square root in integer arithmetic: what poet_sqrtf is where no instruction does it. */
 float poet_sqrtf_soft(float x);
 
@@ -42,6 +39,36 @@ static inline float poet_float_from_bits(uint32_t bits)
         float value;
     } cast = {.bits = bits};
     return cast.value;
+}
+
+/* tanh(centre + t) = c[0] + t (c[1] + ... t c[5]). */
+struct poet_tanh_piece {
+    float centre;
+    float c[6];
+};
+extern const struct poet_tanh_piece poet_tanh_pieces[];
+
+/* Hyperbolic tangent, by a polynomial for each piece of its range: with an FPU it takes the same time for every number.
+ * Inline, so that a loop has its constants at hand. */
+static inline float poet_tanhf(float x)
+{
+    const uint32_t sign = poet_float_bits(x) & 0x80000000u;
+    uint32_t bits = poet_float_bits(x) ^ sign;
+    if (bits > 0x7f800000u) {
+        return poet_float_from_bits(0x7fc00000u);
+    }
+    bits = bits < 0x41140000u ? bits : 0x41140000u; /* 9.25: from about 9.01 on, the result is 1 */
+    /* The exponent and the first two bits behind it: the first piece is what is below 1/8. */
+    const int32_t index = (int32_t)(bits >> 21) - 495;
+    const struct poet_tanh_piece *piece = &poet_tanh_pieces[index < 0 ? 0 : index];
+    const float t = poet_float_from_bits(bits) - piece->centre;
+    float y = piece->c[5];
+    y = y * t + piece->c[4];
+    y = y * t + piece->c[3];
+    y = y * t + piece->c[2];
+    y = y * t + piece->c[1];
+    y = y * t + piece->c[0];
+    return poet_float_from_bits(poet_float_bits(y) | sign);
 }
 
 #endif

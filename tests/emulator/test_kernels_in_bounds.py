@@ -16,10 +16,11 @@ import pytest
 from emulator.kernel_core import Build, Core
 from poetfw.ir import Attribute
 from poetfw.op_check import largest_error
-from poetfw.ops import KINDS, Array
+from poetfw.ops import KINDS, Array, in_variants
 from unit.kernels.conftest import graph_of_one
 from unit.kernels.test_canonical_sums import (
     GEOMETRIES,
+    OF_ZEROS,
     BatchNorm,
     Dense,
     Geometry,
@@ -27,6 +28,7 @@ from unit.kernels.test_canonical_sums import (
     backward_weight,
     bits,
     forward,
+    passes_of_zeros,
     separate,
 )
 from unit.kernels.test_error_bounds import CASES as OPERATORS
@@ -102,23 +104,37 @@ def test_convolutions(core_of: Callable[[Build], Core], build: Build, case: Geom
         np.testing.assert_array_equal(bits(left), bits(expected()), kind)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.kernel == (1, 1)], ids=str)
-def test_weights_of_1x1_kernels_are_applied(
-    core_of: Callable[[Build], Core], case: Geometry
+@pytest.mark.parametrize("special", [1, np.inf], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_are_applied_alike(
+    core_of: Callable[[Build], Core], case: Geometry, special: float
 ) -> None:
-    """They go to the update from sums of blocks, of which the last may overlap the one before."""
+    """Of weights, by each kernel that the op has; padding is not multiplied, whatever is."""
     generator = np.random.default_rng(3)
-    x, w, dy = (
-        generator.standard_normal(shape).astype(np.float32) for shape in (case.x, case.w, case.y)
+    x, w, dy, momentum = (
+        generator.standard_normal(shape).astype(np.float32)
+        for shape in (case.x, case.w, case.y, case.w)
     )
-    step: dict[str, Attribute] = {"learning_rate": 0.5, "momentum": 0.0, "weight_decay": 0.0}
-    attributes = {**case.attributes, "weight_shape": case.w, **step}
-    (left,) = core_of(M4F).run("conv2d_backward_weight_sgd", [x, dy], attributes, [w])
-    expected = w - np.float32(0.5) * backward_weight(case, x, dy)
-    np.testing.assert_array_equal(bits(left), bits(expected))
-    attributes = {**case.attributes, "weight_shape": case.w}
-    (none,) = core_of(M4F).run("conv2d_backward_weight", [x, 0 * dy], attributes)
-    assert not bits(none).any(), "totals begin as 0"
+    dy[0, 0, 0, 0] = dy[-1, -1, -1, -1] = special
+    rule = {"weight_shape": case.w, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
+    kind, updates = "conv2d_backward_weight_sgd", (w, momentum)
+    op, graph = graph_of_one(kind, [x, dy], case.attributes | rule, updates)
+    first, *others = (
+        core_of(M4F).run(kind, [x, dy], way.attributes, updates) for way in in_variants(op, graph)
+    )
+    for other in others:
+        for ours, theirs in zip(first, other, strict=True):
+            known = ~np.isnan(theirs)
+            np.testing.assert_array_equal(np.isnan(ours), ~known)
+            np.testing.assert_array_equal(bits(ours[known]), bits(theirs[known]))
+
+
+@pytest.mark.parametrize("build", [M4F, M0PLUS], ids=str)
+def test_zeros_have_no_sign(core_of: Callable[[Build], Core], build: Build) -> None:
+    for case in OF_ZEROS:
+        for kind, inputs, attributes in passes_of_zeros(case):
+            (left,) = core_of(build).run(kind, inputs, attributes)
+            assert not bits(left).any(), (kind, case)
 
 
 LAYERS = [(1, features, 3) for features in range(1, 18)]

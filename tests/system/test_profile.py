@@ -108,32 +108,39 @@ def test_a_step_is_the_sum_of_what_was_profiled(
 @pytest.mark.parametrize(
     ("board", "model", "batch", "scheduler", "own"),
     [
-        ("mkr1000", "digits-cnn", 4, "poet", "batch_norm_backward_affine"),
-        ("mkr1000", "mlp", 4, "poet", "linear"),
-        ("nrf52840", "lstm", 8, "checkpoint-all", "tanh"),
-        ("nrf52840", "gru", 8, "checkpoint-all", "tanh"),
+        ("mkr1000", "digits-cnn", 4, "poet", {"batch_norm_backward_affine", "linear"}),
+        ("mkr1000", "mlp", 4, "poet", {"linear", "relu"}),
+        ("nrf52840", "lstm", 8, "checkpoint-all", set()),
+        ("nrf52840", "gru", 8, "checkpoint-all", set()),
+        ("nrf52840", "transformer-tiny", 3, "checkpoint-all", {"gelu", "gelu_backward"}),
     ],
 )
 def test_each_op_has_the_time_that_its_numbers_take(
-    folder: Path, board: str, model: str, batch: int, scheduler: str, own: str
+    folder: Path, board: str, model: str, batch: int, scheduler: str, own: set[str]
 ) -> None:
-    """Without an FPU of all that calculates; with one, of functions that go several ways.
+    """Without an FPU of all that calculates; with one, of functions that go several ways only.
 
     What the build believes of each op is what was profiled of it.
     """
     which = ("--board", board, "--model", model, "--batch", str(batch))
     db = ("--db", f"{board}.sqlite")
     profiled = succeed("profile", *which, "--emulator", "qemu", *db, cwd=folder)
-    assert {case["operator"] for case in profiled["cases"] if case["op"]} >= {own}
+    found = {case["operator"] for case in profiled["cases"] if case["op"]}
+    assert found >= own if board == "mkr1000" else found == own
     again = succeed("profile", *which, "--emulator", "qemu", *db, cwd=folder)
     assert again == {**profiled, "measured_now": 0}
     out = folder / "own"
     succeed("build", *which, *db, "--scheduler", scheduler, "--out", out, cwd=folder)
     each_is_what_a_trace_says(profiled, out, folder)
     costs = json.loads((out / "costs.json").read_text())["ops"]
+    times: dict[str, list[float]] = {}
     for case in profiled["cases"]:
         if case["op"]:
-            assert costs[case["op"]]["time_s"] == case["time_s"], case
+            times.setdefault(case["op"], []).append(case["time_s"])
+    assert {op: costs[op]["time_s"] for op in times} == {
+        op: min(found)
+        for op, found in times.items()  # by the kernel that takes the least
+    }
 
 
 def interrupted(options: tuple[str, ...], at: bytes, cwd: Path) -> bytes:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +15,16 @@ from poetfw.costs import CostProvider, CostTable, Source, analytic_costs
 from poetfw.devices import build_environments, run_firmware
 from poetfw.firmware import RunRequest, set_request, write_project
 from poetfw.ir import Graph
+from poetfw.memory import MemoryPlan
 from poetfw.models import zoo
 from poetfw.models.layers import Layers
 from poetfw.models.model import Model
 from poetfw.ops import VARIANT
 from poetfw.pipeline import plan_build
-from poetfw.planning import Build, BuildSettings, ChosenBy
+from poetfw.planning import Build, BuildSettings, ChosenBy, budget, room
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import simulate
+from poetfw.training import Program
 
 BY_1 = {"depthwise", "depthwise.backward_input"}
 FUNCTIONS = {f"poet_conv2d_depthwise_by_1_{part}_f32" for part in ("forward", "backward_input")}
@@ -55,8 +58,21 @@ def costs(graph: Graph, board: Board) -> CostTable:
     return replace(table, ops=ops)
 
 
-def plan(ram_bytes: int, costs_of: CostProvider = costs) -> Build:
-    settings = BuildSettings(board="linux", model="depthwise", batch=4, ram_bytes=ram_bytes)
+def backward_dear(graph: Graph, board: Board) -> CostTable:
+    """As if the gradient took twice that, by either kernel."""
+    table = costs(graph, board)
+    ops = {
+        name: replace(cost, energy_j=2 * cost.energy_j)
+        for name, cost in table.ops.items()
+        if name == "depthwise.backward_input"
+    }
+    return replace(table, ops={**table.ops, **ops})
+
+
+def plan(ram_bytes: int, costs_of: CostProvider = costs, scheduler: str = "poet") -> Build:
+    settings = BuildSettings(
+        board="linux", model="depthwise", batch=4, ram_bytes=ram_bytes, scheduler=scheduler
+    )
     return plan_build(settings, progress=lambda text: None, costs=costs_of)
 
 
@@ -93,6 +109,8 @@ def test_where_some_of_it_is_missing() -> None:
     """One of them is at the peak of the plan that keeps everything: the other has room."""
     without = plan(PLENTY, analytic_costs)
     ram_bytes = without.plan.memory.arena_bytes
+    keeping = plan(ram_bytes, backward_dear, "checkpoint-all")
+    assert taken(keeping) == {"depthwise"}, "the other saves more, and is tried first"
     build = plan(ram_bytes)
     assert taken(build) == {"depthwise"}
     assert build.plan.memory.arena_bytes <= ram_bytes
@@ -103,6 +121,20 @@ def test_where_some_of_it_is_missing() -> None:
     limits = schedule_problem(build.program.training, build.board, build.costs, None)
     again = simulate(limits, schedule.plan)
     assert (again.energy_j, again.peak_bytes) == (schedule.energy_j, schedule.peak_bytes)
+
+
+def test_what_cannot_be_placed_goes_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the op that saves least, as if both workspaces left too large gaps."""
+    place = room.place_plan
+
+    def apart(program: Program, *settings: Any) -> MemoryPlan:
+        memory = place(program, *settings)
+        both = BY_1 <= {op.name for op in program.training.ops if op.attributes.get(VARIANT)}
+        return replace(memory, arena_bytes=memory.arena_bytes + both * PLENTY)
+
+    monkeypatch.setattr(room, "place_plan", apart)
+    monkeypatch.setattr(budget, "place_plan", apart)
+    assert taken(plan(PLENTY, backward_dear)) == {"depthwise.backward_input"}
 
 
 def test_a_schedule_pays_for_room_that_is_worth_it() -> None:

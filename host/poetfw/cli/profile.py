@@ -128,7 +128,10 @@ def profile(
         _write_report(found, known, store, model, place)
     too_large = [one for one in found.left_out if not one.failed]
     if too_large:
-        output.warn(f"{len(too_large)} cases do not fit the board: {_named(too_large)}")
+        output.warn(
+            f"{len(too_large)} cases do not fit the board: {_named(too_large)}. Plans take fitted "
+            "or analytic costs of these ops; with a smaller --batch, more of them fit"
+        )
     failed = [one for one in found.left_out if one.failed]
     if not failed:
         return 0

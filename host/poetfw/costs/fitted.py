@@ -89,13 +89,20 @@ def fit(rows: Sequence[tuple[Features, float]], name: str = "", parts: Sequence[
 
 
 def _prices(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X of at least 0 for which matrix x is nearest to 1, whatever the columns' units."""
+    """X of at least 0 for which matrix x is nearest to 1, whatever the columns' units.
+
+    Of columns that are multiples of each other the first counts: which one a solver takes is a
+    matter of the last bit.
+    """
     from scipy.optimize import nnls  # slow to import, and seldom needed
 
     scale = matrix.max(axis=0)
     scale[scale == 0] = 1.0
-    found, _ = nnls(matrix / scale, np.ones(len(matrix)), maxiter=100 * matrix.shape[1])
-    prices: NDArray[np.float64] = found / scale
+    scaled = matrix / scale
+    first = np.sort(np.unique(scaled.round(9), axis=1, return_index=True)[1])
+    found, _ = nnls(scaled[:, first], np.ones(len(matrix)), maxiter=100 * matrix.shape[1])
+    prices = np.zeros(matrix.shape[1])
+    prices[first] = found / scale[first]
     return prices
 
 

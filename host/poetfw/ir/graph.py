@@ -23,6 +23,9 @@ from poetfw.errors import ModelError
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 """What an op's attribute may hold."""
 
+VARIANT = "variant"
+"""The attribute that names the kernel an op runs by, where that is not the one for its shape."""
+
 SCHEMA_VERSION = 1
 
 LARGEST_TENSOR_BYTES = 2**40
@@ -250,8 +253,8 @@ class Graph:
     def network(self) -> str:
         """16 hexadecimal digits that say which network a training step is of.
 
-        They are a digest of its name and its forward pass, in whatever order: the optimizer and
-        what is trained make no other network of it.
+        They are a digest of its name and its forward pass, in whatever order: the optimizer, what
+        is trained and by which kernels it runs make no other network of it.
         """
         operands = {
             op.name: [
@@ -261,7 +264,13 @@ class Graph:
             for op in self.ops
         }
         forward = [
-            [op.name, op.kind, dict(op.attributes), operands[op.name], op.output]
+            [
+                op.name,
+                op.kind,
+                {key: value for key, value in op.attributes.items() if key != VARIANT},
+                operands[op.name],
+                op.output,
+            ]
             for op in sorted(self.ops, key=lambda op: op.name)
             if not op.backward
         ]

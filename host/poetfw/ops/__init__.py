@@ -4,9 +4,9 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
+from poetfw.ir import VARIANT
 from poetfw.ops.base import (
     KINDS,
-    VARIANT,
     Array,
     Constants,
     Kernel,

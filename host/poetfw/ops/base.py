@@ -17,16 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.errors import ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 Field = int | float | str | tuple[float, ...]
 """A constant of a kernel: a number, a C function's name, or the address of a table of floats."""
-
-VARIANT = "variant"
-"""The attribute that names the kernel an op runs by, where that is not the one for its shape."""
 
 LARGEST_INTEGER = 2**31 - 1
 """No attribute of an op may be larger: a kernel's constants are 32-bit integers."""

@@ -16,9 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from poetfw.errors import ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
-    VARIANT,
     Array,
     Kernel,
     OpKind,

@@ -126,7 +126,6 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda y, dy, p: 3 * np.abs(dy) * (1 + y * y),
             from_output=True,
             onnx="Tanh",
-            branches=True,
         ),
         "silu": Function(
             lambda x, p: x * _sigmoid(x),
@@ -150,8 +149,6 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda x, p: 16 * np.abs(x),
             lambda x, dy, p: 48 * np.abs(dy),
             passes=3,
-            branches=True,
-            slope_branches=True,
         ),
         "leaky_relu": Function(
             lambda x, p: np.where(x > 0, x, x.dtype.type(p) * x),

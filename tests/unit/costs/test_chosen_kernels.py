@@ -20,6 +20,7 @@ from poetfw.costs import (
     Source,
     analytic_costs,
     case_of,
+    own_case_of,
     read_measurements,
     to_json,
 )
@@ -154,6 +155,22 @@ def test_plans_pay_for_the_kernel_that_is_chosen(program: Program, tmp_path: Pat
     assert json.loads(files["costs.json"])["ops"][one.name]["time_s"] == 1e-3
     assert b" poet_conv2d_forward_f32(" in files["lib/poetfw/generated/train_step.c"]
     assert build.kernels_by[one.name] is ChosenBy.MEASURED
+
+
+def test_ops_with_numbers_of_their_own_keep_their_rows(program: Program, tmp_path: Path) -> None:
+    """A network is the same by whichever kernels its ops run: so were its ops measured."""
+    (one, other), (two, _), _ = ways(program)
+    graph = program.training
+    (first, second) = (op for op in graph.ops if op.name in ("relu1", "relu2"))
+    store = Database(tmp_path / "costs.sqlite")
+    took = [(one, 2e-3), (other, 1e-3), (two, 1e-3), (first, 3e-4), (second, 5e-4)]
+    store.add([measured(own_case_of(op, graph), s) for op, s in took])
+    costs = MeasuredCosts(store, case_version)
+    found = choose_kernels(program, BOARD, costs).program.training
+    assert found != graph
+    ops = costs(found, BOARD).ops
+    names = (one.name, two.name, first.name, second.name)
+    assert [ops[name].time_s for name in names] == [1e-3, 1e-3, 3e-4, 5e-4]
 
 
 def test_profiles_measure_every_kernel(program: Program) -> None:

@@ -321,20 +321,25 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
         exact(ran.output, backward_weight(case, x, dy))
 
 
-@pytest.mark.parametrize("channels", [(1, 1, 1), (4, 8, 1), (2, 2, 2)], ids=str)
-def test_zeros_have_no_sign(run_kernel: Run, channels: tuple[int, int, int]) -> None:
-    """0 times a negative weight is -0, and a sum of such products 0."""
-    inside, out, groups = channels
-    for kernel, padding in (((3, 3), (1, 1, 1, 1)), ((1, 1), (0, 0, 0, 0))):
-        case = Geometry((1, inside, 6, 7), out, kernel, padding=padding, groups=groups)
-        x, w = np.zeros(case.x, np.float32), np.full(case.w, -1, np.float32)
-        dy = np.zeros(case.y, np.float32)
-        ran = run_kernel("conv2d", [x, w], case.attributes)
-        assert not bits(ran.output).any()
-        ran = run_kernel(
-            "conv2d_backward_input", [w, dy], {**case.attributes, "input_shape": case.x}
-        )
-        assert not bits(ran.output).any()
+OF_ZEROS = [
+    Geometry((1, inside, 6, 7), out, (side, side), (stride, stride), (padding,) * 4, groups)
+    for inside, out, groups in ((1, 1, 1), (4, 8, 1), (5, 7, 1), (2, 2, 2))
+    for side, padding, stride in ((3, 1, 1), (3, 1, 2), (5, 2, 1), (5, 2, 2), (1, 0, 1), (1, 0, 2))
+]
+
+
+def passes_of_zeros(case: Geometry) -> Iterator[tuple[str, list[Array], dict[str, Attribute]]]:
+    """Each pass, its inputs and attributes: all products are 0 times a negative number, so -0."""
+    x, w, dy = (np.zeros(shape, np.float32) for shape in (case.x, case.w, case.y))
+    yield "conv2d", [x, w - 1], case.attributes
+    yield "conv2d_backward_input", [w - 1, dy], {**case.attributes, "input_shape": case.x}
+    yield "conv2d_backward_weight", [x - 1, dy], {**case.attributes, "weight_shape": case.w}
+
+
+@pytest.mark.parametrize("case", OF_ZEROS, ids=str)
+def test_zeros_have_no_sign(run_kernel: Run, case: Geometry) -> None:
+    for kind, inputs, attributes in passes_of_zeros(case):
+        assert not bits(run_kernel(kind, inputs, attributes).output).any(), kind
 
 
 class Dense(NamedTuple):
