@@ -377,8 +377,8 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
 
 OF_ZEROS = [
     Geometry((1, inside, 6, 7), out, (side, side), (stride, stride), (padding,) * 4, groups)
-    for inside, out, groups in ((1, 1, 1), (4, 8, 1), (2, 2, 2))
-    for side, padding, stride in ((3, 1, 1), (3, 1, 2), (5, 2, 1), (5, 2, 2), (1, 0, 1))
+    for inside, out, groups in ((1, 1, 1), (4, 8, 1), (5, 7, 1), (2, 2, 2))
+    for side, padding, stride in ((3, 1, 1), (3, 1, 2), (5, 2, 1), (5, 2, 2), (1, 0, 1), (1, 0, 2))
 ]
 
 
