@@ -37,6 +37,11 @@ PRODUCTS = {
     "pair_lines.left": 4 * 2,
     "lines.strips": 4 * 4,
     "lines.left": 4,
+    "single_pair_lines.strips": 4 * 2,
+    "single_pair_lines.left": 2,
+    "single_lines.strips": 4,
+    "single_lines.left": 1,
+    "narrow.columns": 4,
     "pair_rows.strips": 4 * 4 * 2,
     "taps.threes": 3 * 9,
     "taps.left": 9,
@@ -144,7 +149,7 @@ def padding(case: Case, features: Features, expected: int) -> int:
         return fives(case) - expected
     if any("by_2" in name or "wide" in name for name in features):
         return by_2(case) - expected
-    if "pair_lines.rows" in features:
+    if "pair_lines.rows" in features or "narrow.rows" in features:
         outer = shapes[1][1] // int(case.attributes["groups"])  # type: ignore[call-overload]
         return expected // outer * (-outer % 4)
     if features.keys().isdisjoint(("pairs.rows", "taps.rows", "plane_strips.rows")):
