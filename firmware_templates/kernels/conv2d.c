@@ -839,19 +839,6 @@ static int32_t set_run(const struct poet_conv2d *op, int32_t first, struct poet_
     return count;
 }
 
-static void put_run(const struct poet_gradient_sink *dw, int32_t index, int32_t count,
-                    const float *elements)
-{
-    if (dw->gradient == NULL) {
-        poet_gradient_sink_put_run_f32(dw, index, count, elements);
-        return;
-    }
-    float *to = dw->gradient + index;
-    for (int32_t i = 0; i < count; i++) {
-        to[i] = elements[i];
-    }
-}
-
 /* dw of a run of taps, from weight `first` on, of one group: of pairs of input channels, for output channels by fours, of
  * which the last may make some again, or one by one where they are fewer. */
 static void sum_run_by_lines(const struct poet_conv2d *op, struct poet_lines *at, const float *x,
@@ -878,7 +865,7 @@ static void sum_run_by_lines(const struct poet_conv2d *op, struct poet_lines *at
             for (int32_t o = out; o < begin + outputs; o++) {
                 const int32_t weight = first + (o * group_in + c) * kernel;
                 for (int32_t in = 0; in < inputs; in++) {
-                    put_run(dw, weight + in * kernel, at->count, *sums++);
+                    poet_gradient_sink_put_few_f32(dw, weight + in * kernel, at->count, *sums++);
                 }
             }
         }
@@ -903,7 +890,8 @@ static void sum_run(const struct poet_conv2d *op, const struct poet_lines *at, c
                                                      x + c * at->x_other + tap->x_first,
                                                      dy + o * at->dy_other + tap->dy_first);
             }
-            put_run(dw, first + (o * group_in + c) * kernel, at->count, totals);
+            poet_gradient_sink_put_few_f32(dw, first + (o * group_in + c) * kernel, at->count,
+                                           totals);
         }
     }
 }

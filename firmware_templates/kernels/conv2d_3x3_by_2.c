@@ -238,7 +238,7 @@ static void sum_tap_row(const struct poet_conv2d *op, const struct poet_position
                 taps[tap] = sum_tap(op, rows, tap, x, dy + channel * at->dy_other);
             }
         }
-        poet_gradient_sink_put_3_f32(dw, first + channel * next, taps);
+        poet_gradient_sink_put_few_f32(dw, first + channel * next, 3, taps);
     }
 }
 

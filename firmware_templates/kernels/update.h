@@ -93,25 +93,23 @@ static inline void poet_gradient_sink_put_f32(const struct poet_gradient_sink *s
     }
 }
 
-/* Puts three adjacent elements. */
-static inline void poet_gradient_sink_put_3_f32(const struct poet_gradient_sink *sink,
-                                                int32_t index, const float elements[3])
-{
-    if (sink->gradient != NULL) {
-        float *to = sink->gradient + index;
-        to[0] = elements[0];
-        to[1] = elements[1];
-        to[2] = elements[2];
-        return;
-    }
-    for (int32_t i = 0; i < 3; i++) {
-        poet_apply_f32(sink, index + i, elements[i]);
-    }
-}
-
 /* Puts `count` adjacent elements. */
 void poet_gradient_sink_put_run_f32(const struct poet_gradient_sink *sink, int32_t index,
                                     int32_t count, const float *elements);
+
+/* The same, of so few that memory is written without a call. */
+static inline void poet_gradient_sink_put_few_f32(const struct poet_gradient_sink *sink,
+                                                  int32_t index, int32_t count,
+                                                  const float *elements)
+{
+    if (sink->gradient == NULL) {
+        poet_gradient_sink_put_run_f32(sink, index, count, elements);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        sink->gradient[index + i] = elements[i];
+    }
+}
 
 /* Applies factor * gradient, all its elements; the factor is 1 where it is NULL. */
 void poet_update_f32(int32_t elements, const float *gradient, const float *factor,

@@ -10,6 +10,7 @@ choose it; MACs alone miss single ops by half.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -34,6 +35,8 @@ _RUN = 32
 """Products that `linear.c` and `matmul.c` sum before they add to a total."""
 _LONGEST, _LARGEST = 1 << 16, 1 << 12
 """Positions along an axis, and places of a window, that are gone through one by one at most."""
+_TAPS = 9
+"""Taps that one call sums for dW of any convolution."""
 _GIVEN = ("pace", "parameter", "first", "second", "sum")
 """The arguments behind the constants of an update; a null pointer is work that it has not."""
 _SWITCHES = ("update.weight_decay", "update.clip_value")
@@ -242,6 +245,8 @@ def _convolution(kernel: Kernel) -> Counter[str]:
         return by_planes
     if "5x5" in kernel.function:
         return _fives(at, kernel.function)
+    if "3x3_narrow" in kernel.function:
+        return _narrow(at)
     if "3x3_by_2" in kernel.function:
         return _strips_by_2(at, kernel.function)
     if "3x3" in kernel.function:
@@ -448,23 +453,22 @@ def _taps_of_weight(at: Mapping[str, int]) -> Counter[str]:
     """`sum_taps`: the weights of each tap, four output and two or one input channels at a time."""
     found: Counter[str] = Counter()
     inner, outer = _group_channels(at, backward=False)
-    groups = at["groups"]
-    for u in range(at["kernel_height"]):
-        for v in range(at["kernel_width"]):
+    kernel = at["kernel_height"] * at["kernel_width"]
+    single, outputs = ("", -(-outer // _LINE)) if outer >= _LINE else ("single_", outer)
+    found["taps"] = kernel
+    for name, inputs in ((f"{single}pair_lines", inner // 2), (f"{single}lines", inner % 2)):
+        blocks = at["groups"] * inputs * outputs
+        found[f"{name}.calls"] = blocks * -(-kernel // _TAPS)
+        found[f"{name}.taps"] = blocks * kernel
+        for u, v in itertools.product(range(at["kernel_height"]), range(at["kernel_width"])):
             spans = _met(at, "height", u), _met(at, "width", v)
             rows, columns = (end - first for first, end in spans)
-            found["taps"] += groups
-            if outer < _LINE or not rows * columns:
-                _sums(found, "of1", groups * inner * outer, at["batch"], rows, columns)
-                continue
-            for name, inputs in (("pair_lines", inner // 2), ("lines", inner % 2)):
-                calls = groups * inputs * -(-outer // _LINE)
-                found[f"{name}.calls"] += calls
-                found[f"{name}.samples"] += calls * at["batch"]
-                found[f"{name}.rows"] += calls * at["batch"] * rows
-                found[f"{name}.strips"] += calls * at["batch"] * rows * (columns // _LINE)
-                found[f"{name}.left"] += calls * at["batch"] * rows * (columns % _LINE)
-    found["weights"] = at["kernel_height"] * at["kernel_width"] * groups * inner * outer
+            if rows * columns:
+                found[f"{name}.samples"] += blocks * at["batch"]
+                found[f"{name}.rows"] += blocks * at["batch"] * rows
+                found[f"{name}.strips"] += blocks * at["batch"] * rows * (columns // _LINE)
+                found[f"{name}.left"] += blocks * at["batch"] * rows * (columns % _LINE)
+    found["weights"] = kernel * at["groups"] * inner * outer
     return found
 
 
@@ -495,6 +499,24 @@ def _strips(at: Mapping[str, int], function: str) -> Counter[str]:
             "strips.channels": strips * at["in_height"] * summed,
             "strips.rows": strips * met * summed,
             "weights": 9 * weights,
+        }
+    )
+
+
+def _narrow(at: Mapping[str, int]) -> Counter[str]:
+    """`conv2d_3x3_narrow.c`: a row of up to four columns for four output channels."""
+    inner, outer = _group_channels(at, backward=False)
+    calls = at["groups"] * inner * -(-outer // _LINE)
+    rows, columns = (
+        sum(end - first for first, end in (_met(at, axis, tap) for tap in range(3)))
+        for axis in ("height", "width")
+    )
+    return Counter(
+        {
+            "narrow.calls": calls,
+            "narrow.rows": calls * at["batch"] * rows,
+            "narrow.columns": calls * at["batch"] * rows * columns,
+            "weights": 9 * at["groups"] * inner * outer,
         }
     )
 

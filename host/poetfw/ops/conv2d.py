@@ -83,6 +83,11 @@ class _Geometry:
         return self.window.kernel == (1, 1) and not any(self.window.padding)
 
     @property
+    def positions(self) -> int:
+        """Rows and columns of all samples' results."""
+        return self.y[0] * self.y[2] * self.y[3]
+
+    @property
     def pointwise(self) -> bool:
         """Whether that is so, and no position of x is left out."""
         return self.one_tap and self.window.stride == (1, 1)
@@ -137,6 +142,14 @@ class _Geometry:
         window = self.window
         moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
+
+    @property
+    def narrow(self) -> bool:
+        """Whether a 3x3 kernel moves by 1 to planes of up to 3 columns, or by 2 of up to 4."""
+        window = self.window
+        if window.kernel != (3, 3) or window.padding != (1, 1, 1, 1):
+            return False
+        return self.y[3] <= {(1, 1): 3, (2, 2): 4}.get(window.stride, 0)
 
     @property
     def five_by_five(self) -> bool:
@@ -207,6 +220,9 @@ class _Geometry:
         return w.reshape(self.groups, self.w[0] // self.groups, -1)
 
 
+_FEW_POSITIONS = 24
+"""For so few, the general dW is faster than that of strips, which puts one weight at a time."""
+
 GENERAL = "general"
 """The variant of a shape that has a function of its own: that of any shape."""
 
@@ -224,6 +240,7 @@ class _Conv2d(OpKind):
         "depthwise_by_1_": "conv2d_depthwise_by_1",
         "3x3_": "conv2d_3x3",
         "3x3_by_2_": "conv2d_3x3_by_2",
+        "3x3_narrow_": "conv2d_3x3_narrow",
         "5x5_": "conv2d_5x5",
         "5x5_by_2_": "conv2d_5x5",
         "pointwise_": "conv2d_pointwise",
@@ -463,9 +480,12 @@ class Conv2dBackwardWeight(_Conv2d):
             return "5x5_by_2_"
         if outputs >= 2 and geometry.five_by_five:
             return "5x5_"
+        if outputs >= 4 and geometry.narrow:
+            return "3x3_narrow_"
         if outputs >= 4 and geometry.three_by_three_by_2:
             return "3x3_by_2_"
-        return "3x3_" if outputs >= 4 and geometry.three_by_three else ""
+        in_strips = outputs >= 4 and geometry.three_by_three
+        return "3x3_" if in_strips and geometry.positions > _FEW_POSITIONS else ""
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))

@@ -44,6 +44,12 @@ PRODUCTS = {
     "fours.one.columns": 4,
     "fours_of_x.pair.columns": 4 * 2,
     "fours_of_x.one.columns": 4,
+    "single_pair_lines.strips": 4 * 2,
+    "single_pair_lines.left": 2,
+    "single_lines.strips": 4,
+    "single_lines.left": 1,
+    "narrow.columns": 4,
+    "pair_rows.strips": 4 * 4 * 2,
     "taps.threes": 3 * 9,
     "taps.left": 9,
     "taps.after": 2 * 3,
@@ -169,7 +175,7 @@ def padding(case: Case, features: Features, expected: int) -> int:
         return by_2(case) - expected
     if "runs" in features:
         return bursts(case) - expected
-    if "pair_lines.rows" in features:
+    if "pair_lines.rows" in features or "narrow.rows" in features:
         outer = shapes[1][1] // int(case.attributes["groups"])  # type: ignore[call-overload]
         return expected // outer * (-outer % 4)
     if features.keys().isdisjoint(("pairs.rows", "taps.rows", "plane_strips.rows")):

@@ -154,6 +154,23 @@ GEOMETRIES = [
     Geometry((2, 4, 9, 16), 2, (3, 3), stride=(2, 2)),
     Geometry((1, 2, 9, 16), 4, (3, 3), stride=(2, 2), padding=(0, 0, 1, 1)),
     Geometry((1, 2, 2, 8), 4, (3, 3), stride=(2, 2)),
+    # of few columns: each width of rows, even and odd, rows of the kernel that meet nothing
+    Geometry((2, 3, 1, 1), 5, (3, 3)),
+    Geometry((1, 2, 3, 1), 4, (3, 3)),
+    Geometry((3, 4, 5, 2), 6, (3, 3)),
+    Geometry((2, 6, 2, 3), 14, (3, 3), groups=2),
+    Geometry((2, 3, 1, 1), 5, (3, 3), stride=(2, 2)),
+    Geometry((1, 2, 2, 2), 7, (3, 3), stride=(2, 2)),
+    Geometry((3, 4, 5, 3), 4, (3, 3), stride=(2, 2)),
+    Geometry((2, 6, 4, 4), 10, (3, 3), stride=(2, 2), groups=2),
+    Geometry((1, 3, 7, 5), 4, (3, 3), stride=(2, 2)),
+    Geometry((2, 3, 6, 6), 9, (3, 3), stride=(2, 2)),
+    Geometry((2, 2, 3, 7), 5, (3, 3), stride=(2, 2)),
+    # dW of any kernel, nine taps at a time, and of fewer than four output channels
+    Geometry((2, 3, 7, 6), 3, (4, 4), stride=(1, 2), padding=(1, 2, 2, 1)),
+    Geometry((1, 1, 3, 5), 2, (2, 2), padding=(0, 0, 0, 0)),
+    Geometry((2, 5, 4, 5), 6, (2, 5), padding=(0, 2, 1, 2)),
+    Geometry((2, 6, 2, 3), 4, (5, 5), (2, 3), padding=(2, 2, 2, 2), groups=2),
     Geometry((1, 2, 13, 8), 2, (5, 3), stride=(2, 1), padding=(2, 1, 2, 1)),
     Geometry((1, 4, 10, 9), 3, (5, 5), stride=(2, 2), padding=(2, 2, 2, 2)),
     # 5x5 kernels that move by 1: pairs of channels and of rows, strips that overlap, low planes
@@ -352,6 +369,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
         Geometry((2, 5, 6, 8), 8, (3, 3)),
         Geometry((2, 4, 7, 7), 5, (3, 3), (2, 2)),
         Geometry((1, 4, 8, 10), 5, (3, 3), (2, 2)),
+        Geometry((2, 4, 6, 9), 6, (3, 3), (2, 2)),
         Geometry((1, 5, 6, 7), 6, (5, 5), padding=(2, 2, 2, 2)),
         Geometry((2, 4, 6, 8), 7, (5, 5), padding=(2, 2, 2, 2)),
         Geometry((2, 4, 7, 7), 5, (5, 5), (2, 2), (2, 2, 2, 2)),
@@ -365,6 +383,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
         )
         w[1, -1, 0, 0] = w[3, 0, 2, 1] = w[0, -1, 1, 2] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
         dy[1 % len(dy), 3, 2, 0] = dy[0, 3, 1, -1] = x[0, 2, 3, 6] = special
+        w[2, w.shape[1] // 2, 2, 0] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
         exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))

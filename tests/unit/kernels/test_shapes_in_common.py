@@ -29,6 +29,7 @@ SOURCES = (
         "batch_norm",
         "conv2d",
         "conv2d_3x3",
+        "conv2d_3x3_narrow",
         "conv2d_blocks",
         "conv2d_bursts",
         "conv2d_lines",
