@@ -569,9 +569,12 @@ struct run {
 
 static const struct run before_all = {{0, 0, 0}, 0, 0, 0};
 
-/* Positions behind one whose taps are the same: none at the border, where each has its own. */
+/* Positions behind one whose taps are the same, or more than there are: none at the border, where each has its own. */
 static int32_t like(const struct side *side, int32_t position, const struct taps *taps)
 {
+    if (taps->count == 0) { /* nor have those behind it any */
+        return side->of_input || position * side->stride >= side->padding ? side->result_extent : 0;
+    }
     if (!side->of_input) {
         return taps->count == side->kernel
                    ? (side->source_extent - side->kernel - taps->source) / side->stride

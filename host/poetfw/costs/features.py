@@ -410,7 +410,7 @@ def _runs(at: Mapping[str, int], axis: str, extent: int, backward: bool) -> Iter
         count = 0
         for position in range(first, extent, apart):
             taps = taps_of(at, axis, position)
-            if before is not None and (taps != before or not taps[1]):
+            if before is not None and taps != before:
                 yield _Taps(count, before[1])
                 count = 0
             before = taps
