@@ -35,7 +35,8 @@ void poet_update_f32(int32_t elements, const float *gradient, const float *facto
                      const struct poet_update *update, const float *pace, float *parameter,
                      float *first, float *second, float *sum)
 {
-    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, parameter, first, second, sum);
+    const struct poet_gradient_sink sink =
+        poet_applying_sink(update, pace, parameter, first, second, sum);
     if (factor == NULL && sum == NULL && !poet_is_set(update->clip_value)) {
         update->step(&sink, 0, elements, gradient);
         return;

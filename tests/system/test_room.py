@@ -70,9 +70,19 @@ def backward_dear(graph: Graph, board: Board) -> CostTable:
     return replace(table, ops={**table.ops, **ops})
 
 
-def plan(ram_bytes: int, costs_of: CostProvider = costs, scheduler: str = "poet") -> Build:
+def plan(
+    ram_bytes: int,
+    costs_of: CostProvider = costs,
+    scheduler: str = "poet",
+    deadline_s: float | None = None,
+) -> Build:
     settings = BuildSettings(
-        board="linux", model="depthwise", batch=4, ram_bytes=ram_bytes, scheduler=scheduler
+        board="linux",
+        model="depthwise",
+        batch=4,
+        ram_bytes=ram_bytes,
+        scheduler=scheduler,
+        deadline_s=deadline_s,
     )
     return plan_build(settings, progress=lambda text: None, costs=costs_of)
 
@@ -143,8 +153,13 @@ def test_a_schedule_pays_for_room_that_is_worth_it() -> None:
 
     def dear(graph: Graph, board: Board) -> CostTable:
         table = costs(graph, board)
+        took = analytic_costs(graph, board).ops
         cheap = {
-            name: replace(cost, energy_j=cost.energy_j * (1 if name in BY_1 else 1e-3))
+            name: replace(
+                cost,
+                energy_j=cost.energy_j * (1 if name in BY_1 else 1e-3),
+                time_s=took[name].time_s,
+            )
             for name, cost in table.ops.items()
         }
         return replace(table, ops=cheap)
@@ -154,6 +169,10 @@ def test_a_schedule_pays_for_room_that_is_worth_it() -> None:
     assert taken(build) == BY_1
     assert build.plan.training.recomputes + build.plan.training.page_ins > 0
     assert build.plan.memory.arena_bytes <= ram_bytes
+    deadline_s = 0.9999 * build.plan.training.time_s
+    in_time = plan(ram_bytes, dear, deadline_s=deadline_s).plan.training
+    assert in_time.time_s <= deadline_s
+    assert in_time.energy_j > build.plan.training.energy_j
 
 
 def test_what_is_not_known_of_both_takes_no_workspace() -> None:
