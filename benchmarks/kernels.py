@@ -6,8 +6,8 @@ emulated machines with a plugin that counts, and prints a table. Run it with
 
     python benchmarks/kernels.py [--record] [--compare FILE] [--only TEXT] [--survey]
 
-The kept figures are those of benchmarks/kernels.json, which --record writes. With --survey, many
-shapes of convolutions are run on the Cortex-M4F, and those listed that miss 1.5 times the goals.
+The kept figures are those of benchmarks/kernels.json, which --record writes. With --survey, ops of
+many shapes are run on the Cortex-M4F, and those listed that miss 1.5 times the goals.
 """
 
 from __future__ import annotations

@@ -370,12 +370,18 @@ CASES: Mapping[str, tuple[Case, ...]] = {"nrf52840": tuple(_m4f()), "mkr1000": t
 """By board."""
 
 
+SURVEYED_PLANES = {1: ((28, 28), (16, 16), (15, 13), (8, 8), (7, 7)), 32: ((8, 8), (7, 7), (4, 4))}
+"""Rows and columns, by batch."""
+
+
 def surveyed() -> Iterator[Case]:
-    """Convolutions of many shapes; the goal of each is 1.5 times that of the 3x3 or 1x1 kernel."""
+    """Ops of many shapes; the goal of each is 1.5 times that of a shape in the first table."""
     square = _goals((3.9, 4.65), (3.9, 4.65), (4.2, 4.95))
     pointwise = _goals((4.8, 5.7), (4.8, 5.7), (4.2, 5.1))
-    planes = {1: ((28, 28), (16, 16), (15, 13), (8, 8), (7, 7)), 32: ((8, 8), (7, 7), (4, 4))}
-    for batch, extents in planes.items():
+    depthwise = _goals((3.75, 4.35), (4.2, 5.1), (4.5, 5.4))
+    linear = _goals((5.25, 7.8), (5.25, 7.5), (6.6, 10.5))
+    normalized = {FORWARD: Goal(13.5, 18.75), "backward": Goal(20.25, 28.5)}
+    for batch, extents in SURVEYED_PLANES.items():
         for inside, outside in ((1, 8), (3, 8), (8, 8), (10, 10), (8, 16), (16, 10)):
             for height, width in extents:
                 for kernel, stride in itertools.product((3, 5, 1), (1, 2)):
@@ -389,6 +395,24 @@ def surveyed() -> Iterator[Case]:
                         padding=kernel // 2,
                         goals=pointwise if kernel == 1 else square,
                     )
+        for channels, (height, width) in itertools.product((1, 3, 8, 10, 16), extents):
+            for kernel, stride in itertools.product((3, 5), (1, 2)):
+                yield from convolution(
+                    f"depthwise {kernel}x{kernel} {channels} {height}x{width}"
+                    f" stride {stride} x{batch}",
+                    (batch, channels, height, width),
+                    channels,
+                    kernel,
+                    stride=stride,
+                    padding=kernel // 2,
+                    groups=channels,
+                    goals=depthwise,
+                )
+            name = f"batch norm {channels} {height}x{width} x{batch}"
+            yield from normalization(name, (batch, channels, height, width), normalized)
+        for features, outputs in itertools.product((3, 10, 16, 64, 100), repeat=2):
+            name = f"dense {features}>{outputs} x{batch}"
+            yield from dense(name, batch, features, outputs, goals=linear)
 
 
 FAST = (

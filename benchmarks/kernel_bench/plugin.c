@@ -75,6 +75,7 @@ static const struct rule {
     {0xe8000000u, 0x80000000u, STORE, 1, 2, 0},          /* STRH, STR on the stack */
     {0xe8000000u, 0x88000000u, LOAD, 2, 2, 0},           /* LDRH, LDR on the stack */
     /* floats */
+    {0xff200f00u, 0xed000b00u, OTHER, 3, 0, 0},       /* VLDR, VSTR of two registers */
     {0xff200e00u, 0xed000a00u, OTHER, 2, 0, 0},       /* VLDR, VSTR */
     {0xffe00e00u, 0xec400a00u, OTHER, 2, 0, 0},       /* VMOV of two registers */
     {0xfe000e00u, 0xec000a00u, WORDS, 1, 0, 0},       /* VLDM, VSTM, VPUSH, VPOP */

@@ -38,37 +38,41 @@ struct taps {
     int32_t count;
 };
 
+/* A walk has a channel, a row and a column at least. */
 APART float sum_products(const struct poet_dot *walk, const float *source, const float *weight)
 {
     if (!POET_HAS_FPU) {
         return poet_dot_f32(walk, walk->middle.count * walk->inner.count, source, weight);
     }
     float total = 0.0f;
-    for (int32_t channel = 0; channel < walk->outer.count; channel++) {
+    int32_t channels = walk->outer.count;
+    do {
         const float *source_row = source;
         const float *weight_row = weight;
         float sum = 0.0f;
-        for (int32_t row = 0; row < walk->middle.count; row++) {
+        int32_t rows = walk->middle.count;
+        do {
             const float *s = source_row;
             const float *w = weight_row;
-            for (int32_t column = 0; column < walk->inner.count; column++) {
+            int32_t columns = walk->inner.count;
+            do {
                 sum += *s * *w;
                 s += walk->inner.a_next;
                 w += walk->inner.b_next;
-            }
+            } while (--columns > 0);
             source_row += walk->middle.a_next;
             weight_row += walk->middle.b_next;
-        }
+        } while (--rows > 0);
         total += sum;
         source += walk->outer.a_next;
         weight += walk->outer.b_next;
-    }
+    } while (--channels > 0);
     return total;
 }
 
 /* Four such sums at once, `next` weights apart: each source element is loaded once. */
 APART void sum_products_4(const struct poet_dot *walk, const float *source, const float *weight,
-                           int32_t next, float totals[4])
+                          int32_t next, float totals[4])
 {
     const int32_t source_column = walk->inner.a_next;
     const int32_t weight_column = walk->inner.b_next;
@@ -76,20 +80,23 @@ APART void sum_products_4(const struct poet_dot *walk, const float *source, cons
     float total1 = 0.0f;
     float total2 = 0.0f;
     float total3 = 0.0f;
-    for (int32_t channel = 0; channel < walk->outer.count; channel++) {
+    int32_t channels = walk->outer.count;
+    do {
         const float *source_row = source;
         const float *weight_row = weight;
         float sum0 = 0.0f;
         float sum1 = 0.0f;
         float sum2 = 0.0f;
         float sum3 = 0.0f;
-        for (int32_t row = 0; row < walk->middle.count; row++) {
+        int32_t rows = walk->middle.count;
+        do {
             const float *s = source_row;
             const float *w0 = weight_row;
             const float *w1 = w0 + next;
             const float *w2 = w1 + next;
             const float *w3 = w2 + next;
-            for (int32_t column = 0; column < walk->inner.count; column++) {
+            int32_t columns = walk->inner.count;
+            do {
                 const float value = *s;
                 sum0 += value * *w0;
                 sum1 += value * *w1;
@@ -100,17 +107,17 @@ APART void sum_products_4(const struct poet_dot *walk, const float *source, cons
                 w1 += weight_column;
                 w2 += weight_column;
                 w3 += weight_column;
-            }
+            } while (--columns > 0);
             source_row += walk->middle.a_next;
             weight_row += walk->middle.b_next;
-        }
+        } while (--rows > 0);
         total0 += sum0;
         total1 += sum1;
         total2 += sum2;
         total3 += sum3;
         source += walk->outer.a_next;
         weight += walk->outer.b_next;
-    }
+    } while (--channels > 0);
     totals[0] = total0;
     totals[1] = total1;
     totals[2] = total2;
@@ -172,34 +179,46 @@ INLINE void put_4(float *result, int32_t next, float shift, float a, float b, fl
     result[3 * next] = d + shift;
 }
 
-/* All channels at four positions. */
-APART void sum_four(const struct job *job, const struct axis *line, const float *source,
-                    float *result)
+/* How all channels are summed at four positions: in blocks of four channels, and those left by the exchanged walk. */
+struct fours {
+    struct poet_blocks blocks;
+    struct poet_dot other;
+};
+
+static void set_fours(const struct job *job, const struct axis *line, struct fours *fours)
 {
     static const float no_bias[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
-    int32_t channel = job->channels & ~3;
-    if (channel > 0) {
-        const struct poet_blocks blocks = {
-            .walk = job->walk,
-            .source_next = line->source_next,
-            .weight_next = job->weight_next,
-            .result_next = line->result_next,
-            .result_channel = job->result_channel,
-            .fours = channel / 4,
-            .bias = job->bias != NULL ? job->bias : no_bias,
-            .bias_next = job->bias != NULL ? 4 : 0,
-        };
-        poet_conv2d_blocks_f32(&blocks, source, job->weight, result);
+    struct poet_blocks *blocks = &fours->blocks;
+    blocks->source_next = line->source_next;
+    blocks->result_next = line->result_next;
+    blocks->fours = job->channels / 4;
+    if (blocks->fours > 0) {
+        blocks->walk = job->walk;
+        blocks->weight_next = job->weight_next;
+        blocks->result_channel = job->result_channel;
+        blocks->bias = job->bias != NULL ? job->bias : no_bias;
+        blocks->bias_next = job->bias != NULL ? 4 : 0;
     }
-    if (POET_CONV2D_SUMS % 4 != 0 && channel < job->channels) {
-        const struct poet_dot other = exchanged(&job->walk);
-        for (; channel < job->channels; channel++) {
-            float totals[4];
-            sum_products_4(&other, job->weight + channel * job->weight_next, source,
-                           line->source_next, totals);
-            put_4(result + channel * job->result_channel, line->result_next,
-                  bias_of(job->bias, channel), totals[0], totals[1], totals[2], totals[3]);
-        }
+    if (POET_CONV2D_SUMS % 4 != 0 && job->channels % 4 != 0) {
+        fours->other = exchanged(&job->walk);
+    }
+}
+
+/* All channels at four positions. */
+APART void sum_four(const struct job *job, const struct fours *fours, const float *source,
+                    float *result)
+{
+    const struct poet_blocks *blocks = &fours->blocks;
+    int32_t channel = 4 * blocks->fours;
+    if (channel > 0) {
+        poet_conv2d_blocks_f32(blocks, source, job->weight, result);
+    }
+    for (; POET_CONV2D_SUMS % 4 != 0 && channel < job->channels; channel++) {
+        float totals[4];
+        sum_products_4(&fours->other, job->weight + channel * job->weight_next, source,
+                       blocks->source_next, totals);
+        put_4(result + channel * job->result_channel, blocks->result_next,
+              bias_of(job->bias, channel), totals[0], totals[1], totals[2], totals[3]);
     }
 }
 
@@ -249,36 +268,69 @@ static void sum_each(const struct job *job, const struct box *box, const float *
     }
 }
 
-/* Lines of a multiple of four along the columns, of what is left along the rows, and of that along the
- * samples, of which some are left to be summed one by one. */
+/* A line of positions by fours, and from `whole` on one by one. */
+INLINE void sum_line(const struct job *job, const struct fours *fours, const struct axis *line,
+                     int32_t whole, int32_t end, const float *source, float *result)
+{
+    int32_t at = 0;
+    for (; at < whole; at += 4) {
+        sum_four(job, fours, source, result);
+        source += 4 * line->source_next;
+        result += 4 * line->result_next;
+    }
+    for (; at < end; at++) {
+        sum_one(job, source, result);
+        source += line->source_next;
+        result += line->result_next;
+    }
+}
+
+/* One position of all samples. */
+APART void sum_samples(const struct job *job, const struct axis *samples, const float *source,
+                       float *result)
+{
+    struct fours fours;
+    if (samples->count >= 4) {
+        set_fours(job, samples, &fours);
+    }
+    sum_line(job, &fours, samples, samples->count & ~3, samples->count, source, result);
+}
+
+/* Lines of a multiple of four along the axis with most positions, of what is left along the next, and of that along the
+ * last, of which some are left to be summed one by one. */
 APART void sum_box(const struct job *job, const struct box *box, const float *source,
                    float *result)
 {
     struct box left = *box;
-    for (int32_t along = COLUMNS; along < AXES; along++) {
+    struct fours fours;
+    int32_t along = left.axes[ROWS].count > left.axes[COLUMNS].count ? ROWS : COLUMNS;
+    along = left.axes[SAMPLES].count > left.axes[along].count ? SAMPLES : along;
+    set_fours(job, &left.axes[along], &fours);
+    for (int32_t last = AXES - 1; last >= 0; last--) {
         struct axis *line = &left.axes[along];
-        const struct axis *second = &left.axes[(along + 1) % AXES];
-        const struct axis *third = &left.axes[(along + 2) % AXES];
-        const int32_t fours = line->count & ~3;
-        const int32_t end = along == SAMPLES ? line->count : fours;
+        const int32_t next = along + 1 < AXES ? along + 1 : 0;
+        const struct axis *second = &left.axes[next];
+        const struct axis *third = &left.axes[AXES - along - next];
+        const int32_t whole = line->count & ~3;
+        const int32_t end = last == 0 ? line->count : whole;
+        fours.blocks.source_next = line->source_next;
+        fours.blocks.result_next = line->result_next;
         for (int32_t i = 0; end > 0 && i < second->count; i++) {
             const float *s = source + i * second->source_next;
             float *r = result + i * second->result_next;
             for (int32_t j = 0; j < third->count; j++) {
-                int32_t at = 0;
-                for (; at < fours; at += 4) {
-                    sum_four(job, line, s + at * line->source_next, r + at * line->result_next);
-                }
-                for (; at < end; at++) {
-                    sum_one(job, s + at * line->source_next, r + at * line->result_next);
-                }
+                sum_line(job, &fours, line, whole, end, s, r);
                 s += third->source_next;
                 r += third->result_next;
             }
         }
-        source += fours * line->source_next;
-        result += fours * line->result_next;
-        line->count -= fours;
+        if (line->count == whole) {
+            break;
+        }
+        source += whole * line->source_next;
+        result += whole * line->result_next;
+        line->count -= whole;
+        along = next;
     }
 }
 
@@ -425,37 +477,30 @@ APART void put_nothing(const struct job *job, const struct box *box, float *resu
     }
 }
 
-APART void sum_positions(const struct job *job, struct box *box, const float *source,
+/* Most of a box in planes, and what they leave. */
+APART void sum_by_planes(const struct job *job, const struct box *box, const float *source,
                          float *result)
 {
-    struct axis *columns = &box->axes[COLUMNS];
-    struct axis *rows = &box->axes[ROWS];
-    if (job->walk.middle.count == 0 || job->walk.inner.count == 0) {
-        put_nothing(job, box, result);
-        return;
+    struct box left = *box;
+    struct axis *columns = &left.axes[COLUMNS];
+    struct axis *rows = &left.axes[ROWS];
+    const int32_t width = columns->count;
+    const int32_t height = rows->count;
+    columns->count = width / 3 * 3;
+    rows->count = height / 2 * 2;
+    sum_planes(job, &left, source, result);
+    if (height % 2 != 0) {
+        const int32_t last = rows->count;
+        rows->count = 1;
+        sum_box(job, &left, source + last * rows->source_next, result + last * rows->result_next);
     }
-    if (!POET_HAS_FPU || columns->count * rows->count * box->axes[SAMPLES].count == 1) {
-        sum_each(job, box, source, result);
-        return;
-    }
-    if (holds_planes(&job->walk, box)) {
-        const int32_t width = columns->count;
-        const int32_t height = rows->count;
-        columns->count = width / 3 * 3;
-        rows->count = height / 2 * 2;
-        sum_planes(job, box, source, result);
-        if (height % 2 != 0) {
-            const int32_t last = rows->count;
-            rows->count = 1;
-            sum_box(job, box, source + last * rows->source_next,
-                    result + last * rows->result_next);
-        }
+    if (width % 3 != 0) {
         source += columns->count;
         result += columns->count;
         rows->count = height;
         columns->count = width % 3;
+        sum_box(job, &left, source, result);
     }
-    sum_box(job, box, source, result);
 }
 
 /* So many taps. With a single one there is nothing to sum per channel: the channels become the columns. */
@@ -524,6 +569,19 @@ struct run {
 
 static const struct run before_all = {{0, 0, 0}, 0, 0, 0};
 
+/* Positions behind one whose taps are the same: none at the border, where each has its own. */
+static int32_t like(const struct side *side, int32_t position, const struct taps *taps)
+{
+    if (!side->of_input) {
+        return taps->count == side->kernel
+                   ? (side->source_extent - side->kernel - taps->source) / side->stride
+                   : 0;
+    }
+    const int32_t last = (position + side->padding) / side->stride;
+    const int32_t most = (side->kernel - taps->tap + side->stride - 1) / side->stride;
+    return taps->count == most && taps->source == last ? side->source_extent - 1 - last : 0;
+}
+
 /* Goes on to the next run; false after the last one. Inputs that lie a stride apart meet the same taps: the runs
  * of those go first that begin with input 0, then of those with input 1, ... */
 static bool next_run(const struct side *side, struct run *run)
@@ -539,22 +597,16 @@ static bool next_run(const struct side *side, struct run *run)
     run->taps = taps_at(side, position);
     run->first = position;
     run->next = apart;
-    run->count = 0;
-    struct taps taps = run->taps;
-    while (taps.tap == run->taps.tap && taps.count == run->taps.count) {
-        run->count++;
-        position += apart;
-        if (position >= side->result_extent) {
-            break;
-        }
-        taps = taps_at(side, position);
-    }
+    const int32_t more = like(side, position, &run->taps);
+    const int32_t left = more > 0 ? (side->result_extent - 1 - position) / apart : 0;
+    run->count = 1 + (more < left ? more : left);
     return true;
 }
 
 /* One pass over all positions of a result. */
 struct pass {
-    struct job job; /* without what depends on the position: rows and columns of taps, weight, bias */
+    struct job job;       /* what depends on the position is set there: taps, weight, bias */
+    struct poet_dot walk; /* without the numbers of taps */
     struct axis samples;
     struct side rows;
     struct side columns;
@@ -567,33 +619,48 @@ struct pass {
     int32_t result_group;
 };
 
-APART void sum_groups(const struct pass *pass, const struct run *rows, const struct run *columns,
-                      const float *source, const float *weight, const float *bias, float *result)
+static void sum_groups(struct pass *pass, const struct run *rows, const struct run *columns,
+                       const float *source, const float *weight, const float *bias, float *result)
 {
     const int32_t row_stride = pass->rows.of_input ? 1 : pass->rows.stride;
     const int32_t column_stride = pass->columns.of_input ? 1 : pass->columns.stride;
-    struct job job = pass->job;
-    set_taps(&job.walk, rows->taps.count, columns->taps.count);
-    job.weight = weight + rows->taps.tap * pass->kernel_width + columns->taps.tap;
-    job.bias = bias;
+    struct job *job = &pass->job;
+    const struct box box = {{
+        {columns->count, column_stride, columns->next},
+        {rows->count, row_stride * pass->source_width, rows->next * pass->result_width},
+        pass->samples,
+    }};
+    const int32_t positions = columns->count * rows->count;
+    job->walk = pass->walk;
+    set_taps(&job->walk, rows->taps.count, columns->taps.count);
+    job->weight = weight + rows->taps.tap * pass->kernel_width + columns->taps.tap;
+    job->bias = bias;
     source += rows->taps.source * pass->source_width + columns->taps.source;
     result += rows->first * pass->result_width + columns->first;
+    const bool planes = holds_planes(&job->walk, &box);
     for (int32_t group = 0; group < pass->groups; group++) {
-        struct box box = {{
-            {columns->count, column_stride, columns->next},
-            {rows->count, row_stride * pass->source_width, rows->next * pass->result_width},
-            pass->samples,
-        }};
-        sum_positions(&job, &box, source, result);
+        if (rows->taps.count == 0 || columns->taps.count == 0) {
+            put_nothing(job, &box, result);
+        } else if (positions * pass->samples.count == 1) {
+            sum_one(job, source, result);
+        } else if (!POET_HAS_FPU || positions * pass->samples.count < 4) {
+            sum_each(job, &box, source, result);
+        } else if (positions == 1) {
+            sum_samples(job, &pass->samples, source, result);
+        } else if (planes) {
+            sum_by_planes(job, &box, source, result);
+        } else {
+            sum_box(job, &box, source, result);
+        }
         source += pass->source_group;
         result += pass->result_group;
-        job.weight += pass->weight_group;
-        job.bias = bias != NULL ? job.bias + job.channels : NULL;
+        job->weight += pass->weight_group;
+        job->bias = bias != NULL ? job->bias + job->channels : NULL;
     }
 }
 
-static void sum_pass(const struct pass *pass, const float *source, const float *weight,
-                     const float *bias, float *result)
+APART void sum_pass(struct pass *pass, const float *source, const float *weight, const float *bias,
+                    float *result)
 {
     struct run rows = before_all;
     while (next_run(&pass->rows, &rows)) {
@@ -604,78 +671,64 @@ static void sum_pass(const struct pass *pass, const float *source, const float *
     }
 }
 
-static struct pass forward_pass(const struct poet_conv2d *op)
+/* What the two passes are, but for what depends on the position. */
+static void set_forward(const struct poet_conv2d *op, struct pass *pass)
 {
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
     const int32_t kernel = op->kernel_height * op->kernel_width;
-    const struct pass pass = {
-        .job =
-            {
-                .walk =
-                    {
-                        .outer = {group_in, in_plane, kernel},
-                        .middle = {0, op->in_width, op->kernel_width},
-                        .inner = {0, 1, 1},
-                    },
-                .channels = group_out,
-                .weight_next = group_in * kernel,
-                .result_channel = out_plane,
-                .add_plane = POET_HAS_FPU ? add_plane : NULL,
-            },
-        .samples = {op->batch, op->in_channels * in_plane, op->out_channels * out_plane},
-        .rows = {op->kernel_height, op->stride_height, op->padding_top, op->in_height,
-                 op->out_height, false},
-        .columns = {op->kernel_width, op->stride_width, op->padding_left, op->in_width,
-                    op->out_width, false},
-        .source_width = op->in_width,
-        .result_width = op->out_width,
-        .kernel_width = op->kernel_width,
-        .groups = op->groups,
-        .source_group = group_in * in_plane,
-        .weight_group = group_out * group_in * kernel,
-        .result_group = group_out * out_plane,
-    };
-    return pass;
+    pass->job.channels = group_out;
+    pass->job.weight_next = group_in * kernel;
+    pass->job.result_channel = out_plane;
+    pass->job.add_plane = POET_HAS_FPU ? add_plane : NULL;
+    pass->walk.outer = (struct poet_dot_axis){group_in, in_plane, kernel};
+    pass->walk.middle = (struct poet_dot_axis){0, op->in_width, op->kernel_width};
+    pass->walk.inner = (struct poet_dot_axis){0, 1, 1};
+    pass->samples =
+        (struct axis){op->batch, op->in_channels * in_plane, op->out_channels * out_plane};
+    pass->rows = (struct side){op->kernel_height, op->stride_height, op->padding_top,
+                               op->in_height,     op->out_height,   false};
+    pass->columns = (struct side){op->kernel_width, op->stride_width, op->padding_left,
+                                  op->in_width,     op->out_width,   false};
+    pass->source_width = op->in_width;
+    pass->result_width = op->out_width;
+    pass->kernel_width = op->kernel_width;
+    pass->groups = op->groups;
+    pass->source_group = group_in * in_plane;
+    pass->weight_group = group_out * group_in * kernel;
+    pass->result_group = group_out * out_plane;
 }
 
-static struct pass backward_input_pass(const struct poet_conv2d *op)
+static void set_backward_input(const struct poet_conv2d *op, struct pass *pass)
 {
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
     const int32_t kernel = op->kernel_height * op->kernel_width;
-    const struct pass pass = {
-        .job =
-            {
-                .walk =
-                    {
-                        .outer = {group_out, out_plane, group_in * kernel},
-                        .middle = {0, -op->out_width, op->stride_height * op->kernel_width},
-                        .inner = {0, -1, op->stride_width},
-                    },
-                .channels = group_in,
-                .weight_next = kernel,
-                .result_channel = in_plane,
-                .add_plane = POET_HAS_FPU ? add_plane_backwards : NULL,
-            },
-        .samples = {op->batch, op->out_channels * out_plane, op->in_channels * in_plane},
-        .rows = {op->kernel_height, op->stride_height, op->padding_top, op->out_height,
-                 op->in_height, true},
-        .columns = {op->kernel_width, op->stride_width, op->padding_left, op->out_width,
-                    op->in_width, true},
-        .source_width = op->out_width,
-        .result_width = op->in_width,
-        .kernel_width = op->kernel_width,
-        .groups = op->groups,
-        .source_group = group_out * out_plane,
-        .weight_group = group_out * group_in * kernel,
-        .result_group = group_in * in_plane,
-    };
-    return pass;
+    pass->job.channels = group_in;
+    pass->job.weight_next = kernel;
+    pass->job.result_channel = in_plane;
+    pass->job.add_plane = POET_HAS_FPU ? add_plane_backwards : NULL;
+    pass->walk.outer = (struct poet_dot_axis){group_out, out_plane, group_in * kernel};
+    pass->walk.middle =
+        (struct poet_dot_axis){0, -op->out_width, op->stride_height * op->kernel_width};
+    pass->walk.inner = (struct poet_dot_axis){0, -1, op->stride_width};
+    pass->samples =
+        (struct axis){op->batch, op->out_channels * out_plane, op->in_channels * in_plane};
+    pass->rows = (struct side){op->kernel_height, op->stride_height, op->padding_top,
+                               op->out_height,     op->in_height,    true};
+    pass->columns = (struct side){op->kernel_width, op->stride_width, op->padding_left,
+                                  op->out_width,     op->in_width,    true};
+    pass->source_width = op->out_width;
+    pass->result_width = op->in_width;
+    pass->kernel_width = op->kernel_width;
+    pass->groups = op->groups;
+    pass->source_group = group_out * out_plane;
+    pass->weight_group = group_out * group_in * kernel;
+    pass->result_group = group_in * in_plane;
 }
 
 /* Whether vectors are faster: measured on an x86, where depthwise planes of fewer columns are not worth their beginning.
@@ -698,7 +751,8 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
         poet_conv2d_vectors_forward_f32(op, x, w, b, y);
         return;
     }
-    const struct pass pass = forward_pass(op);
+    struct pass pass;
+    set_forward(op, &pass);
     sum_pass(&pass, x, w, b, y);
 }
 
@@ -709,7 +763,8 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
         poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
         return;
     }
-    const struct pass pass = backward_input_pass(op);
+    struct pass pass;
+    set_backward_input(op, &pass);
     sum_pass(&pass, dy, w, NULL, dx);
 }
 
@@ -750,79 +805,105 @@ APART float sum_tap(const struct poet_conv2d *op, int32_t rows, int32_t columns,
     return total;
 }
 
-/* One tap of the kernel: the positions at which it meets the input, and where its weights go. */
-struct tap {
-    int32_t rows;
-    int32_t columns;
-    int32_t kernel; /* weights to the next input channel */
-    int32_t next;   /* weights to the next output channel */
-};
-
-APART void put(const struct poet_gradient_sink *dw, int32_t index, float element)
+/* Neighbouring taps, from `first` on; how many they are. */
+static int32_t set_run(const struct poet_conv2d *op, int32_t first, struct poet_tap taps[POET_TAPS])
 {
-    poet_gradient_sink_put_f32(dw, index, element);
-}
-
-/* dw of one tap from one or two input channels for four output channels, of which `done` are there already: from weight
- * `first` on. */
-static void sum_tap_lines(const struct tap *tap, const struct poet_lines *at, bool pair,
-                          const float *x, const float *dy, const struct poet_gradient_sink *dw,
-                          int32_t first, int32_t done)
-{
-    float totals[8];
-    if (pair) {
-        poet_conv2d_pair_lines_f32(at, x, dy, (float(*)[2])totals);
-    } else {
-        poet_conv2d_lines_f32(at, x, dy, totals);
-    }
-    const int32_t inputs = pair ? 2 : 1;
-    for (int32_t out = done; out < 4; out++) {
-        for (int32_t in = 0; in < inputs; in++) {
-            put(dw, first + out * tap->next + in * tap->kernel, totals[inputs * out + in]);
+    const int32_t row = op->stride_height * op->in_width;
+    const int32_t in_sample = op->in_channels * op->in_height * op->in_width;
+    const int32_t out_sample = op->out_channels * op->out_height * op->out_width;
+    const int32_t left = op->kernel_height * op->kernel_width - first;
+    const int32_t count = left < POET_TAPS ? left : POET_TAPS;
+    int32_t u = first / op->kernel_width;
+    int32_t v = first % op->kernel_width;
+    struct poet_positions rows = {0, 0, 0};
+    for (int32_t i = 0; i < count; i++) {
+        if (i == 0 || v == 0) {
+            rows = poet_positions_of_tap(u++, op->stride_height, op->padding_top, op->in_height,
+                                         op->out_height);
         }
-    }
-}
-
-/* dw of one tap from all channels of one group: output channels by fours, of which the last may make some again. */
-static void sum_tap_group(const struct poet_conv2d *op, const struct tap *tap, const float *x,
-                          const float *dy, const struct poet_gradient_sink *dw, int32_t first)
-{
-    const int32_t x_plane = op->in_height * op->in_width;
-    const int32_t dy_plane = op->out_height * op->out_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
-    const int32_t x_row = op->stride_height * op->in_width;
-    if (POET_BY_STRIPS && group_out >= 4 && tap->rows > 0 && tap->columns > 0) {
-        const struct poet_lines at = {
-            .x_row = x_row - tap->columns * op->stride_width,
-            .dy_row = op->out_width - tap->columns,
-            .strips = tap->columns / POET_STRIP,
-            .x_other = x_plane,
-            .dy_other = dy_plane,
-            .stride = op->stride_width,
-            .left = tap->columns % POET_STRIP,
-            .rows = tap->rows,
-            .samples = op->batch,
-            .x_next = op->in_channels * x_plane - tap->rows * x_row,
-            .dy_next = op->out_channels * dy_plane - tap->rows * op->out_width,
+        const struct poet_positions columns = poet_positions_of_tap(
+            v, op->stride_width, op->padding_left, op->in_width, op->out_width);
+        taps[i] = (struct poet_tap){
+            .x_next = in_sample - rows.count * row,
+            .x_first = rows.source * op->in_width + columns.source,
+            .dy_first = rows.output * op->out_width + columns.output,
+            .x_row = row - columns.count * op->stride_width,
+            .dy_row = op->out_width - columns.count,
+            .strips = columns.count >> 2,
+            .dy_next = out_sample - rows.count * op->out_width,
+            .left = columns.count & 3,
+            .rows = columns.count > 0 ? rows.count : 0,
         };
-        for (int32_t four = 0; four < group_out; four += 4) {
-            const int32_t last = group_out - 4;
-            const int32_t o = four < last ? four : last;
-            for (int32_t c = 0; c < group_in; c += 2) {
-                sum_tap_lines(tap, &at, c + 1 < group_in, x + c * x_plane, dy + o * dy_plane, dw,
-                              first + o * tap->next + c * tap->kernel, four - o);
-            }
-        }
+        v = v + 1 < op->kernel_width ? v + 1 : 0;
+    }
+    return count;
+}
+
+static void put_run(const struct poet_gradient_sink *dw, int32_t index, int32_t count,
+                    const float *elements)
+{
+    if (dw->gradient == NULL) {
+        poet_gradient_sink_put_run_f32(dw, index, count, elements);
         return;
     }
-    /* Where four divides the outputs, what comes here are taps that meet nothing. */
-    const bool any = !POET_BY_STRIPS || POET_CONV2D_OUTPUTS % 4 != 0;
-    for (int32_t c = 0; c < group_in; c++) {
-        for (int32_t o = 0; o < group_out; o++) {
-            put(dw, first + o * tap->next + c * tap->kernel,
-                any ? sum_tap(op, tap->rows, tap->columns, x + c * x_plane, dy + o * dy_plane)
-                    : 0.0f);
+    float *to = dw->gradient + index;
+    for (int32_t i = 0; i < count; i++) {
+        to[i] = elements[i];
+    }
+}
+
+/* dw of a run of taps, from weight `first` on, of one group: of pairs of input channels, for output channels by fours, of
+ * which the last may make some again, or one by one where they are fewer. */
+static void sum_run_by_lines(const struct poet_conv2d *op, struct poet_lines *at, const float *x,
+                             const float *dy, const struct poet_gradient_sink *dw, int32_t first)
+{
+    const int32_t kernel = op->kernel_height * op->kernel_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t outputs = POET_CONV2D_OUTPUTS % 4 == 0 || group_out >= 4 ? 4 : 1;
+    for (int32_t out = 0; out < group_out; out += outputs) {
+        const int32_t begin = out + outputs <= group_out ? out : group_out - outputs;
+        at->dy = dy + begin * at->dy_other;
+        for (int32_t c = 0; c < group_in; c += 2) {
+            const int32_t inputs = c + 1 < group_in ? 2 : 1;
+            float totals[8][POET_TAPS];
+            float(*sums)[POET_TAPS] = totals + (out - begin) * inputs; /* that are not there already */
+            at->x = x + c * at->x_other;
+            if (outputs == 1) {
+                (inputs == 2 ? poet_conv2d_single_pair_lines_f32 : poet_conv2d_single_lines_f32)(
+                    at, totals);
+            } else {
+                (inputs == 2 ? poet_conv2d_pair_lines_f32 : poet_conv2d_lines_f32)(at, totals);
+            }
+            for (int32_t o = out; o < begin + outputs; o++) {
+                const int32_t weight = first + (o * group_in + c) * kernel;
+                for (int32_t in = 0; in < inputs; in++) {
+                    put_run(dw, weight + in * kernel, at->count, *sums++);
+                }
+            }
+        }
+    }
+}
+
+/* The same one by one, on cores without strips. */
+static void sum_run(const struct poet_conv2d *op, const struct poet_lines *at, const float *x,
+                    const float *dy, const struct poet_gradient_sink *dw, int32_t first)
+{
+    const int32_t kernel = op->kernel_height * op->kernel_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    for (int32_t o = 0; o < group_out; o++) {
+        for (int32_t c = 0; c < group_in; c++) {
+            float totals[POET_TAPS];
+            for (int32_t i = 0; i < at->count; i++) {
+                const struct poet_tap *tap = &at->taps[i];
+                totals[i] = tap->rows == 0 ? 0.0f
+                                           : sum_tap(op, tap->rows,
+                                                     POET_STRIP * tap->strips + tap->left,
+                                                     x + c * at->x_other + tap->x_first,
+                                                     dy + o * at->dy_other + tap->dy_first);
+            }
+            put_run(dw, first + (o * group_in + c) * kernel, at->count, totals);
         }
     }
 }
@@ -834,26 +915,27 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
         poet_conv2d_vectors_backward_weight_f32(op, x, dy, dw);
         return;
     }
-    const int32_t in_plane = op->in_height * op->in_width;
-    const int32_t out_plane = op->out_height * op->out_width;
+    const int32_t kernel = op->kernel_height * op->kernel_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    for (int32_t u = 0; u < op->kernel_height; u++) {
-        const struct poet_positions rows = poet_positions_of_tap(
-            u, op->stride_height, op->padding_top, op->in_height, op->out_height);
-        for (int32_t v = 0; v < op->kernel_width; v++) {
-            const struct poet_positions columns = poet_positions_of_tap(
-                v, op->stride_width, op->padding_left, op->in_width, op->out_width);
-            const struct tap tap = {rows.count, columns.count, kernel, group_in * kernel};
-            const float *source = x + rows.source * op->in_width + columns.source;
-            const float *gradient = dy + rows.output * op->out_width + columns.output;
-            int32_t weight = u * op->kernel_width + v;
-            for (int32_t group = 0; group < op->groups; group++) {
-                sum_tap_group(op, &tap, source, gradient, dw, weight);
-                source += group_in * in_plane;
-                gradient += group_out * out_plane;
-                weight += group_out * group_in * kernel;
+    struct poet_tap taps[POET_TAPS];
+    struct poet_lines at = {
+        .x_other = op->in_height * op->in_width,
+        .dy_other = op->out_height * op->out_width,
+        .samples = op->batch,
+        .stride = op->stride_width,
+        .taps = taps,
+    };
+    for (int32_t first = 0; first < kernel; first += at.count) {
+        at.count = set_run(op, first, taps);
+        for (int32_t group = 0; group < op->groups; group++) {
+            const float *source = x + group * group_in * at.x_other;
+            const float *gradient = dy + group * group_out * at.dy_other;
+            const int32_t weight = first + group * group_out * group_in * kernel;
+            if (POET_BY_STRIPS) {
+                sum_run_by_lines(op, &at, source, gradient, dw, weight);
+            } else {
+                sum_run(op, &at, source, gradient, dw, weight);
             }
         }
     }
@@ -871,9 +953,7 @@ void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const 
                                             const float *pace, float *w, float *first,
                                             float *second, float *sum)
 {
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     sum_taps(op, x, dy, &sink);
 }
 

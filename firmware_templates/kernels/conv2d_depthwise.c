@@ -752,9 +752,7 @@ void poet_conv2d_depthwise_backward_weight_update_f32(
     const struct poet_update *update, const float *pace, float *w, float *first, float *second,
     float *sum)
 {
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     const struct plane plane = forward_plane(op);
     if (by_planes(op, &plane) && rows_are_sums(op)) {
         sum_taps(op, &plane, x, dy, &sink);

@@ -7,12 +7,22 @@
 
 /* In assembly, as conv2d_strip.c.
  *   r1, r7  x    r2, r0, r9, r8  dy    r3  totals    r4, r5  x_row, dy_row    r10  bytes to the next column of x
- *   r6, r11  strips, columns left in a row    r12, lr  rows, strips or columns to do    [sp]  what struct poet_lines ends with
+ *   r6, r11  strips, columns left in a row    r12, lr  rows, strips or columns to do
+ *   [sp]  x, dy, bytes to the next channel of each, samples, taps to do, the next one; then of a tap rows, samples to do, x_next, dy_next
  * Of one channel: s0-s3 columns of x, s4-s15 and s20-s23 of dy, s24-s27 products, s16-s19 a row's sums, s28-s31 totals.
  * Of two: s0-s3 and s4-s7 columns of x, s8-s11 of dy, s12-s13 products, s16-s23 a row's sums, s24-s31 totals. */
 __asm__(POET_ASSEMBLY
-        "   .macro clear_one to, from\n"
-        "   vmov    s\\to, \\from\n"
+        "   .macro poet_copy to, from\n"
+        "   vmov.f32 s\\to, s\\from\n"
+        "   .endm\n"
+        "   .macro poet_clear first, sums:vararg\n"
+        "   movs    lr, #0\n"
+        "   vmov    s\\first, lr\n"
+        "   .irp    sum, \\sums\n"
+        "   .ifnc   \\sum, 16\n"
+        "   poet_copy %\\first+\\sum-16, \\first\n"
+        "   .endif\n"
+        "   .endr\n"
         "   .endm\n"
         "   .macro poet_load_x to, from\n"
         "   vldr    s\\to, [\\from]\n"
@@ -69,7 +79,7 @@ __asm__(POET_ASSEMBLY
         "   poet_two_dy r9, \\loaded, 20, 21, \\columns\n"
         "   poet_two_dy r8, \\loaded, 22, 23, \\columns\n"
         "   .endm\n"
-        "   .macro poet_two_strip\n"
+        "   .macro poet_two_load\n"
         "   cmp     r10, #4\n"
         "   bne.n   7f\n"
         "   vldmia  r1!, {s0-s3}\n"
@@ -80,7 +90,11 @@ __asm__(POET_ASSEMBLY
         "   poet_load_x \\at, r1\n"
         "   poet_load_x %4+\\at, r7\n"
         "   .endr\n"
-        "8: poet_two_products s8-s11, 0, 1, 2, 3\n"
+        "8:\n"
+        "   .endm\n"
+        "   .macro poet_two_strip\n"
+        "   poet_two_load\n"
+        "   poet_two_products s8-s11, 0, 1, 2, 3\n"
         "   .endm\n"
         "   .macro poet_two_left\n"
         "   poet_load_x 0, r1\n"
@@ -88,27 +102,67 @@ __asm__(POET_ASSEMBLY
         "   poet_two_products s8, 0\n"
         "   .endm\n"
 
-        "   .macro poet_lines name, channels, totals, sums:vararg\n"
+        /* The same of a single channel of dy, and two of x or one. */
+        "   .macro poet_single_strip\n"
+        "   poet_two_load\n"
+        "   poet_two_dy r2, s8-s11, 16, 17, 0, 1, 2, 3\n"
+        "   .endm\n"
+        "   .macro poet_single_left\n"
+        "   poet_load_x 0, r1\n"
+        "   poet_load_x 4, r7\n"
+        "   poet_two_dy r2, s8, 16, 17, 0\n"
+        "   .endm\n"
+        "   .macro poet_alone_strip\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   poet_load_x \\at, r1\n"
+        "   .endr\n"
+        "   vldmia  r2!, {s8-s11}\n"
+        "   multiply_one 12, 0, 8\n"
+        "   .irp    at, 1, 2, 3\n"
+        "   multiply_one %12+\\at, \\at, %8+\\at\n"
+        "   add_one 16, %11+\\at\n"
+        "   .endr\n"
+        "   add_one 16, 15\n"
+        "   .endm\n"
+        "   .macro poet_alone_left\n"
+        "   vldmia  r2!, {s8}\n"
+        "   vldr    s0, [r1]\n"
+        "   multiply_one 12, 0, 8\n"
+        "   add     r1, r1, r10\n"
+        "   add_one 16, 12\n"
+        "   .endm\n"
+
+        "   .macro poet_lines name, channels, gradients, totals, sums:vararg\n"
         "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
-        "   ldmia   r0!, {r4-r8, r10-r11}\n"
-        "   ldmia   r0, {r0, r9, r12, lr}\n"
-        "   push    {r0, r9, r12, lr}\n"
-        "   add     r7, r1, r7, lsl #2\n"
-        "   add     r0, r2, r8, lsl #2\n"
-        "   add     r9, r0, r8, lsl #2\n"
-        "   add     r8, r9, r8, lsl #2\n"
-        "   lsl     r10, r10, #2\n"
-        "   movs    lr, #0\n"
-        "   .irp    sum, \\sums\n"
-        "   clear_one %\\totals+\\sum-16, lr\n"
-        "   .endr\n"
-        "1: ldr     r12, [sp]\n"
-        "2: movs    lr, #0\n"
-        "   .irp    sum, \\sums\n"
-        "   clear_one \\sum, lr\n"
-        "   .endr\n"
+        "   mov     r3, r1\n"
+        "   ldmia   r0, {r4-r11}\n"
+        "   lsl     r6, r6, #2\n"
+        "   lsl     r7, r7, #2\n"
+        "   lsl     r0, r9, #2\n"
+        "   mov     r9, r10\n"
+        "   mov     r10, r0\n"
+        "   sub     sp, sp, #16\n"
+        "   push    {r4-r9, r11}\n"
+        "1: ldr     lr, [sp, #24]\n"
+        "   ldmia   lr!, {r0-r2, r4-r6, r9, r11-r12}\n"
+        "   str     lr, [sp, #24]\n"
+        "   poet_clear \\totals, \\sums\n"
+        "   cmp     r12, #0\n"
+        "   beq.w   9f\n"
+        "   ldr     lr, [sp, #16]\n"
+        "   strd    r12, lr, [sp, #28]\n"
+        "   strd    r0, r9, [sp, #36]\n"
+        "   ldrd    r7, r8, [sp]\n"
+        "   add     r1, r7, r1, lsl #2\n"
+        "   add     r2, r8, r2, lsl #2\n"
+        "   ldrd    r7, r8, [sp, #8]\n"
+        "   add     r7, r1, r7\n"
+        "   add     r0, r2, r8\n"
+        "   add     r9, r0, r8\n"
+        "   add     r8, r9, r8\n"
+        "2: poet_clear 16, \\sums\n"
         "   movs    lr, r6\n"
         "   beq.w   4f\n"
         "3: poet_\\channels\\()_strip\n"
@@ -126,32 +180,46 @@ __asm__(POET_ASSEMBLY
         "   .irp    next, r1, r7\n"
         "   add     \\next, \\next, r4, lsl #2\n"
         "   .endr\n"
-        "   .irp    next, r2, r0, r9, r8\n"
+        "   .irp    next, \\gradients\n"
         "   add     \\next, \\next, r5, lsl #2\n"
         "   .endr\n"
         "   subs    r12, r12, #1\n"
         "   bne.w   2b\n"
-        "   ldr     lr, [sp, #8]\n"
-        "   .irp    next, r1, r7\n"
-        "   add     \\next, \\next, lr, lsl #2\n"
-        "   .endr\n"
-        "   ldr     lr, [sp, #12]\n"
-        "   .irp    next, r2, r0, r9, r8\n"
-        "   add     \\next, \\next, lr, lsl #2\n"
-        "   .endr\n"
-        "   ldr     lr, [sp, #4]\n"
+        "   ldr     lr, [sp, #32]\n"
         "   subs    lr, lr, #1\n"
-        "   str     lr, [sp, #4]\n"
+        "   beq.n   9f\n"
+        "   str     lr, [sp, #32]\n"
+        "   ldrd    r12, lr, [sp, #36]\n"
+        "   .irp    next, r1, r7\n"
+        "   add     \\next, \\next, r12, lsl #2\n"
+        "   .endr\n"
+        "   .irp    next, \\gradients\n"
+        "   add     \\next, \\next, lr, lsl #2\n"
+        "   .endr\n"
+        "   ldr     r12, [sp, #28]\n"
+        "   b.w     2b\n"
+        "9:\n"
+        "   .irp    sum, \\sums\n"
+        "   poet_store_total %\\totals+\\sum-16, %36*(\\sum-16)\n"
+        "   .endr\n"
+        "   add     r3, r3, #4\n"
+        "   ldr     lr, [sp, #20]\n"
+        "   subs    lr, lr, #1\n"
+        "   str     lr, [sp, #20]\n"
         "   bne.w   1b\n"
-        "   vstmia  r3, {s\\totals-s31}\n"
-        "   add     sp, sp, #16\n"
+        "   add     sp, sp, #44\n"
         "   vpop    {s16-s31}\n"
         "   pop     {r4-r11, pc}\n"
         "   poet_function_end \\name\n"
         "   .endm\n"
+        "   .macro poet_store_total total, to\n"
+        "   vstr    s\\total, [r3, #\\to]\n"
+        "   .endm\n"
 
-        "   poet_lines poet_conv2d_lines_f32, one, 28, 16, 17, 18, 19\n"
-        "   poet_lines poet_conv2d_pair_lines_f32, two, 24, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "   poet_lines poet_conv2d_lines_f32, one, <r2, r0, r9, r8>, 28, 16, 17, 18, 19\n"
+        "   poet_lines poet_conv2d_pair_lines_f32, two, <r2, r0, r9, r8>, 24, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "   poet_lines poet_conv2d_single_lines_f32, alone, <r2>, 24, 16\n"
+        "   poet_lines poet_conv2d_single_pair_lines_f32, single, <r2>, 24, 16, 17\n"
         "   .noaltmacro\n");
 
 #else
@@ -160,19 +228,21 @@ __asm__(POET_ASSEMBLY
 #define UNROLLED _Pragma("GCC unroll 4")
 
 static inline __attribute__((always_inline)) void
-sum_lines(const struct poet_lines *at, const float *x, const float *dy, int32_t inputs,
-          float *totals)
+sum_tap_lines(const struct poet_lines *at, const struct poet_tap *tap, int32_t outputs,
+              int32_t inputs, float totals[8])
 {
-    const int32_t columns = POET_STRIP * at->strips + at->left;
-    for (int32_t i = 0; i < 4 * inputs; i++) {
+    const int32_t columns = POET_STRIP * tap->strips + tap->left;
+    const float *x = at->x + tap->x_first;
+    const float *dy = at->dy + tap->dy_first;
+    for (int32_t i = 0; i < outputs * inputs; i++) {
         totals[i] = 0.0f;
     }
     for (int32_t n = 0; n < at->samples; n++) {
-        for (int32_t row = 0; row < at->rows; row++) {
+        for (int32_t row = 0; row < tap->rows; row++) {
             float sums[8] = {0.0f};
             for (int32_t column = 0; column < columns; column++) {
                 UNROLLED
-                for (int32_t o = 0; o < 4; o++) {
+                for (int32_t o = 0; o < outputs; o++) {
                     const float gradient = dy[o * at->dy_other + column];
                     UNROLLED
                     for (int32_t c = 0; c < inputs; c++) {
@@ -181,27 +251,47 @@ sum_lines(const struct poet_lines *at, const float *x, const float *dy, int32_t 
                 }
             }
             UNROLLED
-            for (int32_t i = 0; i < 4 * inputs; i++) {
+            for (int32_t i = 0; i < outputs * inputs; i++) {
                 totals[i] += sums[i];
             }
-            x += columns * at->stride + at->x_row;
-            dy += columns + at->dy_row;
+            x += columns * at->stride + tap->x_row;
+            dy += columns + tap->dy_row;
         }
-        x += at->x_next;
-        dy += at->dy_next;
+        x += tap->x_next;
+        dy += tap->dy_next;
     }
 }
 
-void poet_conv2d_lines_f32(const struct poet_lines *at, const float *x, const float *dy,
-                           float totals[4])
+static inline __attribute__((always_inline)) void
+sum_lines(const struct poet_lines *at, int32_t outputs, int32_t inputs, float totals[][POET_TAPS])
 {
-    sum_lines(at, x, dy, 1, totals);
+    for (int32_t tap = 0; tap < at->count; tap++) {
+        float sums[8];
+        sum_tap_lines(at, &at->taps[tap], outputs, inputs, sums);
+        for (int32_t i = 0; i < outputs * inputs; i++) {
+            totals[i][tap] = sums[i];
+        }
+    }
 }
 
-void poet_conv2d_pair_lines_f32(const struct poet_lines *at, const float *x, const float *dy,
-                                float totals[4][2])
+void poet_conv2d_lines_f32(const struct poet_lines *at, float totals[][POET_TAPS])
 {
-    sum_lines(at, x, dy, 2, totals[0]);
+    sum_lines(at, 4, 1, totals);
+}
+
+void poet_conv2d_pair_lines_f32(const struct poet_lines *at, float totals[][POET_TAPS])
+{
+    sum_lines(at, 4, 2, totals);
+}
+
+void poet_conv2d_single_lines_f32(const struct poet_lines *at, float totals[][POET_TAPS])
+{
+    sum_lines(at, 1, 1, totals);
+}
+
+void poet_conv2d_single_pair_lines_f32(const struct poet_lines *at, float totals[][POET_TAPS])
+{
+    sum_lines(at, 1, 2, totals);
 }
 
 #endif

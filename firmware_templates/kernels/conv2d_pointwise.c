@@ -533,9 +533,7 @@ void poet_conv2d_pointwise_backward_weight_update_f32(
         poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
         return;
     }
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     sum_rows(op, BY_1, BY_1, x, dy, &sink);
 }
 
@@ -559,8 +557,6 @@ void poet_conv2d_pointwise_by_2_backward_weight_update_f32(
         poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
         return;
     }
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     sum_rows(op, INPUTS_BY_2, OUTPUTS_BY_2, x, dy, &sink);
 }

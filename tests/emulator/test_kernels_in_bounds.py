@@ -160,6 +160,25 @@ def test_zeros_have_no_sign(core_of: Callable[[Build], Core], build: Build) -> N
             assert not bits(left).any(), (kind, case)
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.kernel == (1, 1)], ids=str)
+def test_weights_of_1x1_kernels_are_applied(
+    core_of: Callable[[Build], Core], case: Geometry
+) -> None:
+    """They go to the update from sums of blocks, of which the last may overlap the one before."""
+    generator = np.random.default_rng(3)
+    x, w, dy = (
+        generator.standard_normal(shape).astype(np.float32) for shape in (case.x, case.w, case.y)
+    )
+    step: dict[str, Attribute] = {"learning_rate": 0.5, "momentum": 0.0, "weight_decay": 0.0}
+    attributes = {**case.attributes, "weight_shape": case.w, **step}
+    (left,) = core_of(M4F).run("conv2d_backward_weight_sgd", [x, dy], attributes, [w])
+    expected = w - np.float32(0.5) * backward_weight(case, x, dy)
+    np.testing.assert_array_equal(bits(left), bits(expected))
+    attributes = {**case.attributes, "weight_shape": case.w}
+    (none,) = core_of(M4F).run("conv2d_backward_weight", [x, 0 * dy], attributes)
+    assert not bits(none).any(), "totals begin as 0"
+
+
 LAYERS = [(1, features, 3) for features in range(1, 18)]
 LAYERS += [(2, features, 4) for features in range(1, 36)]
 LAYERS += [(1, 17, 1), (3, 33, 2), (1, 64, 3), (3, 70, 7)]

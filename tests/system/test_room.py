@@ -22,6 +22,7 @@ from poetfw.models.model import Model
 from poetfw.ops import VARIANT
 from poetfw.pipeline import plan_build
 from poetfw.planning import Build, BuildSettings, ChosenBy, budget, room
+from poetfw.planning.kernels import faster_with_workspace
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import simulate
 from poetfw.training import Program
@@ -35,7 +36,7 @@ def network(batch: int, seed: int) -> Model:
     """Depthwise, moving by 2, on the digits; what comes after takes more RAM than its workspace."""
     net = Layers("depthwise", (batch, 1, 8, 8), seed)
     x = net.relu("relu1", net.conv("conv1", net.input, 4, 3, padding=(1, 1, 1, 1), bias=True))
-    x = net.conv("depthwise", x, 4, 3, stride=2, padding=(1, 1, 1, 1), groups=4, bias=True)
+    x = net.conv("depthwise", x, 4, 3, stride=2, padding=(2, 2, 1, 1), groups=4, bias=True)
     logits = net.linear("logits", net.flatten("flatten", net.relu("relu2", x)), 10)
     return Model(*net.build(logits), loss="softmax_cross_entropy", description="", epochs=1)
 
@@ -165,7 +166,27 @@ def test_what_is_not_known_of_both_takes_no_workspace() -> None:
         }
         return replace(table, ops={**table.ops, **ops})
 
-    assert taken(plan(PLENTY, of_shapes)) == set()
+    build = plan(PLENTY, of_shapes)
+    assert taken(build) == set()
+    faster, decided = faster_with_workspace(build.program.training, build.board, of_shapes)
+    assert (faster, set(decided)) == ({}, BY_1)
+
+
+def test_what_decided_is_said_of_the_kernel_that_is_taken() -> None:
+    def but_general(graph: Graph, board: Board) -> CostTable:
+        table = costs(graph, board)
+        ops = {
+            op.name: replace(table.ops[op.name], source=Source.ANALYTIC)
+            for op in graph.ops
+            if op.attributes.get(VARIANT) == "general"
+        }
+        return replace(table, ops={**table.ops, **ops})
+
+    build = plan(PLENTY, but_general)
+    assert taken(build) == BY_1
+    by = build.kernels_by
+    assert {name for name in by if by[name] is ChosenBy.MEASURED} == BY_1
+    assert set(by.values()) == {ChosenBy.MEASURED, ChosenBy.SHAPE}
 
 
 @pytest.mark.parametrize("more", [0, 200, 400, 800, 1600, 2048])

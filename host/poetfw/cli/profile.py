@@ -25,7 +25,7 @@ from poetfw.cli.options import (
 from poetfw.costs import Counter, Database, Measurement, compare_costs, fits_of, usable
 from poetfw.devices import emulator_of
 from poetfw.devices.link import choose_port
-from poetfw.errors import DeviceError, OutputError, listed
+from poetfw.errors import DeviceError, OutputError, PortError, listed
 from poetfw.firmware.case_version import case_version
 from poetfw.meters import FORMS
 from poetfw.ops import VARIANT
@@ -96,7 +96,7 @@ def profile(
     known = load_board(board)
     if emulator is None and port is None:
         emulator = _this_computer(known)
-        port = choose_port(None) if emulator is None else None
+        port = _port(known) if emulator is None else None
     folder = out if out is not None else _default_folder(known)
     settings = ProfileSettings(
         BuildSettings(
@@ -142,6 +142,16 @@ def profile(
 
 def _named(refused: list[Refused]) -> str:
     return listed([f"{one.case.kind}: {one.reason}" for one in refused], "; ", 3)
+
+
+def _port(board: Board) -> str:
+    """The only one there is; whoever has none may mean a twin."""
+    try:
+        return choose_port(None)
+    except PortError as error:
+        twins = " or ".join(f"--emulator {twin.name}" for twin in board.twins)
+        hints = (f"or measure on a twin with {twins}",) if twins else ()
+        raise PortError(error.message, *error.try_next, *hints) from None
 
 
 def _this_computer(board: Board) -> str | None:

@@ -179,12 +179,16 @@ def _windows(kernel: Kernel) -> Counter[str]:
 
 
 def _linear(kernel: Kernel) -> Counter[str]:
-    """What `linear.c` does by fours, by sixteens and one by one."""
+    """What `linear.c` does by fours, by sixteens and one by one, and with few features."""
     extents = _extents(kernel)
     batch, outputs = extents["batch"], extents["out_features"]
     features = extents.get("in_features", 1)
     found: Counter[str] = Counter()
-    if "forward" in kernel.function:
+    if "forward" in kernel.function and features < _BURST and outputs >= _LINE:
+        for width, calls in ((4, outputs // 4), (1, outputs % 4)):
+            found[f"few{width}.calls"] = batch * calls
+            found[f"few{width}.steps"] = batch * calls * features
+    elif "forward" in kernel.function:
         for width, calls in ((4, outputs // 4), (2, outputs % 4 // 2), (1, outputs % 2)):
             found[f"dots{width}.runs"] = batch * calls * -(-features // _RUN)
             _bursts(found, f"dots{width}", batch * calls, features)
@@ -197,11 +201,14 @@ def _linear(kernel: Kernel) -> Counter[str]:
         if steps == 1 and "update" not in kernel.function:
             _bursts(found, "scaled", rows, features)
             return found
+        few = features % 4 if features < _BURST else 0
         for width, calls in (
             (16, features // 16),
             (8, features % 16 // 8),
             (4, features % 8 // 4),
-            (1, features % 4),
+            (3, int(few == 3)),
+            (2, int(few == 2)),
+            (1, int(few == 1) if features < _BURST else features % 4),
         ):
             found[f"columns{width}.calls"] = rows * calls
             found[f"columns{width}.steps"] = rows * calls * steps
@@ -229,6 +236,8 @@ def _convolution(kernel: Kernel) -> Counter[str]:
         return Counter()
     if "by_1" in kernel.function:
         return _by_1(at, kernel.function)
+    if "depthwise_by_2" in kernel.function:
+        return _depthwise_by_2(at, kernel.function)
     if "depthwise" in kernel.function and (by_planes := _depthwise(at, kernel.function)):
         return by_planes
     if "5x5" in kernel.function:
@@ -340,8 +349,8 @@ def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
             if not rows.taps * columns.taps:
                 one["nothing"] = math.prod(box) * channels
                 one["nothing.rows"] = math.prod(box[1:]) * channels
-            elif math.prod(box) == 1:
-                _one_by_one(one, 1, channels, walk)
+            elif math.prod(box) < _LINE:
+                _one_by_one(one, math.prod(box), channels, walk)
             elif planes:
                 threes, odd = columns.positions // 3, rows.positions % 2
                 pairs = rows.positions // 2
@@ -362,9 +371,10 @@ def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
 
 
 def _box(found: Counter[str], box: list[int], channels: int, walk: tuple[int, int, int]) -> None:
-    """`sum_box`: by fours along columns, then rows, then samples; what is left one by one."""
-    left = list(box)
+    """`sum_box`: by fours along the longest axis and those behind it; what is left one by one."""
     blocks, rest = divmod(channels, _LINE)
+    longest = box.index(max(box))
+    left = box[longest:] + box[:longest]
     for along in range(3):
         lines = left[(along + 1) % 3] * left[(along + 2) % 3]
         fours, ones = divmod(left[along], _LINE)
@@ -395,7 +405,7 @@ def _runs(at: Mapping[str, int], axis: str, extent: int, backward: bool) -> Iter
         count = 0
         for position in range(first, extent, apart):
             taps = taps_of(at, axis, position)
-            if before is not None and taps != before:
+            if before is not None and (taps != before or not taps[1]):
                 yield _Taps(count, before[1])
                 count = 0
             before = taps
@@ -587,11 +597,14 @@ def _fours(at: Mapping[str, int], function: str) -> Counter[str]:
     left = 0 if inner < _LINE and inner < outer else outer % _LINE
     of_x = "fours_of_x" if "by_2" in function else "fours"
     for name, fours, others in (("fours", outer - left, inner), (of_x, inner, left)):
+        found["fours.sides"] += at["groups"] * (fours * others > 0)
         for channels, times in (("pair", others // 2), ("one", others % 2)):
             one = f"{name}.{channels}"
             calls = at["groups"] * times * (fours > 0)
             blocks = calls * -(-fours // _LINE)
-            found["fours.calls"] += calls * (2 if fours > _LINE and fours % _LINE else 1)
+            found["fours.calls"] += calls
+            found["fours.again"] += calls * (fours > _LINE and fours % _LINE > 0)
+            found["fours.few"] += calls * (fours < _LINE)
             found[f"{one}.blocks"] += blocks
             found[f"{one}.samples"] += blocks * at["batch"]
             found[f"{one}.rows"] += blocks * lines
@@ -650,6 +663,30 @@ def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
             "pairs.left": planes * pairs * left,
         }
     )
+
+
+def _depthwise_by_2(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_depthwise_by_2.c`: strips, and the rows of the kernel that they meet."""
+    planes = at["batch"] * at["groups"]
+    met_rows, met_columns = (
+        sum(end - first for first, end in (_met(at, axis, tap) for tap in range(3)))
+        for axis in ("height", "width")
+    )
+    found = Counter({"planes": planes, "groups": at["groups"]})
+    found["by_2.products"] = planes * met_rows * met_columns  # all that other cores take
+    if "weight" in function:
+        after = 2 * at["out_width"] - at["padding_left"] == at["in_width"]
+        pairs = (at["out_width"] - after) // 2
+        found["taps_by_2.rows"] = planes * at["out_height"]
+        found["taps_by_2.pairs"] = planes * at["out_height"] * pairs
+        found["taps_by_2.left"] = planes * at["out_height"] * (at["out_width"] - 2 * pairs)
+        return found
+    backward = "input" in function
+    columns = -(-at["in_width"] // 2) if backward else at["out_width"]
+    name = "plane_wide_strips" if backward else "plane_strips_by_2"
+    found[name] = planes * -(-columns // _LINE)
+    found[f"{name}.rows"] = found[name] * met_rows
+    return found
 
 
 def _by_1(at: Mapping[str, int], function: str) -> Counter[str]:

@@ -254,8 +254,14 @@ class Graph:
         """16 hexadecimal digits that say which network a training step is of.
 
         They are a digest of its name and its forward pass, in whatever order: the optimizer, what
-        is trained and by which kernels it runs make no other network of it.
+        is trained and by which kernels it runs make no other network of it. Nor does what the
+        forward pass takes apart for the backward pass alone.
         """
+        apart = {
+            name
+            for name, readers in self.consumers.items()
+            if readers and all(op.backward for op in readers)
+        }
         operands = {
             op.name: [
                 [t.name, list(t.shape), t.dtype]
@@ -272,7 +278,7 @@ class Graph:
                 op.output,
             ]
             for op in sorted(self.ops, key=lambda op: op.name)
-            if not op.backward
+            if not (op.backward or op.output in apart)
         ]
         text = json.dumps([self.name, forward], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

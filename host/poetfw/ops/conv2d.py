@@ -105,6 +105,26 @@ class _Geometry:
         return self.x[1] == self.y[1] == self.groups
 
     @property
+    def depthwise_by_1(self) -> bool:
+        """Whether a depthwise 3x3 kernel moves by 1, with padding of 2 at most."""
+        return self._depthwise_planes((1, 1), 0, 2)
+
+    @property
+    def depthwise_by_2(self) -> bool:
+        """Whether a depthwise 3x3 kernel moves by 2, with padding of 1 at most."""
+        return self._depthwise_planes((2, 2), -1, 1)
+
+    def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
+        """Whether a depthwise 3x3 kernel moves so; `most` padding, behind its planes `least`."""
+        window = self.window
+        return (self.depthwise and window.kernel == (3, 3) and window.stride == stride) and all(
+            before <= most and least <= results + 2 - sources - before <= min(most, results)
+            for results, sources, before in zip(
+                self.rows_by_1, self.x[2:], window.padding[:2], strict=True
+            )
+        )
+
+    @property
     def three_by_three(self) -> bool:
         """Whether a 3x3 kernel moves by 1 over planes of one size, of 2 by 4 at least."""
         window = self.window
@@ -143,16 +163,8 @@ class _Geometry:
 
     @property
     def by_1(self) -> bool:
-        """Whether a depthwise 3x3 kernel moves by 2 to planes that those of 1 have strips for."""
-        moves_by_2 = self.window.kernel == (3, 3) and self.window.stride == (2, 2)
-        if not (self.depthwise and moves_by_2):
-            return False
-        return all(
-            before <= 2 and 0 <= results + 2 - sources - before <= min(2, results)
-            for results, sources, before in zip(
-                self.rows_by_1, self.x[2:], self.window.padding[:2], strict=True
-            )
-        )
+        """Whether a depthwise 3x3 kernel moves by 2 to planes that only one by 1 has strips for."""
+        return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""
@@ -208,6 +220,7 @@ class _Conv2d(OpKind):
     function: ClassVar[str]
     sources: ClassVar[Mapping[str, str]] = {
         "depthwise_": "conv2d_depthwise",
+        "depthwise_by_2_": "conv2d_depthwise_by_2",
         "depthwise_by_1_": "conv2d_depthwise_by_1",
         "3x3_": "conv2d_3x3",
         "3x3_by_2_": "conv2d_3x3_by_2",
@@ -222,8 +235,10 @@ class _Conv2d(OpKind):
         """What the name of the kernel for such a shape begins with."""
         if geometry.pointwise or (geometry.one_tap and self.in_bursts(geometry)):
             return "pointwise_"
-        if geometry.depthwise:
+        if geometry.depthwise_by_1:
             return "depthwise_"
+        if geometry.depthwise_by_2:
+            return "depthwise_by_2_"
         if geometry.three_by_three_by_2:
             return "3x3_by_2_"
         if geometry.five_by_five_by_2 and geometry.y[3] >= 4:
@@ -291,6 +306,11 @@ class Conv2d(_Conv2d):
 
     name = "conv2d"
     function = "forward"
+
+    def shape_class(self, geometry: _Geometry) -> str:
+        # single results have no neighbours but those of other samples
+        single = geometry.y[2:] == (1, 1) and geometry.x[0] >= 4
+        return "" if geometry.depthwise and single else super().shape_class(geometry)
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], shapes[1])
@@ -430,8 +450,10 @@ class Conv2dBackwardWeight(_Conv2d):
         return tuple(name for name in super().variants(op, graph) if name != BY_1)
 
     def shape_class(self, geometry: _Geometry) -> str:
-        if geometry.depthwise:
+        if geometry.depthwise_by_1:
             return "depthwise_"
+        if geometry.depthwise_by_2:
+            return "depthwise_by_2_"
         outputs = geometry.w[0] // geometry.groups
         if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise:
             return "pointwise_"

@@ -93,6 +93,10 @@ def test_what_was_measured_of_both_decides(program: Program, tmp_path: Path) -> 
     assert functions[one.name] == "poet_conv2d_3x3_forward_f32", "another function for nothing"
     assert functions[two.name] == "poet_conv2d_forward_f32"
     assert other_three.attributes[VARIANT] == "general"
+    (tmp_path / "other").mkdir()
+    functions, by = chosen(program, database(tmp_path / "other", program, [(other_one, 1e-9)]))
+    assert functions[one.name] == "poet_conv2d_3x3_forward_f32", "nothing is known of it"
+    assert by[one.name] is ChosenBy.SHAPE
 
 
 def test_less_energy_that_takes_longer_is_not_taken(program: Program, tmp_path: Path) -> None:

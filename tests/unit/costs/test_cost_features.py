@@ -48,6 +48,10 @@ PRODUCTS = {
     "taps.left": 9,
     "taps.after": 2 * 3,
     "plane_strips.rows": 4 * 9,
+    "plane_strips_by_2.rows": 4 * 3,
+    "plane_wide_strips.rows": 4 * 3,
+    "taps_by_2.pairs": 2 * 9,
+    "taps_by_2.left": 9,
     "dots4.bursts": 4 * 8,
     "dots4.singles": 4,
     "dots2.bursts": 2 * 8,
@@ -59,9 +63,16 @@ PRODUCTS = {
     "columns16.steps": 16,
     "columns8.steps": 8,
     "columns4.steps": 4,
+    "columns3.steps": 3,
+    "columns2.steps": 2,
     "columns1.steps": 1,
+    "few4.steps": 4,
+    "few1.steps": 1,
 }
 """Products in each step of a loop, as their C files have it."""
+
+
+NOT_OF_CONVOLUTIONS = ("dots", "columns", "few", "scaled")
 
 
 def products(features: Features) -> float:
@@ -149,6 +160,9 @@ def padding(case: Case, features: Features, expected: int) -> int:
         return batch * (3 * rows - 2) * 3 * (columns + -columns % 4) * inner * outer - expected
     if any(name.startswith("fives") for name in features):
         return fives(case) - expected
+    if "by_2.products" in features:
+        assert features["by_2.products"] == expected
+        return depthwise_by_2(case) - expected
     if "fours.calls" in features:
         return in_fours(case, expected) - expected
     if any("by_2" in name or "wide" in name for name in features):
@@ -185,6 +199,8 @@ def fives(case: Case) -> int:
         else (first, attributes.get("weight_shape", second))
     )
     (batch, inner, height, width), outer, stride = x, w[0], attributes["stride"][0]
+    groups = int(case.attributes["groups"])  # type: ignore[call-overload]
+    batch, inner, outer = batch * groups, inner // groups, outer // groups
     rows, columns = -(-height // stride), -(-width // stride)
     met = [sum(0 <= row * stride + tap - 2 < height for tap in range(5)) for row in range(rows)]
     whole = columns + -columns % 4
@@ -257,6 +273,19 @@ def by_2(case: Case) -> int:
     return x[0] * rows * 3 * y[3] * x[1] * (outer + -outer % 4)
 
 
+def depthwise_by_2(case: Case) -> int:
+    """Products of a depthwise 3x3 kernel that moves by 2, in strips of four or eight columns."""
+    attributes: dict[str, tuple[int, ...]] = {**case.attributes}  # type: ignore[dict-item]
+    x = attributes.get("input_shape", case.inputs[0][0])
+    edge = attributes["padding"][0]
+    rows, columns = ((extent + 2 * edge - 3) // 2 + 1 for extent in x[2:])
+    planes = x[0] * x[1]
+    if case.kind == "conv2d_backward_weight":
+        return planes * rows * columns * 9
+    strips = -(-x[3] // 8) if case.kind == "conv2d_backward_input" else -(-columns // 4)
+    return planes * inside(x[2], rows, 3, 2, edge) * strips * 4 * 3
+
+
 @pytest.mark.parametrize(
     ("plane", "window"), [((1, 2**17), (1, 3)), ((2**17, 1), (3, 1)), ((80, 80), (70, 70))]
 )
@@ -278,7 +307,7 @@ def test_every_way_of_summing_is_among_them() -> None:
         for name, count in featured(case).features.items()
         if count
     }
-    assert {name for name in PRODUCTS if not name.startswith(("dots", "columns", "scaled"))} <= seen
+    assert {name for name in PRODUCTS if not name.startswith(NOT_OF_CONVOLUTIONS)} <= seen
 
 
 @pytest.mark.parametrize("channels", [(6, 4), (8, 7), (3, 9), (1, 3), (3, 3), (5, 1)])
@@ -298,7 +327,7 @@ def test_a_pointwise_weights_products_are_all_counted(
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("extents", [(64, 10), (33, 7), (5, 21)])
+@pytest.mark.parametrize("extents", [(64, 10), (33, 7), (5, 21), (7, 10), (2, 6), (3, 2)])
 def test_a_linear_layers_products_are_all_counted(batch: int, extents: tuple[int, int]) -> None:
     features, outputs = extents
     x, w, y = (

@@ -342,6 +342,7 @@ def test_an_ops_own_row_is_no_other_networks(graph: Graph) -> None:
         {"optimizer": "adam"},
         {"learning_rate": 0.5, "seed": 7},
         {"train": ("last:1",)},
+        {"train": ("conv3*@1/2",)},
         {"clip_norm": 1.0},
     ):
         others = own_numbers(**changes)

@@ -177,6 +177,32 @@ GEOMETRIES = [
     Geometry((2, 2, 5, 5), 4, (5, 5), (2, 2), (2, 2, 2, 2)),
     Geometry((2, 2, 4, 6), 2, (5, 5), (2, 2), (2, 2, 2, 2)),
     Geometry((1, 2, 9, 16), 4, (5, 5), (2, 2), (1, 2, 2, 1)),
+    # depthwise ones that move by 2: planes narrower than a strip, strips made again, odd and even,
+    # padding before and behind, an input that nothing meets, single results
+    *(
+        Geometry((batch, 3, height, width), 3, (3, 3), (2, 2), padding, groups=3)
+        for padding, batch, height, width in (
+            ((1, 1, 1, 1), 2, 1, 1),
+            ((1, 1, 1, 1), 1, 2, 3),
+            ((1, 1, 1, 1), 2, 5, 9),
+            ((1, 1, 1, 1), 1, 6, 16),
+            ((1, 1, 1, 1), 1, 3, 23),
+            ((0, 0, 1, 1), 2, 2, 4),
+            ((0, 0, 1, 1), 1, 7, 10),
+            ((0, 0, 1, 1), 1, 4, 18),
+            ((0, 0, 0, 0), 2, 3, 5),
+            ((0, 0, 0, 0), 1, 4, 6),
+            ((0, 0, 0, 0), 1, 6, 13),
+            ((0, 1, 1, 0), 1, 4, 7),
+            ((1, 0, 0, 1), 1, 7, 12),
+            ((1, 1, 1, 1), 5, 2, 2),
+            ((2, 2, 1, 1), 1, 6, 7),
+        )
+    ),
+    # depthwise 5x5 kernels, in strips and not
+    Geometry((1, 3, 6, 9), 3, (5, 5), padding=(2, 2, 2, 2), groups=3),
+    Geometry((2, 2, 5, 9), 2, (5, 5), (2, 2), (2, 2, 2, 2), groups=2),
+    Geometry((5, 2, 3, 3), 2, (5, 5), padding=(2, 2, 2, 2), groups=2),
     Geometry((2, 5, 3, 5), 9, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 8, 3, 5), 10, (1, 1), padding=(0, 0, 0, 0), groups=2),
     Geometry((2, 8, 3, 8), 8, (1, 1), padding=(0, 0, 0, 0), groups=2),
@@ -213,7 +239,7 @@ GEOMETRIES = [
     # pairs, alone and made again
     *(
         Geometry(
-            (2, inner, 3, stride * width - (stride + width) % 2),
+            (2, inner, 3, stride * width - (stride - 1) * (width % 2)),
             outer,
             (1, 1),
             (stride,) * 2,
@@ -338,7 +364,7 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
             for shape in (case.x, case.w, case.y, case.w[:1])
         )
         w[1, -1, 0, 0] = w[3, 0, 2, 1] = w[0, -1, 1, 2] = dy[0, 2, 0, 1] = dy[0, 1, 2, 2] = special
-        dy[1 % len(dy), 3, 2, 0] = x[0, 2, 3, 6] = special
+        dy[1 % len(dy), 3, 2, 0] = dy[0, 3, 1, -1] = x[0, 2, 3, 6] = special
         attributes = case.attributes
         exact = np.testing.assert_array_equal
         exact(run_kernel("conv2d", [x, w], attributes).output, forward(case, x, w, None))

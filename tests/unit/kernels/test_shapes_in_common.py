@@ -25,7 +25,15 @@ from unit.kernels.conftest import (
 
 TOLD = dict.fromkeys(DIVISORS, 8) | {"POET_LINEAR_FEATURES": 16}
 SOURCES = (
-    *("batch_norm", "conv2d", "conv2d_3x3", "conv2d_blocks", "conv2d_lines", "conv2d_pointwise"),
+    *(
+        "batch_norm",
+        "conv2d",
+        "conv2d_3x3",
+        "conv2d_blocks",
+        "conv2d_bursts",
+        "conv2d_lines",
+        "conv2d_pointwise",
+    ),
     *("conv2d_pointwise_rows", "conv2d_strip", "dot", "linear", "relu", "update"),
 )
 MOVES_BY_1: Mapping[str, Attribute] = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 1}

@@ -80,6 +80,7 @@ def test_kernels_of_an_op_leave_the_same_bits(
 SHAPES = (
     convolution((2, 3, 6, 8), 3, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (0, 0, 1, 1)}),
     convolution((1, 4, 7, 9), 4, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
+    convolution((2, 3, 6, 8), 3, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (2, 2, 2, 2)}),
     convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1)}),
     convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
 )
@@ -114,8 +115,10 @@ def test_also_of_numbers_that_are_special(run_kernel: Run, special: float) -> No
 
 
 def test_there_are_kernels_to_compare() -> None:
-    for case, more in zip(SHAPES, (["by_1"], ["by_1"], [], []), strict=True):
+    general = ["general"]
+    more = (general, general, ["by_1"], general, general)
+    for case, others in zip(SHAPES, more, strict=True):
         x, w = normal(1, case.x, case.w)
         op, graph = graph_of_one("conv2d", [x, w], case.attributes, ())
         names = [way.attributes.get(VARIANT) for way in in_variants(op, graph)]
-        assert names == [None, "general", *more]
+        assert names == [None, *others]

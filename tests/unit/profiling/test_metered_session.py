@@ -235,7 +235,10 @@ def test_a_replay_is_judged_and_aligned_as_what_it_repeats(firmware: Path, tmp_p
 
 
 def test_what_no_meter_is_asked_of_is_known_with_any(firmware: Path, tmp_path: Path) -> None:
-    """A second profile with the meter measures nothing, and one without a meter only the rest."""
+    """A second profile with the meter measures nothing, one without a meter only the rest.
+
+    A first one with the meter measures anew whatever was measured without.
+    """
     store, versions = MemoryStore(), dict.fromkeys(CASES, "0123456789abcdef")
     rows, _ = session(Simulated(SketchDevice(firmware)), Made(1.0), tmp_path, False)
     store.add(row for row in rows if isinstance(row, Measurement))
@@ -246,6 +249,8 @@ def test_what_no_meter_is_asked_of_is_known_with_any(firmware: Path, tmp_path: P
     assert measuring._source(calculated) == "counted without the storage, which is no board's"
     itself = replace(calculated, setup=replace(calculated.setup, machine=""))
     assert measuring._source(itself) == "measured time, datasheet power"
+    store.rows = [replace(row, setup=SETUP) for row in store.rows]
+    assert measuring._known(store, metered, versions).keys() == {*CASES} - {*METERED}
 
 
 def test_less_than_idling_is_no_measurement(firmware: Path, tmp_path: Path) -> None:

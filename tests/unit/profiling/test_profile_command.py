@@ -9,7 +9,7 @@ import pytest
 
 from poetfw.boards import load_board
 from poetfw.cli.main import cli
-from poetfw.errors import DeviceError
+from poetfw.errors import DeviceError, PortError
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling import ProfileSettings, cases_of
 
@@ -46,3 +46,12 @@ def test_a_profile_is_of_what_a_build_with_the_same_options_trains(
     cases = [cases_of(program.training, load_board("nrf52840")) for program in programs]
     assert cases[0] == cases[1]
     assert "linear_backward_weight_adam" in {case.kind for case in cases[0]}
+
+
+def test_without_a_board_a_twin_is_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poetfw.devices.link.port.usb_ports", list)
+    with pytest.raises(PortError, match="no serial port") as error:
+        cli(["profile", "--board", "nrf52840"], standalone_mode=False)
+    assert error.value.try_next[-1] == (
+        "or measure on a twin with --emulator qemu or --emulator unicorn"
+    )

@@ -101,7 +101,9 @@ def test_operands_are_fed_before_each_run(device: SketchDevice) -> None:
         assert end - begin == ticks + 7 * times
     assert device.operand(752, 1) == [0.0]  # as it was fed last
     device.set("test_refuses", 6)
+    runs = device.get("test_runs")
     assert tell(device, "run", 6, 3, sequence=20)[2:] == ["-3"]
+    assert device.get("test_runs") == runs + 1  # and no further
     device.set("test_refuses", 7)
     assert tell(device, "run", 6, 3, sequence=21)[2:] == ["-3"]
 

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conv2d_depthwise_by_2.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "assembly.h"
+#include "conv2d_column.h"
+#include "conv2d_positions.h"
+
+/* As conv2d_depthwise.c, for 3x3 kernels that move by 2, with 0 or 1 rows and columns of padding on each side. Other cores
+ * take what conv2d.c has for all shapes. */
+
+#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+
+/* Columns of results that go down a plane together: forward, and of dX. */
+enum { STRIP = 4, WIDE = 2 * STRIP };
+
+/* In this order in assembly. What is next counts elements. */
+struct strip {
+    int32_t source_next; /* to the next row */
+    int32_t result_next;
+    int32_t sources; /* rows, without one that no result meets */
+    int32_t results;
+    int32_t columns; /* of results that are stored */
+    uint32_t load;   /* where in a table the instruction is that loads a row */
+    int32_t before;  /* rows of padding */
+    float shift;     /* for each result; not -0 */
+};
+
+/* `source` is the first column of the first row that the strip meets and that is no padding. */
+typedef void sum_strip_f32(const struct strip *strip, const float *source, const float *weight,
+                           float *result);
+
+sum_strip_f32 poet_conv2d_depthwise_by_2_strip_f32;
+sum_strip_f32 poet_conv2d_depthwise_by_2_wide_strip_f32;    /* dX, without padding before the first column */
+sum_strip_f32 poet_conv2d_depthwise_by_2_wide_odd_strip_f32; /* with a column of padding */
+
+/* Rows of dy that meet the same rows of the kernel, three rows of x each. In this order in assembly. */
+struct run {
+    int32_t x[3]; /* elements of x before the first one's */
+    int32_t count;
+    int32_t pairs; /* of columns of dy whose taps are no padding, but for the first of all */
+    uint32_t edges;
+    int32_t next; /* from behind a row of x to the next one of the same row of the kernel */
+};
+
+/* The first and the last row, what is between, and a run of none. */
+enum { RUNS = 4 };
+
+/* Bits 0 to 2 for each row of x that is no padding; another lies in its place, to no effect. */
+#define EDGE_SINGLE 0x08u /* a column of dy behind the pairs */
+#define EDGE_AFTER 0x10u  /* one whose last tap is padding */
+#define EDGE_BEFORE 0x20u /* a column of padding */
+
+/* Adds the sums of each row to totals. */
+void poet_conv2d_depthwise_by_2_taps_f32(const struct run runs[RUNS], const float *dy,
+                                         float totals[9], const float *x);
+
+/* Registers that a load leaves alone stay 0: padding.
+ *   forward: s0-s8  a row of the source    s9-s17  weights    s18-s21  sums    s22-s25  products    s26  shift
+ *   dX: s0-s4  a row of dy    s5-s9  the one before    s10-s18  weights    s19-s26  sums    s27-s30  products    s31  0
+ *   dW: s0-s14  five columns of three rows of x    s15-s23  a row's sums    s24-s25  gradients    s26-s28  products
+ *       s29  0 */
+__asm__(POET_ASSEMBLY
+        "   .macro move_one to, from\n"
+        "   vmov.f32 s\\to, s\\from\n"
+        "   .endm\n"
+        "   .macro load_row columns\n"
+        "   vldmia  r1, {\\columns}\n"
+        "   bx      r9\n"
+        "   .endm\n"
+
+        /* Four sums, `apart`, and four columns, `step` apart. */
+        "   .macro poet_multiply to, apart, source, step, weight\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   multiply_one %\\to+\\apart*\\at, %\\source+\\step*\\at, \\weight\n"
+        "   .endr\n"
+        "   .endm\n"
+        "   .macro poet_add_all to, apart, what, step\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   add_one %\\to+\\apart*\\at, %\\what+\\step*\\at\n"
+        "   .endr\n"
+        "   .endm\n"
+
+        /* Forward: a tap's products. */
+        "   .macro poet_add source, weight\n"
+        "   poet_multiply 22, 1, \\source, 2, \\weight\n"
+        "   poet_add_all 18, 1, 22, 1\n"
+        "   .endm\n"
+        "   .macro poet_put\n"
+        "   poet_add_all 18, 1, 26, 0\n"
+        "   cmp     r8, #4\n"
+        "   bne.n   1f\n"
+        "   vstmia  r3, {s18-s21}\n"
+        "   b.n     2f\n"
+        "1: vstr    s18, [r3]\n"
+        "   cmp     r8, #2\n"
+        "   blt.n   2f\n"
+        "   vstr    s19, [r3, #4]\n"
+        "   beq.n   2f\n"
+        "   vstr    s20, [r3, #8]\n"
+        "2: add     r3, r3, r5, lsl #2\n"
+        "   .endm\n"
+
+        /* r4, r5  what is next    r6  rows left    r7  where a row of the kernel's middle is added    r8  columns
+         * r9  where the next row is added    r12  what loads it */
+        "   poet_function poet_conv2d_depthwise_by_2_strip_f32\n"
+        "   push    {r4-r10, lr}\n"
+        "   vpush   {s16-s26}\n"
+        "   ldmia   r0!, {r4-r10}\n"
+        "   vldmia  r0, {s26}\n"
+        "   vldmia  r2, {s9-s17}\n"
+        "   movs    r2, #0\n"
+        "   vmov    s0, r2\n"
+        "   .irp    zero, 1, 2, 3, 4, 5, 6, 7, 8, 18, 19, 20, 21\n"
+        "   vmov.f32 s\\zero, s0\n"
+        "   .endr\n"
+        "   adr     r12, 4f\n"
+        "   add     r12, r12, r9\n"
+        "   adr     r7, 5f + 1\n"
+        "   adr     r9, 7f + 1\n"
+        "   cmp     r10, #0\n"
+        "   it      ne\n"
+        "   movne   r9, r7\n"
+        "   bx      r12\n"
+        "   .p2align 2\n"
+        "4:\n"
+        "   .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5, s0-s6, s0-s7, s0-s8\n"
+        "   load_row \\columns\n"
+        "   .endr\n"
+        "   .irp    columns, s1, s1-s2, s1-s3, s1-s4, s1-s5, s1-s6, s1-s7, s1-s8\n"
+        "   load_row \\columns\n"
+        "   .endr\n"
+        /* the kernel's middle row */
+        "   .p2align 2\n"
+        "5: poet_add 0, 12\n"
+        "   poet_add 1, 13\n"
+        "   poet_add 2, 14\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "   adr     r9, 6f + 1\n"
+        "   subs    r6, r6, #1\n"
+        "   beq.w   8f\n"
+        "   bx      r12\n"
+        /* its last row, and its first */
+        "   .p2align 2\n"
+        "6: poet_add 0, 15\n"
+        "   poet_add 1, 16\n"
+        "   poet_add 2, 17\n"
+        "   poet_put\n"
+        "   .p2align 2\n"
+        "7: add     r1, r1, r4, lsl #2\n"
+        "   mov     r9, r7\n"
+        "   subs    r6, r6, #1\n"
+        "   beq.w   9f\n"
+        "   poet_multiply 18, 1, 0, 2, 9\n"
+        "   poet_add 1, 10\n"
+        "   poet_add 2, 11\n"
+        "   bx      r12\n"
+        "8: poet_put\n"
+        "9: vpop    {s16-s26}\n"
+        "   pop     {r4-r10, pc}\n"
+        "   poet_function_end poet_conv2d_depthwise_by_2_strip_f32\n"
+
+        /* dX: every other column has met the kernel's even columns (sums from `even` on), those between its odd one (from
+         * `odd` on, and from the same column of dy or the next); and so have rows. */
+        "   .macro poet_add_columns to, source, weight\n"
+        "   poet_multiply 27, 1, \\source, 1, \\weight\n"
+        "   poet_add_all \\to, 2, 27, 1\n"
+        "   .endm\n"
+        "   .macro poet_put_wide many, one\n"
+        "   poet_add_all 19, 1, 31, 0\n"
+        "   poet_add_all 23, 1, 31, 0\n"
+        "   cmp     r8, #8\n"
+        "   bne.w   \\many\n"
+        "   vstmia  r3, {s19-s26}\n"
+        "\\one:\n"
+        "   add     r3, r3, r5, lsl #2\n"
+        "   subs    r7, r7, #1\n"
+        "   beq.w   9f\n"
+        "   .endm\n"
+        "   .macro poet_put_some columns\n"
+        "   vstmia  r3, {\\columns}\n"
+        "   bx      r2\n"
+        "   .endm\n"
+
+        /* r4, r5  what is next    r6, r7  rows of dy and dx left    r8  columns    r9  where the next row goes
+         * r10  what stores some columns    r12  what loads a row */
+        "   .macro poet_wide_strip name, even, odd, from\n"
+        "   poet_function \\name\n"
+        "   push    {r4-r10, lr}\n"
+        "   vpush   {s16-s31}\n"
+        "   ldmia   r0!, {r4-r10}\n"
+        "   vldmia  r2, {s10-s18}\n"
+        "   movs    r2, #0\n"
+        "   vmov    s31, r2\n"
+        "   .irp    zero, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9\n"
+        "   vmov.f32 s\\zero, s31\n"
+        "   .endr\n"
+        "   adr     r12, 1f\n"
+        "   add     r12, r12, r9\n"
+        "   adr     r9, 3f + 1\n"
+        "   cmp     r10, #0\n"
+        "   it      ne\n"
+        "   adrne   r9, 4f + 1\n"
+        "   adr     r10, 2f + 1\n"
+        "   sub     r2, r8, #1\n"
+        "   add     r2, r2, r2, lsl #1\n"
+        "   add     r10, r10, r2, lsl #1\n"
+        "   bx      r12\n"
+        "   .p2align 2\n"
+        "1:\n"
+        "   .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s1, s1-s2, s1-s3, s1-s4\n"
+        "   load_row \\columns\n"
+        "   .endr\n"
+        "   .p2align 2\n"
+        "2:\n"
+        "   .irp    columns, s19, s19-s20, s19-s21, s19-s22, s19-s23, s19-s24, s19-s25\n"
+        "   poet_put_some \\columns\n"
+        "   .endr\n"
+        /* the kernel's first and last row */
+        "   .p2align 2\n"
+        "3: poet_multiply \\even, 2, 1, 1, 10\n"
+        "   poet_add_columns \\even, 0, 12\n"
+        "   poet_add_columns \\even, 6, 16\n"
+        "   poet_add_columns \\even, 5, 18\n"
+        "   poet_multiply \\odd, 2, \\from, 1, 11\n"
+        "   poet_add_columns \\odd, %5+\\from, 17\n"
+        "   poet_put_wide 5f, 6\n"
+        /* its middle row */
+        "   .p2align 2\n"
+        "4: poet_multiply \\even, 2, 1, 1, 13\n"
+        "   poet_add_columns \\even, 0, 15\n"
+        "   poet_multiply \\odd, 2, \\from, 1, 14\n"
+        "   poet_put_wide 7f, 8\n"
+        "   .irp    at, 0, 1, 2, 3, 4\n"
+        "   move_one %5+\\at, \\at\n"
+        "   .endr\n"
+        "   adr     r9, 3b + 1\n"
+        "   add     r1, r1, r4, lsl #2\n"
+        "   subs    r6, r6, #1\n"
+        "   it      ne\n"
+        "   bxne    r12\n"
+        "   .irp    at, 0, 1, 2, 3, 4\n"
+        "   move_one \\at, 31\n"
+        "   .endr\n"
+        "   bx      r9\n"
+        "   .p2align 2\n"
+        "5: adr     r2, 6b + 1\n"
+        "   bx      r10\n"
+        "   .p2align 2\n"
+        "7: adr     r2, 8b + 1\n"
+        "   bx      r10\n"
+        "9: vpop    {s16-s31}\n"
+        "   pop     {r4-r10, pc}\n"
+        "   poet_function_end \\name\n"
+        "   .endm\n"
+
+        "   poet_wide_strip poet_conv2d_depthwise_by_2_wide_strip_f32, 19, 20, 1\n"
+        "   poet_wide_strip poet_conv2d_depthwise_by_2_wide_odd_strip_f32, 20, 19, 0\n"
+
+        /* dW: a column of dy and the three of each row of x from `at` on. */
+        "   .macro add_taps to, source, gradient\n"
+        "   multiply_one 26, \\source, \\gradient\n"
+        "   multiply_one 27, %\\source+1, \\gradient\n"
+        "   multiply_one 28, %\\source+2, \\gradient\n"
+        "   add_one \\to, 26\n"
+        "   add_one %\\to+1, 27\n"
+        "   add_one %\\to+2, 28\n"
+        "   .endm\n"
+        "   .macro poet_add_position at, gradient\n"
+        "   add_taps 15, \\at, \\gradient\n"
+        "   add_taps 18, %5+\\at, \\gradient\n"
+        "   add_taps 21, %10+\\at, \\gradient\n"
+        "   .endm\n"
+        "   .macro add_one_met to, what\n"
+        "   vaddne.f32 s\\to, s\\to, s\\what\n"
+        "   .endm\n"
+
+        /* r3-r5  x    r6  rows left    r7  pairs    r8  edges    r9  next    r12  pairs left    lr  x */
+        "   poet_function poet_conv2d_depthwise_by_2_taps_f32\n"
+        "   push    {r4-r9, lr}\n"
+        "   vpush   {s16-s29}\n"
+        "   mov     lr, r3\n"
+        "   movs    r3, #0\n"
+        "   vmov    s29, r3\n"
+        "1: ldmia   r0!, {r3-r9}\n"
+        "   cmp     r6, #0\n"
+        "   beq.w   9f\n"
+        "   .irp    row, r3, r4, r5\n"
+        "   add     \\row, lr, \\row, lsl #2\n"
+        "   .endr\n"
+        "2:\n"
+        "   .irp    zero, 0, 5, 10, 15, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "   vmov.f32 s\\zero, s29\n"
+        "   .endr\n"
+        "   tst     r8, #0x20\n"
+        "   bne.n   3f\n"
+        "   vldmia  r3!, {s0}\n"
+        "   vldmia  r4!, {s5}\n"
+        "   vldmia  r5!, {s10}\n"
+        "3: movs    r12, r7\n"
+        "   beq.w   5f\n"
+        "4: vldmia  r3!, {s1-s4}\n"
+        "   vldmia  r4!, {s6-s9}\n"
+        "   vldmia  r5!, {s11-s14}\n"
+        "   vldmia  r1!, {s24-s25}\n"
+        "   poet_add_position 0, 24\n"
+        "   poet_add_position 2, 25\n"
+        "   vmov.f32 s0, s4\n"
+        "   vmov.f32 s5, s9\n"
+        "   vmov.f32 s10, s14\n"
+        "   subs    r12, r12, #1\n"
+        "   bne.w   4b\n"
+        "5: tst     r8, #0x08\n"
+        "   beq.n   6f\n"
+        "   vldmia  r3!, {s1-s2}\n"
+        "   vldmia  r4!, {s6-s7}\n"
+        "   vldmia  r5!, {s11-s12}\n"
+        "   vldmia  r1!, {s24}\n"
+        "   poet_add_position 0, 24\n"
+        "   vmov.f32 s0, s2\n"
+        "   vmov.f32 s5, s7\n"
+        "   vmov.f32 s10, s12\n"
+        "6: tst     r8, #0x10\n"
+        "   beq.n   7f\n"
+        "   vldmia  r3!, {s1}\n"
+        "   vldmia  r4!, {s6}\n"
+        "   vldmia  r5!, {s11}\n"
+        "   vldmia  r1!, {s24}\n"
+        "   .irp    zero, 2, 7, 12\n"
+        "   vmov.f32 s\\zero, s29\n"
+        "   .endr\n"
+        "   poet_add_position 0, 24\n"
+        "7: vldmia  r2, {s0-s8}\n"
+        "   .irp    row, 0, 1, 2\n"
+        "   tst     r8, #(1 << \\row)\n"
+        "   ittt    ne\n"
+        "   add_one_met %3*\\row, %15+3*\\row\n"
+        "   add_one_met %3*\\row+1, %16+3*\\row\n"
+        "   add_one_met %3*\\row+2, %17+3*\\row\n"
+        "   .endr\n"
+        "   vstmia  r2, {s0-s8}\n"
+        "   .irp    row, r3, r4, r5\n"
+        "   add     \\row, \\row, r9, lsl #2\n"
+        "   .endr\n"
+        "   subs    r6, r6, #1\n"
+        "   bne.w   2b\n"
+        "   b.w     1b\n"
+        "9: vpop    {s16-s29}\n"
+        "   pop     {r4-r9, pc}\n"
+        "   poet_function_end poet_conv2d_depthwise_by_2_taps_f32\n"
+        "   .noaltmacro\n");
+
+static int32_t least(int32_t one, int32_t other)
+{
+    return one < other ? one : other;
+}
+
+/* The instruction that loads columns from `first` on, of which those before 0 and behind the last are padding. */
+static uint32_t load_of(int32_t first, int32_t columns, int32_t sources)
+{
+    const int32_t last = least(columns, sources - first) - 1;
+    return (uint32_t)(6 * (first < 0 ? columns - 1 + last : last)) + 1u;
+}
+
+/* Strips of which the last may make results again. */
+static void sum_strips(const struct poet_conv2d *op, struct strip *strip, const float *x,
+                       const float *weight, float *y)
+{
+    strip->columns = least(STRIP, op->out_width);
+    for (int32_t at = 0; at < op->out_width; at += STRIP) {
+        at = least(at, op->out_width - strip->columns);
+        const int32_t first = 2 * at - op->padding_left;
+        strip->load = load_of(first, 2 * STRIP + 1, op->in_width);
+        poet_conv2d_depthwise_by_2_strip_f32(strip, first < 0 ? x : x + first, weight, y + at);
+    }
+}
+
+void poet_conv2d_depthwise_by_2_forward_f32(const struct poet_conv2d *op, const float *x,
+                                            const float *w, const float *b, float *y)
+{
+    if (!poet_are_finite(w, 9 * op->groups)) {
+        poet_conv2d_forward_f32(op, x, w, b, y);
+        return;
+    }
+    struct strip strip = {
+        .source_next = op->in_width,
+        .result_next = op->out_width,
+        .sources = least(op->in_height, 2 * op->out_height + 1 - op->padding_top),
+        .before = op->padding_top,
+    };
+    for (int32_t n = 0; n < op->batch; n++) {
+        for (int32_t channel = 0; channel < op->groups; channel++) {
+            strip.shift = b != NULL ? 0.0f + b[channel] : 0.0f;
+            sum_strips(op, &strip, x, w + 9 * channel, y);
+            x += op->in_height * op->in_width;
+            y += op->out_height * op->out_width;
+        }
+    }
+}
+
+/* The same; strips begin with an even column. */
+static void sum_wide_strips(const struct poet_conv2d *op, struct strip *strip, const float *dy,
+                            const float *weight, float *dx)
+{
+    const int32_t width = op->in_width;
+    const bool odd = op->padding_left != 0;
+    for (int32_t at = 0; at < width; at += WIDE) {
+        if (at > width - WIDE && width >= WIDE) {
+            at = width - WIDE + width % 2;
+        }
+        const int32_t first = odd ? at / 2 : at / 2 - 1;
+        strip->columns = least(WIDE, width - at);
+        strip->load = load_of(first, STRIP + 1, op->out_width);
+        (odd ? poet_conv2d_depthwise_by_2_wide_odd_strip_f32
+             : poet_conv2d_depthwise_by_2_wide_strip_f32)(
+            strip, first < 0 ? dy : dy + first, weight, dx + at);
+    }
+}
+
+void poet_conv2d_depthwise_by_2_backward_input_f32(const struct poet_conv2d *op, const float *w,
+                                                   const float *dy, float *dx)
+{
+    if (!poet_are_finite(w, 9 * op->groups)) {
+        poet_conv2d_backward_input_f32(op, w, dy, dx);
+        return;
+    }
+    struct strip strip = {
+        .source_next = op->out_width,
+        .result_next = op->in_width,
+        .sources = op->out_height,
+        .results = op->in_height,
+        .before = op->padding_top,
+    };
+    for (int32_t n = 0; n < op->batch; n++) {
+        for (int32_t channel = 0; channel < op->groups; channel++) {
+            sum_wide_strips(op, &strip, dy, w + 9 * channel, dx);
+            dy += op->out_height * op->out_width;
+            dx += op->in_height * op->in_width;
+        }
+    }
+}
+
+static void set_runs(const struct poet_conv2d *op, struct run *run)
+{
+    const bool after = 2 * op->out_width - op->padding_left == op->in_width;
+    const int32_t whole = after ? op->out_width - 1 : op->out_width;
+    const int32_t met = least(op->in_width, 2 * op->out_width + 1 - op->padding_left);
+    int32_t next = 0;
+    for (int32_t row = 0; row < op->out_height; row = next) {
+        const int32_t first = 2 * row - op->padding_top;
+        const int32_t inner = (op->in_height - 1 + op->padding_top) / 2; /* rows whose last tap is in x */
+        next = first < 0 || row >= inner ? row + 1 : least(inner, op->out_height);
+        *run = (struct run){
+            .count = next - row,
+            .pairs = whole / 2,
+            .edges = (whole % 2 != 0 ? EDGE_SINGLE : 0u) | (after ? EDGE_AFTER : 0u) |
+                     (op->padding_left != 0 ? EDGE_BEFORE : 0u),
+            .next = 2 * op->in_width - met,
+        };
+        for (int32_t tap = 0; tap < 3; tap++) {
+            const bool inside = first + tap >= 0 && first + tap < op->in_height;
+            run->x[tap] = inside ? (first + tap) * op->in_width : 0;
+            run->edges |= inside ? 1u << tap : 0u;
+        }
+        run++;
+    }
+    run->count = 0;
+}
+
+/* A tap's sum in one channel without padding, for gradients that make NaN of a zero. */
+static float sum_of_tap(const struct poet_conv2d *op, int32_t channel, int32_t tap, const float *x,
+                        const float *dy)
+{
+    const struct poet_positions rows = poet_positions_of_tap(
+        tap / 3, 2, op->padding_top, op->in_height, op->out_height);
+    const struct poet_positions columns = poet_positions_of_tap(
+        tap % 3, 2, op->padding_left, op->in_width, op->out_width);
+    float total = 0.0f;
+    for (int32_t n = 0; n < op->batch; n++) {
+        const int32_t at = n * op->groups + channel;
+        for (int32_t i = 0; i < rows.count; i++) {
+            const float *s = x + (at * op->in_height + rows.source + 2 * i) * op->in_width;
+            const float *g = dy + (at * op->out_height + rows.output + i) * op->out_width;
+            float sum = 0.0f;
+            for (int32_t j = 0; j < columns.count; j++) {
+                sum += s[columns.source + 2 * j] * g[columns.output + j];
+            }
+            total += sum;
+        }
+    }
+    return total;
+}
+
+static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
+                     const struct poet_gradient_sink *dw)
+{
+    const int32_t x_plane = op->in_height * op->in_width;
+    const int32_t dy_plane = op->out_height * op->out_width;
+    struct run runs[RUNS];
+    set_runs(op, runs);
+    for (int32_t channel = 0; channel < op->groups; channel++) {
+        float totals[9] = {0.0f};
+        for (int32_t n = 0; n < op->batch; n++) {
+            const int32_t at = n * op->groups + channel;
+            poet_conv2d_depthwise_by_2_taps_f32(runs, dy + at * dy_plane, totals, x + at * x_plane);
+        }
+        for (int32_t tap = 0; tap < 9; tap++) {
+            const float sum = totals[tap] == totals[tap] ? totals[tap]
+                                                         : sum_of_tap(op, channel, tap, x, dy);
+            poet_gradient_sink_put_f32(dw, 9 * channel + tap, sum);
+        }
+    }
+}
+
+void poet_conv2d_depthwise_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                                    const float *dy, float *dw)
+{
+    const struct poet_gradient_sink sink = {.gradient = dw};
+    sum_taps(op, x, dy, &sink);
+}
+
+void poet_conv2d_depthwise_by_2_backward_weight_update_f32(
+    const struct poet_conv2d *op, const float *x, const float *dy,
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum)
+{
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
+    sum_taps(op, x, dy, &sink);
+}
+
+#else
+
+void poet_conv2d_depthwise_by_2_forward_f32(const struct poet_conv2d *op, const float *x,
+                                            const float *w, const float *b, float *y)
+{
+    poet_conv2d_forward_f32(op, x, w, b, y);
+}
+
+void poet_conv2d_depthwise_by_2_backward_input_f32(const struct poet_conv2d *op, const float *w,
+                                                   const float *dy, float *dx)
+{
+    poet_conv2d_backward_input_f32(op, w, dy, dx);
+}
+
+void poet_conv2d_depthwise_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                                    const float *dy, float *dw)
+{
+    poet_conv2d_backward_weight_f32(op, x, dy, dw);
+}
+
+void poet_conv2d_depthwise_by_2_backward_weight_update_f32(
+    const struct poet_conv2d *op, const float *x, const float *dy,
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum)
+{
+    poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
+}
+
+#endif

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With how much work each program in stages is begun, and how it ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from poetfw.limits import Work
+from poetfw.schedule import ScheduleProblem, search, solve
+from poetfw.schedule.examples import training_chain, with_ram_fraction
+from poetfw.schedule.found import Incumbent
+from poetfw.schedule.search import SolveOptions
+
+UNITS = 10.0
+PROBLEM = with_ram_fraction(training_chain(4), 0.6)
+Began = list[tuple[str, ScheduleProblem, float]]
+
+
+@pytest.fixture
+def began(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Began]:
+    """Which searches were begun, of which problem, and with how much work."""
+
+    def run(spent: Mapping[str, float], order: ScheduleProblem = PROBLEM) -> Began:
+        found: Began = []
+
+        def searches(name: str) -> Callable[[Incumbent, SolveOptions, Work], None]:
+            def begin(best: Incumbent, options: SolveOptions, work: Work) -> None:
+                found.append((name, best.problem, work.left))
+                work.spend(spent[name])
+
+            return begin
+
+        for name in spent:
+            monkeypatch.setattr(search, name, searches(name))
+        monkeypatch.setattr(search, "_choose_order", lambda *_: order)
+        options = SolveOptions(other_orders=False)
+        assert solve(PROBLEM, options=options, work=Work(UNITS)).status == "feasible"
+        return found
+
+    return run
+
+
+@pytest.mark.parametrize(("took", "names"), [(3.0, 2), (3.5, 1)])
+def test_a_search_begins_with_twice_what_the_one_before_took(
+    began: Callable[..., Began], took: float, names: int
+) -> None:
+    """Of 9.5 units, which are those for programs in stages, 6.5 or 6 are left."""
+    found = began({"_search_relaxation": took, "_search_everything": 0.1})
+    assert [name for name, *_ in found] == ["_search_relaxation", "_search_everything"][:names]
+
+
+def test_another_order_has_a_tenth_of_the_work(began: Callable[..., Began]) -> None:
+    other = replace(PROBLEM, name="other order")
+    found = began({"_search_relaxation": 0.1, "_search_everything": 0.1}, other)
+    assert [order for _, order, _ in found] == [PROBLEM, PROBLEM, other, other]
+    assert 0.5 * UNITS < found[0][2] < UNITS
+    assert found[2][2] == pytest.approx(0.1 * found[0][2])
+
+
+def test_only_proofs_end_where_they_gain_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a relaxation, of which no plan is wanted."""
+    shares: dict[bool, float] = {}
+
+    def improve(best: Incumbent, options: SolveOptions, *_: object) -> None:
+        shares[options.heuristics] = options.stalled_share
+
+    monkeypatch.setattr(search, "_improve", improve)
+    monkeypatch.setattr(search, "_FEWER_BLOCKS", 1.0)
+    monkeypatch.setattr(search, "strengthen_blocks", lambda *_: (-math.inf, ()))
+    solve(PROBLEM, work=Work(UNITS))
+    assert shares[True] == 0 < shares[False] < 1e-4
