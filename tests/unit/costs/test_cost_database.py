@@ -148,6 +148,117 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [one.case for one in database.all()] == [RELU]
 
 
+def _touched(path: Path) -> None:
+    path.touch()
+
+
+def _held(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+KILLED = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("CREATE TABLE measurements (text)")
+for i in range(200):
+    connection.execute("INSERT INTO measurements VALUES (?)", ("x" * 3000,))
+os._exit(0)
+"""
+
+
+def _killed(path: Path) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+    assert path.stat().st_size > 100_000
+
+
+@pytest.mark.parametrize("leave", [_touched, _held, _killed])
+def test_what_never_became_a_database_is_as_good_as_none(
+    leave: Callable[[Path], sqlite3.Connection | None], tmp_path: Path
+) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    holder = leave(database.path)
+    assert database.path.exists()
+    assert database.all() == database.of_board("nrf52840") == ()
+    assert database.known(SETUP, {RELU: V1}) == {}
+    if holder is not None:
+        holder.close()
+    database.add([row()])
+    assert database.all() == (row(),)
+
+
+def test_adding_none_checks_that_some_could_be(tmp_path: Path) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([])
+    assert database.all() == ()
+    (tmp_path / "file").touch()
+    with pytest.raises(CostsError, match=r"file/costs\.sqlite cannot be made: ") as refused:
+        Database(tmp_path / "file" / "costs.sqlite").add([])
+    assert "--db" in refused.value.try_next[0]
+
+
+@pytest.mark.parametrize("act", [Database.all, lambda database: database.add([row(SGD)])])
+def test_a_file_that_another_process_holds_is_waited_for_and_left_where_it_is(
+    act: Callable[[Database], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poetfw.costs.database._BUSY_S", 0.1)
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([row()])
+    holder = _held(database.path)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("COMMIT")
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(CostsError, match="in use by another process") as refused:
+        act(database)
+    holder.close()
+    assert not any("move" in hint for hint in refused.value.try_next)
+    act(database)
+
+
+def test_a_database_on_a_full_disk_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite says of a file that may not grow what it says of a disk that is full."""
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([row()])
+    connect = sqlite3.connect
+
+    def full(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.execute("PRAGMA max_page_count = 1")  # as many as there are, at least
+        return connection
+
+    monkeypatch.setattr("poetfw.costs.database.sqlite3.connect", full)
+    many = [row(measured_at=f"2026-01-02T{i // 60:02}:{i % 60:02}:00Z") for i in range(500)]
+    with pytest.raises(CostsError, match="its disk is full; what it held is kept") as refused:
+        database.add(many)
+    assert "make room" in refused.value.try_next[0]
+    assert database.all() == (row(),)
+
+
+def test_a_database_that_is_read_only_is_read_and_not_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([row()])
+    connect = sqlite3.connect
+
+    def read_only(path: Path, **options: Any) -> sqlite3.Connection:
+        return connect(f"file:{path}?mode=ro", uri=True, **options)
+
+    monkeypatch.setattr("poetfw.costs.database.sqlite3.connect", read_only)
+    assert database.all() == (row(),)
+    with pytest.raises(CostsError, match="it is read-only") as refused:
+        database.add([row(SGD)])
+    assert refused.value.try_next == ("name another file with --db",)
+    missing = tmp_path / "none.sqlite"
+    with pytest.raises(CostsError, match=r"none\.sqlite cannot be made: ") as refused:
+        Database(missing).add([])
+    assert str(tmp_path) in refused.value.try_next[0]
+    assert "move" not in refused.value.try_next[0]
+
+
 def _text(path: Path) -> None:
     path.write_text("not a database, but long enough to be taken for one" * 100)
 
@@ -183,7 +294,7 @@ def _negative(path: Path) -> None:
         (_newer, "schema version 3"),
         (_cut, "not a usable database"),
         (_negative, "that poetfw did not write"),
-        (Path.mkdir, "unable to open"),
+        (Path.mkdir, "cannot be opened: unable to open"),
     ],
 )
 def test_a_file_that_is_no_such_database_is_refused(
