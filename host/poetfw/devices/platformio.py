@@ -15,7 +15,7 @@ from pathlib import Path
 from poetfw.boards import Board, Toolchain
 from poetfw.devices.process import run_tool
 from poetfw.errors import ToolError
-from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, compile_flags, known_environments
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, code_flags, known_environments
 from poetfw.temporary import temporary_folder
 
 BUILD_TIMEOUT_S = 600.0
@@ -95,8 +95,7 @@ def compiler_name(toolchain: Toolchain) -> str:
     """
     require_compiler(toolchain)
     said = run_tool([toolchain.compiler, "--version"], Path(), _VERSION_TIMEOUT_S)
-    flags = [flag for flag in compile_flags() if flag.startswith(("-O", "-f", "-std"))]
-    return " ".join([said.splitlines()[0].strip(), *toolchain.machine_flags, *flags])
+    return " ".join([said.splitlines()[0].strip(), *toolchain.machine_flags, *code_flags()])
 
 
 def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, Path]:
