@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from poetfw.costs import (
     to_csv,
     to_json,
 )
+from poetfw.costs.measurement import BESIDE, TAKEN
 from poetfw.errors import CostsError
 from poetfw.ir import Dtype
 
@@ -42,6 +46,7 @@ POOL = Case(
 )
 PAGE = Case("page_in", size_bytes=4096)
 OWN = replace(RELU, numbers="0011223344556677")
+LARGE = Case("relu", (((32, 32), Dtype.F32),))
 CASES = (RELU, SGD, POOL, PAGE, OWN)
 V1, V2 = "0123456789abcdef", "fedcba9876543210"
 
@@ -109,6 +114,10 @@ def test_what_is_there_already_is_not_added_again(tmp_path: Path) -> None:
         ({"time_s": 1.0}, "640 cycles at 64,000,000 a second are 1e-05 s"),
         ({"kernel_version": "x"}, "pattern"),
         ({"measured_at": "yesterday"}, "datetime"),
+        ({"measured_at": "2999-01-02T03:04:05Z"}, "measured_at is in the future: 2999"),
+        ({"ticks": 9e15, "time_s": 9e15 / 64e6}, "takes more than 86,400"),
+        ({"case": LARGE, "ticks": 0.0, "time_s": 0.0}, "a relu of 1,024 takes more than none"),
+        ({"case": PAGE, "ticks": 0.0, "time_s": 0.0}, "a page_in of 4,096 takes more than none"),
         ({"case": Case("magic")}, "no operator"),
         ({"case": Case("relu")}, "inputs"),
         ({"case": Case("relu", (((0, 3), Dtype.F32),))}, "greater than or equal to 1"),
@@ -124,6 +133,24 @@ def test_what_nothing_can_have_measured_is_refused_and_nothing_is_kept(
     with pytest.raises(CostsError, match=said):
         database.add([row(SGD), row(**changes)])
     assert database.all() == ()
+
+
+def test_what_takes_next_to_nothing_may_be_measured_as_that(tmp_path: Path) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    differences = [Case(kind, size_bytes=4096) for kind in (*BESIDE, *TAKEN)]
+    rows = [row(case, 0.0) for case in (RELU, *differences)]
+    database.add(rows)
+    assert database.all() == tuple(rows)
+
+
+def test_a_row_of_a_clock_that_was_put_back_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = row(measured_at="2999-01-02T03:04:05Z")
+    with monkeypatch.context() as patch:
+        patch.setattr("poetfw.costs.exchange._CLOCKS_APART", timedelta(days=400_000))
+        Database(tmp_path / "costs.sqlite").add([ahead])
+    assert Database(tmp_path / "costs.sqlite").all() == (ahead,)
 
 
 def test_rows_of_operands_that_are_too_large_are_not_read(
@@ -391,6 +418,7 @@ def test_rows_come_back_from_a_file(
         ("640.0", "nan", r"rows.csv:3: ticks: .*finite"),
         ("640.0", "-1", r"rows.csv:3: ticks: .*greater than or equal to 0, not '-1'"),
         ("640.0", "1e400", r"rows.csv:3: ticks: "),
+        ("2026", "2999", r"rows.csv:3: measured_at is in the future"),
         ("640.0", "many", r"rows.csv:3: ticks: .*valid number"),
         ("cycles", "weeks", r"rows.csv:3: counter: .*'cycles', 'instructions' or 'ns'"),
         ("sgd", "magic", r"rows.csv:3: .*'magic', which is no operator"),
@@ -400,7 +428,9 @@ def test_rows_come_back_from_a_file(
         ("64000000", "0", r"rows.csv:3: clock_hz: "),
         ("nrf52840", "a\x1bb", r"rows.csv:3: board: "),
         (",2026", ",,2026", r"rows.csv:3: 16 columns were expected"),
-        ("time_s", "seconds", r"rows.csv:1: the columns board, .* were expected"),
+        ("time_s", "seconds", r"rows.csv:1: the .* were expected: time_s missing; 'seconds' too"),
+        ("time_s", "ticks", r"rows.csv:1: .* were expected: time_s missing; 'ticks' too many"),
+        (",time_s", "", r"rows.csv:1: .* were expected: time_s missing$"),
     ],
 )
 def test_a_table_that_nobody_vouches_for_is_refused(
@@ -426,6 +456,7 @@ def test_a_table_that_nobody_vouches_for_is_refused(
         ('"ticks":640.0,', "", r"measured\[0\].rows\[1\]: ticks: Field required"),
         ('"ticks":640.0,', '"ticks":640.0,"more":1,', r"rows\[1\]: more: "),
         ('"schema_version": 2', '"schema_version": 3', "schema_version"),
+        ("2026-01-02T03:04:05Z", "2999-01-02T03:04:05Z", r"rows\[1\]: measured_at is in the fut"),
     ],
 )
 def test_a_document_that_nobody_vouches_for_is_refused(
@@ -438,6 +469,17 @@ def test_a_document_that_nobody_vouches_for_is_refused(
     path.write_text(before + new + after)
     with pytest.raises(CostsError, match=said):
         read_measurements(path)
+
+
+def test_a_table_may_come_from_a_spreadsheet(tmp_path: Path) -> None:
+    """Which writes a byte order mark, ends lines in its own way, and lets columns be moved."""
+    rows = [row(), row(SGD)]
+    lines = [*csv.DictReader(io.StringIO(to_csv(rows).decode()))]
+    with (tmp_path / "rows.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, sorted(lines[0]), lineterminator="\r\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    assert list(read_measurements(tmp_path / "rows.csv")) == rows
 
 
 @pytest.mark.parametrize("name", ["rows.txt", "missing.csv"])
