@@ -43,7 +43,10 @@ from poetfw.training import make_program
 
 KEPT = Path(__file__).parent / "op_costs.json"
 NETWORKS, USUAL = 36, 12
-"""Drawn at random, beside transformers; of usual shapes, of 3x3 kernels and as many of 5x5."""
+"""Drawn at random, beside transformers; of usual shapes, of each kind."""
+
+NO_PADDING = 2
+"""The kind of networks whose kernels of 3x3 and 2x2 have no padding."""
 
 AT_ONCE = 300
 """Cases in one firmware."""
@@ -101,7 +104,7 @@ class Drawn:
     """A network of random extents, drawn layer by layer.
 
     A usual one has kernels of one size, 3x3 or 5x5, that have functions of their own: those of 3x3
-    move by 1, and 4 divides their widths and channels.
+    move by 1, and 4 divides their widths and channels. Kernels of NO_PADDING have none.
     """
 
     def __init__(self, seed: int, small: bool, usual: int = 0) -> None:
@@ -171,6 +174,8 @@ class Drawn:
             kernel, padding, stride, out = 3, 1, 1, fours
         elif self.usual == 5 and min(extents) >= 4:
             kernel, padding = 5, 2
+        elif self.usual == NO_PADDING and min(extents) >= 3:
+            kernel, padding, stride = draw.choice((2, 3, 3)), 0, draw.choice((1, 1, 1, 2))
         elif channels > 1 and draw.random() < 0.3:
             groups = out = channels
         elif channels % 2 == 0 and draw.random() < 0.1:
@@ -222,6 +227,8 @@ def networks(board: str, count: int) -> Iterator[tuple[str, bool, Model]]:
         yield f"drawn{seed}", False, Drawn(seed, small, usual=3).model()
     for seed in range(300, 300 + USUAL):
         yield f"drawn{seed}", False, Drawn(seed, small, usual=5).model()
+    for seed in range(400, 400 + USUAL):
+        yield f"drawn{seed}", False, Drawn(seed, small, usual=NO_PADDING).model()
     for seed in range(8):
         draw = random.Random(seed)
         heads, most = draw.randint(1, 4), 3 if small else 10

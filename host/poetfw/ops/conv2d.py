@@ -266,7 +266,7 @@ class _Conv2d(OpKind):
 
     def in_bursts(self, geometry: _Geometry) -> bool:
         """Whether a 1x1 kernel that leaves positions out takes less by bursts, as measured."""
-        return math.prod(geometry.y[2:]) >= 4 or geometry.x[0] < 4
+        return math.prod(geometry.y[2:]) not in (1, 2, 3, 5) or geometry.x[0] < 4
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
@@ -333,14 +333,10 @@ class Conv2d(_Conv2d):
         return _Geometry.of(op, shapes[0], shapes[1])
 
     def in_bursts(self, geometry: _Geometry) -> bool:
-        positions, outputs = math.prod(geometry.y[2:]), geometry.y[1] // geometry.groups
-        if positions < 4:
-            return super().in_bursts(geometry)
-        if positions < 8:
-            return positions == 7 or (positions == 4 and geometry.x[0] % 2 == 0)
-        # above 16 channels they are gathered in turns, which is worth it for many outputs
-        few_are_made_again = outputs >= 10 and positions % 8 < 4
-        return geometry.w[1] <= 16 or outputs >= 16 or few_are_made_again
+        # above 16 channels they are gathered in turns, which is not worth it for one output
+        several = geometry.w[1] <= 16 or geometry.y[1] > geometry.groups
+        few = math.prod(geometry.y[2:]) < 4
+        return (several or few) and super().in_bursts(geometry)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2, 3)

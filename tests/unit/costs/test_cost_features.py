@@ -49,7 +49,6 @@ PRODUCTS = {
     "single_lines.strips": 4,
     "single_lines.left": 1,
     "narrow.columns": 4,
-    "pair_rows.strips": 4 * 4 * 2,
     "taps.threes": 3 * 9,
     "taps.left": 9,
     "taps.after": 2 * 3,

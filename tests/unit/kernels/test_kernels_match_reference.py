@@ -656,6 +656,31 @@ def test_conv2d_backward_weight_sgd(
     )
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        convolution(x, groups, outputs, {"kernel": (3, 3), "stride": stride, "padding": padding})
+        for x, groups, outputs, stride, padding in (
+            ((2, 3, 5, 3), 1, 5, (1, 1), (1, 1, 1, 1)),
+            ((2, 4, 6, 7), 2, 6, (2, 2), (1, 1, 1, 1)),
+            ((2, 3, 6, 12), 1, 7, (2, 2), (1, 1, 1, 1)),
+            ((2, 3, 6, 9), 1, 5, (1, 1), (1, 1, 1, 1)),
+            ((2, 3, 6, 5), 1, 6, (1, 1), (0, 0, 0, 0)),
+        )
+    ],
+)
+def test_weights_that_blocks_make_again_are_applied_once(
+    run_kernel: Run, case: Convolution
+) -> None:
+    """Where 4 does not divide the output channels, the last block makes some that are there."""
+    x, dy, *updates = normal(2, case.x, case.y, case.w, case.w)
+    descent: dict[str, Attribute] = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.0}
+    attributes = {**case.attributes, "weight_shape": case.w}
+    assert_fused_as_apart(
+        run_kernel, "conv2d_backward_weight", [x, dy], attributes, descent, updates
+    )
+
+
 @few
 @given(small, st.integers(1, 20), st.integers(1, 9), descents, seeds)
 def test_linear_backward_weight_sgd(
