@@ -74,7 +74,6 @@ def costs(
         to_json,
         usable,
     )
-    from poetfw.errors import CostsError
     from poetfw.firmware.case_version import case_version
     from poetfw.output_file import replace_file
     from poetfw.planning import BuildSettings, derive_program, load_model
@@ -93,7 +92,7 @@ def costs(
     found = {path: read_measurements(path) for path in imported}
     for path, some in found.items():
         if not some:
-            raise CostsError(f"{path} holds no rows", "name another file")
+            output.warn(f"{path} holds no rows")
     read = [row for some in found.values() for row in some]
     if read:
         database.add(read)

@@ -125,7 +125,7 @@ def test_every_table_of_a_provider_is_of_the_same_rows(graph: Graph, tmp_path: P
     database.add(rows_of(graph, by_macs))
     provider = MeasuredCosts(database, case_version)
     before = provider(graph, BOARD)
-    later = {"measured_at": "2030-01-01T00:00:00Z"}
+    later = {"measured_at": "2026-01-03T00:00:00Z"}
     database.add([replace(one, **later) for one in rows_of(graph, lambda case: 1.0)])
     assert provider(graph, BOARD) == before
     assert MeasuredCosts(database, case_version)(graph, BOARD) != before
