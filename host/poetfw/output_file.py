@@ -40,6 +40,23 @@ def check_output_file(path: Path) -> None:
         pass
 
 
+def check_output_files(folder: Path) -> None:
+    """Check that files can be written to a folder, which is made when they are.
+
+    Raises:
+        OutputError: they cannot, or it is no folder.
+    """
+    try:
+        whole = folder.absolute()
+        there = next(some for some in (whole, *whole.parents) if os.path.lexists(some))
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"cannot write to the folder {folder}: {error.strerror or error}", "name another folder"
+        ) from error
+
+
 @contextlib.contextmanager
 def _staging(path: Path) -> Iterator[tuple[Path, os.stat_result | None]]:
     """A folder beside a file, for what is to become it, and what is known of the file if it is.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poetfw.errors import OutputError
-from poetfw.output_file import check_output_file, replace_file
+from poetfw.output_file import check_output_file, check_output_files, replace_file
 
 
 @pytest.fixture(autouse=True)
@@ -120,3 +120,14 @@ def test_a_name_as_long_as_names_may_be_is_fine(tmp_path: Path) -> None:
     check_output_file(path)
     replace_file(path, b"1")
     assert path.read_bytes() == b"1"
+
+
+def test_a_folder_is_checked_and_not_made(tmp_path: Path) -> None:
+    check_output_files(tmp_path / "a" / "b")
+    check_output_files(tmp_path)
+    assert not [*tmp_path.iterdir()]
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+    for name in ("loop", "file", "file/a"):
+        with pytest.raises(OutputError, match=f"cannot write to the folder .*{name}: "):
+            check_output_files(tmp_path / name)

@@ -74,6 +74,7 @@ def costs(
         to_json,
         usable,
     )
+    from poetfw.errors import CostsError
     from poetfw.firmware.case_version import case_version
     from poetfw.output_file import replace_file
     from poetfw.planning import BuildSettings, derive_program, load_model
@@ -89,9 +90,15 @@ def costs(
     database = Database(db or Database.default_path())
     if db is not None and not imported:
         database.require()
-    read = [row for path in imported for row in read_measurements(path)]
+    found = {path: read_measurements(path) for path in imported}
+    for path, some in found.items():
+        if not some:
+            raise CostsError(f"{path} holds no rows", "name another file")
+    read = [row for some in found.values() for row in some]
     if read:
         database.add(read)
+    for path, some in found.items():
+        output.messages.print(f"rows imported from {output.escaped(str(path))}: {len(some):,}")
     known = None if board is None else load_board(board)
     rows = database.all() if known is None else database.of_board(known.label)
     if export is not None:

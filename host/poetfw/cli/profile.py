@@ -29,7 +29,7 @@ from poetfw.errors import DeviceError, OutputError, PortError, listed
 from poetfw.firmware.case_version import case_version
 from poetfw.meters import FORMS
 from poetfw.ops import VARIANT
-from poetfw.output_file import replace_file
+from poetfw.output_file import check_output_files, replace_file
 from poetfw.planning import BuildSettings
 from poetfw.profiling import Metering, ProfileReport, ProfileSettings, Refused
 from poetfw.report import cost_report
@@ -114,6 +114,9 @@ def profile(
         output.warn(
             f"what a meter sees beside the emulator {emulator} is not the board: no plan takes it"
         )
+    place = None if report is None else folder / "report" if report == _BESIDE else Path(report)
+    if place is not None:
+        check_output_files(place)
     store = Database(db if db is not None else Database.default_path())
     with output.progress_bar() as update:
         found = profiling.profile(settings, store, update)
@@ -123,8 +126,7 @@ def profile(
         _print(found)
     if found.metering is not None:
         _print_metered(found.metering, as_json)
-    if report is not None:
-        place = folder / "report" if report == _BESIDE else Path(report)
+    if place is not None:
         _write_report(found, known, store, model, place)
     too_large = [one for one in found.left_out if not one.failed]
     if too_large:

@@ -24,7 +24,8 @@ _READ_VERSIONS = (1, SCHEMA_VERSION)
 """In the first, no case has numbers; it becomes one of the second when something is added."""
 _APPLICATION_ID = 0x706F6574
 """Says that a SQLite file is one of these: "poet" in ASCII."""
-_BUSY_S = 60.0
+_BUSY_S = 5.0
+"""How long another process is waited for. What holds the file for longer is stopped, or hangs."""
 
 _SETUP = tuple(field.name for field in fields(Setup))
 _FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
@@ -122,7 +123,7 @@ class Database:
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Keep measurements: all of them or, if one is refused or this is interrupted, none.
 
-        What is in the file already is not added again.
+        What is in the file already is not added again. To add none checks that some could be.
 
         Raises:
             CostsError: one is out of range, or the file is not such a database, or cannot be
@@ -150,6 +151,9 @@ class Database:
         if not self.path.exists():
             return
         with self._connection() as connection:
+            connection.execute("BEGIN")  # all that is read is of one moment
+            if _is_empty(connection):
+                return
             self._check(connection)
             found = connection.execute(
                 f"SELECT {_COLUMNS} FROM measurements {condition} ORDER BY measured_at, id", values
@@ -172,12 +176,14 @@ class Database:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CostsError(f"{self.path} cannot be made: {error.strerror}") from error
+            raise CostsError(
+                f"{self.path} cannot be made: {error.strerror}", "name another file with --db"
+            ) from error
         with self._connection() as connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
             try:
-                if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                if _is_empty(connection):
                     for statement in _SCHEMA.split(";"):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
@@ -199,9 +205,38 @@ class Database:
             ) as connection:
                 yield connection
         except sqlite3.Error as error:
-            raise CostsError(
-                f"{self.path} is not a usable database of costs: {error}", *self._next()
-            ) from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: sqlite3.Error) -> CostsError:
+        """What is said of an error of SQLite's: the file is not always to blame."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without its details
+        other = "name another file with --db"
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return CostsError(
+                f"{self.path} is in use by another process, which did not release it within "
+                f"{_BUSY_S:.0f} s",
+                f"wait for that process, or end it, and try again; `fuser {self.path}` says which",
+            )
+        if code == sqlite3.SQLITE_FULL:
+            return CostsError(
+                f"{self.path} cannot be written: its disk is full; what it held is kept",
+                f"make room there and try again, or {other}",
+            )
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            return CostsError(f"{self.path} cannot be written: it is read-only", other)
+        if code == sqlite3.SQLITE_CANTOPEN:
+            there = self.path.exists()
+            return CostsError(
+                f"{self.path} cannot be {'opened' if there else 'made'}: {error}",
+                f"check that {self.path if there else self.path.parent} may be read and written, "
+                f"or {other}",
+            )
+        if code == sqlite3.SQLITE_IOERR:
+            return CostsError(
+                f"{self.path} cannot be read or written: {error}",
+                f"check its disk and try again, or {other}",
+            )
+        return CostsError(f"{self.path} is not a usable database of costs: {error}", *self._next())
 
     def _check(self, connection: sqlite3.Connection) -> None:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -219,3 +254,12 @@ class Database:
 
     def _next(self) -> tuple[str, ...]:
         return (f"move {self.path} away, or name another file with --db",)
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether no program has made a database of the file: it is as good as none.
+
+    SQLite leaves such a file where what would have made it one did not get to its end.
+    """
+    asked = ("SELECT count(*) FROM sqlite_schema", "PRAGMA application_id", "PRAGMA user_version")
+    return not any(connection.execute(what).fetchone()[0] for what in asked)

@@ -11,8 +11,10 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter as Counted
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,8 +29,8 @@ from pydantic import (
 )
 
 from poetfw.costs.alone import alone
-from poetfw.costs.measurement import MOVES, Case, Counter, Measurement, Setup
-from poetfw.errors import CostsError, ModelError
+from poetfw.costs.measurement import BESIDE, MOVES, TAKEN, Case, Counter, Measurement, Setup
+from poetfw.errors import CostsError, ModelError, listed
 from poetfw.ir import Dtype
 from poetfw.ops import VARIANT
 from poetfw.reading import parse_json, read_bytes
@@ -42,6 +44,12 @@ _COLUMNS = (*_SETUP, "case", *_FIGURES)
 LARGEST_OPERAND_BYTES = 1 << 30
 """Far more than any tensor has that is trained on these boards."""
 _ROUNDING = 1e-6
+_MOST_S = 86_400.0
+"""Seconds, a day: no run of a case takes that long."""
+_NOT_FREE = 1024
+"""Elements, or bytes of a transfer, that no core handles in less than a tick."""
+_CLOCKS_APART = timedelta(days=1)
+"""By how much another computer's clock may be ahead."""
 _NANOSECONDS_PER_S = 1e9
 
 _Text = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -199,7 +207,7 @@ def read_measurements(path: Path) -> tuple[Measurement, ...]:
     if path.suffix not in (".json", ".csv"):
         raise CostsError(f"{path} ends in neither .json nor .csv", "name another file")
     try:
-        text = read_bytes(path).decode()
+        text = read_bytes(path).decode("utf-8-sig")  # a spreadsheet's begins with a byte order mark
     except OSError as error:
         raise CostsError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -215,7 +223,31 @@ def checked(measurement: Measurement) -> Measurement:
         ValueError: a figure is out of range, or no operator has its case.
     """
     figures = {name: getattr(measurement, name) for name in _FIGURES}
-    return row_from(asdict(measurement.setup), json.dumps(measurement.case.to_json()), figures)
+    case = json.dumps(measurement.case.to_json())
+    return _believable(row_from(asdict(measurement.setup), case, figures))
+
+
+def _believable(measurement: Measurement) -> Measurement:
+    """The measurement, where a board can have said so by now.
+
+    What a database holds is not asked this again: a computer's clock may be put back.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if datetime.fromisoformat(measurement.measured_at) > datetime.now(UTC) + _CLOCKS_APART:
+        raise ValueError(f"measured_at is in the future: {measurement.measured_at}")
+    if measurement.time_s > _MOST_S:
+        raise ValueError(
+            f"ticks: {measurement.ticks:g} are {measurement.time_s:g} s, and no run of a case "
+            f"takes more than {_MOST_S:,.0f}"
+        )
+    case = measurement.case
+    shapes = [shape for shape, _ in (*case.inputs, *case.updates)]
+    size = max([case.size_bytes, *map(math.prod, shapes)])
+    if not measurement.ticks and size >= _NOT_FREE and case.kind not in (*BESIDE, *TAKEN):
+        raise ValueError(f"ticks: a {case.kind} of {size:,} takes more than none")
+    return measurement
 
 
 def row_from(setup: Mapping[str, Any], case: str, figures: Mapping[str, Any]) -> Measurement:
@@ -246,7 +278,7 @@ def _json_rows(path: Path, text: str) -> Iterator[Measurement]:
         setup = Setup(**group.setup.model_dump())
         for index, row in enumerate(group.rows):
             try:
-                yield _ROW.validate_python(row).measurement(setup)
+                yield _believable(_ROW.validate_python(row).measurement(setup))
             except ValueError as error:
                 place = f"{path}: measured[{number}].rows[{index}]"
                 raise CostsError(f"{place}: {said(error)}") from error
@@ -255,8 +287,7 @@ def _json_rows(path: Path, text: str) -> Iterator[Measurement]:
 def _csv_rows(path: Path, text: str) -> Iterator[Measurement]:
     reader = csv.DictReader(io.StringIO(text), strict=True)
     try:
-        if tuple(reader.fieldnames or ()) != _COLUMNS:
-            raise CostsError(f"{path}:1: the columns {', '.join(_COLUMNS)} were expected")
+        _check_header(f"{path}:1", reader.fieldnames or ())
         for line in reader:
             place = f"{path}:{reader.line_num}"
             if None in line or None in line.values():
@@ -264,11 +295,23 @@ def _csv_rows(path: Path, text: str) -> Iterator[Measurement]:
             setup = {name: line[name] for name in _SETUP}
             figures = {name: line[name] for name in _FIGURES}
             try:
-                yield row_from(setup, line["case"], figures)
+                yield _believable(row_from(setup, line["case"], figures))
             except ValueError as error:
                 raise CostsError(f"{place}: {said(error)}") from error
     except csv.Error as error:
         raise CostsError(f"{path}:{reader.line_num}: {error}; CSV was expected") from error
+
+
+def _check_header(place: str, names: Sequence[str]) -> None:
+    """Check that each column is there once; they may be in any order."""
+    missing = [name for name in _COLUMNS if name not in names]
+    other = [name for name, times in Counted(names).items() if times > 1 or name not in _COLUMNS]
+    if missing or other:
+        wrong = [f"{listed(missing, most=5)} missing"] if missing else []
+        wrong += [f"{listed([*map(repr, other)], most=5)} too many"] if other else []
+        raise CostsError(
+            f"{place}: the columns {', '.join(_COLUMNS)} were expected: {'; '.join(wrong)}"
+        )
 
 
 def said(error: ValueError) -> str:

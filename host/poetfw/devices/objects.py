@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from poetfw.devices.elf import ElfSize, elf_size
 from poetfw.devices.platformio import require_compiler
 from poetfw.devices.process import run_tool
 from poetfw.firmware import Project
+from poetfw.temporary import temporary_folder
 
 _COMPILE_TIMEOUT_S = 60.0
 
@@ -31,12 +31,12 @@ class Sources:
         """Write them to a temporary folder, as long as the block runs.
 
         Raises:
+            OutputError: the temporary folder has no room.
             ToolError: the board's compiler is missing.
         """
         toolchain = board.toolchain
         require_compiler(toolchain)
-        with tempfile.TemporaryDirectory(prefix="poetfw-", ignore_cleanup_errors=True) as temporary:
-            folder = Path(temporary)
+        with temporary_folder() as folder:
             for path, content in project.files.items():
                 if path.endswith((".c", ".h")):
                     (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +15,8 @@ from pathlib import Path
 from poetfw.boards import Board, Toolchain
 from poetfw.devices.process import run_tool
 from poetfw.errors import ToolError
-from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, compile_flags, known_environments
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, code_flags, known_environments
+from poetfw.temporary import temporary_folder
 
 BUILD_TIMEOUT_S = 600.0
 _VERSION_TIMEOUT_S = 20.0
@@ -95,8 +95,7 @@ def compiler_name(toolchain: Toolchain) -> str:
     """
     require_compiler(toolchain)
     said = run_tool([toolchain.compiler, "--version"], Path(), _VERSION_TIMEOUT_S)
-    flags = [flag for flag in compile_flags() if flag.startswith(("-O", "-f", "-std"))]
-    return " ".join([said.splitlines()[0].strip(), *toolchain.machine_flags, *flags])
+    return " ".join([said.splitlines()[0].strip(), *toolchain.machine_flags, *code_flags()])
 
 
 def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, Path]:
@@ -115,8 +114,8 @@ def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, P
     for name in environments:
         command += ["-e", name]
     command += ["-j", str(os.cpu_count() or 1)]
-    with tempfile.TemporaryDirectory(prefix="poetfw-", ignore_cleanup_errors=True) as temporary:
-        environment = {**_environment(core), "TMPDIR": temporary}  # a killed gcc leaves its files
+    with temporary_folder() as temporary:  # a killed gcc leaves its files
+        environment = {**_environment(core), "TMPDIR": str(temporary)}
         run_tool(command, folder, BUILD_TIMEOUT_S, environment)
     elfs = {name: folder / ".pio" / "build" / name / "firmware.elf" for name in environments}
     for name, elf in elfs.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import queue
 import signal
@@ -21,6 +22,7 @@ from typing import BinaryIO
 from poetfw.devices.console import MAX_LINE_BYTES
 from poetfw.errors import ToolError
 from poetfw.interrupts import uninterrupted
+from poetfw.temporary import MAKE_ROOM
 
 
 class TimedOut(Exception):
@@ -203,7 +205,10 @@ def run_tool(
                 f"{name} did not end within {timeout_s:.0f} s", said=last_lines(output)
             ) from None
     if code != 0:
-        raise ToolError(f"{name} ended with exit code {code}", said=last_lines(output))
+        said = last_lines(output)
+        full = any(os.strerror(errno.ENOSPC) in line for line in said)
+        hints = (f"make room for the files of {cwd}, or {MAKE_ROOM}",) if full else ()
+        raise ToolError(f"{name} ended with exit code {code}", *hints, said=said)
     return b"".join(output).decode(errors="replace")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from poetfw.boards import Arithmetic
 from poetfw.costs import MOVES, Case, alone
 from poetfw.firmware.kernel_version import kernel_version
+from poetfw.firmware.platformio_ini import code_flags
 from poetfw.ops import kind_of
 
 _LOADED_BY = ("data",)
@@ -23,7 +24,8 @@ def case_version(
 ) -> str:
     """16 hexadecimal digits: a digest of the sources of its kernel, or of what moves tensors.
 
-    Where a case is one op's, also of how it gets that op's numbers.
+    It is one of the compiler's flags as well and, where a case is one op's, of how it gets that
+    op's numbers.
 
     Args:
         case: an op, or a transfer.
@@ -47,9 +49,7 @@ def case_version(
 
 def _version(sources: Sequence[str], arithmetic: Arithmetic) -> str:
     versions = [kernel_version(source, arithmetic) for source in sources]
-    if len(versions) == 1:
-        return versions[0]
-    return _digest("".join(versions))
+    return _digest(" ".join([*versions, *code_flags()]))
 
 
 def _digest(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import configparser
 from collections.abc import Sequence
+from functools import cache
 
 from poetfw.boards import Toolchain
 from poetfw.resources import platformio_ini
@@ -29,6 +30,12 @@ def known_environments() -> frozenset[str]:
 def compile_flags() -> tuple[str, ...]:
     """What every environment compiles with, beside the processor's flags."""
     return tuple(_read()["poetfw"]["compile"].split())
+
+
+@cache
+def code_flags() -> tuple[str, ...]:
+    """Those of `compile_flags` that decide what code the compiler writes."""
+    return tuple(flag for flag in compile_flags() if flag.startswith(("-O", "-f", "-std")))
 
 
 def select_environments(

@@ -73,11 +73,12 @@ class ReplayedMeter:
         """Nothing is read yet.
 
         Raises:
-            DataError: there is no such folder.
+            DataError: there is no such folder, or it holds no traces.
         """
-        if not folder.is_dir():
+        if not any(folder.glob("*.npz")):
             raise DataError(
-                f"{folder} is no folder of traces", "name the one that `poetfw profile` printed"
+                f"{folder} is no folder of traces: it has no NPZ files",
+                "name the one that `poetfw profile` printed",
             )
         self.name = f"replay:{folder.resolve()}"
         self.sees_marker = True

@@ -95,6 +95,8 @@ class Trace:
                 runs = int(file["runs"]) if "runs" in file else 0
                 counted_s = float(file["counted_s"]) if "counted_s" in file else 0.0
                 by_marker = bool(file["by_marker"]) if "by_marker" in file else True
+        except FileNotFoundError as error:
+            raise DataError(f"there is no trace {path}: record it with a meter") from error
         except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} holds no trace of a meter: {error}") from error
         marked = arrays.pop("marked")

@@ -23,7 +23,7 @@ from poetfw.devices import (
 )
 from poetfw.devices.link import Line, Link, Profiler, open_port, piped
 from poetfw.errors import NoAnswerError, OutputError, ToolError, WrongBoardError
-from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
+from poetfw.firmware import BLOCK_BYTES, IMAGE, check_output_folder, write_project
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sketch
@@ -191,6 +191,9 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
             metering = Metering(meter, settings.out / _TRACES, real_time=not setup.machine)
         known = _known(store, setup, versions)
         missing = [case for case in cases if case not in known]
+        if missing:  # what is in the way of keeping it is said before the work
+            check_output_folder(settings.out)
+            store.add([])
         left_out = []
         session = _Session(program, model, build, board, setup, settings, versions, metering)
         progress = _Progress(update, len(missing))

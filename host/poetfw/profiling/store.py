@@ -18,7 +18,10 @@ class Store(Protocol):
         """What was measured under a set-up, of these cases with these versions of their kernels."""
 
     def add(self, measurements: Iterable[Measurement]) -> None:
-        """Keep measurements. When this returns, they are kept whatever happens to the power."""
+        """Keep measurements. When this returns, they are kept whatever happens to the power.
+
+        To add none checks that some could be.
+        """
 
 
 class MemoryStore:

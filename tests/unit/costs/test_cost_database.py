@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from poetfw.costs import (
     to_csv,
     to_json,
 )
+from poetfw.costs.measurement import BESIDE, TAKEN
 from poetfw.errors import CostsError
 from poetfw.ir import Dtype
 
@@ -42,6 +46,7 @@ POOL = Case(
 )
 PAGE = Case("page_in", size_bytes=4096)
 OWN = replace(RELU, numbers="0011223344556677")
+LARGE = Case("relu", (((32, 32), Dtype.F32),))
 CASES = (RELU, SGD, POOL, PAGE, OWN)
 V1, V2 = "0123456789abcdef", "fedcba9876543210"
 
@@ -109,6 +114,10 @@ def test_what_is_there_already_is_not_added_again(tmp_path: Path) -> None:
         ({"time_s": 1.0}, "640 cycles at 64,000,000 a second are 1e-05 s"),
         ({"kernel_version": "x"}, "pattern"),
         ({"measured_at": "yesterday"}, "datetime"),
+        ({"measured_at": "2999-01-02T03:04:05Z"}, "measured_at is in the future: 2999"),
+        ({"ticks": 9e15, "time_s": 9e15 / 64e6}, "takes more than 86,400"),
+        ({"case": LARGE, "ticks": 0.0, "time_s": 0.0}, "a relu of 1,024 takes more than none"),
+        ({"case": PAGE, "ticks": 0.0, "time_s": 0.0}, "a page_in of 4,096 takes more than none"),
         ({"case": Case("magic")}, "no operator"),
         ({"case": Case("relu")}, "inputs"),
         ({"case": Case("relu", (((0, 3), Dtype.F32),))}, "greater than or equal to 1"),
@@ -124,6 +133,24 @@ def test_what_nothing_can_have_measured_is_refused_and_nothing_is_kept(
     with pytest.raises(CostsError, match=said):
         database.add([row(SGD), row(**changes)])
     assert database.all() == ()
+
+
+def test_what_takes_next_to_nothing_may_be_measured_as_that(tmp_path: Path) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    differences = [Case(kind, size_bytes=4096) for kind in (*BESIDE, *TAKEN)]
+    rows = [row(case, 0.0) for case in (RELU, *differences)]
+    database.add(rows)
+    assert database.all() == tuple(rows)
+
+
+def test_a_row_of_a_clock_that_was_put_back_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = row(measured_at="2999-01-02T03:04:05Z")
+    with monkeypatch.context() as patch:
+        patch.setattr("poetfw.costs.exchange._CLOCKS_APART", timedelta(days=400_000))
+        Database(tmp_path / "costs.sqlite").add([ahead])
+    assert Database(tmp_path / "costs.sqlite").all() == (ahead,)
 
 
 def test_rows_of_operands_that_are_too_large_are_not_read(
@@ -146,6 +173,117 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         database.add(broken())
     assert [one.case for one in database.all()] == [RELU]
+
+
+def _touched(path: Path) -> None:
+    path.touch()
+
+
+def _held(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+KILLED = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("CREATE TABLE measurements (text)")
+for i in range(200):
+    connection.execute("INSERT INTO measurements VALUES (?)", ("x" * 3000,))
+os._exit(0)
+"""
+
+
+def _killed(path: Path) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+    assert path.stat().st_size > 100_000
+
+
+@pytest.mark.parametrize("leave", [_touched, _held, _killed])
+def test_what_never_became_a_database_is_as_good_as_none(
+    leave: Callable[[Path], sqlite3.Connection | None], tmp_path: Path
+) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    holder = leave(database.path)
+    assert database.path.exists()
+    assert database.all() == database.of_board("nrf52840") == ()
+    assert database.known(SETUP, {RELU: V1}) == {}
+    if holder is not None:
+        holder.close()
+    database.add([row()])
+    assert database.all() == (row(),)
+
+
+def test_adding_none_checks_that_some_could_be(tmp_path: Path) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([])
+    assert database.all() == ()
+    (tmp_path / "file").touch()
+    with pytest.raises(CostsError, match=r"file/costs\.sqlite cannot be made: ") as refused:
+        Database(tmp_path / "file" / "costs.sqlite").add([])
+    assert "--db" in refused.value.try_next[0]
+
+
+@pytest.mark.parametrize("act", [Database.all, lambda database: database.add([row(SGD)])])
+def test_a_file_that_another_process_holds_is_waited_for_and_left_where_it_is(
+    act: Callable[[Database], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poetfw.costs.database._BUSY_S", 0.1)
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([row()])
+    holder = _held(database.path)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("COMMIT")
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(CostsError, match="in use by another process") as refused:
+        act(database)
+    holder.close()
+    assert not any("move" in hint for hint in refused.value.try_next)
+    act(database)
+
+
+def test_a_database_on_a_full_disk_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite says of a file that may not grow what it says of a disk that is full."""
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([row()])
+    connect = sqlite3.connect
+
+    def full(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.execute("PRAGMA max_page_count = 1")  # as many as there are, at least
+        return connection
+
+    monkeypatch.setattr("poetfw.costs.database.sqlite3.connect", full)
+    many = [row(measured_at=f"2026-01-02T{i // 60:02}:{i % 60:02}:00Z") for i in range(500)]
+    with pytest.raises(CostsError, match="its disk is full; what it held is kept") as refused:
+        database.add(many)
+    assert "make room" in refused.value.try_next[0]
+    assert database.all() == (row(),)
+
+
+def test_a_database_that_is_read_only_is_read_and_not_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "costs.sqlite")
+    database.add([row()])
+    connect = sqlite3.connect
+
+    def read_only(path: Path, **options: Any) -> sqlite3.Connection:
+        return connect(f"file:{path}?mode=ro", uri=True, **options)
+
+    monkeypatch.setattr("poetfw.costs.database.sqlite3.connect", read_only)
+    assert database.all() == (row(),)
+    with pytest.raises(CostsError, match="it is read-only") as refused:
+        database.add([row(SGD)])
+    assert refused.value.try_next == ("name another file with --db",)
+    missing = tmp_path / "none.sqlite"
+    with pytest.raises(CostsError, match=r"none\.sqlite cannot be made: ") as refused:
+        Database(missing).add([])
+    assert str(tmp_path) in refused.value.try_next[0]
+    assert "move" not in refused.value.try_next[0]
 
 
 def _text(path: Path) -> None:
@@ -183,7 +321,7 @@ def _negative(path: Path) -> None:
         (_newer, "schema version 3"),
         (_cut, "not a usable database"),
         (_negative, "that poetfw did not write"),
-        (Path.mkdir, "unable to open"),
+        (Path.mkdir, "cannot be opened: unable to open"),
     ],
 )
 def test_a_file_that_is_no_such_database_is_refused(
@@ -280,6 +418,7 @@ def test_rows_come_back_from_a_file(
         ("640.0", "nan", r"rows.csv:3: ticks: .*finite"),
         ("640.0", "-1", r"rows.csv:3: ticks: .*greater than or equal to 0, not '-1'"),
         ("640.0", "1e400", r"rows.csv:3: ticks: "),
+        ("2026", "2999", r"rows.csv:3: measured_at is in the future"),
         ("640.0", "many", r"rows.csv:3: ticks: .*valid number"),
         ("cycles", "weeks", r"rows.csv:3: counter: .*'cycles', 'instructions' or 'ns'"),
         ("sgd", "magic", r"rows.csv:3: .*'magic', which is no operator"),
@@ -289,7 +428,9 @@ def test_rows_come_back_from_a_file(
         ("64000000", "0", r"rows.csv:3: clock_hz: "),
         ("nrf52840", "a\x1bb", r"rows.csv:3: board: "),
         (",2026", ",,2026", r"rows.csv:3: 16 columns were expected"),
-        ("time_s", "seconds", r"rows.csv:1: the columns board, .* were expected"),
+        ("time_s", "seconds", r"rows.csv:1: the .* were expected: time_s missing; 'seconds' too"),
+        ("time_s", "ticks", r"rows.csv:1: .* were expected: time_s missing; 'ticks' too many"),
+        (",time_s", "", r"rows.csv:1: .* were expected: time_s missing$"),
     ],
 )
 def test_a_table_that_nobody_vouches_for_is_refused(
@@ -315,6 +456,7 @@ def test_a_table_that_nobody_vouches_for_is_refused(
         ('"ticks":640.0,', "", r"measured\[0\].rows\[1\]: ticks: Field required"),
         ('"ticks":640.0,', '"ticks":640.0,"more":1,', r"rows\[1\]: more: "),
         ('"schema_version": 2', '"schema_version": 3', "schema_version"),
+        ("2026-01-02T03:04:05Z", "2999-01-02T03:04:05Z", r"rows\[1\]: measured_at is in the fut"),
     ],
 )
 def test_a_document_that_nobody_vouches_for_is_refused(
@@ -327,6 +469,17 @@ def test_a_document_that_nobody_vouches_for_is_refused(
     path.write_text(before + new + after)
     with pytest.raises(CostsError, match=said):
         read_measurements(path)
+
+
+def test_a_table_may_come_from_a_spreadsheet(tmp_path: Path) -> None:
+    """Which writes a byte order mark, ends lines in its own way, and lets columns be moved."""
+    rows = [row(), row(SGD)]
+    lines = [*csv.DictReader(io.StringIO(to_csv(rows).decode()))]
+    with (tmp_path / "rows.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, sorted(lines[0]), lineterminator="\r\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    assert list(read_measurements(tmp_path / "rows.csv")) == rows
 
 
 @pytest.mark.parametrize("name", ["rows.txt", "missing.csv"])

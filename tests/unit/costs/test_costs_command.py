@@ -51,6 +51,17 @@ def test_rows_are_taken_shown_and_given_away(folder: Path) -> None:
     assert len(Database(folder / "other.sqlite").all()) == len(rows)
 
 
+def test_it_says_how_many_rows_came_of_each_file(folder: Path) -> None:
+    for name, rows in {"one.csv": mlp_rows()[:1], "more.csv": mlp_rows()}.items():
+        (folder / name).write_bytes(to_csv(rows))
+    told = ["costs", "--import", "one.csv", "--import", "more.csv", "--json"]
+    said = CliRunner().invoke(cli, told, catch_exceptions=False)
+    assert said.stderr.splitlines() == [
+        "rows imported from one.csv: 1",
+        f"rows imported from more.csv: {len(mlp_rows())}",
+    ]
+
+
 def test_a_model_for_other_commands_asks_for_no_board(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +85,7 @@ def test_the_fits_say_how_well_they_do(folder: Path) -> None:
         (("--plot", "x.svg"), 2, "--plot says nothing without --model"),
         (("--export", "x.txt"), 2, "ends in neither .csv nor .json"),
         (("--import", "rows.csv"), 1, "rows.csv cannot be read"),
+        (("--import", "none.csv"), 1, "none.csv holds no rows"),
         (("--import", "bad.csv"), 1, "bad.csv:1: the columns"),
         (("--db", "bad.csv"), 1, "not a database"),
         (("--db", "none.sqlite"), 1, "there is no database of costs none.sqlite"),
@@ -83,6 +95,7 @@ def test_what_cannot_be_is_refused(
     arguments: tuple[str, ...], code: int, said: str, folder: Path
 ) -> None:
     (folder / "bad.csv").write_text("one,two\n" * 1000)
+    (folder / "none.csv").write_bytes(to_csv([]))
     result = CliRunner().invoke(cli, ["costs", *arguments], standalone_mode=False)
     error = result.exception
     assert error is not None

@@ -35,7 +35,8 @@ from poetfw.costs.features import featured
 from poetfw.errors import CostsError
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.kernel_version import kernel_version
-from poetfw.ir import Graph
+from poetfw.firmware.platformio_ini import code_flags
+from poetfw.ir import Dtype, Graph
 from poetfw.limits import Work
 from poetfw.ops import is_update, kind_of
 from poetfw.planning import (
@@ -47,7 +48,7 @@ from poetfw.planning import (
     load_schedule_problem,
 )
 from poetfw.report import draw_costs
-from poetfw.resources import firmware_templates_dir
+from poetfw.resources import firmware_templates_dir, platformio_ini
 from poetfw.schedule import Schedule, checkpoint_all_schedule, solve
 from unit.costs.test_cost_database import row
 
@@ -451,6 +452,23 @@ def test_changed_functions_for_floats_make_rows_stale_without_an_fpu(
     assert found.stale == 1
     assert set(found.rows) == {moved}
     assert with_fpu.stale == 0
+
+
+def test_other_flags_of_the_compiler_make_rows_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = [Case("relu", (((9,), Dtype.F32),)), Case("page_in", size_bytes=512)]
+    rows = [row(case, 1.0, setup=SETUP, kernel_version=case_version(case)) for case in cases]
+    assert set(usable(rows, BOARD, case_version).rows) == set(cases)
+    changed = tmp_path / "platformio.ini"
+    monkeypatch.setattr("poetfw.firmware.platformio_ini.platformio_ini", lambda: changed)
+    for old, new, stale in ((" -O2", " -O1", 2), (" -Wall", "", 0)):
+        text = platformio_ini().read_text()
+        assert old in text
+        changed.write_text(text.replace(old, new))
+        code_flags.cache_clear()
+        assert usable(rows, BOARD, case_version).stale == stale
+    code_flags.cache_clear()
 
 
 def test_other_sums_are_other_kernels(graph: Graph) -> None:

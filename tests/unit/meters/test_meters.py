@@ -90,10 +90,13 @@ def test_a_trace_is_kept_and_replayed(tmp_path: Path) -> None:
     for name in ("times_s", "volts", "amperes", "marked"):
         np.testing.assert_array_equal(getattr(back, name), getattr(trace, name))
     meter.start("another")
-    with pytest.raises(DataError, match=r"another\.npz holds no trace"):
+    with pytest.raises(DataError, match=r"there is no trace .*another\.npz"):
         meter.stop()
     with pytest.raises(DataError, match="no folder of traces"):
         open_meter(f"replay:{tmp_path / 'conv.npz'}")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no folder of traces: it has no NPZ files"):
+        open_meter(f"replay:{tmp_path / 'empty'}")
 
 
 @pytest.mark.parametrize(

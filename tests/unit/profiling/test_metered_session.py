@@ -281,5 +281,6 @@ def test_a_session_that_ends_leaves_no_meter_recording(firmware: Path, tmp_path:
 
 
 def test_there_is_nothing_to_replay_of_another_case(firmware: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"idle-5a3b1e00\.npz holds no trace"):
+    (tmp_path / "another.npz").touch()
+    with pytest.raises(DataError, match=r"there is no trace .*idle-5a3b1e00\.npz"):
         session(Simulated(SketchDevice(firmware)), open_meter(f"replay:{tmp_path}"), tmp_path)

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from poetfw.boards import load_board
 from poetfw.cli.main import cli
-from poetfw.errors import DeviceError, PortError
+from poetfw.errors import DeviceError, OutputError, PortError
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling import ProfileSettings, cases_of
 
@@ -46,6 +47,17 @@ def test_a_profile_is_of_what_a_build_with_the_same_options_trains(
     cases = [cases_of(program.training, load_board("nrf52840")) for program in programs]
     assert cases[0] == cases[1]
     assert "linear_backward_weight_adam" in {case.kind for case in cases[0]}
+
+
+@pytest.mark.parametrize("place", ["file/report", "file"])
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    monkeypatch.setattr("poetfw.profiling.profile", None)
+    (tmp_path / "file").touch()
+    command = ["profile", "--board", "nrf52840", "--emulator", "qemu"]
+    with pytest.raises(OutputError, match=f"folder {tmp_path / place}: Not a directory"):
+        cli([*command, "--report", str(tmp_path / place)], standalone_mode=False)
 
 
 def test_without_a_board_a_twin_is_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from poetfw.boards import load_board
-from poetfw.costs import Case, Measurement, Setup
-from poetfw.errors import DeviceError, WrongBoardError
+from poetfw.costs import Case, Database, Measurement, Setup
+from poetfw.errors import CostsError, DeviceError, OutputError, WrongBoardError
 from poetfw.firmware.sketch import arena_bytes_of
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling import MemoryStore, ProfileReport, ProfileSettings, cases_of, measuring
@@ -149,6 +149,25 @@ def test_cases_without_room_are_refused_with_what_they_take(
     assert [one.case for one in found.left_out] == list(CASES)
     assert all(one.reason.endswith("and there are 0 at most") for one in found.left_out)
     assert not found.measured
+
+
+def test_what_cannot_be_kept_or_written_is_said_before_the_work(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def worked(*_: Any) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr(measuring, "operands_of", worked)
+    (tmp_path / "file").touch()
+    store = Database(tmp_path / "file" / "costs.sqlite")
+    elsewhere = replace(bench.settings, out=tmp_path / "sketch")
+    with pytest.raises(CostsError, match="cannot be made"):
+        measuring.profile(elsewhere, store, lambda *_: None)
+    with pytest.raises(OutputError, match="no project of poetfw"):
+        bench.profile()
+    (tmp_path / "file").unlink()
+    with pytest.raises(AssertionError, match="begun"):
+        bench.profile()
 
 
 @pytest.mark.parametrize(
