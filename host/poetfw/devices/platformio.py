@@ -14,9 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from poetfw.boards import Board, Toolchain
+from poetfw.boards.environments import known_environments
 from poetfw.devices.process import run_tool
 from poetfw.errors import ToolError
-from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, compile_flags, known_environments
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, compile_flags
 
 BUILD_TIMEOUT_S = 600.0
 _VERSION_TIMEOUT_S = 20.0
