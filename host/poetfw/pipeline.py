@@ -21,7 +21,7 @@ from pathlib import Path
 
 from poetfw.boards import Board, load_board
 from poetfw.costs import CostProvider, CostTable, analytic_costs
-from poetfw.devices import build_environments, choose_environment, elf_size, emulator_of
+from poetfw.devices import build_environments, check_twins, choose_environment, elf_size
 from poetfw.firmware import (
     IMAGE,
     Lowering,
@@ -130,9 +130,7 @@ def plan_build(
     board.require_firmware()
     settings = settings.on(board)
     watchdog_ms = watchdog_time_ms(settings, board)
-    for twin in board.twins:
-        emulator_of(twin.machine)
-        emulator_of(twin.reference)
+    check_twins(board)
     model = load_model(settings)
     data = load_data(settings.data, model, settings.features)
     chosen = choose_kernels(derive_program(settings, model, deadline), board, costs)
@@ -298,8 +296,7 @@ def plan_partners_build(
         settings, board=first.label, weights_in_flash=False, checkpoint_every=0, ring=0
     ).on(first)
     for board in boards.values():
-        for twin in board.twins:
-            emulator_of(twin.machine)
+        check_twins(board)
     model = load_model(settings)
     data = load_data(settings.data, model, settings.features)
     program = derive_program(settings, model, deadline)

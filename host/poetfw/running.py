@@ -331,6 +331,7 @@ def _report(
         measured_energy_j=None if energy is None else energy.energy_j,
         energy_source=None if energy is None else energy.source,
         planned_step_s=project.report.schedule.time_s,
+        planned_by=project.report.costs,
         step_s=step_time_s(project.board, log.ticks, log.tick_unit, len(log.losses)),
         trained=str(trained),
         verify=verification,

@@ -62,7 +62,7 @@ def test_a_second_profile_costs_nothing_and_another_is_identical(
     assert table.code == 0
     assert "0 to measure" in table.stdout
     page = (folder / "told/report.md").read_text()
-    assert "every op is measured; loads and transfers are the board file's (qemu" in page
+    assert "by the board file; paging by the board file (qemu" in page
     assert all((folder / "told" / name).exists() for name in ("ops.csv", "cases.csv", "ops.svg"))
 
 

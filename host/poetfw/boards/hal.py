@@ -11,6 +11,12 @@ from typing import Any
 from poetfw.resources import firmware_templates_dir
 
 
+def families() -> list[str]:
+    """Those that poetfw has, sorted."""
+    folder = firmware_templates_dir() / "hal"
+    return sorted(path.name for path in folder.iterdir() if path.is_dir())
+
+
 def family_transfers(family: str) -> int:
     """How many transfers may be under way while the core computes: 0 if the core waits for each.
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from poetfw.boards.board import (
     Arithmetic,
@@ -24,7 +31,8 @@ from poetfw.boards.board import (
     TrainingDefaults,
     Twin,
 )
-from poetfw.boards.hal import family_transfers
+from poetfw.boards.environments import known_environments
+from poetfw.boards.hal import families, family_transfers
 from poetfw.boards.toolchain import Toolchain, make_toolchain
 from poetfw.errors import BoardError, listed
 from poetfw.reading import read_bytes
@@ -50,6 +58,23 @@ _Joules = Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False)]
 # These end up in file names, linker arguments and C string literals.
 _Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 _Line = Annotated[str, Field(min_length=1, max_length=400, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+def _known_family(name: str) -> str:
+    if name not in families():
+        raise ValueError(f"must be a HAL family that poetfw has, one of {', '.join(families())}")
+    return name
+
+
+def _known_environment(name: str) -> str:
+    if name not in known_environments():
+        known = ", ".join(sorted(known_environments()))
+        raise ValueError(f"must be an environment of platformio.ini, one of {known}")
+    return name
+
+
+_Family = Annotated[_Identifier, AfterValidator(_known_family)]
+_Environment = Annotated[_Identifier, AfterValidator(_known_environment)]
 
 _Value = TypeVar("_Value")
 
@@ -150,8 +175,8 @@ class _Storage(_Table):
 
 
 class _Firmware(_Table):
-    hal: _Identifier
-    platformio_env: _Identifier
+    hal: _Family
+    platformio_env: _Environment
     dcdc_inductor: bool = False
     console_baud: Literal[115_200, 1_000_000] = 115_200
 
@@ -179,12 +204,12 @@ class _Toolchain(_Table):
 
 class _Reference(_Table):
     ram_bytes: _Figure[_Bytes]
-    platformio_env: _Identifier
+    platformio_env: _Environment
     emulator: _Identifier | None = None
     machine: _Identifier | None = None
     cpu: _Identifier | None = None
     options: list[_Identifier] = []
-    hal: _Identifier | None = None
+    hal: _Family | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> _Reference:
@@ -203,14 +228,14 @@ class _Twin(_Table):
     machine: _Identifier | None = None
     cpu: _Identifier | None = None
     options: list[_Identifier] = []
-    hal: _Identifier | None = None
-    platformio_env: _Identifier | None = None
+    hal: _Family | None = None
+    platformio_env: _Environment | None = None
     reference: _Reference | None = None
 
 
 class _OtherStorage(_Storage):
-    hal: _Identifier
-    platformio_env: _Identifier
+    hal: _Family
+    platformio_env: _Environment
     twin: list[_Twin] = []
 
 
@@ -329,13 +354,24 @@ class _BoardFile(_Table):
         return list(dict.fromkeys([firmware.hal, *named]))
 
 
-def list_boards() -> tuple[Board, ...]:
+def list_boards(refused: Callable[[BoardError], None] | None = None) -> tuple[Board, ...]:
     """Every board that is known by name, sorted: those that poetfw ships, and the user's own.
+
+    Args:
+        refused: is told of each that cannot be used, which is then left out; None to raise that.
 
     Raises:
         BoardError: one of their files is malformed, or two have one name.
     """
-    return tuple(_named(name) for name in sorted({*_shipped(), *_own()}))
+    boards = []
+    for name in sorted({*_shipped(), *_own()}):
+        try:
+            boards.append(_named(name))
+        except BoardError as error:
+            if refused is None:
+                raise
+            refused(error)
+    return tuple(boards)
 
 
 def load_board(name_or_path: str | Path, storage: str | None = None) -> Board:
@@ -374,9 +410,12 @@ def _named(name: str, kind: str | None = None) -> Board:
         )
     board = _read(own[name], kind)
     if board.name != name:
+        taken = board.name in shipped or board.name in own
         raise BoardError(
             f"{own[name]}: the board in it is called {board.name!r}, and the file is not",
-            f"rename the file: {board.name}.toml",
+            f"change the name in it to {name!r}"
+            + (f": {board.name!r} is another board's" if taken else ""),
+            *([] if taken else [f"or rename the file: {board.name}.toml"]),
         )
     return board
 

@@ -53,6 +53,7 @@ from poetfw.pipeline import (
 )
 from poetfw.planning import (
     BuildSettings,
+    ChosenBy,
     DevicesBuildSettings,
     board_of_devices,
     boards_of_partners,
@@ -339,8 +340,11 @@ def _trained(report: BuildReport) -> str:
 
 
 def _kernels(report: BuildReport) -> str:
-    by = ", ".join(f"{count} {by}" for by, count in report.kernels_by.items())
-    return f"{sum(report.kernels_by.values())} ops have a choice: by {by}"
+    by = ", ".join(
+        f"{count} {'by' if by == ChosenBy.SHAPE else 'as'} {by}"
+        for by, count in report.kernels_by.items()
+    )
+    return f"{sum(report.kernels_by.values())} ops have a choice: {by}"
 
 
 def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bool) -> None:

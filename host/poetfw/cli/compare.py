@@ -61,7 +61,7 @@ def parse_numbers(
     metavar="FILE.toml,...|FILE.json",
     help="Instead of a board: several devices, together and each alone, in turn and at once.",
 )
-@option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|FILE.onnx")
+@option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|FILE.pt2|FILE.onnx")
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @option(
     "--fractions",
@@ -207,10 +207,12 @@ def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
     task, everything = comparison.task, comparison.everything
     print_overheads(
         f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all, "
-        "by budget\n"
-        f"(100% is {output.size(everything.peak_bytes)} and {everything.energy_j:.6g} J, "
-        f"{everything.time_s:.6g} s; costs are {comparison.costs})",
+        "by budget",
         cells,
+    )
+    output.results.print(
+        f"100% is {output.size(everything.peak_bytes)} and {everything.energy_j:.6g} J, "
+        f"{everything.time_s:.6g} s; costs: {output.escaped(comparison.costs)}"
     )
 
 

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.options import OutputFile, db_option, json_option, option
+from poetfw.errors import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
 @option("--board", metavar="NAME|FILE.toml[:STORAGE]", help="Only this board, and its fits.")
-@option("--model", metavar="NAME|FILE.onnx", help="Every op of this model's training, too.")
+@option(
+    "--model", metavar="NAME|FILE.pt2|FILE.onnx", help="Every op of this model's training, too."
+)
 @option(
     "--batch", type=click.IntRange(1), help="Samples in a batch.  [default: the board's, or 32]"
 )
@@ -162,6 +165,8 @@ def _print_fits(measured: Measured, fits: Sequence[Fit]) -> None:
         f"{len(measured.rows)} cases to plan with: {measured.basis or 'nothing'}; "
         f"{measured.stale} rows are stale"
     )
+    if kinds := sorted({case.kind for case in measured.stale_cases}):
+        title += f"; nothing else is known of cases of {listed(kinds)}"
     columns = ("fit", "cases", "median error", "largest error")
     output.results.print(output.table(title, columns, lines))
 

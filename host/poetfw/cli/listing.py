@@ -11,7 +11,7 @@ import click
 from poetfw.boards import Board, Twin, list_boards
 from poetfw.cli import output
 from poetfw.cli.options import json_option
-from poetfw.errors import ModelError
+from poetfw.errors import BoardError, ModelError
 from poetfw.models import MODELS, Model, build_model
 from poetfw.planning import RamNeeds, ram_needs
 from poetfw.resources import boards_dir, user_boards_dir
@@ -19,9 +19,13 @@ from poetfw.resources import boards_dir, user_boards_dir
 
 @click.command(epilog="Example:  poetfw boards --json")
 @json_option
-def boards(as_json: bool) -> None:
-    """List the boards poetfw knows."""
-    known = list_boards()
+def boards(as_json: bool) -> int:
+    """List the boards poetfw knows.
+
+    Ends with exit code 1 where a file of your own is no board that it can list.
+    """
+    refused: list[BoardError] = []
+    known = list_boards(refused.append)
     if as_json:
         output.print_json(
             {
@@ -50,9 +54,10 @@ def boards(as_json: bool) -> None:
                     }
                     for board in known
                 ],
+                "refused": [error.message for error in refused],
             }
         )
-        return
+        return 1 if refused else 0
     rows = [
         (
             board.name,
@@ -70,6 +75,9 @@ def boards(as_json: bool) -> None:
     output.results.print(output.table("Boards", columns, rows))
     if any(row[-1] == "you" for row in rows):
         output.results.print(f"Yours are in {user_boards_dir()}", soft_wrap=True, markup=False)
+    for error in refused:
+        output.print_error(error, as_json=False)
+    return 1 if refused else 0
 
 
 def _twin(twin: Twin) -> str:
@@ -90,7 +98,7 @@ def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
     below and, with paging, one gets down to, however slow that is: the board's stack and what else
     is reserved, and the arena. The program's static data, some kilobytes, come on top.
     """
-    boards = list_boards()
+    boards = list_boards(lambda error: output.warn(error.message))
     known: list[tuple[Model, RamNeeds | None]] = []
     for name in names or MODELS:
         model = build_model(name, batch, seed=0)

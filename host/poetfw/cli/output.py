@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -30,11 +32,12 @@ from poetfw.limits import Deadline
 if TYPE_CHECKING:
     from poetfw.schedule import ScheduleSummary, SearchProgress, Tell
 
-_LOG_WIDTH = 120  # of tables in files and pipes, whose readers would miss the end of a path
+_WIDEST = 10_000  # of tables in files and pipes, which have no edge
+_LEAST_TEXT, _LEAST_NAME = 8, 20  # characters of a column that folds, and of the first
+_BORDER = 3  # of a column, and one more of the table
+_NUMBER = re.compile(r"-|\d[\d,.e+-]*%?( \S+)?")
 
-results = Console(
-    width=None if sys.stdout.isatty() else _LOG_WIDTH, soft_wrap=True, highlight=False
-)
+results = Console(width=None if sys.stdout.isatty() else _WIDEST, soft_wrap=True, highlight=False)
 messages = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
@@ -85,16 +88,45 @@ def _visible(character: str) -> str:
     return "\\n" if character == "\n" else f"\\x{ord(character):02x}"
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table for people; numbers are set right; neither they nor the first column are ever cut."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    spare: Sequence[str] = (),
+    width: int | None = None,
+) -> Table:
+    """A table for people, of which nothing is cut; numbers are set right, text folds.
+
+    Args:
+        title: what is above it.
+        columns: their names.
+        rows: the cells of each.
+        spare: columns that are left out where there is no room, the first before the others.
+        width: how many characters it may take; None for what the terminal has.
+    """
+    room = (results.width if width is None else width) - 1
+    cells = {i: [row[i] for row in rows] for i in range(len(columns))}
+    numeric = {i for i in cells if rows and all(map(_NUMBER.fullmatch, cells[i]))}
+    widths = {i: max(map(cell_len, [columns[i], *cells[i]])) for i in cells}
+    least = {
+        i: width if i in numeric else min(width, _LEAST_TEXT if i else _LEAST_NAME)
+        for i, width in widths.items()
+    }
+    for i in map(columns.index, spare):
+        if sum(least.values()) + _BORDER * len(least) > room:
+            del least[i], widths[i]
+    while sum(widths.values()) + _BORDER * len(widths) > room and max(widths.values()) > 1:
+        narrowed = [i for i in widths if widths[i] > least[i]] or widths
+        widths[max(narrowed, key=lambda i: widths[i])] -= 1
     result = Table(title=escaped(title), title_justify="left", header_style="bold")
-    for index, column in enumerate(columns):
-        numeric = bool(rows) and all(row[index][:1].isdigit() or row[index] == "-" for row in rows)
-        result.add_column(
-            column, justify="right" if numeric else "left", no_wrap=numeric or index == 0
-        )
+    for i, width in widths.items():
+        justify: Literal["left", "right"] = "right" if i in numeric else "left"
+        result.add_column(columns[i], justify=justify, overflow="fold", width=width)
     for row in rows:
-        result.add_row(*(escaped(cell) for cell in row))
+        result.add_row(*(escaped(row[i]) for i in widths))
+    if gone := [name for i, name in enumerate(columns) if i not in widths]:
+        result.caption = f"no room for {', '.join(gone)}: a pipe has"
+        result.caption_justify = "left"
     return result
 
 

@@ -187,6 +187,7 @@ def _print(report: ProfileReport) -> None:
             f"{output.escaped(report.setup.board)}{where}: {known} were known, {left} to measure",
             ("operator", "shape", unit, "spread", "time", "energy", "n"),
             rows,
+            spare=("n", "spread", "energy"),
         )
     )
 

@@ -316,7 +316,8 @@ def _step_time(report: RunReport) -> list[tuple[str, str]]:
     took = (f"a step took{counted}", f"{step_s:.4f} s")
     if report.arenas:  # planned for the devices in the files, which are not what ran it
         return [took, ("… by the plan, on its devices", f"{planned_s:.3g} s")]
-    return [took, ("… by the plan", f"{planned_s:.4f} s, {planned_s / step_s - 1:+.1%}")]
+    planned = f"{planned_s:.4f} s, {planned_s / step_s - 1:+.1%}"
+    return [took, ("… by the plan", planned), ("… whose costs are", report.planned_by)]
 
 
 def _print_trace(trace: StepTrace) -> None:

@@ -87,16 +87,16 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
     """
     soft_float = board.firmware is not None and board.firmware.toolchain.soft_float
     groups: dict[Setup, list[Measurement]] = {}
-    stale = 0
+    stale: list[Case] = []
     for row in rows:
         if (row.setup.core, row.setup.clock_hz) != (board.processor, board.clock_hz):
             continue
         if row.kernel_version != version_of(row.case, board.compute.arithmetic, soft_float):
-            stale += 1
+            stale.append(row.case.of_any_numbers)
             continue
         groups.setdefault(replace(row.setup, meter=NO_METER), []).append(row)
     if not groups:
-        return Measured(None, {}, stale)
+        return Measured(None, {}, len(stale), frozenset(stale))
     setup = max(
         groups,
         key=lambda one: (not one.machine, groups[one][-1].measured_at, one.machine, one.compiler),
@@ -106,7 +106,12 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
         before = chosen.get(row.case)
         if before is None or _metered(row) or not _metered(before):
             chosen[row.case] = row
-    return Measured(setup, chosen, stale)
+    return Measured(
+        setup,
+        chosen,
+        len(stale),
+        frozenset(stale).difference(case.of_any_numbers for case in chosen),
+    )
 
 
 def is_of_board(row: Measurement) -> bool:
@@ -144,11 +149,13 @@ class Measured:
         setup: how it was measured, apart from the meter; None where nothing was.
         rows: the measurement of each case.
         stale: how many rows are left out because their kernels have changed.
+        stale_cases: those, of any numbers, that only such rows measured.
     """
 
     setup: Setup | None
     rows: Mapping[Case, Measurement]
     stale: int
+    stale_cases: frozenset[Case] = frozenset()
 
     @property
     def basis(self) -> str:
@@ -194,10 +201,11 @@ class Measured:
             reads = page_in or board.storage.page_in
             board = replace(board, storage=replace(board.storage, page_in=reads))
         analytic = analytic_costs(graph, board)
-        costs = {
-            op.name: self.cost(own_case_of(op, graph), analytic.ops[op.name]) for op in graph.ops
-        }
-        return CostTable(board.name, costs, page_in, page_out, self.basis)
+        cases = {op.name: own_case_of(op, graph) for op in graph.ops}
+        costs = {name: self.cost(case, analytic.ops[name]) for name, case in cases.items()}
+        stale = sum(case.of_any_numbers in self.stale_cases for case in cases.values())
+        left_out = f"; those of {stale} ops are stale, and left out" if stale else ""
+        return CostTable(board.name, costs, page_in, page_out, self.basis + left_out)
 
     def cost(self, case: Case, analytic: OpCost) -> OpCost:
         """What a case costs; `analytic` where neither it nor anything like it was measured."""

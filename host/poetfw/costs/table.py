@@ -83,12 +83,14 @@ class CostTable:
         sources = self.sources
         if sources[Source.ANALYTIC] == len(self.ops) and not (self.page_in or self.page_out):
             return Source.ANALYTIC.value
-        ops = ", ".join(f"{count} {source}" for source, count in sources.items() if count)
-        paging = "paging measured" if self.page_in or self.page_out else "paging analytic"
-        if sources[Source.MEASURED] + sources[Source.BOARD_FILE] == len(self.ops):
-            ops = "every op is measured"
-            if sources[Source.BOARD_FILE]:
-                paging = "loads and transfers are the board file's"
+        ops = ", ".join(
+            f"{count} {'by the ' if source == Source.BOARD_FILE else ''}{source}"
+            for source, count in sources.items()
+            if count
+        )
+        paging = "paging measured" if self.page_in or self.page_out else "paging by the board file"
+        if sources[Source.MEASURED] == len(self.ops):
+            ops = "every op measured"
         return f"{ops}; {paging} ({self.basis})"
 
     def to_json(self) -> dict[str, Any]:

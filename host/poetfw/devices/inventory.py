@@ -58,7 +58,7 @@ def take_inventory() -> tuple[Finding, ...]:
 def _programs() -> Iterator[tuple[str, str, str]]:
     """Compilers and emulators of the boards: name, what it is needed for, Debian's packages."""
     needed: dict[tuple[str, str], list[str]] = {}
-    for board in list_boards():
+    for board in list_boards(lambda error: None):
         if board.firmware is not None:
             toolchain = board.firmware.toolchain
             key = toolchain.compiler, toolchain.packages
@@ -81,7 +81,7 @@ def _emulators_in_python() -> Iterator[tuple[str, str, str]]:
 def _emulators() -> dict[Emulator, list[str]]:
     """Emulators and the boards that they are for."""
     found: dict[Emulator, dict[str, None]] = {}
-    for board in list_boards():
+    for board in list_boards(lambda error: None):
         for machine in (m for twin in board.twins for m in (twin.machine, twin.reference)):
             found.setdefault(emulator_of(machine), {})[board.name] = None
     return {emulator: list(boards) for emulator, boards in found.items()}

@@ -13,9 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from poetfw.boards import Board, Toolchain
+from poetfw.boards.environments import known_environments
 from poetfw.devices.process import run_tool
 from poetfw.errors import ToolError
-from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, code_flags, known_environments
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, code_flags
 from poetfw.temporary import temporary_folder
 
 BUILD_TIMEOUT_S = 600.0

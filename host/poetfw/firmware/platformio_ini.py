@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import configparser
 from collections.abc import Sequence
 from functools import cache
 
 from poetfw.boards import Toolchain
+from poetfw.boards.environments import read_environments
 from poetfw.resources import platformio_ini
 
 SYSTEM_SUFFIX = "-system"
@@ -20,16 +20,9 @@ _LICENCE = "; SPDX-License-Identifier: Apache-2.0"
 _SHARED = ("platformio", "toolchain", "poetfw", "env")
 
 
-def known_environments() -> frozenset[str]:
-    """Every environment there is."""
-    return frozenset(
-        section.removeprefix("env:") for section in _read().sections() if section.startswith("env:")
-    )
-
-
 def compile_flags() -> tuple[str, ...]:
     """What every environment compiles with, beside the processor's flags."""
-    return tuple(_read()["poetfw"]["compile"].split())
+    return tuple(read_environments()["poetfw"]["compile"].split())
 
 
 @cache
@@ -49,7 +42,7 @@ def select_environments(
         toolchain: what they build with.
         console_baud: bits per second on the board's serial line.
     """
-    everything = _read()
+    everything = read_environments()
     wanted = [*_SHARED]
     for name in names:
         chain = [f"env:{name}"]
@@ -91,9 +84,3 @@ def _texts() -> dict[str, list[str]]:
             texts.setdefault(section, []).extend([*comments, line])
         comments = []
     return texts
-
-
-def _read() -> configparser.RawConfigParser:
-    parser = configparser.RawConfigParser()
-    parser.read_string(platformio_ini().read_text())
-    return parser

@@ -18,13 +18,13 @@ import jinja2
 
 from poetfw import __version__
 from poetfw.boards import Arithmetic, Board, Machine, with_used
-from poetfw.errors import BoardError, OutputError, listed
+from poetfw.boards.environments import known_environments
+from poetfw.errors import OutputError, listed
 from poetfw.firmware.kernel_version import compiled_from
 from poetfw.firmware.library import GENERATED, HEADER, LIBRARY, InitialWeights, statuses
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
     SYSTEM_SUFFIX,
-    known_environments,
     select_environments,
 )
 from poetfw.firmware.views import ProjectView
@@ -222,25 +222,11 @@ def kernel_files(kernels: Sequence[str], arithmetic: Arithmetic) -> tuple[Path, 
 
 
 def hal_families(board: Board) -> frozenset[str]:
-    """The folders of hal/ that a board and the machines that stand for it need.
-
-    Raises:
-        BoardError: one of them does not exist.
-    """
+    """The folders of hal/ that a board and the machines that stand for it need."""
     families = {board.hal, *(machine.hal for machine in _machines(board))}
     if board.toolchain.shared_hal is not None:
         families.add(board.toolchain.shared_hal)
-    families |= with_used(families)
-    known = sorted(
-        path.name for path in (firmware_templates_dir() / "hal").iterdir() if path.is_dir()
-    )
-    for family in sorted(families):
-        if family not in known:
-            raise BoardError(
-                f"board {board.name!r} names the HAL family {family!r}, which poetfw does not have",
-                "use one of: " + ", ".join(known),
-            )
-    return frozenset(families)
+    return with_used(families)
 
 
 def _machines(board: Board) -> list[Machine]:
@@ -257,17 +243,8 @@ def _environments(board: Board) -> list[str]:
     """The PlatformIO environments of a board: itself, in each variant, and what stands for it."""
     names = [board.platformio_env + suffix for suffix in ("", SYSTEM_SUFFIX, SANITIZE_SUFFIX)]
     of_machines = [machine.platformio_env for machine in _machines(board)]
-    needed = [names[0], *(name for name in of_machines if name is not None)]
-    names = list(dict.fromkeys([*names, *needed]))
     known = known_environments()
-    missing = [name for name in needed if name not in known]
-    if missing:
-        raise BoardError(
-            f"board {board.name!r} names the PlatformIO environment {missing[0]!r}, which "
-            "platformio.ini does not have",
-            "use one of: " + ", ".join(sorted(known)),
-        )
-    return [name for name in names if name in known]
+    return [name for name in dict.fromkeys([*names, *of_machines]) if name in known]
 
 
 def _default_environments(board: Board) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from poetfw.boards import list_boards
+from poetfw.boards import Board, list_boards
 from poetfw.costs import CostTable, OpCost
 from poetfw.errors import BoardError, ConfigError
 from poetfw.ir import Graph
@@ -108,7 +108,7 @@ def load_devices_problem(
         ModelError: the model is unknown.
     """
     files = [read_device(path) for path in paths]
-    any_board = list_boards()[0]  # a graph is the same on all; only what its ops take is not
+    any_board = _any_board()
     settings = BuildSettings(board=any_board.name, model=model, batch=batch)
     loaded = load_model(settings)
     for warning in loaded.warnings:
@@ -116,6 +116,11 @@ def load_devices_problem(
     return devices_problem(
         derive_program(settings, loaded, deadline).training, files, ram_fractions
     )
+
+
+def _any_board() -> Board:
+    """One of those that are known: a graph is the same on all, only what its ops take is not."""
+    return list_boards(lambda error: None)[0]
 
 
 def devices_problem(
@@ -137,7 +142,7 @@ def devices_problem(
             f"--ram-fraction has {len(ram_fractions)} values for {len(files)} devices",
             "give one for each device, with commas between them",
         )
-    any_board = list_boards()[0]  # a graph is the same on all; only what its ops take is not
+    any_board = _any_board()
     kinds = {op.name: op.kind for op in graph.ops}
     macs = {}
     for op in graph.ops:

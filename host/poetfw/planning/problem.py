@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from poetfw.boards import Board, load_board
 from poetfw.costs import CostProvider, CostTable, analytic_costs
+from poetfw.devices import check_twins
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Graph
 from poetfw.limits import Deadline
@@ -102,6 +103,7 @@ def load_schedule_problem(
     the model's warnings, and `noted` with what the ops cost.
     """
     board = load_board(settings.board)
+    check_twins(board)
     model = load_model(settings)
     for warning in model.warnings:
         warn(warning)

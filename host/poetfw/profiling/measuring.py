@@ -15,6 +15,7 @@ from poetfw.boards import Board, load_board
 from poetfw.costs import NO_METER, Case, Measurement, Setup, own_case_of, reads_storage
 from poetfw.devices import (
     build_environments,
+    check_twins,
     choose_environment,
     compiler_name,
     emulator_of,
@@ -178,6 +179,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
     """
     board = load_board(settings.build.board)
     board.require_firmware()
+    check_twins(board)
     build = settings.build.on(board)
     model = load_model(build)
     program = derive_program(build, model)

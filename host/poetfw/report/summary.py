@@ -386,6 +386,7 @@ class RunReport:
         measured_energy_j: joules that were measured in the whole run; None where nothing measures.
         energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
         planned_step_s: what the plan says that a training step takes.
+        planned_by: where the plan's costs come from, for people.
         step_s: what the steps of this run took, each, on average; of instructions as many seconds
             as the board's core has cycles for, one each. None where no step was trained.
         trained: path of the storage image with the trained weights.
@@ -417,6 +418,7 @@ class RunReport:
     measured_energy_j: float | None
     energy_source: str | None
     planned_step_s: float
+    planned_by: str
     step_s: float | None
     trained: str
     verify: Verification | None

@@ -315,14 +315,14 @@ machine = "lm3s6965evb"
 cpu = "cortex-m0"
 options = ["sd-card"]
 hal = "lm3s6965"
-platformio_env = "slow"
+platformio_env = "nrf52840-twin"
 
 [twin.reference]
 emulator = "qemu-system-arm"
 machine = "mps2-an386"
 options = ["semihosting"]
 hal = "mps2"
-platformio_env = "slow-reference"
+platformio_env = "nrf52840-reference"
 ram_bytes = { value = 2_097_152, source = "chosen" }
 """
 
@@ -338,7 +338,8 @@ def test_a_board_may_have_several_twins(tmp_path: Path):
     assert exact.reference == exact.machine
     assert slow.machine.cpu == "cortex-m0"
     assert slow.reference == Machine(
-        *("qemu-system-arm", "mps2-an386", None, ("semihosting",), "mps2", "slow-reference"), 2**21
+        *("qemu-system-arm", "mps2-an386", None, ("semihosting",), "mps2", "nrf52840-reference"),
+        2**21,
     )
     assert board.sources["twin.slow.reference.ram_bytes"] == "chosen"
 
@@ -486,7 +487,7 @@ def test_a_users_boards_are_known_by_name(own: Path):
 
 
 def test_boards_says_where_each_board_comes_from(own: Path, capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["boards", "--json"], standalone_mode=False) is None
+    assert cli.main(["boards", "--json"], standalone_mode=False) == 0
     files = {
         board["name"]: board["file"] for board in json.loads(capsys.readouterr().out)["boards"]
     }
@@ -542,6 +543,36 @@ def test_a_users_board_is_called_what_its_file_is(own: Path):
         load_board("mine")
 
 
+def test_a_board_of_another_boards_name_is_told_to_change_it(own: Path):
+    (own / "mine.toml").write_text(NRF52840.read_text())
+    with pytest.raises(BoardError, match="the board in it is called 'nrf52840'") as caught:
+        load_board("mine")
+    assert caught.value.try_next == (
+        "change the name in it to 'mine': 'nrf52840' is another board's",
+    )
+    (own / "mine.toml").write_text(NRF52840.read_text().replace('"nrf52840"', '"free"', 1))
+    with pytest.raises(BoardError) as caught:
+        load_board("mine")
+    assert caught.value.try_next[1] == "or rename the file: free.toml"
+
+
+def test_boards_lists_the_others_beside_one_that_is_malformed(
+    own: Path, capsys: pytest.CaptureFixture[str]
+):
+    (own / "bad.toml").write_text("[")
+    assert cli.main(["boards"], standalone_mode=False) == 1
+    said = capsys.readouterr()
+    assert "mine" in said.out
+    assert "linux" in said.out
+    assert "bad.toml: not a TOML file" in said.err
+    assert cli.main(["boards", "--json"], standalone_mode=False) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert "mine" in {board["name"] for board in document["boards"]}
+    assert "bad.toml: not a TOML file" in document["refused"][0]
+    assert cli.main(["models", "mlp"], standalone_mode=False) is None
+    assert "bad.toml: not a TOML file" in capsys.readouterr().err
+
+
 def test_a_users_board_that_is_malformed_keeps_the_others_known(own: Path):
     (own / "bad.toml").write_text("[")
     assert load_board("mine").name == "mine"
@@ -582,7 +613,17 @@ def test_no_such_board(name: str):
         (
             'hal = "nrf52840"',
             'hal = "nrf52999"',
-            "the file: storage.overlap must be false: firmware of the HAL family 'nrf52999' waits",
+            "firmware.hal: must be a HAL family .*, one of .*nrf52840.*, not 'nrf52999'",
+        ),
+        (
+            'hal = "mps2"',
+            'hal = "mps"',
+            "twin.0.hal: must be a HAL family that poetfw has, one of .*mps2.*, not 'mps'",
+        ),
+        (
+            'platformio_env = "nrf52840-twin"',
+            'platformio_env = "nope"',
+            "twin.0.platformio_env: must be an environment of .*, one of .*, not 'nope'",
         ),
         ("overlap = true", "overlap = 1", "storage.overlap: .*not 1"),
         (

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from poetfw.boards import Arithmetic, load_board
+from poetfw.cli.main import cli
 from poetfw.costs import (
     Case,
     ComparedOp,
@@ -163,6 +164,7 @@ def test_stale_rows_and_those_of_another_clock_are_left_out() -> None:
     other = measured(row().case, 1e-3, setup=replace(SETUP, clock_hz=1))
     found = usable([stale, other], BOARD, case_version)
     assert (found.rows, found.stale) == ({}, 1)
+    assert found.stale_cases == {stale.case.of_any_numbers}
 
 
 def test_without_rows_costs_are_analytic_or_refused(graph: Graph, tmp_path: Path) -> None:
@@ -280,7 +282,7 @@ def test_an_emulators_ops_count_where_the_board_has_none_and_its_transfers_never
     assert (table.page_in, table.page_out) == (None, None)
     assert table.sources["board file"] == loads
     assert table.summary == (
-        "every op is measured; loads and transfers are the board file's "
+        f"{len(graph.ops) - loads} measured, {loads} by the board file; paging by the board file "
         "(qemu, counted in instructions)"
     )
     analytic = load_schedule_problem(SETTINGS, costs=analytic_costs)
@@ -481,6 +483,25 @@ def test_other_sums_are_other_kernels(graph: Graph) -> None:
     rows = [measured(convolution, 1e-3), measured(relu, 1e-3)]
     assert usable(rows, BOARD, case_version).stale == 0
     assert set(usable(rows, inexact, case_version).rows) == {relu}
+
+
+def test_stale_ops_are_counted_until_they_are_measured_again(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = rows_of(graph, by_macs)
+    old = [
+        replace(one, kernel_version="0" * 16) if one.case.kind == "conv2d" else one for one in rows
+    ]
+    convolutions = sum(op.kind == "conv2d" for op in graph.ops)
+    table = usable(old, BOARD, case_version).table(graph, BOARD)
+    assert f"those of {convolutions} ops are stale, and left out" in table.summary
+    again = usable([*old, *rows], BOARD, case_version)
+    assert (again.stale > 0, again.stale_cases) == (True, frozenset())
+    assert "stale" not in again.table(graph, BOARD).summary
+    database = Database(tmp_path / "costs.sqlite")
+    database.add(old)
+    cli.main(["costs", "--board", "nrf52840", "--db", str(database.path)], standalone_mode=False)
+    assert "nothing else is known of cases of conv2d" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_emulators_loads_are_no_measurement(graph: Graph) -> None:

@@ -115,6 +115,8 @@ def test_a_file_stays_as_it_is(tmp_path: Path, machine: Machine) -> None:
         (replace(QEMU, emulator="sh"), "poetfw knows no emulator 'sh'"),
         (replace(QEMU, options=("-monitor",)), "'qemu-system-arm' has no option '-monitor'"),
         (replace(QEMU, machine=None), "'qemu-system-arm' must be told which machine"),
+        (replace(QEMU, machine="mps9"), "'qemu-system-arm' knows no 'mps9' for its option -M"),
+        (replace(USER, cpu="cortex-a570"), "'qemu-aarch64' knows no 'cortex-a570'"),
         (replace(USER, options=("semihosting",)), "'qemu-aarch64' has no option 'semihosting'"),
         (replace(USER, machine="virt"), "'qemu-aarch64' takes no machine, only a cpu"),
         (replace(USER, cpu=None), "'qemu-aarch64' must be told which cpu"),

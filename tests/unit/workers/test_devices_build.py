@@ -244,7 +244,9 @@ def test_a_plans_time_is_that_of_the_devices_in_the_files() -> None:
         ("a step took", "0.5000 s"),
         ("… by the plan, on its devices", "1.25e-05 s"),
     ]
-    assert _step_time(replace(report, arenas={}))[1][1].startswith("0.0000 s, -100")
+    alone = _step_time(replace(report, arenas={}, planned_by="1 measured, 2 by the board file"))
+    assert alone[1][1].startswith("0.0000 s, -100")
+    assert alone[2] == ("… whose costs are", "1 measured, 2 by the board file")
 
 
 def test_the_examples_say_their_boards() -> None:

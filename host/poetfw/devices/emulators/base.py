@@ -10,11 +10,15 @@ from __future__ import annotations
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from poetfw.boards import Machine
+from poetfw.boards import Board, Machine
+from poetfw.devices.process import TimedOut, started
 from poetfw.errors import BoardError, ToolError
+
+_HELP_TIMEOUT_S = 20.0
 
 EMULATORS: dict[str, Emulator] = {}
 """Every emulator, by the name that board files call it."""
@@ -108,3 +112,46 @@ def emulator_of(machine: Machine) -> Emulator:
     emulator = EMULATORS[machine.emulator]
     emulator.check(machine)
     return emulator
+
+
+def check_twins(board: Board) -> None:
+    """Check that what a board's file says of its twins means something to their emulators.
+
+    Raises:
+        BoardError: it does not.
+    """
+    for twin in board.twins:
+        emulator_of(twin.machine)
+        emulator_of(twin.reference)
+
+
+def check_listed(program: str, option: str, name: str) -> None:
+    """Check that a program lists a name where it is asked for help; without the program, nothing.
+
+    Args:
+        program: the emulator.
+        option: what takes the name.
+        name: a machine's, or a processor's.
+
+    Raises:
+        BoardError: it does not.
+    """
+    known = _listed_by(program, option)
+    if known and name not in known:
+        raise BoardError(
+            f"the emulator {program!r} knows no {name!r} for its option {option}",
+            f"use one that `{program} {option} help` lists",
+        )
+
+
+@cache
+def _listed_by(program: str, option: str) -> frozenset[str]:
+    """The first word of each line; none where the program is not there, or says nothing."""
+    if shutil.which(program) is None:
+        return frozenset()
+    with started([program, option, "help"], Path()) as process:
+        try:
+            lines = [line.decode(errors="replace") for line in process.lines(_HELP_TIMEOUT_S)]
+        except TimedOut:
+            return frozenset()
+    return frozenset(line.split()[0] for line in lines if line.strip())

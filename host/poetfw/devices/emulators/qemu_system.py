@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from poetfw.boards import Machine
-from poetfw.devices.emulators.base import Emulator, register
+from poetfw.devices.emulators.base import Emulator, check_listed, register
 from poetfw.errors import BoardError
 from poetfw.firmware import IMAGE
 
@@ -38,7 +38,8 @@ class QemuSystem(Emulator):
         """Like any emulator's; QEMU has many machines.
 
         Raises:
-            BoardError: the machine has no name, or an option that there is not.
+            BoardError: the machine has no name, or one that QEMU does not know, or an option that
+                there is not.
         """
         super().check(machine)
         if machine.machine is None:
@@ -46,6 +47,7 @@ class QemuSystem(Emulator):
                 f"the emulator {self.name!r} must be told which machine",
                 f"add machine = … to the board's file: `{self.name} -M help` lists them",
             )
+        check_listed(self.name, "-M", machine.machine)
 
     def command(self, machine: Machine, elf: Path) -> list[str]:
         """QEMU's command line."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from poetfw.boards import Machine
-from poetfw.devices.emulators.base import Emulator, register
+from poetfw.devices.emulators.base import Emulator, check_listed, register
 from poetfw.errors import BoardError
 from poetfw.firmware import IMAGE
 
@@ -22,7 +22,7 @@ class QemuUser(Emulator):
         """Like any emulator's; QEMU has many processors, and here no machine around them.
 
         Raises:
-            BoardError: the machine has a name, or its processor has none.
+            BoardError: the machine has a name, or its processor none that QEMU knows.
         """
         super().check(machine)
         if machine.machine is not None:
@@ -32,6 +32,7 @@ class QemuUser(Emulator):
                 f"the emulator {self.name!r} must be told which cpu",
                 f"add cpu = … to the board's file: `{self.name} -cpu help` lists them",
             )
+        check_listed(self.name, "-cpu", machine.cpu)
 
     def command(self, machine: Machine, elf: Path) -> list[str]:
         """QEMU's command line."""

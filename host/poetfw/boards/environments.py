@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What builds for boards: the environments of platformio.ini."""
+
+from __future__ import annotations
+
+import configparser
+
+from poetfw.resources import platformio_ini
+
+
+def known_environments() -> frozenset[str]:
+    """Every environment there is."""
+    return frozenset(
+        section.removeprefix("env:")
+        for section in read_environments().sections()
+        if section.startswith("env:")
+    )
+
+
+def read_environments() -> configparser.RawConfigParser:
+    """The file that holds them all."""
+    parser = configparser.RawConfigParser()
+    parser.read_string(platformio_ini().read_text())
+    return parser
