@@ -125,7 +125,9 @@ def profile(
         _print_metered(found.metering, as_json)
     if report is not None:
         place = folder / "report" if report == _BESIDE else Path(report)
-        _write_report(found, known, store, model, place)
+        with output.spinner() as progress:
+            progress("drawing the report")
+            _write_report(found, known, store, model, place)
     too_large = [one for one in found.left_out if not one.failed]
     if too_large:
         output.warn(
