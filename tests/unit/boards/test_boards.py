@@ -314,7 +314,7 @@ emulator = "qemu-system-arm"
 machine = "lm3s6965evb"
 cpu = "cortex-m0"
 options = ["sd-card"]
-hal = "netduinoplus2"
+hal = "mps2"
 platformio_env = "nrf52840-twin"
 
 [twin.reference]
