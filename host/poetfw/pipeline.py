@@ -15,6 +15,7 @@ decides what is solved within which budget. Running what was built is in `runnin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from pathlib import Path
 from poetfw.boards import Board, load_board
 from poetfw.costs import CostProvider, CostTable, analytic_costs
 from poetfw.devices import build_environments, check_twins, choose_environment, elf_size
+from poetfw.errors import ToolError
 from poetfw.firmware import (
     IMAGE,
     Lowering,
@@ -96,6 +98,7 @@ REPORT = "build.json"
 DATA = "data.json"
 """What a project remembers of its data, where it was made from files of images or sounds."""
 
+_OVERFLOWED = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 _RENDERING = 2.5
 """What follows the search takes about so many times as long as what comes before it: most of that
 is to load Python packages, and most of this to load matplotlib and to draw."""
@@ -435,6 +438,21 @@ def write_partners(build: PartnersBuild, folder: Path) -> dict[str, BuildReport]
     return {name: write_build(each, folder / name) for name, each in build.partners.items()}
 
 
+def _overflow(build: Build, error: ToolError) -> ToolError | None:
+    """What to do where the linker had no room in a memory; None where something else failed."""
+    found = _OVERFLOWED.search("\n".join(error.said))
+    if found is None:
+        return None
+    measured = ChosenBy.MEASURED in build.kernels_by.values()
+    return ToolError(
+        f"the firmware does not fit {build.board.label}: {found[1].lower()} overflows by "
+        f"{int(found[2]):,} B",
+        *(["build with --costs analytic: faster kernels were chosen, of more code"] * measured),
+        "train a smaller network, or choose a scheduler with fewer recomputes",
+        said=[line for line in error.said if " region `" in line],
+    )
+
+
 def compile_build(
     build: Build, report: BuildReport, folder: Path, toolchain: str = "auto"
 ) -> BuildReport:
@@ -445,7 +463,10 @@ def compile_build(
     """
     board = build.board
     itself = choose_environment(board, toolchain)
-    elfs = build_environments(folder, list(dict.fromkeys([itself, *twin_environments(board)])))
+    try:
+        elfs = build_environments(folder, list(dict.fromkeys([itself, *twin_environments(board)])))
+    except ToolError as error:
+        raise _overflow(build, error) or error from None
     twin = board.twins[0].machine.platformio_env if board.twins else None
     elf = elfs[itself]
     size = elf_size(elf)

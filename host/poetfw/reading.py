@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +30,15 @@ def read_bytes(path: Path, most_bytes: int = LARGEST_FILE_BYTES) -> bytes:
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"it has more than {most_bytes} bytes")
     return content
+
+
+def expected(detail: Mapping[str, Any]) -> str:
+    """What pydantic says was expected of a value, without the names of classes.
+
+    Args:
+        detail: one of the errors that a `ValidationError` lists.
+    """
+    return "an object was expected" if detail["type"] == "model_type" else str(detail["msg"])
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -244,6 +244,13 @@ CASES = (
         onnx_file(calculated_shape(2**40)),
     ),
     Case(
+        "model that is a program",
+        BUILD.replace("net.onnx", "nets.py"),
+        1,
+        ("nets.py: no model is read from such a file", ".pt2", ".onnx"),
+        text("nets.py", "net = 1\n"),
+    ),
+    Case(
         "weights behind a loop of links",
         BUILD,
         1,

@@ -97,7 +97,7 @@ CASES = (
         "a million nodes that are none",
         SCHEDULE,
         1,
-        ("at nodes.0: Input should be a valid dictionary",),
+        ("at nodes.0: an object was expected",),
         text("p.json", json.dumps(problem() | {"nodes": [1] * 1_000_000})),
     ),
     Case(

@@ -61,6 +61,7 @@ def test_a_second_profile_costs_nothing_and_another_is_identical(
     table = poetfw("profile", *ON_TWIN, "--db", "one.sqlite", "--report", "told", cwd=folder)
     assert table.code == 0
     assert "0 to measure" in table.stdout
+    assert "drawing the report" in table.stderr
     page = (folder / "told/report.md").read_text()
     assert "by the board file; paging by the board file (qemu" in page
     assert all((folder / "told" / name).exists() for name in ("ops.csv", "cases.csv", "ops.svg"))

@@ -50,6 +50,17 @@ def family_watchdog(family: str) -> tuple[int, int] | None:
     return None
 
 
+def family_bytes(family: str, memory: str) -> int | None:
+    """How large a memory of its machine is; None where it does not say.
+
+    Args:
+        family: an identifier; a family has the machine of one that it uses.
+        memory: `ram_bytes` or `flash_bytes`.
+    """
+    sizes = [_said(used)[memory] for used in with_used([family]) if memory in _said(used)]
+    return min(sizes, default=None)
+
+
 def with_used(families: Collection[str]) -> frozenset[str]:
     """Families, and those that they take files of.
 

@@ -32,7 +32,7 @@ from poetfw.boards.board import (
     Twin,
 )
 from poetfw.boards.environments import known_environments
-from poetfw.boards.hal import families, family_transfers
+from poetfw.boards.hal import families, family_bytes, family_transfers
 from poetfw.boards.toolchain import Toolchain, make_toolchain
 from poetfw.errors import BoardError, listed
 from poetfw.reading import read_bytes
@@ -315,6 +315,20 @@ class _BoardFile(_Table):
                         f"storage.overlap must be false: firmware of the HAL family {family!r} "
                         "waits for every transfer"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _machines_have_the_memory(self) -> _BoardFile:
+        needed = {name: getattr(self.memory, name).value for name in ("ram_bytes", "flash_bytes")}
+        for kind in self.kinds:
+            for family in self.hal_families(kind):
+                for name, size in needed.items():
+                    most = family_bytes(family, name)
+                    if most is not None and size > most:
+                        raise ValueError(
+                            f"memory.{name} must be at most {most}, which the machine of the HAL "
+                            f"family {family!r} has, not {size}: name another twin, or none"
+                        )
         return self
 
     @property

@@ -127,7 +127,9 @@ def profile(
     if found.metering is not None:
         _print_metered(found.metering, as_json)
     if place is not None:
-        _write_report(found, known, store, model, place)
+        with output.spinner() as progress:
+            progress("drawing the report")
+            _write_report(found, known, store, model, place)
     too_large = [one for one in found.left_out if not one.failed]
     if too_large:
         output.warn(

@@ -32,8 +32,8 @@ from poetfw.costs.alone import alone
 from poetfw.costs.measurement import BESIDE, MOVES, TAKEN, Case, Counter, Measurement, Setup
 from poetfw.errors import CostsError, ModelError, listed
 from poetfw.ir import Dtype
-from poetfw.ops import VARIANT
-from poetfw.reading import parse_json, read_bytes
+from poetfw.ops import KINDS, VARIANT
+from poetfw.reading import expected, parse_json, read_bytes
 
 SCHEMA_VERSION = 2
 """Before 2, no case had numbers."""
@@ -105,6 +105,8 @@ class _Case(_Strict):
             return case
         if case.size_bytes:
             raise ValueError(f"size_bytes is that of {' or '.join(MOVES)}, not of an op")
+        if case.kind not in KINDS:
+            raise UnknownCaseError(f"{case.kind!r:.80} is no operator of poetfw")
         try:
             _, graph = alone(case)
         except ModelError as error:
@@ -320,4 +322,4 @@ def said(error: ValueError) -> str:
         return str(error)
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"])) or "the document"
-    return f"{where}: {first['msg']}, not {first['input']!r:.80}"
+    return f"{where}: {expected(first)}, not {first['input']!r:.80}"

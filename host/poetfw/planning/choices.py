@@ -16,7 +16,7 @@ from poetfw.firmware import Ring
 from poetfw.ir import Graph, Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
-from poetfw.models import Model, StateEntry, build_model
+from poetfw.models import MODELS, Model, StateEntry, build_model
 from poetfw.ops import OPTIMIZERS, Optimizer, kind_of
 from poetfw.ops.class_losses import ClassOptions
 from poetfw.ops.pace import Schedule
@@ -146,6 +146,12 @@ def _load_network(settings: BuildSettings) -> Model:
             f"{path}: files that end in {path.suffix} are pickled: they hold programs that run "
             "when they are read, so poetfw never reads one",
             "in Python, torch.export.save(torch.export.export(net.train(), (x,)), 'net.pt2')",
+        )
+    if settings.model not in MODELS and path.is_file():
+        raise ModelError(
+            f"{path}: no model is read from such a file",
+            "give a .pt2 file, which PyTorch exports, or an .onnx file",
+            "or a built-in model's name (`poetfw models`)",
         )
     model = build_model(settings.model, batch, settings.seed)
     return model if settings.loss is None else replace(model, loss=settings.loss)

@@ -20,7 +20,7 @@ from poetfw.ops import KINDS, kind_of
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.settings import BuildSettings
-from poetfw.reading import read_bytes
+from poetfw.reading import expected, read_bytes
 from poetfw.schedule import checkpoint_all_schedule
 from poetfw.schedule.devices import Device, DevicesProblem, Link
 from poetfw.transfer import Transfer
@@ -200,7 +200,7 @@ def read_device(path: Path) -> DeviceFile:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the top level"
-        raise BoardError(f"{path}: at {place}: {first['msg']}") from error
+        raise BoardError(f"{path}: at {place}: {expected(first)}") from error
     except ValueError as error:
         raise BoardError(f"{path} is not TOML: {error}") from error
     for kind in device.lacks:

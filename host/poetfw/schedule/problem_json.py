@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
 from poetfw.errors import ProblemError
-from poetfw.reading import parse_json
+from poetfw.reading import expected, parse_json
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -243,6 +243,6 @@ def read_table(kind: type[_Document], text: str | bytes, source: str) -> _Docume
     except ValidationError as error:  # a ValueError as well
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the top level"
-        raise ProblemError(f"{source}: at {place}: {first['msg']}") from error
+        raise ProblemError(f"{source}: at {place}: {expected(first)}") from error
     except ValueError as error:
         raise ProblemError(f"{source} is not JSON: {error}") from error

@@ -11,7 +11,7 @@ from poetfw.boards import Arithmetic, Board, Machine, list_boards, load_board
 from poetfw.cli.main import cli
 from poetfw.errors import BoardError, DataError
 from poetfw.planning import BuildSettings
-from poetfw.resources import boards_dir
+from poetfw.resources import boards_dir, firmware_templates_dir
 from poetfw.transfer import Beside
 
 NRF52840 = boards_dir() / "nrf52840.toml"
@@ -314,7 +314,7 @@ emulator = "qemu-system-arm"
 machine = "lm3s6965evb"
 cpu = "cortex-m0"
 options = ["sd-card"]
-hal = "lm3s6965"
+hal = "mps2"
 platformio_env = "nrf52840-twin"
 
 [twin.reference]
@@ -534,6 +534,15 @@ def test_a_users_board_does_not_hide_one_of_poetfws(own: Path):
     assert load_board(own / "linux.toml").name == "linux"
 
 
+@pytest.mark.parametrize(("family", "file"), [("mps2", "guard.c"), ("lm3s6965", "board.c")])
+def test_machines_have_the_memory_that_their_drivers_assert(family: str, file: str):
+    folder = firmware_templates_dir() / "hal" / family
+    asserted = re.findall(r"the emulated machine has (\d+) ([KM])B", (folder / file).read_text())
+    said = tomllib.loads((folder / "hal.toml").read_text())
+    units = {"K": 1 << 10, "M": 1 << 20}
+    assert [said["ram_bytes"], said["flash_bytes"]] == [int(n) * units[u] for n, u in asserted]
+
+
 def test_a_users_board_is_called_what_its_file_is(own: Path):
     (own / "mine.toml").rename(own / "nrf9.toml")
     for use in (lambda: load_board("nrf9"), list_boards):
@@ -597,6 +606,12 @@ def test_no_such_board(name: str):
         ("value = 262_144", 'value = "256K"', "memory.ram_bytes.value: .*not '256K'"),
         ("value = 262_144", "value = true", "memory.ram_bytes.value"),
         ("value = 262_144", "value = 99999999999999999", "memory.ram_bytes.value"),
+        (
+            "value = 262_144",
+            "value = 1_073_741_824",
+            "the file: memory.ram_bytes must be at most 4194304, .* 'mps2' has, not 1073741824",
+        ),
+        ("value = 1_048_576", "value = 4_194_305", "the file: memory.flash_bytes must be at most"),
         ("value = 262_144", "value = 4096", "memory: .*leave nothing of ram_bytes"),
         ("value = 3.185e6", "value = nan", "compute.macs_per_s.value: .*finite"),
         ("value = 3.185e6", "value = inf", "compute.macs_per_s.value: .*finite"),

@@ -421,7 +421,7 @@ def test_rows_come_back_from_a_file(
         ("2026", "2999", r"rows.csv:3: measured_at is in the future"),
         ("640.0", "many", r"rows.csv:3: ticks: .*valid number"),
         ("cycles", "weeks", r"rows.csv:3: counter: .*'cycles', 'instructions' or 'ns'"),
-        ("sgd", "magic", r"rows.csv:3: .*'magic', which is no operator"),
+        ("sgd", "magic", r"rows.csv:3: .*'magic' is no operator of poetfw"),
         ('""momentum"":0.9', '""momentum"":NaN', r"rows.csv:3: "),
         ('""momentum"":0.9', '""momentum"":""x""', r"rows.csv:3: case.attributes.momentum"),
         ('""size_bytes"":0', '""size_bytes"":0,""numbers"":""a""', r"rows.csv:3: case.numbers"),
@@ -480,6 +480,13 @@ def test_a_table_may_come_from_a_spreadsheet(tmp_path: Path) -> None:
         writer.writeheader()
         writer.writerows(lines)
     assert list(read_measurements(tmp_path / "rows.csv")) == rows
+
+
+def test_a_document_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text("[]")
+    with pytest.raises(CostsError, match=r"rows.json: the document: an object was expected, not"):
+        read_measurements(path)
 
 
 @pytest.mark.parametrize("name", ["rows.txt", "missing.csv"])

@@ -165,6 +165,7 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
             classifies=False,
             board="sample",
             schedule=SimpleNamespace(time_s=0.5),
+            costs="analytic",
             arenas=(),
         ),
         stages=SimpleNamespace(slots=slots),

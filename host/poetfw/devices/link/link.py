@@ -135,8 +135,8 @@ class Link:
         if heard:
             raise NoisyLineError(
                 f"the line is too noisy: no whole answer came to the command {word!r}",
-                "use a shorter cable, or a lower rate (console_baud in the board's file)",
                 "check that --port is the board's, at the rate that its firmware has",
+                "use a shorter cable, or a lower rate (console_baud in the board's file)",
             )
         may_be_long = self._silence_s is not None and patience.total_s is None
         raise NoAnswerError(
