@@ -64,7 +64,7 @@ def program() -> Program:
     net = Layers("two", (4, 1, 8, 8), seed=0)
     x = net.relu("relu1", net.conv("conv1", net.input, 4, 3, padding=(1, 1, 1, 1)))
     for name in ("wide", "small"):
-        x = net.conv(name, x, 4, 3, stride=2, padding=(1, 1, 1, 1), groups=4)
+        x = net.conv(name, x, 4, 3, stride=2, padding=(2, 2, 1, 1), groups=4)
     graph, _ = net.build(net.linear("logits", net.flatten("flatten", x), 4))
     program = make_program(graph, "softmax_cross_entropy", Sgd())
     ways = [in_variants(op, program.training)[-1] for op in program.training.ops]

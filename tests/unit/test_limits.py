@@ -40,6 +40,7 @@ PACKAGE = Path(poetfw.__file__).parent
 
 CLOCKS = {
     "limits.py": "ends searches",
+    "costs/exchange.py": "refuses what was measured in the future",
     "devices/link/pipe.py": "waits for a device",
     "devices/link/port.py": "waits for a device",
     "devices/process.py": "waits for compilers and emulators",

@@ -463,7 +463,7 @@ def test_other_flags_of_the_compiler_make_rows_stale(
     rows = [row(case, 1.0, setup=SETUP, kernel_version=case_version(case)) for case in cases]
     assert set(usable(rows, BOARD, case_version).rows) == set(cases)
     changed = tmp_path / "platformio.ini"
-    monkeypatch.setattr("poetfw.firmware.platformio_ini.platformio_ini", lambda: changed)
+    monkeypatch.setattr("poetfw.boards.environments.platformio_ini", lambda: changed)
     for old, new, stale in ((" -O2", " -O1", 2), (" -Wall", "", 0)):
         text = platformio_ini().read_text()
         assert old in text
