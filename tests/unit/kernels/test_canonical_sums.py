@@ -234,12 +234,14 @@ GEOMETRIES = [
     Geometry((2, 6, 1, 4), 35, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 9, 1, 3), 7, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 18, 1, 5), 34, (1, 1), padding=(0, 0, 0, 0), groups=2),
-    # and those that move by 2: rows of all lengths, even and odd planes, channels gathered in turns
+    # and those that move by 2: rows of all lengths, even and odd planes, channels and positions
+    # gathered in turns
     Geometry((2, 3, 7, 7), 8, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((1, 8, 6, 10), 3, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((1, 1, 5, 13), 2, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((1, 17, 6, 12), 5, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((2, 33, 5, 6), 4, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((1, 9, 9, 12), 3, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((3, 4, 4, 4), 5, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((2, 19, 4, 6), 18, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((3, 8, 4, 3), 6, (1, 1), (2, 2), (0, 0, 0, 0), groups=2),
