@@ -155,7 +155,7 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
     project = SimpleNamespace(
         folder=folder,
         image=path,
-        board=SimpleNamespace(name="sample", label="sample"),
+        board=SimpleNamespace(name="sample", label="sample", clock_hz=1_000_000),
         twin=SimpleNamespace(name="none"),
         report=SimpleNamespace(
             plan_id="5a3b1e00",
