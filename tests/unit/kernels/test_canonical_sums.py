@@ -407,6 +407,7 @@ def passes_of_zeros(case: Geometry) -> Iterator[tuple[str, list[Array], dict[str
     """Each pass, its inputs and attributes: all products are 0 times a negative number, so -0."""
     x, w, dy = (np.zeros(shape, np.float32) for shape in (case.x, case.w, case.y))
     yield "conv2d", [x, w - 1], case.attributes
+    yield "conv2d", [x, w - 1, np.full(case.w[:1], -0.0, np.float32)], case.attributes
     yield "conv2d_backward_input", [w - 1, dy], {**case.attributes, "input_shape": case.x}
     yield "conv2d_backward_weight", [x - 1, dy], {**case.attributes, "weight_shape": case.w}
 
