@@ -312,8 +312,6 @@ void poet_conv2d_3x3_narrow_backward_weight_update_f32(const struct poet_conv2d 
         poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
         return;
     }
-    const struct poet_gradient_sink sink = {
-        .update = update, .pace = pace, .parameter = w, .first = first, .second = second,
-        .sum = sum};
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     sum_taps(op, x, dy, &sink);
 }
