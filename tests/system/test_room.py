@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,13 @@ FUNCTIONS = {f"poet_conv2d_depthwise_by_1_{part}_f32" for part in ("forward", "b
 PLENTY = 200_000
 
 
-def network(batch: int, seed: int) -> Model:
-    """Depthwise, moving by 2, on the digits; what comes after takes more RAM than its workspace."""
+def network(batch: int, seed: int, first: int = 0) -> Model:
+    """Depthwise, moving by 2, on the digits; what comes after takes more RAM than its workspace.
+
+    The layer before has one kernel, or two with a padding of 1.
+    """
     net = Layers("depthwise", (batch, 1, 8, 8), seed)
-    x = net.relu("relu1", net.conv("conv1", net.input, 4, 3, padding=(0, 0, 0, 0), bias=True))
+    x = net.relu("relu1", net.conv("conv1", net.input, 4, 3, padding=(first,) * 4, bias=True))
     x = net.conv("depthwise", x, 4, 3, stride=2, padding=(2, 2, 1, 1), groups=4, bias=True)
     logits = net.linear("logits", net.flatten("flatten", net.relu("relu2", x)), 10)
     return Model(*net.build(logits), loss="softmax_cross_entropy", description="", epochs=1)
@@ -191,7 +195,12 @@ def test_what_is_not_known_of_both_takes_no_workspace() -> None:
     assert (faster, set(decided)) == ({}, BY_1)
 
 
-def test_what_decided_is_said_of_the_kernel_that_is_taken() -> None:
+def test_what_decided_is_said_of_the_kernel_that_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    padded = zoo.Entry(4, partial(network, first=1))
+    monkeypatch.setattr(zoo, "MODELS", {**zoo.MODELS, "depthwise": padded})
+
     def but_general(graph: Graph, board: Board) -> CostTable:
         table = costs(graph, board)
         ops = {
