@@ -27,6 +27,7 @@ FIGURES = {
     "case",
     "op",
     "operator",
+    "variant",
     "shape",
     "n",
     "time_s",
@@ -138,10 +139,9 @@ def test_each_op_has_the_time_that_its_numbers_take(
     for case in profiled["cases"]:
         if case["op"]:
             times.setdefault(case["op"], []).append(case["time_s"])
-    assert {op: costs[op]["time_s"] for op in times} == {
-        op: min(found)
-        for op, found in times.items()  # by the kernel that takes the least
-    }
+    for op, found in times.items():  # by the kernel that takes the least, or as good as that
+        assert costs[op]["time_s"] in found
+        assert costs[op]["time_s"] <= 1.01 * min(found), op
 
 
 def interrupted(options: tuple[str, ...], at: bytes, cwd: Path) -> bytes:
