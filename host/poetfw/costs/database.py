@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from poetfw.costs.exchange import UnknownCaseError, checked, row_from, said
 from poetfw.costs.measurement import Case, Measurement, Setup
@@ -120,10 +121,26 @@ class Database:
         """
         return tuple(self._rows("", ()))
 
+    def check_writable(self) -> None:
+        """Check that measurements could be added. No file is made for that.
+
+        Raises:
+            CostsError: the file is not such a database, or cannot be made or written.
+        """
+        if self.path.exists():
+            self.add(())
+            return
+        folder = next(parent for parent in self.path.absolute().parents if parent.exists())
+        try:
+            with TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise self._unmade(error) from error
+
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Keep measurements: all of them or, if one is refused or this is interrupted, none.
 
-        What is in the file already is not added again. To add none checks that some could be.
+        What is in the file already is not added again.
 
         Raises:
             CostsError: one is out of range, or the file is not such a database, or cannot be
@@ -176,9 +193,7 @@ class Database:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CostsError(
-                f"{self.path} cannot be made: {error.strerror}", "name another file with --db"
-            ) from error
+            raise self._unmade(error) from error
         with self._connection() as connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
@@ -206,6 +221,11 @@ class Database:
                 yield connection
         except sqlite3.Error as error:
             raise self._failed(error) from error
+
+    def _unmade(self, error: OSError) -> CostsError:
+        return CostsError(
+            f"{self.path} cannot be made: {error.strerror}", "name another file with --db"
+        )
 
     def _failed(self, error: sqlite3.Error) -> CostsError:
         """What is said of an error of SQLite's: the file is not always to blame."""

@@ -195,7 +195,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
         missing = [case for case in cases if case not in known]
         if missing:  # what is in the way of keeping it is said before the work
             check_output_folder(settings.out)
-            store.add([])
+            store.check_writable()
         left_out = []
         session = _Session(program, model, build, board, setup, settings, versions, metering)
         progress = _Progress(update, len(missing))

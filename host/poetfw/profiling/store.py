@@ -17,11 +17,11 @@ class Store(Protocol):
     ) -> Mapping[Case, Measurement]:
         """What was measured under a set-up, of these cases with these versions of their kernels."""
 
-    def add(self, measurements: Iterable[Measurement]) -> None:
-        """Keep measurements. When this returns, they are kept whatever happens to the power.
+    def check_writable(self) -> None:
+        """Check that measurements could be kept."""
 
-        To add none checks that some could be.
-        """
+    def add(self, measurements: Iterable[Measurement]) -> None:
+        """Keep measurements. When this returns, they are kept whatever happens to the power."""
 
 
 class MemoryStore:
@@ -39,6 +39,9 @@ class MemoryStore:
             for row in self.rows
             if row.setup == setup and kernel_versions.get(row.case) == row.kernel_version
         }
+
+    def check_writable(self) -> None:
+        """They can always be kept."""
 
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Keep measurements."""

@@ -217,11 +217,13 @@ def test_what_never_became_a_database_is_as_good_as_none(
     assert database.all() == (row(),)
 
 
-def test_adding_none_checks_that_some_could_be(tmp_path: Path) -> None:
+def test_no_rows_can_be_added(tmp_path: Path) -> None:
     database = Database(tmp_path / "costs.sqlite")
     database.add([])
     assert database.all() == ()
     (tmp_path / "file").touch()
+    with pytest.raises(CostsError, match=r"file/costs\.sqlite cannot be made: "):
+        Database(tmp_path / "file" / "costs.sqlite").check_writable()
     with pytest.raises(CostsError, match=r"file/costs\.sqlite cannot be made: ") as refused:
         Database(tmp_path / "file" / "costs.sqlite").add([])
     assert "--db" in refused.value.try_next[0]
@@ -469,6 +471,18 @@ def test_a_document_that_nobody_vouches_for_is_refused(
     path.write_text(before + new + after)
     with pytest.raises(CostsError, match=said):
         read_measurements(path)
+
+
+def test_asking_whether_a_file_can_be_written_makes_none(tmp_path: Path) -> None:
+    database = Database(tmp_path / "folder" / "costs.sqlite")
+    database.check_writable()
+    assert not [*tmp_path.iterdir()]
+    database.add([row()])
+    database.check_writable()
+    assert len(database.all()) == 1
+    database.path.write_text("no database")
+    with pytest.raises(CostsError):
+        database.check_writable()
 
 
 def test_a_table_may_come_from_a_spreadsheet(tmp_path: Path) -> None:
