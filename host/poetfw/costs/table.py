@@ -89,8 +89,11 @@ class CostTable:
             if count
         )
         paging = "paging measured" if self.page_in or self.page_out else "paging by the board file"
-        if sources[Source.MEASURED] == len(self.ops):
-            ops = "every op measured"
+        loads = sources[Source.BOARD_FILE]
+        if sources[Source.MEASURED] + loads == len(self.ops):
+            ops = "every op is measured" + (
+                f", but for loads: {loads} by the board file" if loads else ""
+            )
         return f"{ops}; {paging} ({self.basis})"
 
     def to_json(self) -> dict[str, Any]:

@@ -18,7 +18,9 @@ OPS = (
     ComparedOp("load x", "load_x", None, None, 5e-3),
 )
 CASES = (row(), replace(row(), energy_j=2e-6, energy_spread_j=1e-7))
-SUMMARY = "2 measured, 1 by the board file; paging by the board file (qemu)"
+SUMMARY = (
+    "every op is measured, but for loads: 1 by the board file; paging by the board file (qemu)"
+)
 FITS = (Fit("conv2d", {"macs": 1e-9}, 12, 0.01, 0.07),)
 
 
