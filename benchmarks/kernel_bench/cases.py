@@ -108,36 +108,50 @@ def convolution(
     peers: Peers | None = None,
 ) -> Iterator[Case]:
     """The three passes of a convolution of x [N, C, H, W]."""
-    w = (out_channels, x[1] // groups, kernel, kernel)
-    window: dict[str, Attribute] = {
-        "stride": (stride, stride),
-        "padding": (padding, padding, padding, padding),
-        "groups": groups,
-    }
-    rows, columns = ((extent + 2 * padding - kernel) // stride + 1 for extent in x[2:])
+    calls, macs = convolution_calls(
+        x,
+        out_channels,
+        (kernel, kernel),
+        stride=(stride, stride),
+        padding=(padding, padding, padding, padding),
+        groups=groups,
+        bias=bias,
+    )
+    for part, call in calls.items():
+        if part != FUSED or fused:
+            goal, peer = (goals or {}).get(part), (peers or {}).get(part, "")
+            yield Case(name, part, (call,), macs, goal=goal, peers=peer)
+
+
+def convolution_calls(
+    x: Shape,
+    out_channels: int,
+    kernel: Shape,
+    *,
+    stride: Shape = (1, 1),
+    padding: Shape = (0, 0, 0, 0),
+    groups: int = 1,
+    bias: bool = False,
+) -> tuple[dict[str, Call], int]:
+    """The passes of a convolution of x [N, C, H, W], and the MACs of each.
+
+    Kernel and stride are of rows and columns; padding is top, left, bottom and right.
+    """
+    w = (out_channels, x[1] // groups, *kernel)
+    window: dict[str, Attribute] = {"stride": stride, "padding": padding, "groups": groups}
+    rows, columns = (
+        (x[2 + axis] + padding[axis] + padding[2 + axis] - kernel[axis]) // stride[axis] + 1
+        for axis in (0, 1)
+    )
     y = (x[0], out_channels, rows, columns)
+    weighted: dict[str, Attribute] = {**window, "weight_shape": w}
     calls = {
         FORWARD: Call("conv2d", (x, w, (out_channels,)) if bias else (x, w), window),
         INPUT: Call("conv2d_backward_input", (w, y), {**window, "input_shape": x}),
-        WEIGHT: Call("conv2d_backward_weight", (x, y), {**window, "weight_shape": w}),
+        WEIGHT: Call("conv2d_backward_weight", (x, y), weighted),
+        FUSED: Call("conv2d_backward_weight_sgd", (x, y), {**weighted, **SGD}, (w, w)),
     }
-    if fused:
-        calls[FUSED] = Call(
-            "conv2d_backward_weight_sgd",
-            (x, y),
-            {**window, "weight_shape": w, **SGD},
-            (w, w),
-        )
-    macs = math.prod(y) * math.prod(w[1:])
-    for part, call in calls.items():
-        yield Case(
-            name,
-            part,
-            (call,),
-            macs,
-            goal=(goals or {}).get(part),
-            peers=(peers or {}).get(part, ""),
-        )
+    return calls, math.prod(y) * math.prod(w[1:])
 
 
 def dense(
