@@ -14,17 +14,10 @@
 
 /* Planes of a multiple of this are wide. Loops for such are compiled where all are wide, or that is not known. */
 enum {
-    WIDE = 32,
-    ALL_ARE_WIDE = POET_HAS_FPU && POET_BATCH_NORM_PLANE % WIDE == 0,
+    WIDE = 16,
+    ALL_ARE_WIDE = POET_HAS_FPU && POET_BATCH_NORM_PLANE % (2 * WIDE) == 0,
     SOME_ARE_WIDE = POET_HAS_FPU && (ALL_ARE_WIDE || POET_BATCH_NORM_PLANE == 1),
 };
-
-/* An element, or its squared distance to the mean. */
-INLINE float term(float value, bool distances, float mean)
-{
-    const float distance = value - mean;
-    return distances ? distance * distance : value;
-}
 
 /* Rows of a plane, or of all samples where planes have a single one, and the elements from one to the next. */
 struct rows {
@@ -35,15 +28,19 @@ struct rows {
 
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
 
-/* Eight elements of the rows p and q. No instruction uses what the one before computes. */
-#define LOAD_8 "vldmia %[p]!, {s0-s7}\n vldmia %[q]!, {s16-s23}\n"
+/* Elements of the rows p and q. No instruction uses what the one before computes. */
 #define ADD(P, Q) "vadd.f32 %[a], %[a], " P "\n vadd.f32 %[b], %[b], " Q "\n"
 #define ADD_SQUARES(P, Q)                                                                      \
     "vsub.f32 " P ", " P ", %[mean]\n vsub.f32 " Q ", " Q ", %[mean]\n"                        \
     "vmul.f32 " P ", " P ", " P "\n vmul.f32 " Q ", " Q ", " Q "\n" ADD(P, Q)
+#define TWO(DO) "vldmia %[p]!, {s0-s1}\n vldmia %[q]!, {s16-s17}\n" DO("s0", "s16") DO("s1", "s17")
+#define FOUR(DO)                                                                               \
+    "vldmia %[p]!, {s0-s3}\n vldmia %[q]!, {s16-s19}\n" DO("s0", "s16") DO("s1", "s17")        \
+        DO("s2", "s18") DO("s3", "s19")
 #define EIGHT(DO)                                                                              \
-    LOAD_8 DO("s0", "s16") DO("s1", "s17") DO("s2", "s18") DO("s3", "s19") DO("s4", "s20")     \
-        DO("s5", "s21") DO("s6", "s22") DO("s7", "s23")
+    "vldmia %[p]!, {s0-s7}\n vldmia %[q]!, {s16-s23}\n" DO("s0", "s16") DO("s1", "s17")        \
+        DO("s2", "s18") DO("s3", "s19") DO("s4", "s20") DO("s5", "s21") DO("s6", "s22")        \
+        DO("s7", "s23")
 
 #define EIGHTS(DO)                                                                             \
     "   lsrs %[n], %[width], #3\n"                                                             \
@@ -52,60 +49,93 @@ struct rows {
     "   subs %[n], %[n], #1\n"                                                                 \
     "   bne 2b\n"
 
-/* The next two rows, `pairs` times: LOOP has the eights, and goes to 5 where there are none; then what is left over. */
-#define ADD_PAIRS(LOOP, DO)                                                                    \
-    __asm__("1: add %[q], %[p], %[next]\n"                                                     \
-            "   vmov.f32 %[a], %[zero]\n"                                                      \
-            "   vmov.f32 %[b], %[zero]\n"                                                      \
-            LOOP                                                                               \
-            "   lsls %[n], %[width], #29\n"                                                    \
-            "   bne 6f\n"                                                                      \
-            "   vadd.f32 %[total], %[total], %[a]\n"                                           \
+/* What eight leaves of a row, if anything can: four, two and one. Rows without an eight come to 5. */
+#if POET_BATCH_NORM_WIDTH % 8 == 0
+#define REST(DO) "5:\n"
+#elif POET_BATCH_NORM_WIDTH % 4 == 0
+#define REST(DO)                                                                               \
+    "   lsls %[n], %[width], #29\n"                                                            \
+    "   beq 8f\n"                                                                              \
+    "5:\n" FOUR(DO)
+#else
+#define REST(DO)                                                                               \
+    "   lsls %[n], %[width], #29\n"                                                            \
+    "   beq 8f\n"                                                                              \
+    "5: lsls %[n], %[width], #30\n"                                                            \
+    "   bcc 6f\n" FOUR(DO)                                                                     \
+    "   beq 8f\n"                                                                              \
+    "6: bpl 7f\n" TWO(DO)                                                                      \
+    "7: lsls %[n], %[n], #1\n"                                                                 \
+    "   bpl 8f\n"                                                                              \
+    "   vldmia %[p]!, {s0}\n"                                                                  \
+    "   vldmia %[q]!, {s16}\n" DO("s0", "s16")
+#endif
+
+/* What two leave of a sample's rows, if anything can, is both of two of which one is added. */
+#if POET_BATCH_NORM_ROWS % 2 == 0
+#define FIRST_IS_LAST ""
+#define LAST(LOOP, DO) ""
+#else
+#define FIRST_IS_LAST "   beq 4f\n"
+#define LAST(LOOP, DO)                                                                         \
+    "4: lsls %[n], %[count], #31\n"                                                            \
+    "   beq 9f\n"                                                                              \
+    "   mov %[q], %[p]\n" SUM(LOOP, DO)                                                        \
+    "   add %[p], %[q], %[gap]\n"                                                              \
+    "9:\n"
+#endif
+
+/* Adds the first of two rows to the total. */
+#define SUM(LOOP, DO)                                                                          \
+    "   vmov.f32 %[a], %[zero]\n"                                                              \
+    "   vmov.f32 %[b], %[zero]\n"                                                              \
+    LOOP                                                                                       \
+    REST(DO)                                                                                   \
+    "8: vadd.f32 %[total], %[total], %[a]\n"
+
+/* All rows of all samples, two at a time. LOOP has the eights. */
+#define ADD_ROWS(LOOP, DO)                                                                     \
+    __asm__("   lsrs %[pairs], %[count], #1\n"                                                 \
+            FIRST_IS_LAST                                                                      \
+            "1: add %[q], %[p], %[next]\n"                                                     \
+            SUM(LOOP, DO)                                                                      \
+            "   subs %[pairs], %[pairs], #1\n"                                                 \
             "   add %[p], %[q], %[gap]\n"                                                      \
             "   vadd.f32 %[total], %[total], %[b]\n"                                           \
-            "   subs %[pairs], %[pairs], #1\n"                                                 \
             "   bne 1b\n"                                                                      \
-            "   b 7f\n"                                                                        \
-            "5: lsls %[n], %[width], #29\n"                                                    \
-            "6: vldmia %[p]!, {s0}\n"                                                          \
-            "   vldmia %[q]!, {s16}\n"                                                         \
-            "   subs %[n], %[n], #0x20000000\n"                                                \
-            DO("s0", "s16")                                                                    \
-            "   bne 6b\n"                                                                      \
-            "   vadd.f32 %[total], %[total], %[a]\n"                                           \
-            "   add %[p], %[q], %[gap]\n"                                                      \
-            "   vadd.f32 %[total], %[total], %[b]\n"                                           \
-            "   subs %[pairs], %[pairs], #1\n"                                                 \
+            LAST(LOOP, DO)                                                                     \
+            "   subs %[samples], %[samples], #1\n"                                             \
+            "   add %[p], %[p], %[others]\n"                                                   \
+            "   lsr %[pairs], %[count], #1\n"                                                  \
             "   bne 1b\n"                                                                      \
-            "7:\n"                                                                             \
-            : [p] "+r"(p), [q] "=&r"(q), [pairs] "+l"(pairs), [n] "=&l"(n),                    \
-              [total] "+t"(total), [a] "=&t"(a), [b] "=&t"(b)                                  \
+            : [p] "+&r"(x), [q] "=&r"(q), [pairs] "=&l"(pairs), [n] "=&l"(n),                  \
+              [samples] "+&r"(samples), [total] "+&t"(total), [a] "=&t"(a), [b] "=&t"(b)       \
             : [width] "l"(rows.width), [next] "r"(rows.next * 4),                              \
-              [gap] "r"((rows.next - rows.width) * 4), [mean] "t"(mean), [zero] "t"(0.0f)      \
+              [gap] "r"((rows.next - rows.width) * 4), [others] "r"(others * 4),               \
+              [count] "l"(rows.count), [mean] "t"(mean), [zero] "t"(0.0f)                      \
             : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s16", "s17", "s18", "s19",      \
               "s20", "s21", "s22", "s23", "cc", "memory")
 
 /* The sums of the C below. Where planes may be wide, a turn of the first sum has two eights, and begins with the second
  * where their number is odd. */
-INLINE float sum_of_pairs(const float *p, struct rows rows, bool distances, float mean, float total)
+INLINE float sum_of(int32_t samples, int32_t others, struct rows rows, const float *x,
+                    bool distances, float mean)
 {
-    int32_t pairs = rows.count >> 1;
+    float total = 0.0f;
+    int32_t pairs;
     const float *q;
     int32_t n;
     float a;
     float b;
-    if (pairs == 0) {
-        return total;
-    }
     if (distances) {
-        ADD_PAIRS(EIGHTS(ADD_SQUARES), ADD_SQUARES);
+        ADD_ROWS(EIGHTS(ADD_SQUARES), ADD_SQUARES);
     } else if (!SOME_ARE_WIDE) {
-        ADD_PAIRS(EIGHTS(ADD), ADD);
+        ADD_ROWS(EIGHTS(ADD), ADD);
     } else {
-        ADD_PAIRS("   lsrs %[n], %[width], #4\n"
+        ADD_ROWS("   lsrs %[n], %[width], #4\n"
                   "   bcs 3f\n"
+                  "   beq 5f\n"
                   "   subs %[n], %[n], #1\n"
-                  "   bmi 5f\n"
                   "2:\n" EIGHT(ADD)
                   "3:\n" EIGHT(ADD)
                   "   subs %[n], %[n], #1\n"
@@ -116,38 +146,32 @@ INLINE float sum_of_pairs(const float *p, struct rows rows, bool distances, floa
 
 #else
 
-/* Adds the sums of rows to a total, of as many as are even: two at a time, so that an addition need not wait for the
- * one before. */
-INLINE float sum_of_pairs(const float *p, struct rows rows, bool distances, float mean, float total)
+/* An element, or its squared distance to the mean. */
+INLINE float term(float value, bool distances, float mean)
 {
-    for (int32_t pairs = rows.count >> 1; pairs > 0; pairs--) {
-        const float *q = p + rows.next;
-        float a = 0.0f;
-        float b = 0.0f;
-        for (int32_t i = 0; i < rows.width; i++) {
-            a += term(p[i], distances, mean);
-            b += term(q[i], distances, mean);
-        }
-        p = q + rows.next;
-        total += a;
-        total += b;
-    }
-    return total;
+    const float distance = value - mean;
+    return distances ? distance * distance : value;
 }
 
-#endif
-
-/* The sum of a channel's elements, or of their squared distances to the mean. */
+/* The sum of a channel's elements, or of their squared distances to the mean. Two rows at a time, so that an addition need not
+ * wait for the one before. */
 INLINE float sum_of(int32_t samples, int32_t others, struct rows rows, const float *x,
                     bool distances, float mean)
 {
     float total = 0.0f;
     for (; samples > 0; samples--) {
         int32_t left = rows.count;
-        if (POET_HAS_FPU) {
-            total = sum_of_pairs(x, rows, distances, mean, total);
-            x += (left & ~1) * rows.next;
-            left &= 1;
+        for (; POET_HAS_FPU && left >= 2; left -= 2) {
+            const float *q = x + rows.next;
+            float a = 0.0f;
+            float b = 0.0f;
+            for (int32_t i = 0; i < rows.width; i++) {
+                a += term(x[i], distances, mean);
+                b += term(q[i], distances, mean);
+            }
+            x = q + rows.next;
+            total += a;
+            total += b;
         }
         for (; (!POET_HAS_FPU || POET_BATCH_NORM_ROWS % 2 != 0) && left > 0; left--) {
             float a = 0.0f;
@@ -161,6 +185,8 @@ INLINE float sum_of(int32_t samples, int32_t others, struct rows rows, const flo
     }
     return total;
 }
+
+#endif
 
 void poet_batch_norm_statistics_f32(const struct poet_batch_norm_statistics *op, const float *x,
                                     float *statistics)
@@ -244,7 +270,7 @@ INLINE void normalize(const struct poet_batch_norm *op, const float *x, const fl
                       const float *affine, float *y, int wide)
 {
     const int32_t plane = op->height * op->width;
-    const int32_t blocks = (int32_t)((uint32_t)plane / (wide ? WIDE : POET_BURST));
+    const int32_t blocks = (int32_t)((uint32_t)plane / (wide ? 2 * WIDE : POET_BURST));
     const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
         const float mean = statistics[c];
@@ -258,6 +284,9 @@ INLINE void normalize(const struct poet_batch_norm *op, const float *x, const fl
             for (; !wide && POET_BATCH_NORM_PLANE % POET_BURST != 0 && left % POET_BURST != 0;
                  left--) {
                 *to++ = (*from++ - mean) * scale + shift;
+            }
+            if (wide && plane % (2 * WIDE) != 0) {
+                normalize_16(&from, &to, mean, scale, shift);
             }
             for (left = blocks; wide && left != 0; left--) {
                 normalize_16(&from, &to, mean, scale, shift);
@@ -313,6 +342,7 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
                                          const float *statistics, const float *dy, float *daffine)
 {
     const uint32_t width = (uint32_t)op->width;
+    const uint32_t singles = POET_HAS_FPU && POET_BATCH_NORM_WIDTH % 4 != 0 ? width & 3u : 0u;
     const int32_t plane = op->height * op->width;
     const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
@@ -326,7 +356,15 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
             int32_t rows = op->height;
             do {
                 struct sums row = {0.0f, 0.0f};
-                for (const float *const end = s + width % POET_BURST; s != end;) {
+                if (POET_HAS_FPU && POET_BATCH_NORM_WIDTH % 8 != 0 && (width & 4u) != 0u) {
+                    _Pragma("GCC unroll 4")
+                    for (int i = 0; i < 4; i++) {
+                        add_gradient(&row, s[i] - mean, g[i]);
+                    }
+                    s += 4;
+                    g += 4;
+                }
+                for (uint32_t left = singles; left != 0u; left--) {
                     add_gradient(&row, *s++ - mean, *g++);
                 }
                 for (uint32_t left = width / POET_BURST; left != 0u; left--) {

@@ -31,13 +31,6 @@
 /* Compiled once, and on the stack only while it runs. */
 #define APART static __attribute__((noinline))
 
-/* The kernel's taps along one axis that meet the source: every `step` of them, from `tap` on. */
-struct taps {
-    int32_t tap;
-    int32_t source;
-    int32_t count;
-};
-
 /* A walk has a channel, a row and a column at least. */
 APART float sum_products(const struct poet_dot *walk, const float *source, const float *weight)
 {
@@ -70,60 +63,6 @@ APART float sum_products(const struct poet_dot *walk, const float *source, const
     return total;
 }
 
-/* Four such sums at once, `next` weights apart: each source element is loaded once. */
-APART void sum_products_4(const struct poet_dot *walk, const float *source, const float *weight,
-                          int32_t next, float totals[4])
-{
-    const int32_t source_column = walk->inner.a_next;
-    const int32_t weight_column = walk->inner.b_next;
-    float total0 = 0.0f;
-    float total1 = 0.0f;
-    float total2 = 0.0f;
-    float total3 = 0.0f;
-    int32_t channels = walk->outer.count;
-    do {
-        const float *source_row = source;
-        const float *weight_row = weight;
-        float sum0 = 0.0f;
-        float sum1 = 0.0f;
-        float sum2 = 0.0f;
-        float sum3 = 0.0f;
-        int32_t rows = walk->middle.count;
-        do {
-            const float *s = source_row;
-            const float *w0 = weight_row;
-            const float *w1 = w0 + next;
-            const float *w2 = w1 + next;
-            const float *w3 = w2 + next;
-            int32_t columns = walk->inner.count;
-            do {
-                const float value = *s;
-                sum0 += value * *w0;
-                sum1 += value * *w1;
-                sum2 += value * *w2;
-                sum3 += value * *w3;
-                s += source_column;
-                w0 += weight_column;
-                w1 += weight_column;
-                w2 += weight_column;
-                w3 += weight_column;
-            } while (--columns > 0);
-            source_row += walk->middle.a_next;
-            weight_row += walk->middle.b_next;
-        } while (--rows > 0);
-        total0 += sum0;
-        total1 += sum1;
-        total2 += sum2;
-        total3 += sum3;
-        source += walk->outer.a_next;
-        weight += walk->outer.b_next;
-    } while (--channels > 0);
-    totals[0] = total0;
-    totals[1] = total1;
-    totals[2] = total2;
-    totals[3] = total3;
-}
-
 /* A plane of 2 * `pairs` rows and 3 * `threes` columns, and the elements to the next row. */
 struct plane {
     int32_t pairs;
@@ -137,13 +76,16 @@ typedef void plane_kernel(const struct plane *plane, const float *source, const 
 
 /* What is computed at every position of some: so many channels of one group of the result. */
 struct job {
-    struct poet_dot walk;
+    struct poet_blocks blocks; /* its fours of channels, and the walk of all */
     int32_t channels;
-    int32_t weight_next; /* elements to the next channel */
-    int32_t result_channel;
+    int32_t bias_next;       /* 0 where there is no bias, but a number that changes no float */
     plane_kernel *add_plane; /* for a 3x3 kernel that moves by 1 */
     const float *weight;
-    const float *bias; /* NULL for none */
+    int32_t groups;       /* at each position, one after the other */
+    int32_t source_group; /* elements to the next one */
+    int32_t weight_group;
+    int32_t bias_group;
+    int32_t result_group;
 };
 
 /* Positions in a line, that are alike. */
@@ -153,8 +95,63 @@ struct axis {
     int32_t result_next;
 };
 
-/* A walk with the roles exchanged, to sum over four sources at once: a product's factors commute, so
- * the bits stay the same. */
+/* Positions of the same taps: columns, rows and samples. */
+enum { COLUMNS, ROWS, SAMPLES, AXES };
+
+struct box {
+    struct axis axes[AXES];
+};
+
+static const float no_bias[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
+
+static float with_bias(const struct job *job, int32_t channel, float sum)
+{
+    return job->bias_next != 0 ? sum + job->blocks.bias[channel] : sum;
+}
+
+/* So many in a line, up to four. Those that are missing are the last one again. */
+static struct poet_lanes lanes_of(int32_t count, int32_t next, int32_t result_next)
+{
+    const int32_t third = count > 2 ? 2 : 1;
+    const int32_t fourth = count > 3 ? 3 : third;
+    return (struct poet_lanes){{next, third * next, fourth * next},
+                               {result_next, third * result_next, fourth * result_next}};
+}
+
+/* All channels at `count` times four positions: these four, and those that follow in the same line. */
+APART void sum_fours(struct job *job, const struct poet_lanes *lanes, int32_t count,
+                     const float *source, float *result)
+{
+    const struct poet_blocks *blocks = &job->blocks;
+    const float *weights = job->weight;
+    const float *bias = blocks->bias;
+    const int32_t fours = blocks->fours;
+    job->blocks.lanes = lanes;
+    for (int32_t group = job->groups; group > 0; group--) {
+        const float *s = source;
+        float *r = result;
+        for (int32_t left = count; left > 0; left--) {
+            if (fours > 0) {
+                poet_conv2d_blocks_f32(blocks, s, weights, r);
+            }
+            int32_t channel = 4 * fours;
+            for (; POET_CONV2D_SUMS % 4 != 0 && channel < job->channels; channel++) {
+                poet_conv2d_four_f32(&blocks->walk, s, weights + channel * blocks->weight_next, lanes,
+                                     blocks->bias + channel * job->bias_next,
+                                     r + channel * blocks->result_channel);
+            }
+            s += 4 * lanes->apart[0];
+            r += 4 * lanes->result[0];
+        }
+        source += job->source_group;
+        result += job->result_group;
+        weights += job->weight_group;
+        job->blocks.bias += job->bias_group;
+    }
+    job->blocks.bias = bias;
+}
+
+/* The same walk with the roles exchanged: a product's factors commute, so the bits stay the same. */
 static struct poet_dot exchanged(const struct poet_dot *walk)
 {
     const struct poet_dot other = {
@@ -165,102 +162,81 @@ static struct poet_dot exchanged(const struct poet_dot *walk)
     return other;
 }
 
-/* What to add to a total: its bias, or the number that changes no float. */
-static float bias_of(const float *bias, int32_t channel)
+/* The channels at a position by fours, but for a last one; how many they are. */
+APART int32_t sum_channels(const struct job *job, const float *source, float *result)
 {
-    return bias != NULL ? bias[channel] : -0.0f;
+    const struct poet_dot walk = exchanged(&job->blocks.walk);
+    const int32_t w = job->blocks.weight_next;
+    const int32_t r = job->blocks.result_channel;
+    int32_t channel = 0;
+    for (; channel + 1 < job->channels; channel += 4) {
+        const struct poet_lanes lanes = lanes_of(job->channels - channel, w, r);
+        poet_conv2d_four_f32(&walk, job->weight + channel * w, source, &lanes, no_bias,
+                             result + channel * r);
+    }
+    const int32_t summed = channel < job->channels ? channel : job->channels;
+    if (job->bias_next != 0) {
+        const float *bias = job->blocks.bias;
+        for (int32_t left = summed; left > 0; left--) {
+            *result += *bias++;
+            result += r;
+        }
+    }
+    return summed;
 }
 
-INLINE void put_4(float *result, int32_t next, float shift, float a, float b, float c, float d)
+/* The channels at a position from one on, one after the other. */
+INLINE void sum_singles(const struct job *job, int32_t channel, const float *source, float *result)
 {
-    result[0] = a + shift;
-    result[next] = b + shift;
-    result[2 * next] = c + shift;
-    result[3 * next] = d + shift;
-}
-
-/* How all channels are summed at four positions: in blocks of four channels, and those left by the exchanged walk. */
-struct fours {
-    struct poet_blocks blocks;
-    struct poet_dot other;
-};
-
-static void set_fours(const struct job *job, const struct axis *line, struct fours *fours)
-{
-    static const float no_bias[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
-    struct poet_blocks *blocks = &fours->blocks;
-    blocks->source_next = line->source_next;
-    blocks->result_next = line->result_next;
-    blocks->fours = job->channels / 4;
-    if (blocks->fours > 0) {
-        blocks->walk = job->walk;
-        blocks->weight_next = job->weight_next;
-        blocks->result_channel = job->result_channel;
-        blocks->bias = job->bias != NULL ? job->bias : no_bias;
-        blocks->bias_next = job->bias != NULL ? 4 : 0;
-    }
-    if (POET_CONV2D_SUMS % 4 != 0 && job->channels % 4 != 0) {
-        fours->other = exchanged(&job->walk);
-    }
-}
-
-/* All channels at four positions. */
-APART void sum_four(const struct job *job, const struct fours *fours, const float *source,
-                    float *result)
-{
-    const struct poet_blocks *blocks = &fours->blocks;
-    int32_t channel = 4 * blocks->fours;
-    if (channel > 0) {
-        poet_conv2d_blocks_f32(blocks, source, job->weight, result);
-    }
-    for (; POET_CONV2D_SUMS % 4 != 0 && channel < job->channels; channel++) {
-        float totals[4];
-        sum_products_4(&fours->other, job->weight + channel * job->weight_next, source,
-                       blocks->source_next, totals);
-        put_4(result + channel * job->result_channel, blocks->result_next,
-              bias_of(job->bias, channel), totals[0], totals[1], totals[2], totals[3]);
+    const float *weight = job->weight + channel * job->blocks.weight_next;
+    result += channel * job->blocks.result_channel;
+    for (; channel < job->channels; channel++) {
+        *result = with_bias(job, channel, sum_products(&job->blocks.walk, source, weight));
+        result += job->blocks.result_channel;
+        weight += job->blocks.weight_next;
     }
 }
 
 /* All channels at one position. */
-APART void sum_one(const struct job *job, const float *source, float *result)
+APART void sum_one(struct job *job, const float *source, float *result)
 {
     const float *weight = job->weight;
-    int32_t channel = 0;
-    for (; POET_HAS_FPU && channel + 4 <= job->channels; channel += 4) {
-        float totals[4];
-        sum_products_4(&job->walk, source, weight, job->weight_next, totals);
-        for (int32_t lane = 0; lane < 4; lane++) {
-            *result = totals[lane] + bias_of(job->bias, channel + lane);
-            result += job->result_channel;
+    const float *bias = job->blocks.bias;
+    for (int32_t left = job->groups;;) {
+        const int32_t channel = job->channels > 1 ? sum_channels(job, source, result) : 0;
+        if (POET_CONV2D_SUMS % 4 != 0) {
+            sum_singles(job, channel, source, result);
         }
-        weight += 4 * job->weight_next;
+        if (--left == 0) {
+            break;
+        }
+        job->weight += job->weight_group;
+        job->blocks.bias += job->bias_group;
+        source += job->source_group;
+        result += job->result_group;
     }
-    for (; (!POET_HAS_FPU || POET_CONV2D_SUMS % 4 != 0) && channel < job->channels; channel++) {
-        *result = sum_products(&job->walk, source, weight) + bias_of(job->bias, channel);
-        result += job->result_channel;
-        weight += job->weight_next;
-    }
+    job->weight = weight;
+    job->blocks.bias = bias;
 }
 
-/* Positions of the same taps: columns, rows and samples. */
-enum { COLUMNS, ROWS, SAMPLES, AXES };
+/* All channels at a position, one after the other. */
+APART void sum_position(const struct job *job, const float *source, float *result)
+{
+    sum_singles(job, 0, source, result);
+}
 
-struct box {
-    struct axis axes[AXES];
-};
-
-/* One position after the other. */
+/* One position after the other, on cores without floats in registers. */
 static void sum_each(const struct job *job, const struct box *box, const float *source, float *result)
 {
+    const struct axis columns = box->axes[COLUMNS];
     for (int32_t n = 0; n < box->axes[SAMPLES].count; n++) {
         for (int32_t i = 0; i < box->axes[ROWS].count; i++) {
             const float *s = source + i * box->axes[ROWS].source_next;
             float *r = result + i * box->axes[ROWS].result_next;
-            for (int32_t j = 0; j < box->axes[COLUMNS].count; j++) {
-                sum_one(job, s, r);
-                s += box->axes[COLUMNS].source_next;
-                r += box->axes[COLUMNS].result_next;
+            for (int32_t j = 0; j < columns.count; j++) {
+                sum_position(job, s, r);
+                s += columns.source_next;
+                r += columns.result_next;
             }
         }
         source += box->axes[SAMPLES].source_next;
@@ -268,69 +244,81 @@ static void sum_each(const struct job *job, const struct box *box, const float *
     }
 }
 
-/* A line of positions by fours, and from `whole` on one by one. */
-INLINE void sum_line(const struct job *job, const struct fours *fours, const struct axis *line,
-                     int32_t whole, int32_t end, const float *source, float *result)
+/* Positions in a line, by fours and the last one alone. */
+APART void sum_line(struct job *job, const struct axis *line, const float *source, float *result)
 {
-    int32_t at = 0;
-    for (; at < whole; at += 4) {
-        sum_four(job, fours, source, result);
-        source += 4 * line->source_next;
-        result += 4 * line->result_next;
+    const int32_t whole = line->count & ~3;
+    const int32_t left = line->count - whole;
+    if (whole > 0) {
+        const struct poet_lanes lanes = lanes_of(4, line->source_next, line->result_next);
+        sum_fours(job, &lanes, whole / 4, source, result);
     }
-    for (; at < end; at++) {
+    source += whole * line->source_next;
+    result += whole * line->result_next;
+    if (left == 1) {
         sum_one(job, source, result);
-        source += line->source_next;
-        result += line->result_next;
+    } else if (left > 1) {
+        const struct poet_lanes lanes = lanes_of(left, line->source_next, line->result_next);
+        sum_fours(job, &lanes, 1, source, result);
     }
 }
 
-/* One position of all samples. */
-APART void sum_samples(const struct job *job, const struct axis *samples, const float *source,
-                       float *result)
+/* All positions of a box by fours: of lines along the axis with most positions, and of what lines leave. */
+APART void sum_box(struct job *job, const struct box *box, const float *source, float *result)
 {
-    struct fours fours;
-    if (samples->count >= 4) {
-        set_fours(job, samples, &fours);
+    const struct axis *line = &box->axes[COLUMNS];
+    const struct axis *second = &box->axes[ROWS];
+    const struct axis *third = &box->axes[SAMPLES];
+    if (second->count > line->count) {
+        line = second;
+        second = &box->axes[COLUMNS];
     }
-    sum_line(job, &fours, samples, samples->count & ~3, samples->count, source, result);
-}
-
-/* Lines of a multiple of four along the axis with most positions, of what is left along the next, and of that along the
- * last, of which some are left to be summed one by one. */
-APART void sum_box(const struct job *job, const struct box *box, const float *source,
-                   float *result)
-{
-    struct box left = *box;
-    struct fours fours;
-    int32_t along = left.axes[ROWS].count > left.axes[COLUMNS].count ? ROWS : COLUMNS;
-    along = left.axes[SAMPLES].count > left.axes[along].count ? SAMPLES : along;
-    set_fours(job, &left.axes[along], &fours);
-    for (int32_t last = AXES - 1; last >= 0; last--) {
-        struct axis *line = &left.axes[along];
-        const int32_t next = along + 1 < AXES ? along + 1 : 0;
-        const struct axis *second = &left.axes[next];
-        const struct axis *third = &left.axes[AXES - along - next];
-        const int32_t whole = line->count & ~3;
-        const int32_t end = last == 0 ? line->count : whole;
-        fours.blocks.source_next = line->source_next;
-        fours.blocks.result_next = line->result_next;
-        for (int32_t i = 0; end > 0 && i < second->count; i++) {
-            const float *s = source + i * second->source_next;
-            float *r = result + i * second->result_next;
-            for (int32_t j = 0; j < third->count; j++) {
-                sum_line(job, &fours, line, whole, end, s, r);
-                s += third->source_next;
-                r += third->result_next;
+    if (third->count > line->count) {
+        third = line;
+        line = &box->axes[SAMPLES];
+    }
+    const struct poet_lanes along = lanes_of(line->count, line->source_next, line->result_next);
+    const int32_t whole = line->count & ~3;
+    struct poet_lanes rest;
+    int32_t first_source = 0;
+    int32_t first_result = 0;
+    int32_t count = 0;
+    for (int32_t i = 0; i < third->count; i++) {
+        for (int32_t j = 0; j < second->count; j++) {
+            int32_t s = i * third->source_next + j * second->source_next;
+            int32_t r = i * third->result_next + j * second->result_next;
+            if (whole > 0) {
+                sum_fours(job, &along, whole / 4, source + s, result + r);
+                s += whole * line->source_next;
+                r += whole * line->result_next;
+            }
+            for (int32_t left = line->count - whole; left > 0; left--) {
+                if (count == 0) {
+                    first_source = s;
+                    first_result = r;
+                    count = 1;
+                } else {
+                    rest.apart[count - 1] = s - first_source;
+                    rest.result[count - 1] = r - first_result;
+                    count++;
+                }
+                if (count == 4) {
+                    sum_fours(job, &rest, 1, source + first_source, result + first_result);
+                    count = 0;
+                }
+                s += line->source_next;
+                r += line->result_next;
             }
         }
-        if (line->count == whole) {
-            break;
+    }
+    if (count == 1) {
+        sum_one(job, source + first_source, result + first_result);
+    } else if (count > 1) { /* four with the last one again */
+        for (; count < 4; count++) {
+            rest.apart[count - 1] = rest.apart[count - 2];
+            rest.result[count - 1] = rest.result[count - 2];
         }
-        source += whole * line->source_next;
-        result += whole * line->result_next;
-        line->count -= whole;
-        along = next;
+        sum_fours(job, &rest, 1, source + first_source, result + first_result);
     }
 }
 
@@ -411,8 +399,9 @@ APART void sum_planes(const struct job *job, const struct box *box, const float 
     const struct axis *columns = &box->axes[COLUMNS];
     const struct axis *rows = &box->axes[ROWS];
     const struct axis *samples = &box->axes[SAMPLES];
-    const int32_t step = job->walk.inner.a_next;
-    const struct plane plane = {rows->count / 2, columns->count / 3, job->walk.middle.a_next,
+    const struct poet_dot *walk = &job->blocks.walk;
+    const int32_t step = walk->inner.a_next;
+    const struct plane plane = {rows->count / 2, columns->count / 3, walk->middle.a_next,
                                 step * rows->result_next};
     if (step < 0) {
         source += (rows->count - 1) * rows->source_next + columns->count - 1;
@@ -425,18 +414,18 @@ APART void sum_planes(const struct job *job, const struct box *box, const float 
             clear_plane(&plane, to, step);
             const float *s = source;
             const float *w = weight;
-            for (int32_t c = 0; c < job->walk.outer.count; c++) {
+            for (int32_t c = 0; c < walk->outer.count; c++) {
                 job->add_plane(&plane, s, w, to);
-                s += job->walk.outer.a_next;
-                w += job->walk.outer.b_next;
+                s += walk->outer.a_next;
+                w += walk->outer.b_next;
             }
-            for (int32_t i = 0; job->bias != NULL && i < rows->count; i++) {
+            for (int32_t i = 0; job->bias_next != 0 && i < rows->count; i++) {
                 for (int32_t j = 0; j < columns->count; j++) {
-                    to[i * plane.result_row + j] += job->bias[channel];
+                    to[i * plane.result_row + j] += job->blocks.bias[channel];
                 }
             }
-            weight += job->weight_next;
-            to += job->result_channel;
+            weight += job->blocks.weight_next;
+            to += job->blocks.result_channel;
         }
         source += samples->source_next;
         result += samples->result_next;
@@ -461,8 +450,8 @@ APART void put_nothing(const struct job *job, const struct box *box, float *resu
     const struct axis columns = box->axes[COLUMNS];
     for (int32_t n = 0; n < box->axes[SAMPLES].count; n++) {
         for (int32_t channel = 0; channel < job->channels; channel++) {
-            const float total = 0.0f + bias_of(job->bias, channel);
-            float *row = result + channel * job->result_channel;
+            const float total = with_bias(job, channel, 0.0f);
+            float *row = result + channel * job->blocks.result_channel;
             for (int32_t i = 0; i < box->axes[ROWS].count; i++) {
                 float *at = row;
                 _Pragma("GCC unroll 4")
@@ -478,8 +467,7 @@ APART void put_nothing(const struct job *job, const struct box *box, float *resu
 }
 
 /* Most of a box in planes, and what they leave. */
-APART void sum_by_planes(const struct job *job, const struct box *box, const float *source,
-                         float *result)
+APART void sum_by_planes(struct job *job, const struct box *box, const float *source, float *result)
 {
     struct box left = *box;
     struct axis *columns = &left.axes[COLUMNS];
@@ -503,43 +491,12 @@ APART void sum_by_planes(const struct job *job, const struct box *box, const flo
     }
 }
 
-/* So many taps. With a single one there is nothing to sum per channel: the channels become the columns. */
-static void set_taps(struct poet_dot *walk, int32_t rows, int32_t columns)
-{
-    walk->middle.count = rows;
-    walk->inner.count = columns;
-    if (rows == 1 && columns == 1) {
-        walk->inner = walk->outer;
-        walk->outer.count = 1;
-    }
-}
-
-static const struct taps no_taps = {0, 0, 0};
-
-/* The taps that output `position` is made from, and the input element under the first. */
-static struct taps taps_of_output(int32_t position, int32_t kernel, int32_t stride, int32_t padding,
-                                  int32_t in_extent)
-{
-    const int32_t start = position * stride - padding;
-    const int32_t first = start < 0 ? -start : 0;
-    const int32_t end = start + kernel > in_extent ? in_extent - start : kernel;
-    const struct taps taps = {first, start + first, end - first};
-    return first < end ? taps : no_taps;
-}
-
-/* The taps, `stride` apart, that input `position` went through, and the output element that the
- * first led to; those of the next ones lie before it. */
-static struct taps taps_of_input(int32_t position, int32_t kernel, int32_t stride, int32_t padding,
-                                 int32_t out_extent)
-{
-    const int32_t padded = position + padding;
-    const int32_t last = padded / stride;
-    const int32_t output = last < out_extent ? last : out_extent - 1;
-    const int32_t tap = padded - output * stride;
-    const int32_t left = (kernel - tap + stride - 1) / stride;
-    const struct taps taps = {tap, output, left < output + 1 ? left : output + 1};
-    return tap < kernel ? taps : no_taps;
-}
+/* The kernel's taps along one axis that meet the source: every `step` of them, from `tap` on. */
+struct taps {
+    int32_t tap;
+    int32_t source;
+    int32_t count;
+};
 
 /* One axis of the source and of the result. */
 struct side {
@@ -548,190 +505,240 @@ struct side {
     int32_t padding;
     int32_t source_extent;
     int32_t result_extent;
+    int32_t apart; /* of positions that may meet the same taps: the stride of the input's gradient, or 1 */
     bool of_input; /* whether the result is the input's gradient */
 };
 
-static struct taps taps_at(const struct side *side, int32_t position)
-{
-    return side->of_input ? taps_of_input(position, side->kernel, side->stride, side->padding,
-                                          side->source_extent)
-                          : taps_of_output(position, side->kernel, side->stride, side->padding,
-                                           side->source_extent);
-}
-
-/* Positions from `first` on whose taps are the same, `next` apart. */
+/* Positions whose taps are the same, a side's `apart` from each other. */
 struct run {
     struct taps taps;
     int32_t first;
-    int32_t next;
     int32_t count;
+    int32_t before; /* of such runs, how many positions there were to begin with */
 };
 
-static const struct run before_all = {{0, 0, 0}, 0, 0, 0};
+static const struct taps no_taps = {0, 0, 0};
 
-/* Positions behind one whose taps are the same, or more than there are: none at the border, where each has its own. */
-static int32_t like(const struct side *side, int32_t position, const struct taps *taps)
+/* The taps that output `position` is made from, and the input element under the first. How many positions
+ * behind it have the same: none at the border, where each has its own. */
+static int32_t find_taps_of_output(const struct side *side, int32_t position, struct taps *taps)
 {
-    if (taps->count == 0) { /* nor have those behind it any */
-        return side->of_input || position * side->stride >= side->padding ? side->result_extent : 0;
+    const int32_t start = position * side->stride - side->padding;
+    const int32_t room = side->source_extent - start;
+    if (start >= 0 && room >= side->kernel) {
+        *taps = (struct taps){0, start, side->kernel};
+        return (room - side->kernel) / side->stride;
     }
-    if (!side->of_input) {
-        return taps->count == side->kernel
-                   ? (side->source_extent - side->kernel - taps->source) / side->stride
-                   : 0;
+    const int32_t first = start < 0 ? -start : 0;
+    const int32_t end = room < side->kernel ? room : side->kernel;
+    *taps = first < end ? (struct taps){first, start + first, end - first} : no_taps;
+    return start >= 0 && first >= end ? side->result_extent : 0; /* nor have those behind it any */
+}
+
+/* The taps, `stride` apart, that input `position` went through, and the output element that the
+ * first led to; those of the next ones lie before it. How many positions behind it have the same. */
+static int32_t find_taps_of_input(const struct side *side, int32_t position, struct taps *taps)
+{
+    const int32_t padded = position + side->padding;
+    const int32_t last = padded / side->stride;
+    const int32_t output = last < side->source_extent ? last : side->source_extent - 1;
+    const int32_t tap = padded - output * side->stride;
+    if (tap >= side->kernel) {
+        *taps = no_taps;
+        return side->result_extent;
     }
-    const int32_t last = (position + side->padding) / side->stride;
-    const int32_t most = (side->kernel - taps->tap + side->stride - 1) / side->stride;
-    return taps->count == most && taps->source == last ? side->source_extent - 1 - last : 0;
+    const int32_t most = (side->kernel - tap + side->stride - 1) / side->stride;
+    *taps = (struct taps){tap, output, most < output + 1 ? most : output + 1};
+    return taps->count == most && output == last ? side->source_extent - 1 - last : 0;
+}
+
+/* The run that begins with a position. */
+APART void begin_run(const struct side *side, int32_t position, struct run *run)
+{
+    const int32_t more = side->of_input ? find_taps_of_input(side, position, &run->taps)
+                                        : find_taps_of_output(side, position, &run->taps);
+    run->first = position;
+    run->count = 1;
+    if (more > 0) {
+        const int32_t left = (side->result_extent - 1 - position) / side->apart;
+        run->count += more < left ? more : left;
+    }
 }
 
 /* Goes on to the next run; false after the last one. Inputs that lie a stride apart meet the same taps: the runs
  * of those go first that begin with input 0, then of those with input 1, ... */
-static bool next_run(const struct side *side, struct run *run)
+INLINE bool next_run(const struct side *side, struct run *run)
 {
-    const int32_t apart = side->of_input ? side->stride : 1;
-    int32_t position = run->first + run->count * run->next;
+    int32_t position = run->first + run->count * side->apart;
     if (position >= side->result_extent) {
-        position = position % apart + 1;
-        if (position >= apart || position >= side->result_extent) {
+        position = ++run->before;
+        if (position >= side->apart || position >= side->result_extent) {
             return false;
         }
     }
-    run->taps = taps_at(side, position);
-    run->first = position;
-    run->next = apart;
-    const int32_t more = like(side, position, &run->taps);
-    const int32_t left = more > 0 ? (side->result_extent - 1 - position) / apart : 0;
-    run->count = 1 + (more < left ? more : left);
+    begin_run(side, position, run);
     return true;
 }
 
 /* One pass over all positions of a result. */
 struct pass {
-    struct job job;       /* what depends on the position is set there: taps, weight, bias */
-    struct poet_dot walk; /* without the numbers of taps */
-    struct axis samples;
+    struct job job;                /* but for what depends on the position: taps, weight, bias */
+    struct box box;                /* but for the numbers of columns and rows */
+    struct poet_dot_axis taps;     /* of a row of the kernel */
+    int32_t channels;              /* of a group of the source */
     struct side rows;
     struct side columns;
-    int32_t source_width;
-    int32_t result_width;
-    int32_t kernel_width;
     int32_t groups;
-    int32_t source_group; /* elements to the next group */
-    int32_t weight_group;
-    int32_t result_group;
 };
+
+/* So many taps. With a single one there is nothing to sum per channel: the channels become the columns. */
+static void set_taps(struct pass *pass, int32_t rows, int32_t columns)
+{
+    struct poet_dot *walk = &pass->job.blocks.walk;
+    walk->middle.count = rows;
+    if (rows == 1 && columns == 1) {
+        walk->outer.count = 1;
+        walk->inner = walk->outer;
+        walk->inner.count = pass->channels;
+    } else {
+        walk->outer.count = pass->channels;
+        walk->inner = pass->taps;
+        walk->inner.count = columns;
+    }
+}
 
 static void sum_groups(struct pass *pass, const struct run *rows, const struct run *columns,
                        const float *source, const float *weight, const float *bias, float *result)
 {
-    const int32_t row_stride = pass->rows.of_input ? 1 : pass->rows.stride;
-    const int32_t column_stride = pass->columns.of_input ? 1 : pass->columns.stride;
     struct job *job = &pass->job;
-    const struct box box = {{
-        {columns->count, column_stride, columns->next},
-        {rows->count, row_stride * pass->source_width, rows->next * pass->result_width},
-        pass->samples,
-    }};
-    const int32_t positions = columns->count * rows->count;
-    job->walk = pass->walk;
-    set_taps(&job->walk, rows->taps.count, columns->taps.count);
-    job->weight = weight + rows->taps.tap * pass->kernel_width + columns->taps.tap;
-    job->bias = bias;
-    source += rows->taps.source * pass->source_width + columns->taps.source;
-    result += rows->first * pass->result_width + columns->first;
-    const bool planes = holds_planes(&job->walk, &box);
-    for (int32_t group = 0; group < pass->groups; group++) {
-        if (rows->taps.count == 0 || columns->taps.count == 0) {
-            put_nothing(job, &box, result);
-        } else if (positions * pass->samples.count == 1) {
-            sum_one(job, source, result);
-        } else if (!POET_HAS_FPU || positions * pass->samples.count < 4) {
-            sum_each(job, &box, source, result);
-        } else if (positions == 1) {
-            sum_samples(job, &pass->samples, source, result);
-        } else if (planes) {
-            sum_by_planes(job, &box, source, result);
-        } else {
-            sum_box(job, &box, source, result);
+    struct box *box = &pass->box;
+    box->axes[COLUMNS].count = columns->count;
+    box->axes[ROWS].count = rows->count;
+    set_taps(pass, rows->taps.count, columns->taps.count);
+    job->weight = weight + rows->taps.tap * pass->columns.kernel + columns->taps.tap;
+    job->blocks.bias = bias;
+    source += rows->taps.source * pass->columns.source_extent + columns->taps.source;
+    result += rows->first * pass->columns.result_extent + columns->first;
+    const int32_t positions = rows->count * columns->count * box->axes[SAMPLES].count;
+    const bool nothing = rows->taps.count == 0 || columns->taps.count == 0;
+    if (nothing || !POET_HAS_FPU || holds_planes(&job->blocks.walk, box)) {
+        job->groups = 1;
+        for (int32_t left = pass->groups; left > 0; left--) {
+            if (nothing) {
+                put_nothing(job, box, result);
+            } else if (POET_HAS_FPU) {
+                sum_by_planes(job, box, source, result);
+            } else if (positions == 1) {
+                sum_position(job, source, result);
+            } else {
+                sum_each(job, box, source, result);
+            }
+            job->weight += job->weight_group;
+            job->blocks.bias += job->bias_group;
+            source += job->source_group;
+            result += job->result_group;
         }
-        source += pass->source_group;
-        result += pass->result_group;
-        job->weight += pass->weight_group;
-        job->bias = bias != NULL ? job->bias + job->channels : NULL;
+        return;
+    }
+    const struct axis *line = &box->axes[SAMPLES];
+    while (line->count == 1 && line != box->axes) {
+        line--;
+    }
+    job->groups = pass->groups;
+    if (positions == 1) {
+        sum_one(job, source, result);
+    } else if (positions == line->count) {
+        sum_line(job, line, source, result);
+    } else {
+        sum_box(job, box, source, result);
     }
 }
 
 APART void sum_pass(struct pass *pass, const float *source, const float *weight, const float *bias,
                     float *result)
 {
-    struct run rows = before_all;
-    while (next_run(&pass->rows, &rows)) {
-        struct run columns = before_all;
-        while (next_run(&pass->columns, &columns)) {
+    struct job *job = &pass->job;
+    job->blocks.fours = POET_HAS_FPU ? job->channels / 4 : 0;
+    job->blocks.bias_next = bias != NULL ? 4 : 0;
+    job->bias_next = bias != NULL ? 1 : 0;
+    job->bias_group = bias != NULL ? job->channels : 0;
+    bias = bias != NULL ? bias : no_bias;
+    struct run rows;
+    struct run columns;
+    rows.before = 0;
+    begin_run(&pass->rows, 0, &rows);
+    do {
+        columns.before = 0;
+        begin_run(&pass->columns, 0, &columns);
+        do {
             sum_groups(pass, &rows, &columns, source, weight, bias, result);
-        }
-    }
+        } while (next_run(&pass->columns, &columns));
+    } while (next_run(&pass->rows, &rows));
 }
 
 /* What the two passes are, but for what depends on the position. */
-static void set_forward(const struct poet_conv2d *op, struct pass *pass)
+APART void set_forward(const struct poet_conv2d *op, struct pass *pass)
 {
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
     const int32_t kernel = op->kernel_height * op->kernel_width;
-    pass->job.channels = group_out;
-    pass->job.weight_next = group_in * kernel;
-    pass->job.result_channel = out_plane;
-    pass->job.add_plane = POET_HAS_FPU ? add_plane : NULL;
-    pass->walk.outer = (struct poet_dot_axis){group_in, in_plane, kernel};
-    pass->walk.middle = (struct poet_dot_axis){0, op->in_width, op->kernel_width};
-    pass->walk.inner = (struct poet_dot_axis){0, 1, 1};
-    pass->samples =
+    struct job *job = &pass->job;
+    job->blocks.walk.outer = (struct poet_dot_axis){group_in, in_plane, kernel};
+    job->blocks.walk.middle = (struct poet_dot_axis){0, op->in_width, op->kernel_width};
+    job->blocks.weight_next = group_in * kernel;
+    job->blocks.result_channel = out_plane;
+    job->channels = group_out;
+    job->add_plane = POET_HAS_FPU ? add_plane : NULL;
+    pass->taps = (struct poet_dot_axis){0, 1, 1};
+    pass->channels = group_in;
+    pass->box.axes[COLUMNS] = (struct axis){0, op->stride_width, 1};
+    pass->box.axes[ROWS] = (struct axis){0, op->stride_height * op->in_width, op->out_width};
+    pass->box.axes[SAMPLES] =
         (struct axis){op->batch, op->in_channels * in_plane, op->out_channels * out_plane};
-    pass->rows = (struct side){op->kernel_height, op->stride_height, op->padding_top,
-                               op->in_height,     op->out_height,   false};
+    pass->rows = (struct side){op->kernel_height, op->stride_height, op->padding_top, op->in_height,
+                               op->out_height,    1,                 false};
     pass->columns = (struct side){op->kernel_width, op->stride_width, op->padding_left,
-                                  op->in_width,     op->out_width,   false};
-    pass->source_width = op->in_width;
-    pass->result_width = op->out_width;
-    pass->kernel_width = op->kernel_width;
+                                  op->in_width,     op->out_width,    1,
+                                  false};
     pass->groups = op->groups;
-    pass->source_group = group_in * in_plane;
-    pass->weight_group = group_out * group_in * kernel;
-    pass->result_group = group_out * out_plane;
+    job->source_group = group_in * in_plane;
+    job->weight_group = group_out * group_in * kernel;
+    job->result_group = group_out * out_plane;
 }
 
-static void set_backward_input(const struct poet_conv2d *op, struct pass *pass)
+APART void set_backward_input(const struct poet_conv2d *op, struct pass *pass)
 {
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
     const int32_t group_in = op->in_channels / op->groups;
     const int32_t group_out = op->out_channels / op->groups;
     const int32_t kernel = op->kernel_height * op->kernel_width;
-    pass->job.channels = group_in;
-    pass->job.weight_next = kernel;
-    pass->job.result_channel = in_plane;
-    pass->job.add_plane = POET_HAS_FPU ? add_plane_backwards : NULL;
-    pass->walk.outer = (struct poet_dot_axis){group_out, out_plane, group_in * kernel};
-    pass->walk.middle =
+    struct job *job = &pass->job;
+    job->blocks.walk.outer = (struct poet_dot_axis){group_out, out_plane, group_in * kernel};
+    job->blocks.walk.middle =
         (struct poet_dot_axis){0, -op->out_width, op->stride_height * op->kernel_width};
-    pass->walk.inner = (struct poet_dot_axis){0, -1, op->stride_width};
-    pass->samples =
+    job->blocks.weight_next = kernel;
+    job->blocks.result_channel = in_plane;
+    job->channels = group_in;
+    job->add_plane = POET_HAS_FPU ? add_plane_backwards : NULL;
+    pass->taps = (struct poet_dot_axis){0, -1, op->stride_width};
+    pass->channels = group_out;
+    pass->box.axes[COLUMNS] = (struct axis){0, 1, op->stride_width};
+    pass->box.axes[ROWS] = (struct axis){0, op->out_width, op->stride_height * op->in_width};
+    pass->box.axes[SAMPLES] =
         (struct axis){op->batch, op->out_channels * out_plane, op->in_channels * in_plane};
-    pass->rows = (struct side){op->kernel_height, op->stride_height, op->padding_top,
-                               op->out_height,     op->in_height,    true};
-    pass->columns = (struct side){op->kernel_width, op->stride_width, op->padding_left,
-                                  op->out_width,     op->in_width,    true};
-    pass->source_width = op->out_width;
-    pass->result_width = op->in_width;
-    pass->kernel_width = op->kernel_width;
+    pass->rows =
+        (struct side){op->kernel_height, op->stride_height, op->padding_top,   op->out_height,
+                      op->in_height,     op->stride_height, true};
+    pass->columns =
+        (struct side){op->kernel_width, op->stride_width, op->padding_left,  op->out_width,
+                      op->in_width,     op->stride_width, true};
     pass->groups = op->groups;
-    pass->source_group = group_out * out_plane;
-    pass->weight_group = group_out * group_in * kernel;
-    pass->result_group = group_in * in_plane;
+    job->source_group = group_out * out_plane;
+    job->weight_group = group_out * group_in * kernel;
+    job->result_group = group_in * in_plane;
 }
 
 /* Whether vectors are faster: measured on an x86, where depthwise planes of fewer columns are not worth their beginning.
@@ -832,9 +839,8 @@ static int32_t set_run(const struct poet_conv2d *op, int32_t first, struct poet_
             .dy_first = rows.output * op->out_width + columns.output,
             .x_row = row - columns.count * op->stride_width,
             .dy_row = op->out_width - columns.count,
-            .strips = columns.count >> 2,
+            .columns = columns.count,
             .dy_next = out_sample - rows.count * op->out_width,
-            .left = columns.count & 3,
             .rows = columns.count > 0 ? rows.count : 0,
         };
         v = v + 1 < op->kernel_width ? v + 1 : 0;
@@ -867,8 +873,9 @@ static void sum_run_by_lines(const struct poet_conv2d *op, struct poet_lines *at
             }
             for (int32_t o = out; o < begin + outputs; o++) {
                 const int32_t weight = first + (o * group_in + c) * kernel;
-                for (int32_t in = 0; in < inputs; in++) {
-                    poet_gradient_sink_put_few_f32(dw, weight + in * kernel, at->count, *sums++);
+                poet_gradient_sink_put_few_f32(dw, weight, at->count, *sums++);
+                if (inputs == 2) {
+                    poet_gradient_sink_put_few_f32(dw, weight + kernel, at->count, *sums++);
                 }
             }
         }
@@ -888,8 +895,7 @@ static void sum_run(const struct poet_conv2d *op, const struct poet_lines *at, c
             for (int32_t i = 0; i < at->count; i++) {
                 const struct poet_tap *tap = &at->taps[i];
                 totals[i] = tap->rows == 0 ? 0.0f
-                                           : sum_tap(op, tap->rows,
-                                                     POET_STRIP * tap->strips + tap->left,
+                                           : sum_tap(op, tap->rows, tap->columns,
                                                      x + c * at->x_other + tap->x_first,
                                                      dy + o * at->dy_other + tap->dy_first);
             }

@@ -7,6 +7,7 @@
 #include "conv2d_column.h"
 #include "conv2d_positions.h"
 #include "conv2d_strip_by_2.h"
+#include "conv2d_taps.h"
 
 /* As conv2d_3x3.c: rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite
  * numbers as they are. Sums to which a zero may have added NaN are taken again without. */
@@ -197,29 +198,6 @@ void poet_conv2d_3x3_by_2_backward_input_f32(const struct poet_conv2d *op, const
     }
 }
 
-/* dw of one tap, without padding. */
-FOR_SIZE float sum_tap(const struct poet_conv2d *op, const struct poet_positions *rows, int32_t tap,
-                       const float *x, const float *dy)
-{
-    const struct poet_positions columns =
-        poet_positions_of_tap(tap, 2, 1, op->in_width, op->out_width);
-    float total = 0.0f;
-    for (int32_t n = 0; n < op->batch; n++) {
-        for (int32_t i = 0; i < rows->count; i++) {
-            const float *s = x + (rows->source + 2 * i) * op->in_width + columns.source;
-            const float *g = dy + (rows->output + i) * op->out_width + columns.output;
-            float sum = 0.0f;
-            for (int32_t j = 0; j < columns.count; j++) {
-                sum += s[2 * j] * g[j];
-            }
-            total += sum;
-        }
-        x += op->in_channels * op->in_height * op->in_width;
-        dy += op->out_channels * op->out_height * op->out_width;
-    }
-    return total;
-}
-
 /* dw of one row of the kernel, of one input and four output channels, of which `done` are there already: from weight
  * `first` on. */
 static void sum_tap_row(const struct poet_conv2d *op, const struct poet_positions *rows,
@@ -233,10 +211,8 @@ static void sum_tap_row(const struct poet_conv2d *op, const struct poet_position
     for (int32_t channel = done; channel < 4; channel++) {
         float *taps = totals[channel];
         const float sum = taps[0] + taps[1] + taps[2]; /* NaN where one of them is */
-        for (int32_t tap = 0; sum != sum && tap < 3; tap++) {
-            if (taps[tap] != taps[tap]) {
-                taps[tap] = sum_tap(op, rows, tap, x, dy + channel * at->dy_other);
-            }
+        if (sum != sum) {
+            poet_conv2d_sum_taps_again_f32(op, rows, x, dy + channel * at->dy_other, taps);
         }
         poet_gradient_sink_put_few_f32(dw, first + channel * next, 3, taps);
     }

@@ -32,14 +32,24 @@ struct narrow {
 typedef void sum_narrow_f32(const struct narrow *at, const float *x, const float *dy,
                             float totals[4][9]);
 
-#define EACH(width, step) sum_narrow_f32 poet_conv2d_narrow_##width##_by_##step##_f32;
-EACH(1, 1)
-EACH(2, 1)
-EACH(3, 1)
-EACH(1, 2)
-EACH(2, 2)
-EACH(3, 2)
-EACH(4, 2)
+/* Kernels that move by 1 to planes of up to 3 columns, as conv2d_3x3.c has strips of four, and by 2 of up to 4. */
+#define WIDTHS(EACH) EACH(1, 1) EACH(2, 1) EACH(3, 1) EACH(1, 2) EACH(2, 2) EACH(3, 2) EACH(4, 2)
+#define DECLARE(width, step) sum_narrow_f32 poet_conv2d_narrow_##width##_by_##step##_f32;
+WIDTHS(DECLARE)
+
+/* dX of a kernel that moves by 2 from planes of two columns. What is next counts bytes. In this order in assembly. */
+struct narrow_backwards {
+    int32_t rows; /* of dy */
+    int32_t channels;
+    int32_t channel_next; /* of dy */
+    int32_t weight_next;  /* to the weights of the next channel of dy */
+    int32_t odd_width;    /* whether dx has three columns, and not four */
+    int32_t odd_height;   /* whether its last row is that under the middle of the kernel */
+};
+
+/* The rows of dx of one channel: two for each row of dy. */
+void poet_conv2d_narrow_backwards_f32(const struct narrow_backwards *at, const float *dy,
+                                      const float *weight, float *dx);
 
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
 
@@ -188,6 +198,81 @@ __asm__(POET_ASSEMBLY
         "   poet_narrow poet_conv2d_narrow_2_by_2_f32, 2, 2\n"
         "   poet_narrow poet_conv2d_narrow_3_by_2_f32, 3, 2\n"
         "   poet_narrow poet_conv2d_narrow_4_by_2_f32, 4, 2\n"
+        /* dX: r1, r4  dy    r2, r5  weights    r3  dx    r6  channels left    r7, r8  channel_next, weight_next    r9  rows left
+         *   r10, r12  odd_width, odd_height    s0, s1 and s2, s3  a row of dy and the next one    s4-s12  weights    s13-s20  a channel's
+         *   sums    s21-s23  products    s24-s31  totals */
+        "   poet_function poet_conv2d_narrow_backwards_f32\n"
+        "   push    {r4-r10, lr}\n"
+        "   vpush   {s16-s31}\n"
+        "   ldmia   r0, {r4, r6-r8, r10, r12}\n"
+        "   mov     r9, r4\n"
+        "1: movs    r4, #0\n"
+        "   vmov    s24, r4\n"
+        "   .irp    total, 25, 26, 27, 28, 29, 30, 31\n"
+        "   vmov.f32 s\\total, s24\n"
+        "   .endr\n"
+        "   ldr     r6, [r0, #4]\n"
+        "   mov     r4, r1\n"
+        "   mov     r5, r2\n"
+        "2: vldmia  r5, {s4-s12}\n"
+        "   cmp     r9, #1\n"
+        "   beq.n   3f\n"
+        "   vldmia  r4, {s0-s3}\n"
+        "   multiply_one 17, 2, 5\n"
+        "   multiply_one 18, 3, 4\n"
+        "   multiply_one 22, 2, 6\n"
+        "   multiply_one 19, 3, 5\n"
+        "   multiply_one 20, 3, 6\n"
+        "   add_one 18, 22\n"
+        "   multiply_one 21, 0, 11\n"
+        "   multiply_one 22, 1, 10\n"
+        "   multiply_one 23, 0, 12\n"
+        "   add_one 17, 21\n"
+        "   add_one 18, 22\n"
+        "   multiply_one 21, 1, 11\n"
+        "   multiply_one 22, 1, 12\n"
+        "   add_one 18, 23\n"
+        "   add_one 19, 21\n"
+        "   add_one 20, 22\n"
+        "   b.n     4f\n"
+        "3: vldmia  r4, {s0-s1}\n" /* the last row */
+        "   multiply_one 18, 1, 10\n"
+        "   multiply_one 23, 0, 12\n"
+        "   multiply_one 17, 0, 11\n"
+        "   multiply_one 19, 1, 11\n"
+        "   multiply_one 20, 1, 12\n"
+        "   add_one 18, 23\n"
+        "4: multiply_one 14, 1, 7\n"
+        "   multiply_one 21, 0, 9\n"
+        "   multiply_one 13, 0, 8\n"
+        "   multiply_one 15, 1, 8\n"
+        "   multiply_one 16, 1, 9\n"
+        "   add_one 14, 21\n"
+        "   .irp    sum, 13, 15, 16, 14, 17, 18, 19, 20\n"
+        "   add_one %11+\\sum, \\sum\n"
+        "   .endr\n"
+        "   add     r4, r4, r7\n"
+        "   add     r5, r5, r8\n"
+        "   subs    r6, r6, #1\n"
+        "   bne.w   2b\n"
+        "   adds    r1, r1, #8\n"
+        "   cmp     r10, #0\n"
+        "   ite     eq\n"
+        "   vstmiaeq r3!, {s24-s27}\n"
+        "   vstmiane r3!, {s24-s26}\n"
+        "   subs    r9, r9, #1\n"
+        "   bne.n   5f\n"
+        "   cmp     r12, #0\n"
+        "   bne.n   6f\n"
+        "5: cmp     r10, #0\n"
+        "   ite     eq\n"
+        "   vstmiaeq r3!, {s28-s31}\n"
+        "   vstmiane r3!, {s28-s30}\n"
+        "   cmp     r9, #0\n"
+        "   bne.w   1b\n"
+        "6: vpop    {s16-s31}\n"
+        "   pop     {r4-r10, pc}\n"
+        "   poet_function_end poet_conv2d_narrow_backwards_f32\n"
         "   .noaltmacro\n");
 
 #else
@@ -220,20 +305,38 @@ static inline __attribute__((always_inline)) void sum_rows(const struct narrow *
     }
 }
 
-#undef EACH
-#define EACH(width, step)                                                                      \
+#define DEFINE(width, step) \
     void poet_conv2d_narrow_##width##_by_##step##_f32(const struct narrow *at, const float *x, \
-                                                      const float *dy, float totals[4][9])     \
-    {                                                                                          \
-        sum_rows(at, width, step, x, dy, totals);                                              \
+                                                      const float *dy, float totals[4][9]) \
+    { \
+        sum_rows(at, width, step, x, dy, totals); \
     }
-EACH(1, 1)
-EACH(2, 1)
-EACH(3, 1)
-EACH(1, 2)
-EACH(2, 2)
-EACH(3, 2)
-EACH(4, 2)
+WIDTHS(DEFINE)
+
+void poet_conv2d_narrow_backwards_f32(const struct narrow_backwards *at, const float *dy,
+                                      const float *weight, float *dx)
+{
+    const int32_t size = sizeof *dy;
+    const int32_t width = at->odd_width != 0 ? 3 : 4;
+    for (int32_t row = 0; row < 2 * at->rows - at->odd_height; row++) {
+        for (int32_t column = 0; column < width; column++) {
+            float total = 0.0f;
+            for (int32_t channel = 0; channel < at->channels; channel++) {
+                float sum = 0.0f;
+                for (int32_t tap = 0; tap < 9; tap++) {
+                    const int32_t i = row + 1 - tap / 3;
+                    const int32_t j = column + 1 - tap % 3;
+                    if (i >= 0 && j >= 0 && i % 2 + j % 2 == 0 && i < 2 * at->rows && j < 4) {
+                        sum += dy[channel * at->channel_next / size + i + j / 2] *
+                               weight[channel * at->weight_next / size + tap];
+                    }
+                }
+                total += sum;
+            }
+            *dx++ = total;
+        }
+    }
+}
 
 #endif
 
@@ -265,7 +368,7 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
 {
     static sum_narrow_f32 *const sums[2][4] = {
         {poet_conv2d_narrow_1_by_1_f32, poet_conv2d_narrow_2_by_1_f32,
-         poet_conv2d_narrow_3_by_1_f32, NULL}, /* conv2d_3x3.c has strips of four columns */
+         poet_conv2d_narrow_3_by_1_f32, NULL},
         {poet_conv2d_narrow_1_by_2_f32, poet_conv2d_narrow_2_by_2_f32,
          poet_conv2d_narrow_3_by_2_f32, poet_conv2d_narrow_4_by_2_f32},
     };
@@ -314,4 +417,35 @@ void poet_conv2d_3x3_narrow_backward_weight_update_f32(const struct poet_conv2d 
     }
     const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     sum_taps(op, x, dy, &sink);
+}
+
+void poet_conv2d_3x3_narrow_backward_input_f32(const struct poet_conv2d *op, const float *w,
+                                               const float *dy, float *dx)
+{
+    if (!POET_BY_STRIPS) {
+        poet_conv2d_backward_input_f32(op, w, dy, dx);
+        return;
+    }
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t plane = op->out_height * op->out_width;
+    const struct narrow_backwards at = {
+        .rows = op->out_height,
+        .channels = group_out,
+        .channel_next = plane * (int32_t)sizeof *dy,
+        .weight_next = group_in * 9 * (int32_t)sizeof *w,
+        .odd_width = op->in_width % 2,
+        .odd_height = op->in_height % 2,
+    };
+    for (int32_t n = 0; n < op->batch; n++) {
+        const float *weight = w;
+        for (int32_t group = 0; group < op->groups; group++) {
+            for (int32_t channel = 0; channel < group_in; channel++) {
+                poet_conv2d_narrow_backwards_f32(&at, dy, weight + channel * 9, dx);
+                dx += op->in_height * op->in_width;
+            }
+            weight += group_in * group_out * 9;
+            dy += group_out * plane;
+        }
+    }
 }

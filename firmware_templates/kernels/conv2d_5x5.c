@@ -286,6 +286,7 @@ struct tap_row {
     struct poet_positions rows;
     struct poet_rows_5 at;
     poet_sum_rows_5_f32 *sum;
+    int32_t next;     /* weights to the next output channel */
     int32_t channels; /* two or four, */
     int32_t done;     /* of which so many are there already */
 };
@@ -294,7 +295,6 @@ struct tap_row {
 static void sum_tap_row(const struct poet_conv2d *op, const struct tap_row *row, const float *x,
                         const float *dy, const struct poet_gradient_sink *dw, int32_t first)
 {
-    const int32_t next = op->in_channels / op->groups * TAPS;
     float totals[4][5];
     row->sum(&row->at, x + row->rows.source * op->in_width,
              dy + row->rows.output * op->out_width, totals);
@@ -305,7 +305,7 @@ static void sum_tap_row(const struct poet_conv2d *op, const struct tap_row *row,
             poet_conv2d_sum_taps_again_f32(op, &row->rows, x, dy + channel * row->at.dy_other,
                                            taps);
         }
-        const int32_t index = first + channel * next;
+        const int32_t index = first + channel * row->next;
         if (dw->gradient != NULL) {
             EACH_TAP
             for (int32_t tap = 0; tap < 5; tap++) {
@@ -332,6 +332,7 @@ static void sum_taps(const struct poet_conv2d *op, poet_sum_rows_5_f32 *sum_four
             poet_positions_of_tap(tap / 5, stride, 2, op->in_height, op->out_height);
         struct tap_row row = {
             .rows = rows,
+            .next = group_in * TAPS,
             .at =
                 {
                     .samples = op->batch,

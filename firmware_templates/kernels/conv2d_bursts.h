@@ -48,17 +48,4 @@ struct poet_gather {
 /* Copies them; `source` is the first position. */
 void poet_conv2d_gather_f32(const struct poet_gather *at, const float *source, float *to);
 
-/* Planes of dX of kernels that move by two columns. In this order in assembly. What is next counts elements. */
-struct poet_spread {
-    int32_t planes;
-    int32_t rows;    /* of sums */
-    int32_t begin;   /* where in a plane they are: at its end, behind each other */
-    int32_t columns; /* of sums */
-    int32_t gap;     /* from behind the places of a row's fours, the last of which may be none, to the next row of sums */
-    int32_t last;    /* the same behind the last row to the plane's end. Both may be below 0 */
-};
-
-/* Puts the sums where they belong, and zeros around them. */
-void poet_conv2d_spread_f32(const struct poet_spread *at, float *dx);
-
 #endif

@@ -31,14 +31,30 @@ static inline __attribute__((always_inline)) float poet_sum_9(const float w[9], 
     return sum;
 }
 
-/* Whether no factor makes NaN of a zero; some that are so large that their sum overflows are taken for such. */
+/* Whether a sum of factors says that none makes NaN of a zero; some that are so large that it overflows are taken for such. */
+static inline bool poet_is_finite(float sum)
+{
+    return 0.0f * sum == 0.0f;
+}
+
 static inline bool poet_are_finite(const float *factors, int32_t count)
 {
     float sum = 0.0f;
     for (int32_t i = 0; i < count; i++) {
         sum += factors[i];
     }
-    return 0.0f * sum == 0.0f;
+    return poet_is_finite(sum);
+}
+
+/* The same of 3x3 kernels. */
+static inline bool poet_kernels_are_finite(const float *weight, int32_t count)
+{
+    float sum = 0.0f;
+    for (int32_t i = 0; i < count; i++) {
+        const float *w = weight + 9 * i;
+        sum += w[0] + w[1] + w[2] + (w[3] + w[4] + w[5]) + (w[6] + w[7] + w[8]);
+    }
+    return poet_is_finite(sum);
 }
 
 #endif

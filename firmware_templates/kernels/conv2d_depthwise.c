@@ -6,6 +6,8 @@
 
 #include "assembly.h"
 #include "conv2d_column.h"
+#include "conv2d_depthwise_each.h"
+#include "conv2d_depthwise_taps.h"
 #include "fpu.h"
 #include "parts.h"
 #include "product.h"
@@ -199,27 +201,35 @@ static void add_bias(float *plane, int32_t elements, float bias)
 /* Four columns of results, which go down a plane; for dX up. */
 enum { STRIP = 4 };
 
-/* In this order in assembly. What is next counts elements. */
-struct strip {
+/* A strip in all planes. In this order in assembly. What is next counts elements. */
+struct strips {
     int32_t source_next; /* to the next row */
     int32_t result_next;
+    uint32_t load; /* where in a table of nine the instruction is that loads a row */
+    int32_t bias_next;
+    int32_t channels;
+    int32_t samples;
     int32_t begun; /* rows of the source that a result begins with, before one is whole */
     int32_t rows;  /* of the source that are left */
     int32_t after; /* rows of padding behind them, two at most */
-    uint32_t load; /* where in a table of nine the instruction is that loads a row */
-    float shift;   /* for each result; not -0 */
+    int32_t source_plane; /* from behind a plane's last row to the next plane's first */
+    int32_t result_plane;
+    const float *bias;
 };
 
 /* `source` is the first column of the first row that the strip meets and that is no padding. */
-typedef void sum_strip_f32(const struct strip *strip, const float *source, const float *weight,
-                           float *result);
+typedef void sum_strips_f32(const struct strips *strips, const float *source, const float *weight,
+                            float *result);
 
-sum_strip_f32 poet_conv2d_depthwise_strip_f32;
-sum_strip_f32 poet_conv2d_depthwise_strip_backwards_f32; /* along columns, for dX */
+sum_strips_f32 poet_conv2d_depthwise_strips_f32;
+sum_strips_f32 poet_conv2d_depthwise_strips_backwards_f32; /* along columns, for dX */
 
 /* A row of the source is loaded once, and meets all rows of the kernel: it ends one row of results, whose sums are in
  * s16-s19, goes on with the next, s20-s23, and begins one, s24-s27. What is added last to a sum moves it along, too.
- *   s0-s5  a row of the source    s6-s14  weights    s15  shift    s28-s31  products */
+ *   s0-s5  a row of the source    s6-s14  weights    s15  shift    s28-s31  products
+ *   r2  what is next until a result is whole: 0    r4, r5  what is next    r6  rows left    r7  rows behind those that a
+ *   result begins with    r8  rows of padding    r9  what loads a row    r10, r11  weights, bias    r12  its step
+ *   lr  channels left    on the stack: samples left, weights, channels */
 __asm__(POET_ASSEMBLY
         "   .macro sum_one to, from, what\n"
         "   vadd.f32 s\\to, s\\from, s\\what\n"
@@ -255,18 +265,32 @@ __asm__(POET_ASSEMBLY
 
         "   .macro poet_strip name, first, second, third\n"
         "   poet_function \\name\n"
-        "   push    {r4-r9, lr}\n"
+        "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
-        "   ldmia   r0!, {r4-r9}\n"
-        "   vldmia  r0, {s15}\n"
-        "   vldmia  r2, {s6-s14}\n"
+        "   ldmia   r0!, {r4, r5, r9, r12, lr}\n"
+        "   ldr     r6, [r0], #4\n"
+        "   push    {r2, lr}\n"
         "   movs    r2, #0\n"
         "   vmov    s0, r2\n"
-        "   .irp    zero, 1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "   .irp    zero, 1, 2, 3, 4, 5\n"
         "   vmov.f32 s\\zero, s0\n"
         "   .endr\n"
-        "   adr     r0, 1f\n"
-        "   add     r9, r9, r0\n"
+        "   adr     r2, 1f\n"
+        "   add     r9, r9, r2\n"
+        "8: push    {r6}\n"
+        "   ldr     r10, [sp, #4]\n"
+        "   ldr     lr, [sp, #8]\n"
+        "   ldr     r11, [r0, #20]\n"
+        "9: vldmia  r10!, {s6-s14}\n"
+        "   vldmia  r11, {s15}\n"
+        "   add     r11, r11, r12, lsl #2\n"
+        "   movs    r2, #0\n"
+        "   vmov    s28, r2\n"
+        "   sum_one 15, 15, 28\n" /* no -0 */
+        "   .irp    zero, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "   move_one \\zero, 28\n"
+        "   .endr\n"
+        "   ldmia   r0, {r6, r7, r8}\n"
         "   cmp     r6, #0\n"
         "   beq.w   4f\n"
         "   bx      r9\n"
@@ -306,13 +330,22 @@ __asm__(POET_ASSEMBLY
         "   move_one %16+\\at, %20+\\at\n"
         "   .endr\n"
         "   b.n     5b\n"
-        "6: vpop    {s16-s31}\n"
-        "   pop     {r4-r9, pc}\n"
+        "6: ldrd    r6, r7, [r0, #12]\n"
+        "   add     r1, r1, r6, lsl #2\n"
+        "   add     r3, r3, r7, lsl #2\n"
+        "   subs    lr, lr, #1\n"
+        "   bne.w   9b\n"
+        "   pop     {r6}\n"
+        "   subs    r6, r6, #1\n"
+        "   bne.w   8b\n"
+        "   add     sp, sp, #8\n"
+        "   vpop    {s16-s31}\n"
+        "   pop     {r4-r11, pc}\n"
         "   poet_function_end \\name\n"
         "   .endm\n"
 
-        "   poet_strip poet_conv2d_depthwise_strip_f32, 0, 1, 2\n"
-        "   poet_strip poet_conv2d_depthwise_strip_backwards_f32, 2, 1, 0\n"
+        "   poet_strip poet_conv2d_depthwise_strips_f32, 0, 1, 2\n"
+        "   poet_strip poet_conv2d_depthwise_strips_backwards_f32, 2, 1, 0\n"
         "   .noaltmacro\n");
 
 static int32_t columns_of_padding(int32_t columns)
@@ -320,20 +353,26 @@ static int32_t columns_of_padding(int32_t columns)
     return columns > 0 ? columns : 0;
 }
 
-/* As sum_plane, to the same bits, and adds a shift to each result. Backwards, it begins before source and result. */
-static void sum_strips(const struct plane *plane, const float *source, const float *weight,
-                       float shift, float *result, int32_t step)
+/* All planes as sum_plane has them, to the same bits, with bias. Backwards, it begins before source and result. */
+static void sum_strips(const struct poet_conv2d *op, const struct plane *plane, const float *source,
+                       const float *weight, const float *bias, float *result, int32_t step)
 {
+    static const float no_bias = 0.0f;
     const int32_t sources = plane->columns.sources;
     const int32_t results = plane->columns.results;
     const int32_t left = step > 0 ? plane->columns.before : plane->columns.after;
-    struct strip strip = {
+    struct strips strips = {
         .source_next = step * sources,
         .result_next = step * results,
+        .bias_next = bias != NULL ? 1 : 0,
+        .channels = op->groups,
+        .samples = op->batch,
         .begun = 2 - plane->rows.before,
         .rows = plane->rows.sources - 2 + plane->rows.before,
         .after = plane->rows.after,
-        .shift = shift,
+        .source_plane = (1 - step) * plane->rows.sources * sources,
+        .result_plane = (1 - step) * plane->rows.results * results,
+        .bias = bias != NULL ? bias : &no_bias,
     };
     if (step < 0) {
         source -= sources;
@@ -346,15 +385,15 @@ static void sum_strips(const struct plane *plane, const float *source, const flo
         const int32_t first = at - left;
         const int32_t zeros = columns_of_padding(-first);
         const int32_t last_zeros = columns_of_padding(first + STRIP + 2 - sources);
-        strip.load = (uint32_t)(8 * (3 * (2 - zeros) + 2 - last_zeros)) + 1u;
-        (step > 0 ? poet_conv2d_depthwise_strip_f32 : poet_conv2d_depthwise_strip_backwards_f32)(
-            &strip, source + first + zeros, weight, result + at);
+        strips.load = (uint32_t)(8 * (3 * (2 - zeros) + 2 - last_zeros)) + 1u;
+        (step > 0 ? poet_conv2d_depthwise_strips_f32 : poet_conv2d_depthwise_strips_backwards_f32)(
+            &strips, source + first + zeros, weight, result + at);
     }
 }
 
 /* Whether strips do, and are faster: what is kept of a plane is begun anew for each of them. Both are estimated cycles, but
- * for what they have in common (python benchmarks/kernels.py). */
-static bool by_strips(const struct plane *plane)
+ * for what they have in common (python benchmarks/kernels.py); each strip is a call for all planes. */
+static bool by_strips(const struct plane *plane, int32_t planes)
 {
     const struct extent *rows = &plane->rows;
     const struct extent *columns = &plane->columns;
@@ -363,22 +402,22 @@ static bool by_strips(const struct plane *plane)
     }
     const int32_t threes = (columns->results - columns->after) / 3;
     const int32_t pair = 84 + 156 * threes + 64 * (columns->results - 3 * threes);
-    const int32_t strip = 148 + 91 * rows->sources;
-    return (columns->results + STRIP - 1) / STRIP * strip <= (rows->results + 1) / 2 * pair;
+    const int32_t strip = 100 + planes * (60 + 91 * rows->sources);
+    return (columns->results + STRIP - 1) / STRIP * strip <= planes * ((rows->results + 1) / 2) * pair;
 }
 
 #else
 
-static bool by_strips(const struct plane *plane)
+static bool by_strips(const struct plane *plane, int32_t planes)
 {
-    (void)plane;
+    (void)plane, (void)planes;
     return false;
 }
 
-static void sum_strips(const struct plane *plane, const float *source, const float *weight,
-                       float shift, float *result, int32_t step)
+static void sum_strips(const struct poet_conv2d *op, const struct plane *plane, const float *source,
+                       const float *weight, const float *bias, float *result, int32_t step)
 {
-    (void)plane, (void)source, (void)weight, (void)shift, (void)result, (void)step;
+    (void)op, (void)plane, (void)source, (void)weight, (void)bias, (void)result, (void)step;
 }
 
 #endif
@@ -388,20 +427,19 @@ void poet_conv2d_depthwise_forward_f32(const struct poet_conv2d *op, const float
 {
     const struct plane plane = forward_plane(op);
     const int32_t elements = op->out_height * op->out_width;
-    if (!by_planes(op, &plane) || by_vectors(&plane) || !poet_are_finite(w, 9 * op->groups)) {
-        poet_conv2d_forward_f32(op, x, w, b, y);
+    if (!by_planes(op, &plane) || by_vectors(&plane) || !poet_kernels_are_finite(w, op->groups)) {
+        poet_conv2d_depthwise_each_forward_f32(op, x, w, b, y);
         return;
     }
-    const bool strips = by_strips(&plane);
+    if (by_strips(&plane, op->batch * op->groups)) {
+        sum_strips(op, &plane, x, w, b, y, 1);
+        return;
+    }
     for (int32_t n = 0; n < op->batch; n++) {
         for (int32_t channel = 0; channel < op->groups; channel++) {
-            if (strips) {
-                sum_strips(&plane, x, w + 9 * channel, b != NULL ? 0.0f + b[channel] : 0.0f, y, 1);
-            } else {
-                sum_plane(&plane, x, w + 9 * channel, y, 1);
-                if (b != NULL) {
-                    add_bias(y, elements, b[channel]);
-                }
+            sum_plane(&plane, x, w + 9 * channel, y, 1);
+            if (b != NULL) {
+                add_bias(y, elements, b[channel]);
             }
             x += op->in_height * op->in_width;
             y += elements;
@@ -413,28 +451,23 @@ void poet_conv2d_depthwise_backward_input_f32(const struct poet_conv2d *op, cons
                                               const float *dy, float *dx)
 {
     const struct plane plane = backward_plane(op);
-    if (!by_planes(op, &plane) || by_vectors(&plane) || !poet_are_finite(w, 9 * op->groups)) {
-        poet_conv2d_backward_input_f32(op, w, dy, dx);
+    if (!by_planes(op, &plane) || by_vectors(&plane) || !poet_kernels_are_finite(w, op->groups)) {
+        poet_conv2d_depthwise_each_backward_input_f32(op, w, dy, dx);
         return;
     }
-    const bool strips = by_strips(&plane);
+    if (by_strips(&plane, op->batch * op->groups)) {
+        const int32_t last = op->out_height * op->out_width;
+        sum_strips(op, &plane, dy + last, w, NULL, dx + op->in_height * op->in_width, -1);
+        return;
+    }
     for (int32_t n = 0; n < op->batch; n++) {
         for (int32_t channel = 0; channel < op->groups; channel++) {
             dy += op->out_height * op->out_width;
             dx += op->in_height * op->in_width;
-            if (strips) {
-                sum_strips(&plane, dy, w + 9 * channel, 0.0f, dx, -1);
-            } else {
-                sum_plane(&plane, dy - 1, w + 9 * channel, dx - 1, -1);
-            }
+            sum_plane(&plane, dy - 1, w + 9 * channel, dx - 1, -1);
         }
     }
 }
-
-/* The sums of the nine taps, each of the products of one row of dy with what the tap meets there. */
-struct taps {
-    float of[9];
-};
 
 #if BY_STRIPS
 
@@ -452,9 +485,7 @@ struct run {
 /* Two rows of padding and two partly of it at most, what is between, and a run of none. */
 enum { RUNS = 6 };
 
-/* Adds the sums of each row to totals. */
-void poet_conv2d_depthwise_taps_f32(const struct run runs[RUNS], const float *dy, float totals[9],
-                                    const float *x);
+poet_add_taps_f32 poet_conv2d_depthwise_taps_f32;
 
 /* s0-s2, s3-s5, s6-s8  columns of x    s9  gradient    s10-s12  products    s15  0    s16-s24  a row's sums
  * r3-r5, lr  x    r6  rows left    r12  columns left */
@@ -594,7 +625,24 @@ static void set_runs(const struct plane *plane, struct run runs[RUNS])
     runs->count = 0;
 }
 
+static void sum_taps(const struct poet_conv2d *op, const struct plane *plane, const float *x,
+                     const float *dy, const struct poet_gradient_sink *dw)
+{
+    if (op->out_width <= POET_FEW_COLUMNS) {
+        poet_conv2d_depthwise_few_taps_f32(op, poet_conv2d_depthwise_few_columns_f32, x, dy, dw);
+        return;
+    }
+    struct run runs[RUNS];
+    set_runs(plane, runs);
+    poet_conv2d_depthwise_put_taps_f32(op, poet_conv2d_depthwise_taps_f32, runs, x, dy, dw);
+}
+
 #else
+
+/* The sums of the nine taps, each of the products of one row of dy with what the tap meets there. */
+struct taps {
+    float of[9];
+};
 
 INLINE void add_products(struct taps *sum, float g, float l0, float m0, float r0, float l1, float m1,
                          float r1, float l2, float m2, float r2)
@@ -675,8 +723,6 @@ static void add_plane(const struct plane *plane, const float *x, const float *dy
     }
 }
 
-#endif
-
 /* A tap's sum in one channel without padding, for gradients that make NaN of a zero. */
 static float sum_of_tap(const struct poet_conv2d *op, const struct plane *plane, int32_t channel,
                         int32_t tap, const float *x, const float *dy)
@@ -701,30 +747,16 @@ static float sum_of_tap(const struct poet_conv2d *op, const struct plane *plane,
     return total;
 }
 
-/* As in conv2d_vectors.c, where a row of one position is no sum of its own. */
-static bool rows_are_sums(const struct poet_conv2d *op)
-{
-    return !POET_FUSED || op->out_width > 1;
-}
-
 static void sum_taps(const struct poet_conv2d *op, const struct plane *plane, const float *x,
                      const float *dy, const struct poet_gradient_sink *dw)
 {
     const int32_t x_plane = op->in_height * op->in_width;
     const int32_t dy_plane = op->out_height * op->out_width;
-#if BY_STRIPS
-    struct run runs[RUNS];
-    set_runs(plane, runs);
-#endif
     for (int32_t channel = 0; channel < op->groups; channel++) {
         struct taps total = {{0.0f}};
         for (int32_t n = 0; n < op->batch; n++) {
             const int32_t at = n * op->groups + channel;
-#if BY_STRIPS
-            poet_conv2d_depthwise_taps_f32(runs, dy + at * dy_plane, total.of, x + at * x_plane);
-#else
             add_plane(plane, x + at * x_plane, dy + at * dy_plane, &total);
-#endif
         }
         for (int32_t tap = 0; tap < 9; tap++) {
             const float sum = total.of[tap] == total.of[tap]
@@ -733,6 +765,14 @@ static void sum_taps(const struct poet_conv2d *op, const struct plane *plane, co
             poet_gradient_sink_put_f32(dw, 9 * channel + tap, sum);
         }
     }
+}
+
+#endif
+
+/* As in conv2d_vectors.c, where a row of one position is no sum of its own. */
+static bool rows_are_sums(const struct poet_conv2d *op)
+{
+    return !POET_FUSED || op->out_width > 1;
 }
 
 void poet_conv2d_depthwise_backward_weight_f32(const struct poet_conv2d *op, const float *x,

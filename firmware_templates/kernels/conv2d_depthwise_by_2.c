@@ -6,7 +6,8 @@
 
 #include "assembly.h"
 #include "conv2d_column.h"
-#include "conv2d_positions.h"
+#include "conv2d_depthwise_each.h"
+#include "conv2d_depthwise_taps.h"
 
 /* As conv2d_depthwise.c, for 3x3 kernels that move by 2, with 0 or 1 rows and columns of padding on each side. Other cores
  * take what conv2d.c has for all shapes. */
@@ -16,24 +17,47 @@
 /* Columns of results that go down a plane together: forward, and of dX. */
 enum { STRIP = 4, WIDE = 2 * STRIP };
 
-/* In this order in assembly. What is next counts elements. */
+/* A strip in all planes, or in two samples at a time. In this order in assembly. What is next counts elements. */
+struct strips {
+    int32_t source_next; /* to the next row */
+    int32_t result_next;
+    int32_t source_other; /* to the second sample */
+    int32_t result_other;
+    int32_t columns; /* of results that are stored */
+    uint32_t load;   /* where in a table the instruction is that loads a row */
+    int32_t before;  /* rows of padding */
+    int32_t rows;    /* of the source, without one that no result meets */
+    int32_t source_plane; /* from behind a plane's last row to the next plane's first */
+    int32_t result_plane;
+    int32_t bias_next;
+    int32_t channels;
+    int32_t turns; /* samples, or pairs of them */
+    const float *bias;
+};
+
+/* `source` is the first column of the first row that the strip meets and that is no padding. */
+typedef void sum_strips_f32(const struct strips *strips, const float *source, const float *weight,
+                            float *result);
+
+sum_strips_f32 poet_conv2d_depthwise_by_2_strips_f32;
+sum_strips_f32 poet_conv2d_depthwise_by_2_pair_strips_f32; /* two columns of two samples */
+
+/* For dX. In this order in assembly. What is next counts elements. */
 struct strip {
     int32_t source_next; /* to the next row */
     int32_t result_next;
-    int32_t sources; /* rows, without one that no result meets */
+    int32_t sources; /* rows */
     int32_t results;
     int32_t columns; /* of results that are stored */
     uint32_t load;   /* where in a table the instruction is that loads a row */
     int32_t before;  /* rows of padding */
-    float shift;     /* for each result; not -0 */
 };
 
-/* `source` is the first column of the first row that the strip meets and that is no padding. */
+/* `source` is the first column that the strip meets and that is no padding. */
 typedef void sum_strip_f32(const struct strip *strip, const float *source, const float *weight,
                            float *result);
 
-sum_strip_f32 poet_conv2d_depthwise_by_2_strip_f32;
-sum_strip_f32 poet_conv2d_depthwise_by_2_wide_strip_f32;    /* dX, without padding before the first column */
+sum_strip_f32 poet_conv2d_depthwise_by_2_wide_strip_f32;     /* without padding before the first column */
 sum_strip_f32 poet_conv2d_depthwise_by_2_wide_odd_strip_f32; /* with a column of padding */
 
 /* Rows of dy that meet the same rows of the kernel, three rows of x each. In this order in assembly. */
@@ -53,12 +77,11 @@ enum { RUNS = 4 };
 #define EDGE_AFTER 0x10u  /* one whose last tap is padding */
 #define EDGE_BEFORE 0x20u /* a column of padding */
 
-/* Adds the sums of each row to totals. */
-void poet_conv2d_depthwise_by_2_taps_f32(const struct run runs[RUNS], const float *dy,
-                                         float totals[9], const float *x);
+poet_add_taps_f32 poet_conv2d_depthwise_by_2_taps_f32;
 
 /* Registers that a load leaves alone stay 0: padding.
- *   forward: s0-s8  a row of the source    s9-s17  weights    s18-s21  sums    s22-s25  products    s26  shift
+ *   forward: s0-s8  a row of the source, or two: s0-s4 and s5-s9    s10-s18  weights    s19-s22  sums
+ *       s23-s26  products    s27  shift    s28  0
  *   dX: s0-s4  a row of dy    s5-s9  the one before    s10-s18  weights    s19-s26  sums    s27-s30  products    s31  0
  *   dW: s0-s14  five columns of three rows of x    s15-s23  a row's sums    s24-s25  gradients    s26-s28  products
  *       s29  0 */
@@ -83,60 +106,101 @@ __asm__(POET_ASSEMBLY
         "   .endr\n"
         "   .endm\n"
 
-        /* Forward: a tap's products. */
-        "   .macro poet_add source, weight\n"
-        "   poet_multiply 22, 1, \\source, 2, \\weight\n"
-        "   poet_add_all 18, 1, 22, 1\n"
+        /* Forward: a tap's products; the columns of a second sample come behind a gap of 1. */
+        "   .macro poet_meet to, source, weight, gap\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   multiply_one %\\to+\\at, %\\source+2*\\at+\\gap*(\\at/2), \\weight\n"
+        "   .endr\n"
         "   .endm\n"
-        "   .macro poet_put\n"
-        "   poet_add_all 18, 1, 26, 0\n"
+        "   .macro poet_add source, weight, gap\n"
+        "   poet_meet 23, \\source, \\weight, \\gap\n"
+        "   poet_add_all 19, 1, 23, 1\n"
+        "   .endm\n"
+        "   .macro load_rows columns, second\n"
+        "   vldmia  r1, {\\columns}\n"
+        "   add     lr, r1, r10, lsl #2\n"
+        "   vldmia  lr, {\\second}\n"
+        "   bx      r9\n"
+        "   .endm\n"
+
+        /* all columns, and fewer */
+        "   .macro poet_put gap, few, back\n"
+        "   poet_add_all 19, 1, 27, 0\n"
+        "   .if     \\gap\n"
+        "   vstmia  r3, {s19-s20}\n"
+        "   add     lr, r3, r11, lsl #2\n"
+        "   vstmia  lr, {s21-s22}\n"
+        "   .else\n"
         "   cmp     r8, #4\n"
-        "   bne.n   1f\n"
-        "   vstmia  r3, {s18-s21}\n"
-        "   b.n     2f\n"
-        "1: vstr    s18, [r3]\n"
+        "   bne.w   \\few\n"
+        "   vstmia  r3, {s19-s22}\n"
+        "   .endif\n"
+        "\\back: add r3, r3, r5, lsl #2\n"
+        "   .endm\n"
+        "   .macro poet_put_few few, back\n"
+        "\\few: vstr s19, [r3]\n"
         "   cmp     r8, #2\n"
-        "   blt.n   2f\n"
-        "   vstr    s19, [r3, #4]\n"
-        "   beq.n   2f\n"
-        "   vstr    s20, [r3, #8]\n"
-        "2: add     r3, r3, r5, lsl #2\n"
+        "   blt.w   \\back\n"
+        "   vstr    s20, [r3, #4]\n"
+        "   beq.w   \\back\n"
+        "   vstr    s21, [r3, #8]\n"
+        "   b.w     \\back\n"
         "   .endm\n"
 
         /* r4, r5  what is next    r6  rows left    r7  where a row of the kernel's middle is added    r8  columns
-         * r9  where the next row is added    r12  what loads it */
-        "   poet_function poet_conv2d_depthwise_by_2_strip_f32\n"
-        "   push    {r4-r10, lr}\n"
-        "   vpush   {s16-s26}\n"
-        "   ldmia   r0!, {r4-r10}\n"
-        "   vldmia  r0, {s26}\n"
-        "   vldmia  r2, {s9-s17}\n"
-        "   movs    r2, #0\n"
-        "   vmov    s0, r2\n"
-        "   .irp    zero, 1, 2, 3, 4, 5, 6, 7, 8, 18, 19, 20, 21\n"
-        "   vmov.f32 s\\zero, s0\n"
+         * r9  where the next row is added    r10, r11  to the second sample    r12  what loads a row
+         * on the stack: channels and turns left, weights, bias, where a plane's first row is added */
+        "   .macro poet_begin_strips name\n"
+        "   poet_function \\name\n"
+        "   push    {r4-r11, lr}\n"
+        "   vpush   {s16-s28}\n"
+        "   sub     sp, sp, #20\n"
+        "   ldmia   r0!, {r4, r5, r10, r11}\n"
+        "   ldmia   r0!, {r8, r12, lr}\n"
+        "   movs    r6, #0\n"
+        "   vmov    s28, r6\n"
+        "   .irp    zero, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9\n"
+        "   vmov.f32 s\\zero, s28\n"
         "   .endr\n"
-        "   adr     r12, 4f\n"
-        "   add     r12, r12, r9\n"
+        "   adr     r6, 4f\n"
+        "   add     r12, r12, r6\n"
         "   adr     r7, 5f + 1\n"
         "   adr     r9, 7f + 1\n"
-        "   cmp     r10, #0\n"
+        "   cmp     lr, #0\n"
         "   it      ne\n"
         "   movne   r9, r7\n"
+        "   str     r2, [sp, #8]\n"
+        "   str     r9, [sp, #16]\n"
+        "   ldr     r6, [r0, #20]\n"
+        "1: str     r6, [sp, #4]\n"
+        "   ldr     r2, [sp, #8]\n"
+        "   ldr     r6, [r0, #24]\n"
+        "   str     r6, [sp, #12]\n"
+        "   ldr     r6, [r0, #16]\n"
+        "2: str     r6, [sp]\n"
+        "   vldmia  r2!, {s10-s18}\n"
+        "   ldr     lr, [sp, #12]\n"
+        "   ldr     r6, [r0, #12]\n"
+        "   vldmia  lr, {s27}\n"
+        "   add     lr, lr, r6, lsl #2\n"
+        "   str     lr, [sp, #12]\n"
+        "   add_one 27, 28\n" /* no -0 */
+        "   .irp    sum, 19, 20, 21, 22\n"
+        "   move_one \\sum, 28\n"
+        "   .endr\n"
+        "   ldr     r9, [sp, #16]\n"
+        "   ldr     r6, [r0]\n"
         "   bx      r12\n"
         "   .p2align 2\n"
         "4:\n"
-        "   .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5, s0-s6, s0-s7, s0-s8\n"
-        "   load_row \\columns\n"
-        "   .endr\n"
-        "   .irp    columns, s1, s1-s2, s1-s3, s1-s4, s1-s5, s1-s6, s1-s7, s1-s8\n"
-        "   load_row \\columns\n"
-        "   .endr\n"
+        "   .endm\n"
+
+        "   .macro poet_end_strips name, gap\n"
         /* the kernel's middle row */
         "   .p2align 2\n"
-        "5: poet_add 0, 12\n"
-        "   poet_add 1, 13\n"
-        "   poet_add 2, 14\n"
+        "5: poet_add 0, 13, \\gap\n"
+        "   poet_add 1, 14, \\gap\n"
+        "   poet_add 2, 15, \\gap\n"
         "   add     r1, r1, r4, lsl #2\n"
         "   adr     r9, 6f + 1\n"
         "   subs    r6, r6, #1\n"
@@ -144,23 +208,61 @@ __asm__(POET_ASSEMBLY
         "   bx      r12\n"
         /* its last row, and its first */
         "   .p2align 2\n"
-        "6: poet_add 0, 15\n"
-        "   poet_add 1, 16\n"
-        "   poet_add 2, 17\n"
-        "   poet_put\n"
+        "6: poet_add 0, 16, \\gap\n"
+        "   poet_add 1, 17, \\gap\n"
+        "   poet_add 2, 18, \\gap\n"
+        "   poet_put \\gap, 10f, 11\n"
         "   .p2align 2\n"
         "7: add     r1, r1, r4, lsl #2\n"
         "   mov     r9, r7\n"
         "   subs    r6, r6, #1\n"
         "   beq.w   9f\n"
-        "   poet_multiply 18, 1, 0, 2, 9\n"
-        "   poet_add 1, 10\n"
-        "   poet_add 2, 11\n"
+        "   poet_meet 19, 0, 10, \\gap\n"
+        "   poet_add 1, 11, \\gap\n"
+        "   poet_add 2, 12, \\gap\n"
         "   bx      r12\n"
-        "8: poet_put\n"
-        "9: vpop    {s16-s26}\n"
-        "   pop     {r4-r10, pc}\n"
-        "   poet_function_end poet_conv2d_depthwise_by_2_strip_f32\n"
+        "8: poet_put \\gap, 12f, 13\n"
+        "9: ldrd    r6, lr, [r0, #4]\n"
+        "   add     r1, r1, r6, lsl #2\n"
+        "   add     r3, r3, lr, lsl #2\n"
+        "   ldr     r6, [sp]\n"
+        "   subs    r6, r6, #1\n"
+        "   bne.w   2b\n"
+        "   add     r1, r1, r10, lsl #2\n"
+        "   add     r3, r3, r11, lsl #2\n"
+        "   ldr     r6, [sp, #4]\n"
+        "   subs    r6, r6, #1\n"
+        "   bne.w   1b\n"
+        "   add     sp, sp, #20\n"
+        "   vpop    {s16-s28}\n"
+        "   pop     {r4-r11, pc}\n"
+        "   .if     !\\gap\n"
+        "   poet_put_few 10, 11b\n"
+        "   poet_put_few 12, 13b\n"
+        "   .endif\n"
+        "   poet_function_end \\name\n"
+        "   .endm\n"
+
+        "   poet_begin_strips poet_conv2d_depthwise_by_2_strips_f32\n"
+        "   .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5, s0-s6, s0-s7, s0-s8\n"
+        "   load_row \\columns\n"
+        "   .endr\n"
+        "   .irp    columns, s1, s1-s2, s1-s3, s1-s4, s1-s5, s1-s6, s1-s7, s1-s8\n"
+        "   load_row \\columns\n"
+        "   .endr\n"
+        "   poet_end_strips poet_conv2d_depthwise_by_2_strips_f32, 0\n"
+
+        "   poet_begin_strips poet_conv2d_depthwise_by_2_pair_strips_f32\n"
+        "   load_rows s0, s5\n"
+        "   load_rows s0-s1, s5-s6\n"
+        "   load_rows s0-s2, s5-s7\n"
+        "   load_rows s0-s3, s5-s8\n"
+        "   load_rows s0-s4, s5-s9\n"
+        "   load_rows s1, s6\n"
+        "   load_rows s1-s2, s6-s7\n"
+        "   load_rows s1-s3, s6-s8\n"
+        "   load_rows s1-s4, s6-s9\n"
+        "   poet_end_strips poet_conv2d_depthwise_by_2_pair_strips_f32, 1\n"
 
         /* dX: every other column has met the kernel's even columns (sums from `even` on), those between its odd one (from
          * `odd` on, and from the same column of dy or the next); and so have rows. */
@@ -357,46 +459,72 @@ static int32_t least(int32_t one, int32_t other)
     return one < other ? one : other;
 }
 
-/* The instruction that loads columns from `first` on, of which those before 0 and behind the last are padding. */
-static uint32_t load_of(int32_t first, int32_t columns, int32_t sources)
+/* Which instruction loads columns from `first` on, of which those before 0 and behind the last are padding. */
+static int32_t load_of(int32_t first, int32_t columns, int32_t sources)
 {
     const int32_t last = least(columns, sources - first) - 1;
-    return (uint32_t)(6 * (first < 0 ? columns - 1 + last : last)) + 1u;
+    return first < 0 ? columns - 1 + last : last;
+}
+
+/* Where it is in a table of such. */
+static uint32_t place(int32_t load, int32_t bytes)
+{
+    return (uint32_t)(bytes * load) + 1u;
 }
 
 /* Strips of which the last may make results again. */
-static void sum_strips(const struct poet_conv2d *op, struct strip *strip, const float *x,
-                       const float *weight, float *y)
+static void sum_strips(const struct poet_conv2d *op, struct strips *strips, const float *x,
+                       const float *w, float *y)
 {
-    strip->columns = least(STRIP, op->out_width);
+    strips->columns = least(STRIP, op->out_width);
     for (int32_t at = 0; at < op->out_width; at += STRIP) {
-        at = least(at, op->out_width - strip->columns);
+        at = least(at, op->out_width - strips->columns);
         const int32_t first = 2 * at - op->padding_left;
-        strip->load = load_of(first, 2 * STRIP + 1, op->in_width);
-        poet_conv2d_depthwise_by_2_strip_f32(strip, first < 0 ? x : x + first, weight, y + at);
+        strips->load = place(load_of(first, 2 * STRIP + 1, op->in_width), 6);
+        poet_conv2d_depthwise_by_2_strips_f32(strips, first < 0 ? x : x + first, w, y + at);
     }
+}
+
+/* Two samples at a time; results are half a strip wide. */
+static void sum_pairs(const struct poet_conv2d *op, struct strips *strips, const float *x,
+                      const float *w, float *y)
+{
+    strips->turns = op->batch / 2;
+    strips->source_other = op->groups * op->in_height * op->in_width;
+    strips->result_other = op->groups * op->out_height * op->out_width;
+    strips->load = place(load_of(-op->padding_left, STRIP + 1, op->in_width), 14);
+    poet_conv2d_depthwise_by_2_pair_strips_f32(strips, x, w, y);
 }
 
 void poet_conv2d_depthwise_by_2_forward_f32(const struct poet_conv2d *op, const float *x,
                                             const float *w, const float *b, float *y)
 {
-    if (!poet_are_finite(w, 9 * op->groups)) {
-        poet_conv2d_forward_f32(op, x, w, b, y);
+    static const float no_bias = 0.0f;
+    if (!poet_kernels_are_finite(w, op->groups)) {
+        poet_conv2d_depthwise_each_forward_f32(op, x, w, b, y);
         return;
     }
-    struct strip strip = {
+    const int32_t rows = least(op->in_height, 2 * op->out_height + 1 - op->padding_top);
+    struct strips strips = {
         .source_next = op->in_width,
         .result_next = op->out_width,
-        .sources = least(op->in_height, 2 * op->out_height + 1 - op->padding_top),
         .before = op->padding_top,
+        .rows = rows,
+        .source_plane = (op->in_height - rows) * op->in_width,
+        .bias_next = b != NULL ? 1 : 0,
+        .channels = op->groups,
+        .turns = op->batch,
+        .bias = b != NULL ? b : &no_bias,
     };
-    for (int32_t n = 0; n < op->batch; n++) {
-        for (int32_t channel = 0; channel < op->groups; channel++) {
-            strip.shift = b != NULL ? 0.0f + b[channel] : 0.0f;
-            sum_strips(op, &strip, x, w + 9 * channel, y);
-            x += op->in_height * op->in_width;
-            y += op->out_height * op->out_width;
-        }
+    if (op->out_width == STRIP / 2 && op->batch > 1) {
+        sum_pairs(op, &strips, x, w, y);
+        const int32_t last = op->batch & ~1;
+        x += last * op->groups * op->in_height * op->in_width;
+        y += last * op->groups * op->out_height * op->out_width;
+        strips.turns = op->batch & 1;
+    }
+    if (strips.turns > 0) {
+        sum_strips(op, &strips, x, w, y);
     }
 }
 
@@ -412,7 +540,7 @@ static void sum_wide_strips(const struct poet_conv2d *op, struct strip *strip, c
         }
         const int32_t first = odd ? at / 2 : at / 2 - 1;
         strip->columns = least(WIDE, width - at);
-        strip->load = load_of(first, STRIP + 1, op->out_width);
+        strip->load = place(load_of(first, STRIP + 1, op->out_width), 6);
         (odd ? poet_conv2d_depthwise_by_2_wide_odd_strip_f32
              : poet_conv2d_depthwise_by_2_wide_strip_f32)(
             strip, first < 0 ? dy : dy + first, weight, dx + at);
@@ -422,8 +550,8 @@ static void sum_wide_strips(const struct poet_conv2d *op, struct strip *strip, c
 void poet_conv2d_depthwise_by_2_backward_input_f32(const struct poet_conv2d *op, const float *w,
                                                    const float *dy, float *dx)
 {
-    if (!poet_are_finite(w, 9 * op->groups)) {
-        poet_conv2d_backward_input_f32(op, w, dy, dx);
+    if (!poet_kernels_are_finite(w, op->groups)) {
+        poet_conv2d_depthwise_each_backward_input_f32(op, w, dy, dx);
         return;
     }
     struct strip strip = {
@@ -469,49 +597,17 @@ static void set_runs(const struct poet_conv2d *op, struct run *run)
     run->count = 0;
 }
 
-/* A tap's sum in one channel without padding, for gradients that make NaN of a zero. */
-static float sum_of_tap(const struct poet_conv2d *op, int32_t channel, int32_t tap, const float *x,
-                        const float *dy)
-{
-    const struct poet_positions rows = poet_positions_of_tap(
-        tap / 3, 2, op->padding_top, op->in_height, op->out_height);
-    const struct poet_positions columns = poet_positions_of_tap(
-        tap % 3, 2, op->padding_left, op->in_width, op->out_width);
-    float total = 0.0f;
-    for (int32_t n = 0; n < op->batch; n++) {
-        const int32_t at = n * op->groups + channel;
-        for (int32_t i = 0; i < rows.count; i++) {
-            const float *s = x + (at * op->in_height + rows.source + 2 * i) * op->in_width;
-            const float *g = dy + (at * op->out_height + rows.output + i) * op->out_width;
-            float sum = 0.0f;
-            for (int32_t j = 0; j < columns.count; j++) {
-                sum += s[columns.source + 2 * j] * g[columns.output + j];
-            }
-            total += sum;
-        }
-    }
-    return total;
-}
-
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
-    const int32_t x_plane = op->in_height * op->in_width;
-    const int32_t dy_plane = op->out_height * op->out_width;
+    if (op->out_width <= POET_FEW_COLUMNS) {
+        poet_conv2d_depthwise_few_taps_f32(op, poet_conv2d_depthwise_few_columns_by_2_f32, x, dy,
+                                           dw);
+        return;
+    }
     struct run runs[RUNS];
     set_runs(op, runs);
-    for (int32_t channel = 0; channel < op->groups; channel++) {
-        float totals[9] = {0.0f};
-        for (int32_t n = 0; n < op->batch; n++) {
-            const int32_t at = n * op->groups + channel;
-            poet_conv2d_depthwise_by_2_taps_f32(runs, dy + at * dy_plane, totals, x + at * x_plane);
-        }
-        for (int32_t tap = 0; tap < 9; tap++) {
-            const float sum = totals[tap] == totals[tap] ? totals[tap]
-                                                         : sum_of_tap(op, channel, tap, x, dy);
-            poet_gradient_sink_put_f32(dw, 9 * channel + tap, sum);
-        }
-    }
+    poet_conv2d_depthwise_put_taps_f32(op, poet_conv2d_depthwise_by_2_taps_f32, runs, x, dy, dw);
 }
 
 void poet_conv2d_depthwise_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,

@@ -7,7 +7,7 @@
 
 /* In assembly, as conv2d_strip.c.
  *   r1, r7  x    r2, r0, r9, r8  dy    r3  totals    r4, r5  x_row, dy_row    r10  bytes to the next column of x
- *   r6, r11  strips, columns left in a row    r12, lr  rows, strips or columns to do
+ *   r6, r11  strips of a row, columns left    r12, lr  rows, strips or columns to do
  *   [sp]  x, dy, bytes to the next channel of each, samples, taps to do, the next one; then of a tap rows, samples to do, x_next, dy_next
  * Of one channel: s0-s3 columns of x, s4-s15 and s20-s23 of dy, s24-s27 products, s16-s19 a row's sums, s28-s31 totals.
  * Of two: s0-s3 and s4-s7 columns of x, s8-s11 of dy, s12-s13 products, s16-s23 a row's sums, s24-s31 totals. */
@@ -146,7 +146,7 @@ __asm__(POET_ASSEMBLY
         "   sub     sp, sp, #16\n"
         "   push    {r4-r9, r11}\n"
         "1: ldr     lr, [sp, #24]\n"
-        "   ldmia   lr!, {r0-r2, r4-r6, r9, r11-r12}\n"
+        "   ldmia   lr!, {r0-r2, r4-r6, r9, r12}\n"
         "   str     lr, [sp, #24]\n"
         "   poet_clear \\totals, \\sums\n"
         "   cmp     r12, #0\n"
@@ -162,6 +162,8 @@ __asm__(POET_ASSEMBLY
         "   add     r0, r2, r8\n"
         "   add     r9, r0, r8\n"
         "   add     r8, r9, r8\n"
+        "   and     r11, r6, #3\n"
+        "   lsrs    r6, r6, #2\n"
         "2: poet_clear 16, \\sums\n"
         "   movs    lr, r6\n"
         "   beq.w   4f\n"
@@ -231,7 +233,7 @@ static inline __attribute__((always_inline)) void
 sum_tap_lines(const struct poet_lines *at, const struct poet_tap *tap, int32_t outputs,
               int32_t inputs, float totals[8])
 {
-    const int32_t columns = POET_STRIP * tap->strips + tap->left;
+    const int32_t columns = tap->columns;
     const float *x = at->x + tap->x_first;
     const float *dy = at->dy + tap->dy_first;
     for (int32_t i = 0; i < outputs * inputs; i++) {

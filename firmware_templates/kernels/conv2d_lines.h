@@ -17,9 +17,8 @@ struct poet_tap {
     int32_t dy_first;
     int32_t x_row;    /* from behind a row of x, which is a stride behind its last column, to the next that is met */
     int32_t dy_row;   /* the same of dy */
-    int32_t strips;   /* of columns in a row */
+    int32_t columns;
     int32_t dy_next;  /* as x_next */
-    int32_t left;     /* columns behind the last strip */
     int32_t rows;     /* 0 where the tap meets nothing */
 };
 

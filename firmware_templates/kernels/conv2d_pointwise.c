@@ -6,6 +6,7 @@
 
 #include "conv2d_blocks.h"
 #include "conv2d_bursts.h"
+#include "conv2d_pointwise_apart.h"
 #include "conv2d_pointwise_rows.h"
 #include "dot.h"
 #include "shapes.h"
@@ -38,6 +39,24 @@ struct pass {
     int32_t weight_result;
     int32_t result_group;
 };
+
+/* The positions that a kernel meets. */
+static inline __attribute__((always_inline)) struct poet_gather
+gather_of(const struct poet_conv2d *op, int32_t channels)
+{
+    const int32_t last = (op->out_width - 1) * op->stride_width; /* of a row */
+    const struct poet_gather gather = {
+        .width = op->out_width,
+        .step = op->stride_width * SIZE,
+        .turn = (op->stride_height * op->in_width - last) * SIZE,
+        .channels = channels,
+        .source_next = op->in_height * op->in_width * SIZE,
+        .next = GATHERED,
+        .column = 0,
+        .fours = 1,
+    };
+    return gather;
+}
 
 /* Where a position of a plane is. */
 static int32_t place(struct poet_gather *gather, int32_t position)
@@ -140,16 +159,16 @@ static void sum_position(const struct pass *pass, const float *source, const flo
 /* All channels at four neighbours. */
 static void sum_four(const struct pass *pass, const float *source, const float *weight, float *result)
 {
+    static const struct poet_lanes neighbours = {{1, 2, 3}, {1, 2, 3}};
     const int32_t shift_next = pass->shift != no_bias ? 1 : 0;
     const struct poet_blocks blocks = {
         .walk = {{1, 0, 0}, {1, 0, 0}, {pass->channels, pass->source_plane, pass->weight_channel}},
-        .source_next = 1,
         .weight_next = pass->weight_result,
-        .result_next = 1,
         .result_channel = pass->bursts.result_next,
         .fours = pass->bursts.results / 4,
         .bias = pass->shift,
         .bias_next = 4 * shift_next,
+        .lanes = &neighbours,
     };
     if (blocks.fours > 0) {
         poet_conv2d_blocks_f32(&blocks, source, weight, result);
@@ -165,12 +184,12 @@ static void sum_four(const struct pass *pass, const float *source, const float *
     }
 }
 
-/* A plane of neighbours: bursts, a four, and single ones. A burst of one channel takes less than those. */
+/* A plane of neighbours: bursts, a four, and single ones. */
 static void sum_neighbours(struct pass *pass, const float *source, const float *weight,
                            float *result)
 {
     const int32_t end = pass->positions;
-    int32_t at = end >= POET_BURST && pass->channels == 1 ? end : end & ~(POET_BURST - 1);
+    int32_t at = end & ~(POET_BURST - 1);
     pass->bursts.positions = at;
     if (at > 0) {
         pass->sum(&pass->bursts, source, weight, result);
@@ -242,11 +261,13 @@ static void sum_fours(struct pass *pass, const float *source, const float *weigh
 static void sum_samples(struct pass *pass, const float *source, const float *weight, float *result)
 {
     const bool neighbours = pass->source_plane == pass->positions;
+    const bool together = pass->source_plane == pass->bursts.result_next;
     for (int32_t n = 0; n < pass->batch; n++) {
         if (!POET_HAS_FPU || pass->positions < POET_FOUR) {
             for (int32_t at = 0; at < pass->positions; at++) {
-                sum_position(pass, source + (neighbours ? at : place(&pass->gather, at)), weight,
-                             result + at);
+                const int32_t apart = together ? at : place(&pass->gather, at);
+                sum_position(pass, source + (neighbours ? at : apart), weight,
+                             result + (neighbours ? apart : at));
             }
         } else if (neighbours) {
             sum_neighbours(pass, source, weight, result);
@@ -280,6 +301,35 @@ static void sum_pass(struct pass *pass, const float *source, const float *weight
     }
 }
 
+/* Planes of neighbours that bursts leave nothing of. */
+static void sum_whole(const struct poet_conv2d *op, struct poet_bursts *bursts,
+                      poet_sum_bursts_f32 *sum, const float *source, const float *weight,
+                      float *result)
+{
+    const int32_t source_group = bursts->channels * bursts->positions;
+    const int32_t result_group = bursts->results * bursts->positions;
+    for (int32_t n = op->batch; n > 0; n--) {
+        const float *of_group = weight;
+        const float *shift = bursts->shift;
+        for (int32_t group = op->groups; group > 0; group--) {
+            sum(bursts, source, of_group, result);
+            source += source_group;
+            of_group += bursts->channels * bursts->results;
+            result += result_group;
+            bursts->shift += bursts->shift_next * bursts->results;
+        }
+        bursts->shift = shift;
+    }
+}
+
+/* Whether they do; of one channel those that are left are made again. */
+static inline bool are_whole(const struct poet_conv2d *op, const struct poet_bursts *bursts)
+{
+    const int32_t positions = bursts->positions;
+    return POET_HAS_FPU && positions >= POET_BURST && positions == op->in_height * op->in_width &&
+           (positions % POET_BURST == 0 || bursts->channels == 1);
+}
+
 void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                                        const float *b, float *y)
 {
@@ -289,70 +339,37 @@ void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float
     }
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
-    const int32_t last = (op->out_width - 1) * op->stride_width; /* of a row */
+    const int32_t group_in = poet_channels_of_group(op, op->in_channels);
+    const int32_t group_out = poet_channels_of_group(op, op->out_channels);
     poet_sum_bursts_f32 *sum = NULL;
     if (POET_HAS_FPU) {
         const bool of_one = group_in == 1 && out_plane >= POET_BURST;
         sum = of_one ? poet_conv2d_bursts_of_one_f32 : poet_conv2d_bursts_f32;
     }
     const float *shift = b != NULL ? b : no_bias;
-    struct pass pass = {
-        .bursts = {group_in, group_out, in_plane, group_in, out_plane, shift, b != NULL ? 1 : 0,
-                   out_plane, POET_FOUR, 0},
-        .gather = {op->out_width, op->stride_width * SIZE,
-                   (op->stride_height * op->in_width - last) * SIZE, group_in, in_plane * SIZE,
-                   GATHERED, 0, 1},
-        .sum = sum,
-        .batch = op->batch,
-        .groups = op->groups,
-        .positions = out_plane,
-        .channels = group_in,
-        .shift = shift,
-        .source_plane = in_plane,
-        .source_group = group_in * in_plane,
-        .weight_group = group_out * group_in,
-        .weight_channel = 1,
-        .weight_result = group_in,
-        .result_group = group_out * out_plane,
+    struct pass pass;
+    pass.bursts = (struct poet_bursts){
+        group_in, group_out, in_plane,  group_in,  out_plane,
+        shift,    b != NULL, out_plane, POET_FOUR, 0,
     };
-    sum_pass(&pass, x, w, y);
-}
-
-/* Puts the sums at the end of each plane of dx where the kernel met it, and zeros elsewhere. */
-static void spread(const struct poet_conv2d *op, float *dx)
-{
-    const int32_t plane = op->in_height * op->in_width;
-    const int32_t begin = plane - op->out_height * op->out_width;
-    const int32_t row_next = op->stride_height * op->in_width;
-    if (op->stride_width == 2) {
-        const int32_t places = (op->out_width + POET_FOUR - 1) / POET_FOUR * 2 * POET_FOUR;
-        const struct poet_spread at = {
-            .planes = op->batch * op->in_channels,
-            .rows = op->out_height,
-            .begin = begin,
-            .columns = op->out_width,
-            .gap = row_next - places,
-            .last = plane - (op->out_height - 1) * row_next - places,
-        };
-        poet_conv2d_spread_f32(&at, dx);
+    if (are_whole(op, &pass.bursts)) {
+        sum_whole(op, &pass.bursts, sum, x, w, y);
         return;
     }
-    for (int32_t n = 0; n < op->batch * op->in_channels; n++) {
-        const float *from = dx + begin;
-        float *const end = dx + plane;
-        for (int32_t row = op->out_height; row > 0; row--) {
-            float *const next = row > 1 ? dx + row_next : end;
-            for (int32_t left = op->out_width; left > 0; left--) {
-                float *const to = left > 1 ? dx + op->stride_width : next;
-                *dx++ = *from++;
-                while (dx != to) {
-                    *dx++ = 0.0f;
-                }
-            }
-        }
-    }
+    pass.gather = gather_of(op, group_in);
+    pass.sum = sum;
+    pass.batch = op->batch;
+    pass.groups = op->groups;
+    pass.positions = out_plane;
+    pass.channels = group_in;
+    pass.shift = shift;
+    pass.source_plane = in_plane;
+    pass.source_group = group_in * in_plane;
+    pass.weight_group = group_out * group_in;
+    pass.weight_channel = 1;
+    pass.weight_result = group_in;
+    pass.result_group = group_out * out_plane;
+    sum_pass(&pass, x, w, y);
 }
 
 void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,
@@ -364,35 +381,39 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
     }
     const int32_t in_plane = op->in_height * op->in_width;
     const int32_t out_plane = op->out_height * op->out_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t group_in = poet_channels_of_group(op, op->in_channels);
+    const int32_t group_out = poet_channels_of_group(op, op->out_channels);
     poet_sum_bursts_f32 *sum = NULL;
     if (POET_HAS_FPU && group_out == 1 && out_plane >= POET_BURST) {
         sum = poet_conv2d_bursts_of_one_f32;
     } else if (POET_HAS_FPU) { /* a single channel's weights are neighbours, too */
         sum = group_in == 1 ? poet_conv2d_bursts_f32 : poet_conv2d_bursts_backwards_f32;
     }
-    struct pass pass = {
-        .bursts = {group_out, group_in, out_plane, group_in, in_plane, no_bias, 0, out_plane,
-                   POET_FOUR, 0},
-        .gather = {out_plane, SIZE, SIZE, group_out, out_plane * SIZE, GATHERED, 0, 1},
-        .sum = sum,
-        .batch = op->batch,
-        .groups = op->groups,
-        .positions = out_plane,
-        .channels = group_out,
-        .shift = no_bias,
-        .source_plane = out_plane,
-        .source_group = group_out * out_plane,
-        .weight_group = group_out * group_in,
-        .weight_channel = group_in,
-        .weight_result = 1,
-        .result_group = group_in * in_plane,
+    struct pass pass;
+    pass.bursts = (struct poet_bursts){
+        group_out, group_in, out_plane, group_in, in_plane, no_bias, 0, out_plane, POET_FOUR, 0,
     };
-    sum_pass(&pass, dy, w, dx + in_plane - out_plane);
-    if (in_plane > out_plane) {
-        spread(op, dx);
+    if (are_whole(op, &pass.bursts)) {
+        sum_whole(op, &pass.bursts, sum, dy, w, dx);
+        return;
     }
+    pass.gather = gather_of(op, group_out);
+    pass.sum = sum;
+    pass.batch = op->batch;
+    pass.groups = op->groups;
+    pass.positions = out_plane;
+    pass.channels = group_out;
+    pass.shift = no_bias;
+    pass.source_plane = out_plane;
+    pass.source_group = group_out * out_plane;
+    pass.weight_group = group_out * group_in;
+    pass.weight_channel = group_in;
+    pass.weight_result = 1;
+    pass.result_group = group_in * in_plane;
+    if (in_plane > out_plane) {
+        poet_conv2d_clear_f32(dx, op->batch * op->in_channels * in_plane);
+    }
+    sum_pass(&pass, dy, w, dx);
 }
 
 /* x or dy in one group: of the two, one goes by fours of channels, and the other by pairs. */
@@ -483,8 +504,8 @@ static void sum_rows(const struct poet_conv2d *op, poet_sums inputs, poet_sums o
                      const float *x, const float *dy, const struct poet_gradient_sink *dw)
 {
     const int32_t groups = op->groups;
-    const int32_t group_in = groups == 1 ? op->in_channels : op->in_channels / groups;
-    const int32_t group_out = groups == 1 ? op->out_channels : op->out_channels / groups;
+    const int32_t group_in = poet_channels_of_group(op, op->in_channels);
+    const int32_t group_out = poet_channels_of_group(op, op->out_channels);
     const int32_t x_plane = op->in_height * op->in_width;
     const int32_t dy_plane = op->out_height * op->out_width;
     const int32_t met = op->stride_height * op->out_height * op->in_width;

@@ -6,6 +6,19 @@
 
 #include "conv2d.h"
 
+/* Out of line, as a division that is not needed takes more than a jump. */
+static __attribute__((noinline, cold, unused)) int32_t poet_divided_channels(int32_t channels,
+                                                                             int32_t groups)
+{
+    return channels / groups;
+}
+
+/* So many channels are a group's. */
+static inline int32_t poet_channels_of_group(const struct poet_conv2d *op, int32_t channels)
+{
+    return op->groups == 1 ? channels : poet_divided_channels(channels, op->groups);
+}
+
 void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                                        const float *b, float *y);
 void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, const float *w,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "linear.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "burst.h"
 #include "dot.h"
+#include "linear_lanes.h"
 #include "linear_vectors.h"
 #include "product.h"
 #include "shapes.h"
@@ -12,11 +14,23 @@
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
 
+enum {
+    AT_ONCE = 64, /* weights that are updated, at most */
+    HAS_LANES = POET_HAS_FPU && !POET_HAS_VECTORS && POET_LINEAR_FEATURES % 8 != 0,
+};
+
+static const float NO_SHIFT = 0.0f;
+
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
 /* Compiled once: what needs fewer registers is not saved those of others. */
 #define APART static __attribute__((noinline, unused))
 #define UNROLLED _Pragma("GCC unroll 4")
+
+INLINE int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
 
 /* The dot products of a with one row of b, or with that and the next: each element of a is loaded once for both. */
 INLINE void dots(const float *a, const float *b, int32_t count, int both, float *totals)
@@ -62,8 +76,8 @@ static float dot(const float *a, const float *b, int32_t count)
 }
 
 /* The dot products of x with all rows of w, and the bias. */
-INLINE void all_dots(const struct poet_linear *op, const float *x, const float *w, const float *b,
-                     float *y)
+INLINE void sample_dots(const struct poet_linear *op, const float *x, const float *w,
+                        const float *b, float *y)
 {
     const int32_t features = op->in_features;
     int32_t left = op->out_features;
@@ -92,44 +106,62 @@ INLINE void all_dots(const struct poet_linear *op, const float *x, const float *
     }
 }
 
-/* The dot products of fewer features than a burst with four rows of w, or with one. */
-INLINE void few_dots(const float *x, const float *w, int32_t features, int32_t rows, float *y)
+static void all_dots(const struct poet_linear *op, const float *x, const float *w, const float *b,
+                     float *y)
 {
-    float sum[4] = {0.0f};
-    for (int32_t left = features; left > 0; left--) {
-        UNROLLED
-        for (int32_t i = 0; i < rows; i++) {
-            sum[i] = poet_add_product(sum[i], *x, w[i * features]);
-        }
-        x++;
-        w++;
-    }
-    UNROLLED
-    for (int32_t i = 0; i < rows; i++) {
-        y[i] = 0.0f + sum[i];
+    for (int32_t n = 0; n < op->batch; n++) {
+        sample_dots(op, x, w, b, y);
+        x += op->in_features;
+        y += op->out_features;
     }
 }
 
-APART void few_features(const struct poet_linear *op, const float *x, const float *w,
-                        const float *b, float *y)
+/* How many of some rows are lanes. A single one that four leave is not, where its sum is long: three would be made again. */
+INLINE int32_t lanes_of(int32_t rows, int32_t count)
+{
+    return rows < POET_FEWEST_LANES ? 0 : count >= 8 && (rows & 3) == 1 ? rows - 1 : rows;
+}
+
+/* How many sums are made where these are lanes; as many as can be where none are. */
+INLINE int32_t made_by(int32_t lanes, int32_t others)
+{
+    return lanes != 0 ? ((lanes + 3) & ~3) * others : INT32_MAX;
+}
+
+/* Where features are few, or leave a part of a burst: lanes are rows of w for each sample, or samples for each row of w. */
+APART void forward_by_lanes(const struct poet_linear *op, const float *x, const float *w,
+                            const float *b, float *y)
 {
     const int32_t features = op->in_features;
-    for (int32_t n = 0; n < op->batch; n++) {
-        const float *row = w;
-        int32_t o = 0;
-        for (; o + 4 <= op->out_features; o += 4) {
-            few_dots(x, row, features, 4, y + o);
-            row += 4 * features;
+    const int32_t outputs = op->out_features;
+    const int32_t batch = op->batch;
+    const int32_t rows = lanes_of(outputs, features);
+    const int32_t samples = lanes_of(batch, features);
+    if (made_by(rows, batch) <= made_by(samples, outputs)) {
+        const struct poet_linear_lanes lanes = {rows, features, 1, 1, b != NULL ? b : &NO_SHIFT};
+        const struct poet_linear last = {1, features, 1};
+        for (int32_t n = 0; n < batch; n++) {
+            if (b != NULL) {
+                poet_linear_lanes_f32(&lanes, w, x, y);
+            } else {
+                poet_linear_lanes_apart_f32(&lanes, w, x, y);
+            }
+            if (rows < outputs) {
+                all_dots(&last, x, w + rows * features, b != NULL ? b + rows : NULL, y + rows);
+            }
+            x += features;
+            y += outputs;
         }
-        for (; o < op->out_features; o++) {
-            few_dots(x, row, features, 1, y + o);
-            row += features;
-        }
-        for (o = 0; b != NULL && o < op->out_features; o++) {
-            y[o] += b[o];
-        }
-        x += features;
-        y += op->out_features;
+        return;
+    }
+    struct poet_linear_lanes lanes = {samples, features, 1, outputs, &NO_SHIFT};
+    for (int32_t o = 0; o < outputs; o++) {
+        lanes.shift = b != NULL ? b + o : &NO_SHIFT;
+        poet_linear_lanes_apart_f32(&lanes, x, w + o * features, y + o);
+    }
+    if (samples < batch) {
+        const struct poet_linear last = {1, features, outputs};
+        all_dots(&last, x + samples * features, w, b, y + samples * outputs);
     }
 }
 
@@ -140,16 +172,12 @@ void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const
         poet_linear_vectors_forward_f32(op, x, w, b, y);
         return;
     }
-    if (POET_LINEAR_FEATURES % POET_BURST != 0 && op->in_features < POET_BURST &&
-        op->out_features >= 4) {
-        few_features(op, x, w, b, y);
+    if (HAS_LANES && op->in_features % POET_BURST != 0 && op->in_features < 2 * POET_BURST &&
+        (op->batch >= POET_FEWEST_LANES || op->out_features >= POET_FEWEST_LANES)) {
+        forward_by_lanes(op, x, w, b, y);
         return;
     }
-    for (int32_t n = 0; n < op->batch; n++) {
-        all_dots(op, x, w, b, y);
-        x += op->in_features;
-        y += op->out_features;
-    }
+    all_dots(op, x, w, b, y);
 }
 
 /* result[i] = sum over `count` k, 1 or more, of factors[k * step] * rows[k * width + i], for 16, 8 or up to 4 columns i */
@@ -196,14 +224,28 @@ INLINE void combine(const float *factors, int32_t step, const float *rows, int32
     }
 }
 
-/* results[k][i] = factors[k] * row[i]: 0 is what a sum begins with, and makes 0 of -0. */
-APART void scale_row(const float *factors, int32_t count, const float *row, int32_t width,
-                     float *results)
+/* results[row][column] = factors[row] * numbers[column]: 0 is what a sum begins with, and makes 0 of -0. */
+APART void scale(const float *factors, int32_t rows, const float *numbers, int32_t columns,
+                 float *results)
 {
-    for (; count > 0; count--) {
+    const bool are_few = POET_HAS_FPU && POET_LINEAR_FEATURES % 8 != 0 && columns < 8;
+    for (; are_few && rows >= POET_BURST; rows -= POET_BURST) { /* of a burst of rows at a time */
+        const struct poet_burst at = poet_load_burst(&factors);
+        for (int32_t column = 0; column < columns; column++) {
+            const float number = numbers[column];
+            float *result = results + column;
+            POET_EACH_OF_BURST
+            for (int i = 0; i < POET_BURST; i++) {
+                *result = 0.0f + number * at.of[i];
+                result += columns;
+            }
+        }
+        results += POET_BURST * columns;
+    }
+    for (; rows > 0; rows--) {
         const float factor = *factors++;
-        const float *from = row;
-        int32_t left = width;
+        const float *from = numbers;
+        int32_t left = columns;
         for (; left % POET_BURST != 0; left--) {
             *results++ = 0.0f + factor * *from++;
         }
@@ -218,80 +260,103 @@ APART void scale_row(const float *factors, int32_t count, const float *row, int3
     }
 }
 
-/* result[first + f] = sum over k of factors[k * step] * rows[k][f], for rows of fewer elements than a burst */
-APART void combine_few(const float *factors, int32_t step, const float *rows, int32_t count,
-                       int32_t width, const struct poet_gradient_sink *result, int32_t first)
+/* Results of dX or dW, of which a row follows the other: [row][column] is the sum over k of
+ * factors[row * factor_row + k * factor_next] * numbers[k * width + column]. */
+struct sums {
+    int32_t rows;
+    int32_t columns;
+    int32_t count; /* of k, 1 or more */
+    int32_t factor_row;
+    int32_t factor_next;
+    int32_t width;
+};
+
+/* What eight leaves of the columns, if anything can. */
+INLINE int32_t few_of(const struct sums *op)
 {
-    int32_t columns = 0;
-    for (int32_t left = width; left > 0; left -= columns) {
-        float sums[4];
-        float *to = result->gradient != NULL ? result->gradient + first : sums;
-        columns = left < 4 ? left : 4;
-        if (columns == 4) {
-            combine(factors, step, rows, count, width, 4, to);
-        } else if (columns == 3) {
-            combine(factors, step, rows, count, width, 3, to);
+    return POET_LINEAR_FEATURES % 8 != 0 ? op->columns & 7 : 0;
+}
+
+/* The last few columns: four row by row, and each of the others for many rows where a sum's factors are neighbours. */
+APART void combine_few(const struct sums *op, const float *factors, const float *numbers,
+                       float *results)
+{
+    const int32_t step = op->factor_next;
+    const int32_t columns = few_of(op) & 3;
+    numbers += op->columns & ~7;
+    results += op->columns & ~7;
+    if ((few_of(op) & 4) != 0) {
+        for (int32_t row = 0; row < op->rows; row++) {
+            combine(factors + row * op->factor_row, step, numbers, op->count, op->width, 4,
+                    results + row * op->columns);
+        }
+        numbers += 4;
+        results += 4;
+    }
+    int32_t left = op->rows;
+    if (step == 1 && left >= POET_FEWEST_LANES) {
+        const int32_t rows = lanes_of(left, op->count);
+        const struct poet_linear_lanes lanes = {rows, op->count, op->width, op->columns, &NO_SHIFT};
+        for (int32_t i = 0; i < columns; i++) {
+            poet_linear_lanes_apart_f32(&lanes, factors, numbers + i, results + i);
+        }
+        left -= rows;
+        if (left == 0) {
+            return;
+        }
+        factors += rows * op->factor_row;
+        results += rows * op->columns;
+    }
+    for (; left > 0; left--) {
+        if (columns == 3) {
+            combine(factors, step, numbers, op->count, op->width, 3, results);
         } else if (columns == 2) {
-            combine(factors, step, rows, count, width, 2, to);
-        } else {
-            combine(factors, step, rows, count, width, 1, to);
+            combine(factors, step, numbers, op->count, op->width, 2, results);
+        } else if (columns == 1) {
+            combine(factors, step, numbers, op->count, op->width, 1, results);
         }
-        for (int32_t i = 0; result->gradient == NULL && i < columns; i++) {
-            poet_gradient_sink_put_f32(result, first + i, sums[i]);
-        }
-        rows += columns;
-        first += columns;
+        factors += op->factor_row;
+        results += op->columns;
     }
 }
 
-/* The same for rows of `width` elements. */
-static void combine_rows(const float *factors, int32_t step, const float *rows, int32_t count,
-                         int32_t width, const struct poet_gradient_sink *result, int32_t first)
+/* Sixteen columns or eight at a time, as many as there are such. */
+APART void combine_many(const struct sums *op, const float *factors, const float *numbers,
+                        float *results)
 {
-    float sums[16];
-    int32_t columns = 0;
+    for (int32_t row = 0; row < op->rows; row++) {
+        int32_t i = 0;
+        for (; i + 16 <= op->columns; i += 16) {
+            combine(factors, op->factor_next, numbers + i, op->count, op->width, 16, results + i);
+        }
+        if (POET_LINEAR_FEATURES % 16 != 0 && i + 8 <= op->columns) {
+            combine(factors, op->factor_next, numbers + i, op->count, op->width, 8, results + i);
+        }
+        factors += op->factor_row;
+        results += op->columns;
+    }
+}
+
+static void sum_rows(const struct sums *op, const float *factors, const float *numbers,
+                     float *results)
+{
     if (!POET_HAS_FPU) {
-        const struct poet_dot dot = {
-            .outer = {1, 0, 0}, .middle = {1, 0, 0}, .inner = {count, step, width}};
-        for (int32_t i = 0; i < width; i++) {
-            const float sum = count == 1 ? 0.0f + *factors * rows[i] /* as there, but at once */
-                                         : poet_dot_f32(&dot, count, factors, rows + i);
-            poet_gradient_sink_put_f32(result, first + i, sum);
+        const struct poet_dot dot = {.outer = {1, 0, 0},
+                                     .middle = {1, 0, 0},
+                                     .inner = {op->count, op->factor_next, op->width}};
+        for (int32_t row = 0; row < op->rows; row++) {
+            for (int32_t i = 0; i < op->columns; i++) {
+                *results++ = poet_dot_f32(&dot, op->count, factors, numbers + i);
+            }
+            factors += op->factor_row;
         }
         return;
     }
-    int32_t left = width;
-    do {
-        float *to = result->gradient != NULL ? result->gradient + first : sums;
-        if (POET_LINEAR_FEATURES % 16 == 0 || left >= 16) {
-            columns = 16;
-            combine(factors, step, rows, count, width, 16, to);
-        } else if (POET_LINEAR_FEATURES % 8 == 0 || left >= 8) {
-            columns = 8;
-            combine(factors, step, rows, count, width, 8, to);
-        } else if (POET_LINEAR_FEATURES % 4 == 0 || left >= 4) {
-            columns = 4;
-            combine(factors, step, rows, count, width, 4, to);
-        } else {
-            columns = 1;
-            combine(factors, step, rows, count, width, 1, to);
-        }
-        for (int32_t i = 0; result->gradient == NULL && i < columns; i++) {
-            poet_gradient_sink_put_f32(result, first + i, sums[i]);
-        }
-        rows += columns;
-        first += columns;
-        left -= columns;
-    } while (left > 0);
-}
-
-INLINE void combine_all(const float *factors, int32_t step, const float *rows, int32_t count,
-                        int32_t width, const struct poet_gradient_sink *result, int32_t first)
-{
-    if (POET_HAS_FPU && POET_LINEAR_FEATURES % 8 != 0 && width < 8) {
-        combine_few(factors, step, rows, count, width, result, first);
-    } else {
-        combine_rows(factors, step, rows, count, width, result, first);
+    if (POET_LINEAR_FEATURES % 8 == 0 || op->columns >= 8) {
+        combine_many(op, factors, numbers, results);
+    }
+    if (few_of(op) != 0) {
+        combine_few(op, factors, numbers, results);
     }
 }
 
@@ -303,38 +368,44 @@ void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w
         return;
     }
     if (POET_LINEAR_SUMS == 1 && op->out_features == 1) {
-        scale_row(dy, op->batch, w, op->in_features, dx);
+        scale(dy, op->batch, w, op->in_features, dx);
         return;
     }
-    const struct poet_gradient_sink sink = {.gradient = dx};
-    for (int32_t n = 0; n < op->batch; n++) {
-        combine_all(dy + n * op->out_features, 1, w, op->out_features, op->in_features, &sink,
-                    n * op->in_features);
-    }
+    const struct sums sums = {.rows = op->batch,
+                              .columns = op->in_features,
+                              .count = op->out_features,
+                              .factor_row = op->out_features,
+                              .factor_next = 1,
+                              .width = op->in_features};
+    sum_rows(&sums, dy, w, dx);
 }
 
-static void combine_samples(const struct poet_linear *op, const float *x, const float *dy,
-                            const struct poet_gradient_sink *dw)
+/* dW of some outputs and features, from those on that x and dy begin with. */
+static void sum_weights(const struct poet_linear *op, const float *x, const float *dy,
+                        int32_t outputs, int32_t features, float *dw)
 {
-    if (POET_HAS_VECTORS) {
-        poet_linear_vectors_backward_weight_f32(op, x, dy, dw);
+    if (POET_LINEAR_SUMS == 1 && op->batch == 1) {
+        scale(dy, outputs, x, features, dw);
         return;
     }
-    if (POET_LINEAR_SUMS == 1 && op->batch == 1 && dw->gradient != NULL) {
-        scale_row(dy, op->out_features, x, op->in_features, dw->gradient);
-        return;
-    }
-    for (int32_t o = 0; o < op->out_features; o++) {
-        combine_all(dy + o, op->out_features, x, op->batch, op->in_features, dw,
-                    o * op->in_features);
-    }
+    const struct sums sums = {.rows = outputs,
+                              .columns = features,
+                              .count = op->batch,
+                              .factor_row = 1,
+                              .factor_next = op->out_features,
+                              .width = op->in_features};
+    sum_rows(&sums, dy, x, dw);
 }
 
 void poet_linear_backward_weight_f32(const struct poet_linear *op, const float *x, const float *dy,
                                      float *dw)
 {
-    const struct poet_gradient_sink sink = {.gradient = dw};
-    combine_samples(op, x, dy, &sink);
+    if (POET_HAS_VECTORS) {
+        const struct poet_gradient_sink sink = {.gradient = dw};
+        poet_linear_vectors_backward_weight_f32(op, x, dy, &sink);
+        return;
+    }
+    sum_weights(op, x, dy, op->out_features, op->in_features, dw);
 }
 
 void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const float *x,
@@ -343,7 +414,22 @@ void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const 
                                             float *second, float *sum)
 {
     const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
-    combine_samples(op, x, dy, &sink);
+    if (POET_HAS_VECTORS) {
+        poet_linear_vectors_backward_weight_f32(op, x, dy, &sink);
+        return;
+    }
+    float gradient[AT_ONCE];
+    const int32_t features = op->in_features;
+    const int32_t columns = least(features, AT_ONCE);
+    const int32_t rows = AT_ONCE / columns;
+    for (int32_t o = 0; o < op->out_features; o += rows) {
+        for (int32_t f = 0; f < features; f += columns) {
+            const int32_t outputs = least(op->out_features - o, rows);
+            const int32_t some = least(features - f, columns);
+            sum_weights(op, x + f, dy + o, outputs, some, gradient);
+            poet_gradient_sink_put_run_f32(&sink, o * features + f, outputs * some, gradient);
+        }
+    }
 }
 
 void poet_linear_backward_bias_f32(const struct poet_linear_bias *op, const float *dy, float *db)

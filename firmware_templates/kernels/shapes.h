@@ -6,6 +6,7 @@
 
 #define POET_BATCH_NORM_PLANE 1 /* elements of a channel of a sample */
 #define POET_BATCH_NORM_ROWS 1  /* of such a plane */
+#define POET_BATCH_NORM_WIDTH 1 /* elements of such a row */
 #define POET_CONV2D_SUMS 1      /* channels of a group of y or dx */
 #define POET_CONV2D_OUTPUTS 1   /* channels of a group of dy, for dw */
 #define POET_CONV2D_COLUMNS 1   /* of x, for dw of 3x3 kernels that move by 1 */

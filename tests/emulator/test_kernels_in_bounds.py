@@ -129,12 +129,24 @@ def test_pointwise_sums_of_zeros_and_of_no_numbers(
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("special", [1, np.inf], ids=str)
-def test_depthwise_planes_that_move_by_2(core_of: Callable[[Build], Core], special: float) -> None:
-    """Padding is not multiplied, whatever the weights are."""
-    core = core_of(M4F)
-    for case in CASES:
-        if case.stride != (2, 2) or case.w[1] != 1 or case.groups == 1:
-            continue
+def test_depthwise_planes_of_3x3_kernels(core_of: Callable[[Build], Core], special: float) -> None:
+    cases = [case for case in DEPTHWISE if case.kernel == (3, 3)]
+    expect_no_padding_is_multiplied(core_of(M4F), cases, special)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("special", [1, np.inf], ids=str)
+def test_depthwise_planes_of_5x5_kernels(core_of: Callable[[Build], Core], special: float) -> None:
+    cases = [case for case in DEPTHWISE if case.kernel == (5, 5)]
+    expect_no_padding_is_multiplied(core_of(M4F), cases, special)
+
+
+DEPTHWISE = [case for case in CASES if case.w[1] == 1 and case.groups > 1]
+
+
+def expect_no_padding_is_multiplied(core: Core, cases: Sequence[Geometry], special: float) -> None:
+    """Whatever the weights or the gradients are."""
+    for case in cases:
         generator = np.random.default_rng(5)
         x, w, dy, b = (
             generator.standard_normal(shape).astype(np.float32)
@@ -146,6 +158,11 @@ def test_depthwise_planes_that_move_by_2(core_of: Callable[[Build], Core], speci
         extents = case.attributes | {"input_shape": case.x}
         (dx,) = core.run("conv2d_backward_input", [w, dy], extents)
         np.testing.assert_array_equal(dx, backward_input(case, w, dy), str(case))
+        dy[0, 0, 0, 0] = dy[-1, -1, -1, -1] = special
+        (dw,) = core.run(
+            "conv2d_backward_weight", [x, dy], case.attributes | {"weight_shape": w.shape}
+        )
+        np.testing.assert_array_equal(dw, backward_weight(case, x, dy), str(case))
 
 
 @pytest.mark.parametrize("special", [1, np.inf], ids=str)
@@ -184,6 +201,11 @@ def test_zeros_have_no_sign(core_of: Callable[[Build], Core], build: Build) -> N
 LAYERS = [(1, features, 3) for features in range(1, 18)]
 LAYERS += [(2, features, 4) for features in range(1, 36)]
 LAYERS += [(1, 17, 1), (3, 33, 2), (1, 64, 3), (3, 70, 7)]
+# lanes of outputs and of samples: eights, fours, some made again, and one that is left
+LAYERS += [(1, 3, outputs) for outputs in range(4, 25)]
+LAYERS += [(2, 11, outputs) for outputs in range(4, 18)]
+LAYERS += [(batch, features, 3) for features in (3, 13) for batch in range(4, 18)]
+LAYERS += [(9, 5, 10), (13, 9, 13), (17, 12, 1), (5, 65, 5)]
 
 
 @pytest.mark.parametrize("build", [M4F, M0PLUS, *OTHERS], ids=str)
@@ -199,6 +221,44 @@ def test_dense_layers(core_of: Callable[[Build], Core], build: Build) -> None:
         )
         for result, sums in zip(left, expected, strict=True):
             np.testing.assert_array_equal(bits(result), bits(sums), str(layer))
+
+
+@pytest.mark.parametrize("build", [M4F, M0PLUS], ids=str)
+def test_gradients_of_dense_layers_are_applied_alike(
+    core_of: Callable[[Build], Core], build: Build
+) -> None:
+    """In pieces of so many weights, of which the last may have fewer."""
+    core = core_of(build)
+    rule: dict[str, Attribute] = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
+    for layer in [*LAYERS[::5], (2, 64, 3), (1, 65, 2), (3, 130, 2), (2, 1, 70)]:
+        case = Dense.of(*layer, separate)
+        updates = (case.w, 0.5 * case.w)
+        fused = core.run("linear_backward_weight_sgd", [case.x, case.dy], rule, updates)
+        for one, other in zip(fused, core.run("sgd", [case.dw], rule, updates), strict=True):
+            np.testing.assert_array_equal(bits(one), bits(other), str(layer))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("build", [M4F, M0PLUS], ids=str)
+def test_dense_sums_of_zeros_and_of_no_numbers(
+    core_of: Callable[[Build], Core], build: Build
+) -> None:
+    """Sums of -0 are 0, whatever is added, and what is not finite stays where it is."""
+    core = core_of(build)
+    for batch, features, outputs in [*LAYERS[::3], (1, 3, 9), (8, 3, 2), (1, 10, 4)]:
+        x, dy = np.zeros((batch, features), np.float32), np.zeros((batch, outputs), np.float32)
+        w, b = np.full((outputs, features), -1, np.float32), np.full(outputs, -0.0, np.float32)
+        assert not bits(core.run("linear", [x, w, b])[0]).any()
+        assert not bits(core.run("linear", [x, w])[0]).any()
+        assert not bits(core.run("linear_backward_input", [w, dy])[0]).any()
+        assert not bits(core.run("linear_backward_weight", [x - 1, dy])[0]).any()
+        x[-1, 0] = w[0, -1] = dy[0, -1] = np.inf
+        x[0, -1] = w[-1, 0] = dy[-1, 0] = np.nan
+        np.testing.assert_array_equal(np.isnan(core.run("linear", [x, w, b])[0]), np.isnan(x @ w.T))
+        (dx,) = core.run("linear_backward_input", [w, dy])
+        np.testing.assert_array_equal(np.isnan(dx), np.isnan(dy @ w))
+        (dw,) = core.run("linear_backward_weight", [x, dy])
+        np.testing.assert_array_equal(np.isnan(dw), np.isnan(dy.T @ x))
 
 
 PLANES = [

@@ -22,13 +22,15 @@ from poetfw.models.layers import Layers
 from poetfw.ops import VARIANT, in_variants, kind_of
 from poetfw.planning import (
     BuildSettings,
+    Room,
     choose_kernels,
     plan_unscheduled,
     plan_within,
     schedule_problem,
+    solve_ways,
     use_room,
 )
-from poetfw.schedule import simulate
+from poetfw.schedule import simulate, solve
 from poetfw.training import Program, Sgd, make_program
 
 SETTINGS = BuildSettings(board="nrf52840", model="two", batch=4)
@@ -102,3 +104,27 @@ def test_no_plan_takes_more_with_than_without(
     available = budget - resident_bytes(found.program.persistent, BLOCK_BYTES)
     problem = schedule_problem(graph, BOARD, costs(graph, BOARD), available)
     assert simulate(problem, plan.steps).energy_j == plan.training.energy_j
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.one_of(st.floats(0, 1.1), st.floats(0.99, 1.01)))
+def test_no_schedule_takes_more_with_than_without(
+    program: Program, budgets: tuple[int, int], seed: int, share: float
+) -> None:
+    least, most = budgets
+    costs, budget = Costs(seed), math.ceil(least + share * (most - least))
+    chosen = choose_kernels(program, BOARD, costs)
+    training = chosen.program.training
+    room = Room.of(training, chosen.by[training.name], BOARD, costs)
+    available = budget - resident_bytes(program.persistent, BLOCK_BYTES)
+    ways = room.ways(available, None)
+    try:
+        without = solve(ways.lean, work=Work(15.0))
+    except InfeasibleError:
+        assume(False)
+    found = solve_ways(ways, work=Work(20.0))
+    assert found.energy_j <= without.energy_j
+    graph = room.graph_with(found.faster)
+    problem = schedule_problem(graph, BOARD, costs(graph, BOARD), available)
+    assert problem == ways.by(found.faster), "what an op takes does not depend on others' kernels"
+    assert simulate(problem, found.plan).energy_j == found.energy_j

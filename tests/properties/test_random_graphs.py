@@ -14,6 +14,7 @@ from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
 from poetfw.comparison import Cell, Comparison, Task, settle
 from poetfw.errors import InfeasibleError, PlanError, UnsuitableError
+from poetfw.planning import Ways
 from poetfw.schedule import (
     SCHEDULERS,
     BoundCovers,
@@ -66,7 +67,9 @@ def test_schedulers_side_by_side(numbers: range, record_property: Record) -> Non
         problem = random_graph(number)
         with about(problem):
             everything = checkpoint_all_schedule(problem)
-            comparison = Comparison(Task("any", problem.name), None, problem, everything)
+            comparison = Comparison(
+                Task("any", problem.name), None, Ways(problem, problem), everything
+            )
             cells = settle(list(comparison.cells(FRACTIONS, tuple(SCHEDULERS), EXACT)))
             for name in SCHEDULERS:
                 assert_monotone([cell for cell in cells if cell.scheduler == name])

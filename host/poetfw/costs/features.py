@@ -239,14 +239,18 @@ def _convolution(kernel: Kernel) -> Counter[str]:
         return Counter()
     if "by_1" in kernel.function:
         return _by_1(at, kernel.function)
+    if "depthwise_5x5" in kernel.function:
+        return _depthwise_5x5(at, kernel.function)
     if "depthwise_by_2" in kernel.function:
         return _depthwise_by_2(at, kernel.function)
+    if "depthwise_each" in kernel.function:
+        return _depthwise_each(at, backward="backward" in kernel.function)
     if "depthwise" in kernel.function and (by_planes := _depthwise(at, kernel.function)):
         return by_planes
     if "5x5" in kernel.function:
         return _fives(at, kernel.function)
     if "3x3_narrow" in kernel.function:
-        return _narrow(at)
+        return _narrow_backwards(at) if "input" in kernel.function else _narrow(at)
     if "3x3_by_2" in kernel.function:
         return _strips_by_2(at, kernel.function)
     if "3x3" in kernel.function:
@@ -255,6 +259,8 @@ def _convolution(kernel: Kernel) -> Counter[str]:
         if "pointwise" in kernel.function:
             return _fours(at, kernel.function)
         return _taps_of_weight(at)
+    if "pointwise_apart" in kernel.function:
+        return _apart(at, backward="backward" in kernel.function)
     if "pointwise" in kernel.function:
         return _matrices(at, backward="backward" in kernel.function)
     return _positions(at, backward="backward" in kernel.function)
@@ -277,9 +283,7 @@ def _matrices(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
     times, positions = at["batch"] * at["groups"], at["out_height"] * at["out_width"]
     moved = (at["in_height"], at["in_width"]) != (at["out_height"], at["out_width"])
     if backward and moved:
-        found["spread.planes"] = at["batch"] * at["in_channels"]
-        found["spread.rows"] = found["spread.planes"] * at["out_height"]
-        found["spread"] = found["spread.planes"] * at["in_height"] * at["in_width"]
+        found["zeros"] = at["batch"] * at["in_channels"] * at["in_height"] * at["in_width"]
     neighbours = backward or not moved
     ones = blocks = fours = runs = bursts = 0
     if positions < _LINE or (neighbours and positions in (5, 6)):
@@ -316,6 +320,29 @@ def _matrices(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
     return found
 
 
+def _apart(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
+    """`conv2d_pointwise_apart.c`: fours of positions; of one channel eights, or sixteens for dX."""
+    summed, channels = _group_channels(at, backward)
+    positions = at["out_height"] * at["out_width"]
+    single, most = (channels, 2 * _BURST) if backward else (summed, _BURST)
+    together = most if single == 1 and positions >= most else _LINE
+    blocks = at["batch"] * at["groups"] * -(-positions // together)
+    fours = blocks * together // _LINE
+    kind = "apart_backwards" if backward else "apart"
+    found = Counter(
+        {
+            f"{kind}.calls": at["groups"],
+            f"{kind}.fours": fours,
+            f"{kind}.moved": fours * (channels if backward else summed),
+            f"{kind}.loops": blocks * (-(-channels // _LINE) * summed if backward else channels),
+            f"{kind}.steps": fours * channels * summed,
+        }
+    )
+    if backward:
+        found["zeros"] = at["batch"] * at["in_channels"] * at["in_height"] * at["in_width"]
+    return found
+
+
 def _gathered(positions: int, summed: int) -> Iterator[int]:
     """How many positions of a plane are gathered at a time, as `sum_runs` goes through them."""
     most = max(_GATHERED // summed, 1) * _BURST
@@ -325,6 +352,15 @@ def _gathered(positions: int, summed: int) -> Iterator[int]:
         run = run if _BURST <= run <= positions else _BURST
         yield run
         done = min(done, positions - run) + run
+
+
+def _one_by_one(
+    found: Counter[str], positions: int, channels: int, walk: tuple[int, int, int]
+) -> None:
+    """`sum_position`: all channels at one position."""
+    found["ones"] += positions
+    _sums(found, "of4", positions * (channels // _LINE), *walk)
+    _sums(found, "of1", positions * (channels % _LINE), *walk)
 
 
 def _group_channels(at: Mapping[str, int], backward: bool) -> tuple[int, int]:
@@ -351,11 +387,10 @@ def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
             if rows.taps == columns.taps == 1:
                 walk = (1, 1, summed)
             box = [columns.positions, rows.positions, at["batch"]]
-            if not rows.taps * columns.taps:
+            nothing = not rows.taps * columns.taps
+            if nothing:
                 one["nothing"] = math.prod(box) * channels
                 one["nothing.rows"] = math.prod(box[1:]) * channels
-            elif math.prod(box) < _LINE:
-                _one_by_one(one, math.prod(box), channels, walk)
             elif planes:
                 threes, odd = columns.positions // 3, rows.positions % 2
                 pairs = rows.positions // 2
@@ -365,40 +400,40 @@ def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
                 one["planes.threes"] += calls * pairs * threes
                 one["planes.results"] += at["batch"] * channels * pairs * threes
                 one["planes.result_rows"] += at["batch"] * channels * pairs
+                one["sums"] += calls * 2 * pairs * 3 * threes * 9
                 if odd:
                     _box(one, [3 * threes, 1, at["batch"]], channels, walk)
                 _box(one, [columns.positions % 3, rows.positions, at["batch"]], channels, walk)
             else:
                 _box(one, box, channels, walk)
             for name, count in one.items():
-                found[name] += count * at["groups"]
+                shared = name.startswith("box") and not (planes or nothing)
+                found[name] += count if shared else count * at["groups"]
     return found
 
 
 def _box(found: Counter[str], box: list[int], channels: int, walk: tuple[int, int, int]) -> None:
-    """`sum_box`: by fours along the longest axis and those behind it; what is left one by one."""
+    """`sum_box`: by fours along the longest axis, and of what lines leave; a last one alone."""
+    if not math.prod(box):
+        return
     blocks, rest = divmod(channels, _LINE)
-    longest = box.index(max(box))
-    left = box[longest:] + box[:longest]
-    for along in range(3):
-        lines = left[(along + 1) % 3] * left[(along + 2) % 3]
-        fours, ones = divmod(left[along], _LINE)
-        found["box.lines"] += lines if fours else 0
-        found["fours"] += lines * fours
-        _sums(found, "of16", lines * fours * blocks, *walk)
-        _sums(found, "of4_exchanged", lines * fours * rest, *walk)
-        if along == 2:
-            _one_by_one(found, lines * ones, channels, walk)
-        left[along] = ones
-
-
-def _one_by_one(
-    found: Counter[str], positions: int, channels: int, walk: tuple[int, int, int]
-) -> None:
-    """`sum_one`: all channels at one position."""
-    found["ones"] += positions
-    _sums(found, "of4", positions * (channels // _LINE), *walk)
-    _sums(found, "of1", positions * (channels % _LINE), *walk)
+    lines = math.prod(box) // max(box)
+    left = lines * (max(box) % _LINE)
+    ones = int(left % _LINE == 1)
+    fours = lines * (max(box) // _LINE) + -(-(left - ones) // _LINE)
+    found["box.lines"] += lines
+    found["box.left"] += left
+    found["fours"] += fours
+    _sums(found, "of16", fours * blocks, *walk)
+    _sums(found, "of4_exchanged", fours * rest, *walk)
+    alone = ones * int(rest == 1)
+    fours_of_channels = ones * -(-(channels - alone) // _LINE)
+    found["ones"] += ones
+    _sums(found, "of4", fours_of_channels, *walk)
+    _sums(found, "of1", alone, *walk)
+    made = _LINE * (fours * channels + fours_of_channels) + alone
+    found["sums"] += math.prod(box) * channels * math.prod(walk)  # all that other cores take
+    found["again"] += (made - math.prod(box) * channels) * math.prod(walk)
 
 
 def _runs(at: Mapping[str, int], axis: str, extent: int, backward: bool) -> Iterator[_Taps]:
@@ -507,16 +542,28 @@ def _narrow(at: Mapping[str, int]) -> Counter[str]:
     """`conv2d_3x3_narrow.c`: a row of up to four columns for four output channels."""
     inner, outer = _group_channels(at, backward=False)
     calls = at["groups"] * inner * -(-outer // _LINE)
-    rows, columns = (
-        sum(end - first for first, end in (_met(at, axis, tap) for tap in range(3)))
-        for axis in ("height", "width")
-    )
+    rows, columns = _met_taps(at, 3)
     return Counter(
         {
             "narrow.calls": calls,
             "narrow.rows": calls * at["batch"] * rows,
             "narrow.columns": calls * at["batch"] * rows * columns,
             "weights": 9 * at["groups"] * inner * outer,
+        }
+    )
+
+
+def _narrow_backwards(at: Mapping[str, int]) -> Counter[str]:
+    """The same for dX: two rows of results for each row of two columns, and one under the last."""
+    summed, channels = _group_channels(at, backward=True)
+    planes = at["batch"] * at["groups"] * channels
+    lines = at["out_height"]
+    return Counter(
+        {
+            "narrow_backwards.calls": planes,
+            "narrow_backwards.lines": planes * lines,
+            "narrow_backwards.rows": planes * (lines - 1) * summed,
+            "narrow_backwards.last": planes * summed,
         }
     )
 
@@ -653,6 +700,8 @@ def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
     planes = at["batch"] * at["groups"]
     sources = at[f"{source}_height"]
     found = Counter({"planes": planes, "groups": at["groups"]})
+    if "weight" in function and columns <= _LINE:
+        return found + _few_taps(at)
     if "weight" in function:
         walked = planes * min(rows, rows - below + 2)
         threes, left = divmod(columns - after, 3)
@@ -669,7 +718,8 @@ def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
     strips, pairs = -(-columns // _LINE), -(-rows // 2)
     # as `by_strips` there
     narrow = columns < _LINE or after > 2 or below > 2
-    if not narrow and strips * (148 + 91 * sources) <= pairs * (84 + 156 * threes + 64 * left):
+    strip = 100 + planes * (60 + 91 * sources)
+    if not narrow and strips * strip <= planes * pairs * (84 + 156 * threes + 64 * left):
         return found + Counter(
             {
                 "plane_strips": planes * strips,
@@ -690,12 +740,11 @@ def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
 def _depthwise_by_2(at: Mapping[str, int], function: str) -> Counter[str]:
     """`conv2d_depthwise_by_2.c`: strips, and the rows of the kernel that they meet."""
     planes = at["batch"] * at["groups"]
-    met_rows, met_columns = (
-        sum(end - first for first, end in (_met(at, axis, tap) for tap in range(3)))
-        for axis in ("height", "width")
-    )
+    met_rows, met_columns = _met_taps(at, 3)
     found = Counter({"planes": planes, "groups": at["groups"]})
     found["by_2.products"] = planes * met_rows * met_columns  # all that other cores take
+    if "weight" in function and at["out_width"] <= _LINE:
+        return found + _few_taps(at)
     if "weight" in function:
         after = 2 * at["out_width"] - at["padding_left"] == at["in_width"]
         pairs = (at["out_width"] - after) // 2
@@ -706,9 +755,66 @@ def _depthwise_by_2(at: Mapping[str, int], function: str) -> Counter[str]:
     backward = "input" in function
     columns = -(-at["in_width"] // 2) if backward else at["out_width"]
     name = "plane_wide_strips" if backward else "plane_strips_by_2"
-    found[name] = planes * -(-columns // _LINE)
+    pairs = at["groups"] * (at["batch"] // 2) if not backward and columns == _LINE // 2 else 0
+    found[name] = (planes - pairs) * -(-columns // _LINE)
     found[f"{name}.rows"] = found[name] * met_rows
     return found
+
+
+def _depthwise_5x5(at: Mapping[str, int], function: str) -> Counter[str]:
+    """`conv2d_depthwise_5x5.c`: strips, and the rows of the kernel that meet one of the plane."""
+    planes = at["batch"] * at["groups"]
+    met_rows, met_columns = _met_taps(at, 5)
+    found = Counter({"planes": planes, "groups": at["groups"]})
+    found["plane_fives.products"] = planes * met_rows * met_columns  # all that other cores take
+    by_2 = "_by_2" if "by_2" in function else ""
+    if "weight" in function:
+        found[f"tap_fives{by_2}.rows"] = planes * met_rows
+        found[f"tap_fives{by_2}.columns"] = planes * met_rows * at["out_width"]
+        return found
+    name = "plane_wide_fives" if by_2 and "input" in function else f"plane_fives{by_2}"
+    strips = -(-at["out_width"] // _LINE)
+    found[f"{name}.calls"] = at["groups"] * strips
+    found[name] = planes * strips
+    found[f"{name}.rows"] = planes * strips * met_rows
+    return found
+
+
+def _few_taps(at: Mapping[str, int]) -> Counter[str]:
+    """`conv2d_depthwise_taps.c`: rows of up to four columns, of each row of the kernel."""
+    planes = at["batch"] * at["groups"]
+    rows = planes * _met_taps(at, 3)[0]
+    return Counter(
+        {
+            "few_taps.planes": 3 * planes,
+            "few_taps.rows": rows,
+            "few_taps.columns": rows * at["out_width"],
+        }
+    )
+
+
+def _depthwise_each(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
+    """`conv2d_depthwise_each.c`: each position, in all planes, and the taps that it meets."""
+    planes = at["batch"] * at["groups"]
+    height, width = (at[f"{'in' if backward else 'out'}_{axis}"] for axis in ("height", "width"))
+    met_rows, met_columns = _met_taps(at, 3)
+    return Counter(
+        {
+            "each.positions": height * width,
+            "each": planes * height * width,
+            "each.rows": planes * met_rows * width,
+            "each.products": planes * met_rows * met_columns,
+        }
+    )
+
+
+def _met_taps(at: Mapping[str, int], kernel: int) -> tuple[int, int]:
+    """Pairs of an output's row and a tap that meets the input, and of its column likewise."""
+    rows, columns = (
+        sum(end - first for first, end in (_met(at, axis, tap) for tap in range(kernel)))
+        for axis in ("height", "width")
+    )
+    return rows, columns
 
 
 def _by_1(at: Mapping[str, int], function: str) -> Counter[str]:

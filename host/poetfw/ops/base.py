@@ -64,6 +64,7 @@ class Constants:
 DIVISORS: Mapping[str, str] = {
     "POET_BATCH_NORM_PLANE": "elements of a channel of a sample",
     "POET_BATCH_NORM_ROWS": "of such a plane",
+    "POET_BATCH_NORM_WIDTH": "elements of such a row",
     "POET_CONV2D_SUMS": "channels of a group of y or dx",
     "POET_CONV2D_OUTPUTS": "channels of a group of dy, for dw",
     "POET_CONV2D_COLUMNS": "of x, for dw of 3x3 kernels that move by 1",

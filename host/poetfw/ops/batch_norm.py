@@ -125,7 +125,10 @@ class _OverImage(OpKind):
                 *zip(("batch", "channels", "height", "width"), extents, strict=True),
                 ("eps", op.number("eps")),
             ),
-            divided=(("POET_BATCH_NORM_PLANE", extents[2] * extents[3]),),
+            divided=(
+                ("POET_BATCH_NORM_PLANE", extents[2] * extents[3]),
+                ("POET_BATCH_NORM_WIDTH", extents[3]),
+            ),
         )
 
 
@@ -237,7 +240,10 @@ class BatchNormStatistics(_OverImage):
             arguments=(*op.inputs, op.output),
             struct="poet_batch_norm_statistics",
             fields=tuple(zip(("batch", "channels", "height", "width"), extents, strict=True)),
-            divided=(("POET_BATCH_NORM_ROWS", extents[2]),),
+            divided=(
+                ("POET_BATCH_NORM_ROWS", extents[2]),
+                ("POET_BATCH_NORM_WIDTH", extents[3]),
+            ),
         )
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:

@@ -69,7 +69,8 @@ class _Geometry:
                 "the groups, and the weight's first extent must be divisible by the groups"
             )
         window = Window.of(op, (w[2], w[3]))
-        return _Geometry(x, w, (x[0], w[0], *window.positions(op, x[2], x[3])), groups, window)
+        y = (x[0], w[0], *window.positions(op, x[2], x[3]))
+        return _Geometry(x, w, y, groups, window.on(x[2:]))
 
     @property
     def macs(self) -> int:
@@ -118,6 +119,22 @@ class _Geometry:
     def depthwise_by_2(self) -> bool:
         """Whether a depthwise 3x3 kernel moves by 2, with padding of 1 at most."""
         return self._depthwise_planes((2, 2), -1, 1)
+
+    @property
+    def depthwise_5x5(self) -> str:
+        """The class of a depthwise 5x5 kernel with padding of 2 that moves by 1 or 2, or none."""
+        window = self.window
+        if not self.depthwise or window.kernel != (5, 5) or window.padding != (2, 2, 2, 2):
+            return ""
+        return {(1, 1): "depthwise_5x5_", (2, 2): "depthwise_5x5_by_2_"}.get(window.stride, "")
+
+    def is_column(self, results: Shape) -> bool:
+        """Whether a 5x5 kernel's planes of these extents take less by the general loops, measured.
+
+        They have one column, and four samples are summed at once, or each result alone.
+        """
+        alone = results[0] == self.x[0] == 1 and self.groups >= 3
+        return results[1] == 1 and (self.x[0] >= 4 or alone)
 
     def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
         """Whether a depthwise 3x3 kernel moves so; `most` padding, behind its planes `least`."""
@@ -237,25 +254,29 @@ class _Conv2d(OpKind):
     sources: ClassVar[Mapping[str, str]] = {
         "depthwise_": "conv2d_depthwise",
         "depthwise_by_2_": "conv2d_depthwise_by_2",
+        "depthwise_each_": "conv2d_depthwise_each",
         "depthwise_by_1_": "conv2d_depthwise_by_1",
+        "depthwise_5x5_": "conv2d_depthwise_5x5",
+        "depthwise_5x5_by_2_": "conv2d_depthwise_5x5",
         "3x3_": "conv2d_3x3",
         "3x3_by_2_": "conv2d_3x3_by_2",
         "3x3_narrow_": "conv2d_3x3_narrow",
         "5x5_": "conv2d_5x5",
         "5x5_by_2_": "conv2d_5x5",
         "pointwise_": "conv2d_pointwise",
+        "pointwise_apart_": "conv2d_pointwise_apart",
         "pointwise_by_2_": "conv2d_pointwise",
     }
     """The C files of classes of shapes that are not in conv2d.c."""
 
     def shape_class(self, geometry: _Geometry) -> str:
         """What the name of the kernel for such a shape begins with."""
-        if geometry.pointwise or (geometry.one_tap and self.in_bursts(geometry)):
-            return "pointwise_"
-        if geometry.depthwise_by_1:
-            return "depthwise_"
-        if geometry.depthwise_by_2:
-            return "depthwise_by_2_"
+        if geometry.one_tap and self.in_bursts(geometry):
+            return "pointwise_apart_" if self.apart(geometry) else "pointwise_"
+        if geometry.depthwise and geometry.window.kernel == (3, 3):
+            return self.depthwise_class(geometry)
+        if geometry.depthwise_5x5:
+            return geometry.depthwise_5x5
         if geometry.three_by_three_by_2:
             return "3x3_by_2_"
         if geometry.five_by_five_by_2 and geometry.y[3] >= 4:
@@ -264,9 +285,29 @@ class _Conv2d(OpKind):
             return "5x5_"
         return "3x3_" if geometry.three_by_three else ""
 
+    def apart(self, geometry: _Geometry) -> bool:
+        """Whether fours of positions of x or dx are no neighbours, and need not be gathered."""
+        return geometry.x[2:] != geometry.y[2:] and math.prod(geometry.y[2:]) >= 4
+
+    def depthwise_class(self, geometry: _Geometry) -> str:
+        """That of a depthwise 3x3 kernel: strips that would be nearly empty take longer."""
+        rows, columns = results = self.results_of(geometry)
+        line = columns == 1 or (rows == 1 and geometry.window.stride == (1, 1))
+        few = geometry.x[2:] == (1, 1) or (geometry.y[2:] == (1, 1) and rows * columns <= 4)
+        several = geometry.x[0] * geometry.x[1] >= 4
+        if results == (1, 1) or (several and (line or few)):
+            return "depthwise_each_"
+        if geometry.depthwise_by_1:
+            return "depthwise_"
+        return "depthwise_by_2_" if geometry.depthwise_by_2 else "depthwise_each_"
+
+    def results_of(self, geometry: _Geometry) -> Shape:
+        """Rows and columns of a plane of what is computed."""
+        return geometry.y[2:]
+
     def in_bursts(self, geometry: _Geometry) -> bool:
-        """Whether a 1x1 kernel that leaves positions out takes less by bursts, as measured."""
-        return math.prod(geometry.y[2:]) not in (1, 2, 3, 5) or geometry.x[0] < 4
+        """Whether a 1x1 kernel takes less by bursts than by the general loops, as measured."""
+        return math.prod(geometry.y[2:]) >= 4 or geometry.x[0] < (8 if geometry.pointwise else 4)
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
@@ -325,18 +366,26 @@ class Conv2d(_Conv2d):
     function = "forward"
 
     def shape_class(self, geometry: _Geometry) -> str:
-        # single results have no neighbours but those of other samples
-        single = geometry.y[2:] == (1, 1) and geometry.x[0] >= 4
-        return "" if geometry.depthwise and single else super().shape_class(geometry)
+        column = geometry.depthwise_5x5 and geometry.is_column(geometry.y[2:])
+        return "" if column else super().shape_class(geometry)
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], shapes[1])
 
+    def apart(self, geometry: _Geometry) -> bool:
+        return super().apart(geometry) and geometry.w[1] <= 4
+
     def in_bursts(self, geometry: _Geometry) -> bool:
-        # above 16 channels they are gathered in turns, which is not worth it for one output
-        several = geometry.w[1] <= 16 or geometry.y[1] > geometry.groups
-        few = math.prod(geometry.y[2:]) < 4
-        return (several or few) and super().in_bursts(geometry)
+        # more than 4 channels of positions that are apart are gathered, above 16 in turns
+        channels, positions = geometry.w[1], math.prod(geometry.y[2:])
+        single = geometry.y[1] == geometry.groups
+        if not geometry.pointwise and channels > 4 and (single or channels > 16):
+            many = geometry.x[0] >= (8 if single else 4)
+            if many and 4 < positions < 14 and positions != 8:
+                return False
+            if single and channels > 16 and positions >= 4:
+                return False
+        return super().in_bursts(geometry)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2, 3)
@@ -410,6 +459,17 @@ class Conv2dBackwardInput(_Conv2d):
     name = "conv2d_backward_input"
     function = "backward_input"
 
+    def shape_class(self, geometry: _Geometry) -> str:
+        if geometry.depthwise_5x5 and geometry.is_column(geometry.x[2:]):
+            return ""
+        two_columns = geometry.y[3] == 2 and geometry.window.stride == (2, 2)
+        if two_columns and geometry.narrow and not geometry.depthwise:
+            return "3x3_narrow_"
+        return super().shape_class(geometry)
+
+    def results_of(self, geometry: _Geometry) -> Shape:
+        return geometry.x[2:]
+
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, expect_integers(op, "input_shape", 1, 4), shapes[0])
 
@@ -467,6 +527,10 @@ class Conv2dBackwardWeight(_Conv2d):
             return "depthwise_"
         if geometry.depthwise_by_2:
             return "depthwise_by_2_"
+        if geometry.depthwise_5x5:
+            # of a single column, one tap of five meets it
+            column = geometry.x[3] == 1 and geometry.positions >= _FEW_POSITIONS
+            return "" if column else geometry.depthwise_5x5
         outputs = geometry.w[0] // geometry.groups
         if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise:
             return "pointwise_"

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -62,6 +63,24 @@ class Window:
             (padded[0] - self.kernel[0]) // self.stride[0] + 1,
             (padded[1] - self.kernel[1]) // self.stride[1] + 1,
         )
+
+    def on(self, extents: Sequence[int]) -> Window:
+        """The same window on an image, with the strides that most kernels are made for.
+
+        Along an axis of one element, where it has one as well, the stride is that of the other
+        axis, or 1: results are the same.
+        """
+        top, left, bottom, right = self.padding
+        padded = (extents[0] + top + bottom, extents[1] + left + right)
+        moving = [
+            stride
+            for stride, axis in zip(self.stride, zip(self.kernel, padded, strict=True), strict=True)
+            if axis != (1, 1)
+        ]
+        if len(moving) == 2:
+            return self
+        (stride,) = moving or (1,)
+        return replace(self, stride=(stride, stride))
 
     @property
     def overlaps(self) -> tuple[int, int]:

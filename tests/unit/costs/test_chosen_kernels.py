@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -114,11 +115,11 @@ def test_less_energy_that_takes_longer_is_not_taken(program: Program, tmp_path: 
 
 def test_a_model_decides_beyond_its_error(program: Program, tmp_path: Path) -> None:
     """Rows of other shapes tell the two functions apart, by how much each product takes."""
-    (one, other), *_ = ways(program)
+    shapes, general = zip(*ways(program), strict=True)
 
-    def rows(way: Op, per_mac: float) -> list[Measurement]:
+    def rows(several: Sequence[Op], per_mac: float) -> list[Measurement]:
         found = []
-        for channels in range(9, 21):
+        for way, channels in itertools.product(several, range(9, 21)):
             case = case_of(way, program.training)
             (x, dtype), (w, _), *bias = case.inputs
             sizes = ((x[0], channels, *x[2:]), dtype), ((w[0], channels, *w[2:]), dtype)
@@ -132,7 +133,7 @@ def test_a_model_decides_beyond_its_error(program: Program, tmp_path: Path) -> N
         (2.0, "poet_conv2d_3x3_forward_f32", ChosenBy.MODELLED),
     ):
         store = Database(tmp_path / f"{faster}.sqlite")
-        store.add([*rows(one, 1e-8), *rows(other, faster * 1e-8)])
+        store.add([*rows(shapes, 1e-8), *rows(general, faster * 1e-8)])
         functions, decided = chosen(program, store)
         names = [first.name for first, *_ in ways(program)]
         assert {functions[name] for name in names} == {function}

@@ -21,6 +21,8 @@ PRODUCTS = {
     "bursts.single.steps": 8,
     "of_one.pairs.steps": 2 * 8,
     "of_one.single.steps": 8,
+    "apart.steps": 4,
+    "apart_backwards.steps": 4,
     "planes.threes": 2 * 3 * 9,
     "pairs.threes": 2 * 3 * 9,
     "pairs.left": 2 * 9,
@@ -36,6 +38,11 @@ PRODUCTS = {
     "fives.wide.rows": 4 * 5,
     "fives.fours.columns": 5,
     "fives.twos.columns": 5,
+    "plane_fives.rows": 4 * 5,
+    "plane_fives_by_2.rows": 4 * 5,
+    "plane_wide_fives.rows": 4 * 5,
+    "tap_fives.columns": 5,
+    "tap_fives_by_2.columns": 5,
     "pair_lines.strips": 4 * 4 * 2,
     "pair_lines.left": 4 * 2,
     "lines.strips": 4 * 4,
@@ -49,12 +56,16 @@ PRODUCTS = {
     "single_lines.strips": 4,
     "single_lines.left": 1,
     "narrow.columns": 4,
+    "narrow_backwards.rows": 3 * 5,
+    "narrow_backwards.last": 2 * 5,
     "taps.threes": 3 * 9,
     "taps.left": 9,
     "taps.after": 2 * 3,
     "plane_strips.rows": 4 * 9,
     "plane_strips_by_2.rows": 4 * 3,
     "plane_wide_strips.rows": 4 * 3,
+    "each.products": 1,
+    "few_taps.columns": 3,
     "taps_by_2.pairs": 2 * 9,
     "taps_by_2.left": 9,
     "dots4.bursts": 4 * 8,
@@ -137,8 +148,14 @@ SEEDS = (
     1303,
     2022,
     87,
+    177,
+    69,
+    136,
+    272,
+    322,
 )
-"""The last ones draw 3x3 kernels that move by 2, 5x5 kernels, and 1x1 kernels that move by 2."""
+"""The last ones draw 3x3 kernels that move by 2, 5x5 kernels, 1x1 kernels that move by 2, and
+depthwise 5x5 kernels."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -165,6 +182,9 @@ def padding(case: Case, features: Features, expected: int) -> int:
         return batch * (3 * rows - 2) * 3 * (columns + -columns % 4) * inner * outer - expected
     if any(name.startswith("fives") for name in features):
         return fives(case) - expected
+    if "plane_fives.products" in features:
+        assert features["plane_fives.products"] == expected
+        return depthwise_5x5(case) - expected
     if "by_2.products" in features:
         assert features["by_2.products"] == expected
         return depthwise_by_2(case) - expected
@@ -172,12 +192,20 @@ def padding(case: Case, features: Features, expected: int) -> int:
         return in_fours(case, expected) - expected
     if any("by_2" in name or "wide" in name for name in features):
         return by_2(case) - expected
-    if "runs" in features:
+    if "narrow_backwards.last" in features:
+        (outer, inner, *_), y = shapes
+        return y[0] * (15 * y[2] - 5) * inner * outer - expected
+    if not features.keys().isdisjoint(("runs", "apart.steps", "apart_backwards.steps")):
         return bursts(case) - expected
     if "pair_lines.rows" in features or "narrow.rows" in features:
         outer = shapes[1][1] // int(case.attributes["groups"])  # type: ignore[call-overload]
         return expected // outer * (-outer % 4)
-    if features.keys().isdisjoint(("pairs.rows", "taps.rows", "plane_strips.rows")):
+    if "sums" in features:  # a last one of fewer than four is made again
+        assert features["sums"] == expected
+        return int(features["again"])
+    if features.keys().isdisjoint(
+        ("pairs.rows", "taps.rows", "few_taps.rows", "plane_strips.rows")
+    ):
         return 0
     source, width = shapes[0][2:] if case.kind == "conv2d" else shapes[1][2:]
     rows, columns = case.attributes.get("input_shape", shapes[1])[2:]  # type: ignore[index]
@@ -185,7 +213,9 @@ def padding(case: Case, features: Features, expected: int) -> int:
     if case.kind == "conv2d":
         rows, columns = source + 2 * edge - 2, width + 2 * edge - 2
     made = rows * columns * 9
-    if case.kind == "conv2d_backward_weight":
+    if "few_taps.rows" in features:
+        made = inside(source, rows, 3, 1, edge) * 3 * columns
+    elif case.kind == "conv2d_backward_weight":
         made -= rows * edge * 3  # a column of padding meets two taps
     elif "plane_strips.rows" in features:
         made = source * (columns + -columns % 4) * 9
@@ -230,7 +260,13 @@ def bursts(case: Case) -> int:
     per_position = w[0] * w[1]
     if positions < 4:
         return batch * positions * per_position
-    gathered = not backward and max(attributes["stride"]) > 1
+    apart = max(attributes["stride"]) > 1 and (backward or summed <= 4)
+    if apart:
+        channels = w[1] if backward else summed
+        most = 16 if backward else 8
+        together = most if channels == 1 and positions >= most else 4
+        return batch * (positions + -positions % together) * per_position
+    gathered = max(attributes["stride"]) > 1
     if positions < 8:
         if not gathered and positions != 7:
             return batch * positions * per_position
@@ -285,10 +321,23 @@ def depthwise_by_2(case: Case) -> int:
     edge = attributes["padding"][0]
     rows, columns = ((extent + 2 * edge - 3) // 2 + 1 for extent in x[2:])
     planes = x[0] * x[1]
+    if case.kind == "conv2d_backward_weight" and columns <= 4:
+        return planes * inside(x[2], rows, 3, 2, edge) * columns * 3
     if case.kind == "conv2d_backward_weight":
         return planes * rows * columns * 9
     strips = -(-x[3] // 8) if case.kind == "conv2d_backward_input" else -(-columns // 4)
-    return planes * inside(x[2], rows, 3, 2, edge) * strips * 4 * 3
+    pairs = x[1] * (x[0] // 2) if case.kind == "conv2d" and columns == 2 else 0
+    return (planes - pairs) * inside(x[2], rows, 3, 2, edge) * strips * 4 * 3
+
+
+def depthwise_5x5(case: Case) -> int:
+    """Products of a depthwise 5x5 kernel, in strips whose columns are four of y."""
+    attributes: dict[str, tuple[int, ...]] = {**case.attributes}  # type: ignore[dict-item]
+    x, stride = attributes.get("input_shape", case.inputs[0][0]), attributes["stride"][0]
+    rows, columns = ((extent - 1) // stride + 1 for extent in x[2:])
+    if case.kind != "conv2d_backward_weight":
+        columns += -columns % 4
+    return x[0] * x[1] * inside(x[2], rows, 5, stride, 2) * columns * 5
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,12 @@ GEOMETRIES = [
     Geometry((2, 6, 2, 3), 4, (5, 5), (2, 3), padding=(2, 2, 2, 2), groups=2),
     Geometry((1, 2, 13, 8), 2, (5, 3), stride=(2, 1), padding=(2, 1, 2, 1)),
     Geometry((1, 4, 10, 9), 3, (5, 5), stride=(2, 2), padding=(2, 2, 2, 2)),
+    # fours of positions and of channels, of several groups: in lines, and of what these leave
+    Geometry((1, 6, 7, 9), 14, (2, 2), padding=(0, 0, 0, 0), groups=2),
+    Geometry((3, 4, 5, 7), 10, (4, 3), (2, 1), (2, 1, 1, 0), groups=2),
+    Geometry((1, 6, 3, 3), 14, (7, 7), padding=(3, 3, 3, 3), groups=2),
+    Geometry((5, 3, 6, 5), 3, (2, 4), (3, 3), (1, 2, 0, 1), groups=3),
+    Geometry((9, 2, 3, 2), 5, (2, 2), padding=(1, 0, 0, 1)),
     # 5x5 kernels that move by 1: pairs of channels and of rows, strips that overlap, low planes
     Geometry((2, 3, 7, 13), 6, (5, 5), padding=(2, 2, 2, 2)),
     Geometry((1, 2, 5, 9), 3, (5, 5), padding=(2, 2, 2, 2)),
@@ -213,13 +219,53 @@ GEOMETRIES = [
             ((0, 1, 1, 0), 1, 4, 7),
             ((1, 0, 0, 1), 1, 7, 12),
             ((1, 1, 1, 1), 5, 2, 2),
+            ((1, 1, 1, 1), 3, 5, 4),
             ((2, 2, 1, 1), 1, 6, 7),
         )
     ),
-    # depthwise 5x5 kernels, in strips and not
-    Geometry((1, 3, 6, 9), 3, (5, 5), padding=(2, 2, 2, 2), groups=3),
-    Geometry((2, 2, 5, 9), 2, (5, 5), (2, 2), (2, 2, 2, 2), groups=2),
-    Geometry((5, 2, 3, 3), 2, (5, 5), padding=(2, 2, 2, 2), groups=2),
+    # planes of up to four columns of dy
+    *(
+        Geometry((2, 2, 4, width), 2, (3, 3), (stride, stride), padding, groups=2)
+        for stride, padding, widths in (
+            (1, (1, 1, 1, 1), (1, 2, 3, 4)),
+            (1, (0, 2, 0, 2), (1, 2)),
+            (1, (2, 0, 1, 1), (4, 5)),
+            (1, (1, 2, 1, 0), (3,)),
+            (2, (1, 1, 1, 1), (4, 6, 7)),
+            (2, (0, 0, 0, 0), (4, 7, 9)),
+            (2, (0, 0, 1, 1), (5, 8)),
+        )
+        for width in widths
+    ),
+    # others, position by position
+    *(
+        Geometry((batch, 3, height, width), 3, (3, 3), stride, padding, groups=3)
+        for stride, padding, batch, height, width in (
+            ((2, 1), (1, 1, 1, 1), 2, 5, 6),
+            ((1, 2), (0, 2, 1, 0), 1, 4, 7),
+            ((3, 3), (1, 1, 1, 1), 2, 8, 5),
+            ((2, 3), (2, 0, 2, 2), 1, 6, 9),
+            ((2, 2), (2, 2, 2, 2), 2, 4, 5),
+            ((5, 4), (0, 1, 0, 0), 1, 9, 8),
+            ((1, 1), (0, 3, 3, 0), 2, 4, 3),
+        )
+    ),
+    # depthwise 5x5 kernels: strips that load and store some columns, or are made again; rows that
+    # begin with some columns of a group for dW; rows of the kernel that meet nothing
+    *(
+        Geometry((batch, 3, height, width), 3, (5, 5), stride, (2, 2, 2, 2), groups=3)
+        for stride, sizes in {
+            (1, 1): "1x1 2x2 3x3 2x4 4x5 6x6 5x7 3x8 6x9 2x10 1x15 7x16 2x17",
+            (2, 2): "1x1 2x2 3x3 4x4 5x5 2x6 7x7 8x8 6x9 3x10 5x15 4x16 1x17 2x18",
+        }.items()
+        for batch, (height, width) in zip(
+            (2, 1) * 7, (map(int, size.split("x")) for size in sizes.split()), strict=False
+        )
+    ),
+    # and columns, which several samples have together
+    Geometry((5, 2, 6, 1), 2, (5, 5), padding=(2, 2, 2, 2), groups=2),
+    Geometry((5, 2, 6, 2), 2, (5, 5), (2, 2), (2, 2, 2, 2), groups=2),
+    Geometry((1, 4, 4, 4), 4, (5, 5), padding=(2, 1, 2, 2), groups=4),
     Geometry((2, 5, 3, 5), 9, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 8, 3, 5), 10, (1, 1), padding=(0, 0, 0, 0), groups=2),
     Geometry((2, 8, 3, 8), 8, (1, 1), padding=(0, 0, 0, 0), groups=2),
@@ -254,6 +300,18 @@ GEOMETRIES = [
     Geometry((1, 2, 8, 14), 3, (1, 1), (3, 2), (0, 0, 0, 0)),
     Geometry((1, 2, 8, 14), 4, (1, 1), (2, 2), (1, 1, 1, 1)),
     Geometry((2, 2, 9, 11), 3, (1, 1), (2, 4), (0, 0, 0, 0)),
+    # positions that are apart: eights, or sixteens for dX, of which the last begin rows before;
+    # rows that end among four, once or more often; of groups, and of channels that are left
+    Geometry((2, 1, 9, 10), 9, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((2, 2, 9, 9), 6, (1, 1), (2, 2), (0, 0, 0, 0), groups=2),
+    Geometry((1, 7, 11, 4), 4, (1, 1), (2, 2), (0, 0, 0, 0)),
+    Geometry((2, 4, 9, 1), 3, (1, 1), (2, 1), (0, 0, 0, 0)),
+    Geometry((3, 6, 5, 5), 4, (1, 1), (2, 3), (0, 0, 0, 0), groups=2),
+    Geometry((2, 3, 3, 5), 2, (1, 1), (3, 2), (0, 0, 0, 0)),
+    # dX of 3x3 kernels that move by 2 from planes of two columns
+    Geometry((2, 4, 5, 3), 6, (3, 3), (2, 2), groups=2),
+    Geometry((2, 3, 6, 4), 2, (3, 3), (2, 2)),
+    Geometry((1, 2, 1, 4), 3, (3, 3), (2, 2)),
     # rows of 1x1 kernels that begin with 1 to 4 columns, and strips or none; channels by fours, in
     # pairs, alone and made again
     *(
@@ -377,6 +435,9 @@ def test_padding_is_not_multiplied(run_kernel: Run, special: float) -> None:
         Geometry((2, 4, 7, 7), 5, (5, 5), (2, 2), (2, 2, 2, 2)),
         Geometry((1, 4, 8, 10), 6, (5, 5), (2, 2), (2, 2, 2, 2)),
         Geometry((2, 5, 6, 7), 5, (3, 3), groups=5),
+        Geometry((2, 5, 6, 7), 5, (5, 5), padding=(2, 2, 2, 2), groups=5),
+        Geometry((2, 5, 6, 7), 5, (5, 5), (2, 2), (2, 2, 2, 2), groups=5),
+        Geometry((1, 5, 8, 7), 5, (3, 3), (2, 1), groups=5),
     ):
         generator = np.random.default_rng(8)
         x, w, dy, b = (
@@ -454,6 +515,7 @@ class Dense(NamedTuple):
 
 
 DENSE = [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9), (2, 1100, 2)]
+DENSE += [(1, 3, 9), (9, 3, 2), (5, 13, 10), (4, 9, 5)]  # in lanes
 
 
 @pytest.mark.parametrize(("batch", "features", "outputs"), DENSE)

@@ -34,8 +34,9 @@ SOURCES = (
         "conv2d_bursts",
         "conv2d_lines",
         "conv2d_pointwise",
+        "conv2d_pointwise_apart",
     ),
-    *("conv2d_pointwise_rows", "conv2d_strip", "dot", "linear", "relu", "update"),
+    *("conv2d_pointwise_rows", "conv2d_strip", "dot", "linear", "linear_lanes", "relu", "update"),
 )
 MOVES_BY_1: Mapping[str, Attribute] = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 1}
 POINTWISE: Mapping[str, Attribute] = {**MOVES_BY_1, "padding": (0, 0, 0, 0)}
@@ -57,8 +58,8 @@ OPS: tuple[tuple[str, tuple[tuple[int, ...], ...], Mapping[str, Attribute]], ...
     ("linear_backward_weight", ((8, 32), (8, 8)), {}),
     ("relu", ((4, 6),), {}),
     ("relu_backward", ((4, 6), (4, 6)), {}),
-    ("batch_norm_statistics", ((2, 3, 8, 3),), {}),
-    ("batch_norm_normalize", ((2, 3, 8, 3), (2, 3), (2, 3)), {"eps": 1e-5}),
+    ("batch_norm_statistics", ((2, 3, 8, 8),), {}),
+    ("batch_norm_normalize", ((2, 3, 8, 8), (2, 3), (2, 3)), {"eps": 1e-5}),
 )
 
 

@@ -16,7 +16,14 @@ SOURCES = (
     *(
         TEMPLATES / f"kernels/{name}.c"
         for name in (
-            *("conv2d", "conv2d_blocks", "conv2d_depthwise", "conv2d_lines", "conv2d_vectors"),
+            *(
+                "conv2d",
+                "conv2d_blocks",
+                "conv2d_depthwise",
+                "conv2d_depthwise_each",
+                "conv2d_lines",
+                "conv2d_vectors",
+            ),
             *("dot", "linear", "linear_vectors"),
             *("matmul", "panel", "sgd", "update"),
         )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poetfw.ir import Attribute
-from poetfw.ops import VARIANT, Array, in_variants
+from poetfw.ops import VARIANT, Array, in_variants, kind_of
 from unit.kernels.conftest import graph_of_one
 from unit.kernels.test_kernels_match_reference import (
     Convolution,
@@ -38,7 +38,9 @@ def of_classes(draw: st.DrawFn) -> Convolution:
         *draw(st.tuples(*[st.integers(3, 13)] * 2)),
     )
     if draw(st.booleans()):
-        window: dict[str, Attribute] = {"kernel": (3, 3), "stride": stride, "padding": padding}
+        side = draw(st.sampled_from([3, 5]))
+        padding = padding if side == 3 else (2,) * 4
+        window: dict[str, Attribute] = {"kernel": (side,) * 2, "stride": stride, "padding": padding}
         return convolution(x, x[1], 1, window)
     window = {"kernel": (1, 1), "stride": stride, "padding": (0, 0, 0, 0)}
     return convolution(x, 1, draw(st.integers(1, 9)), window)
@@ -81,6 +83,8 @@ SHAPES = (
     convolution((2, 3, 6, 8), 3, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (0, 0, 1, 1)}),
     convolution((1, 4, 7, 9), 4, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
     convolution((2, 3, 6, 8), 3, 1, {"kernel": (3, 3), "stride": (2, 2), "padding": (2, 2, 2, 2)}),
+    convolution((2, 3, 6, 8), 3, 1, {"kernel": (5, 5), "stride": (1, 1), "padding": (2, 2, 2, 2)}),
+    convolution((2, 3, 6, 9), 3, 1, {"kernel": (5, 5), "stride": (2, 2), "padding": (2, 2, 2, 2)}),
     convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1)}),
     convolution((1, 3, 6, 8), 1, 4, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)}),
 )
@@ -116,9 +120,27 @@ def test_also_of_numbers_that_are_special(run_kernel: Run, special: float) -> No
 
 def test_there_are_kernels_to_compare() -> None:
     general = ["general"]
-    more = (general, general, ["by_1"], general, general)
+    more = (general, general, ["general", "by_1"], *[general] * 4)
     for case, others in zip(SHAPES, more, strict=True):
         x, w = normal(1, case.x, case.w)
         op, graph = graph_of_one("conv2d", [x, w], case.attributes, ())
         names = [way.attributes.get(VARIANT) for way in in_variants(op, graph)]
         assert names == [None, *others]
+
+
+def test_a_stride_along_an_axis_without_room_is_that_of_the_other() -> None:
+    """A kernel at its only position goes by the function for usual strides."""
+    for plane, stride, padding, function in (
+        ((1, 1), (2, 3), (0, 0, 0, 0), "poet_conv2d_pointwise_forward_f32"),
+        ((1, 9), (2, 1), (0, 0, 0, 0), "poet_conv2d_pointwise_forward_f32"),
+        ((9, 1), (2, 5), (0, 0, 0, 0), "poet_conv2d_pointwise_apart_forward_f32"),
+        ((9, 9), (2, 1), (0, 0, 0, 0), "poet_conv2d_pointwise_apart_forward_f32"),
+    ):
+        shape = {"kernel": (1, 1), "stride": stride, "padding": padding}
+        case = convolution((1, 3, *plane), 1, 4, shape)
+        x, w = normal(1, case.x, case.w)
+        op, graph = graph_of_one("conv2d", [x, w], case.attributes, ())
+        kernel = kind_of(op).kernel(op, graph)
+        assert kernel.function == function
+        moves = (dict(kernel.fields)["stride_height"], dict(kernel.fields)["stride_width"])
+        assert moves == {(1, 1): (1, 1), (1, 9): (1, 1), (9, 1): (2, 2)}.get(plane, stride)
