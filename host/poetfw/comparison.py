@@ -12,12 +12,12 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from typing import Any
 
-from poetfw.costs import CostTable
 from poetfw.errors import ConfigError, InfeasibleError, UnsuitableError
 from poetfw.limits import Deadline, Work
-from poetfw.planning import BuildSettings, costs_from, load_schedule_problem
+from poetfw.planning import BuildSettings, Room, Ways, costs_from, load_room, solve_ways
 from poetfw.report import Line
 from poetfw.schedule import (
     LARGEST_BYTES,
@@ -32,7 +32,6 @@ from poetfw.schedule import (
     Status,
     checkpoint_all_schedule,
     overhead_gap,
-    solve,
 )
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -62,24 +61,19 @@ class Task:
     model_as: str = "device"
     db: str | None = None
 
-    def problem(
-        self,
-        warn: Callable[[str], None] = lambda text: None,
-        noted: Callable[[CostTable], None] = lambda table: None,
-    ) -> ScheduleProblem:
-        """Its schedule problem.
+    def load(self, warn: Callable[[str], None] = lambda text: None) -> tuple[Room, Ways]:
+        """Its training step, and the schedule problem of that.
 
         Args:
             warn: called with each of the model's warnings.
-            noted: called with what its ops cost.
 
         Raises:
             PoetfwError: the board or the model is unknown or malformed, or nothing of the board is
                 in the database.
         """
         settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
-        problem = load_schedule_problem(settings, warn, costs_from(self.db), noted=noted)
-        return MODELS_AS[self.model_as](problem)
+        room, ways = load_room(settings, warn, costs_from(self.db))
+        return room, ways.mapped(MODELS_AS[self.model_as])
 
 
 @dataclass(frozen=True)
@@ -147,15 +141,16 @@ class Comparison:
     Attributes:
         task: what is scheduled.
         deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
-        problem: its problem, with the deadline; budgets are set for each cell.
-        everything: the schedule that keeps everything, to which others are compared.
+        ways: its problem, with the deadline; budgets are set for each cell.
+        everything: the schedule that keeps everything, with RAM for all workspace that makes it
+            faster. Others are compared to it.
         warnings: the model's.
         costs: where the ops' costs come from, for people.
     """
 
     task: Task
     deadline_factor: float | None
-    problem: ScheduleProblem
+    ways: Ways
     everything: Schedule
     warnings: tuple[str, ...] = ()
     costs: str = ""
@@ -166,19 +161,20 @@ class Comparison:
 
         Args:
             task: what is scheduled.
-            deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
+            deadline_factor: deadline as a multiple of checkpoint-all's time without faster kernels
+                that take workspace; None for none.
 
         Raises:
             PoetfwError: the board or the model is unknown or malformed.
         """
         warnings: list[str] = []
-        tables: list[CostTable] = []
-        problem = task.problem(warnings.append, tables.append)
-        everything = checkpoint_all_schedule(problem)
-        deadline_s = None if deadline_factor is None else deadline_factor * everything.time_s
-        problem = replace(problem, deadline_s=deadline_s)
-        costs = tables[0].summary
-        return Comparison(task, deadline_factor, problem, everything, tuple(warnings), costs)
+        room, ways = task.load(warnings.append)
+        everything = checkpoint_all_schedule(ways.every)
+        if deadline_factor is not None:
+            deadline_s = deadline_factor * checkpoint_all_schedule(ways.lean).time_s
+            ways = ways.mapped(partial(replace, deadline_s=deadline_s))
+        costs = room.table_with(room.faster).summary
+        return Comparison(task, deadline_factor, ways, everything, tuple(warnings), costs)
 
     def cells(
         self,
@@ -208,13 +204,13 @@ class Comparison:
         plans: dict[str, ExecutionPlan] = {}
         for fraction in sorted(set(fractions)):
             ram_bytes = min(LARGEST_BYTES, int(fraction * self.everything.peak_bytes))
-            problem = replace(self.problem, ram_bytes=ram_bytes)
+            ways = self.ways.mapped(partial(replace, ram_bytes=ram_bytes))
             for name in sorted(dict.fromkeys(schedulers), key=_turn):
-                cell = self._blank(problem, fraction, name)
+                cell = self._blank(ways.lean, fraction, name)
                 known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]
                 work = Work(work_limit, Deadline(time_limit_s))
                 try:
-                    schedule = solve(problem, name, options, known, work)
+                    schedule = solve_ways(ways, name, options, known, work)
                 except UnsuitableError as error:
                     yield replace(cell, status=UNSUITABLE, reason=error.reason)
                 except InfeasibleError as error:

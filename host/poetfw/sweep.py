@@ -41,7 +41,7 @@ from poetfw.reading import parse_json, read_bytes
 from poetfw.report import Panel, draw_panels
 from poetfw.schedule import SolveOptions
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _LARGEST_FILE_BYTES = 1 << 28
 _ABLATION = {
     "poet-remat-off": "paging only",

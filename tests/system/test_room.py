@@ -14,15 +14,16 @@ import pytest
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, CostTable, Source, analytic_costs
 from poetfw.devices import build_environments, run_firmware
-from poetfw.firmware import RunRequest, set_request, write_project
+from poetfw.errors import InfeasibleError
+from poetfw.firmware import BLOCK_BYTES, RunRequest, set_request, write_project
 from poetfw.ir import Graph
-from poetfw.memory import MemoryPlan
+from poetfw.memory import MemoryPlan, resident_bytes
 from poetfw.models import zoo
 from poetfw.models.layers import Layers
 from poetfw.models.model import Model
 from poetfw.ops import VARIANT
 from poetfw.pipeline import plan_build
-from poetfw.planning import Build, BuildSettings, ChosenBy, budget, room
+from poetfw.planning import Build, BuildSettings, ChosenBy, budget, load_room, room, solve_ways
 from poetfw.planning.kernels import faster_with_workspace
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import simulate
@@ -132,7 +133,12 @@ def test_where_some_of_it_is_missing() -> None:
     saved = without.costs.ops["depthwise"].energy_j / 2
     schedule = build.plan.training
     assert schedule.energy_j == pytest.approx(without.plan.training.energy_j - saved)
-    assert (schedule.status, schedule.gap, schedule.bound_j) == ("feasible", None, None)
+    least_j = plan(PLENTY).plan.training.energy_j
+    assert (schedule.status, schedule.bound_covers) == ("feasible", "all plans")
+    assert schedule.bound_j == pytest.approx(least_j)
+    assert schedule.gap == pytest.approx(1 - least_j / schedule.energy_j)
+    assert schedule.overhead == pytest.approx(schedule.energy_j / least_j - 1)
+    assert schedule.overhead_gap == pytest.approx(1)
     limits = schedule_problem(build.program.training, build.board, build.costs, None)
     again = simulate(limits, schedule.plan)
     assert (again.energy_j, again.peak_bytes) == (schedule.energy_j, schedule.peak_bytes)
@@ -185,12 +191,13 @@ def test_what_is_not_known_of_both_takes_no_workspace() -> None:
         ops = {
             op.name: replace(table.ops[op.name], source=Source.ANALYTIC)
             for op in graph.ops
-            if op.attributes.get(VARIANT) == "by_1"
+            if op.attributes.get(VARIANT) is not None
         }
         return replace(table, ops={**table.ops, **ops})
 
     build = plan(PLENTY, of_shapes)
     assert taken(build) == set()
+    assert {build.kernels_by[name] for name in BY_1} == {ChosenBy.SHAPE}
     faster, decided = faster_with_workspace(build.program.training, build.board, of_shapes)
     assert (faster, set(decided)) == ({}, BY_1)
 
@@ -215,6 +222,37 @@ def test_what_decided_is_said_of_the_kernel_that_is_taken(
     by = build.kernels_by
     assert {name for name in by if by[name] is ChosenBy.MEASURED} == BY_1
     assert set(by.values()) == {ChosenBy.MEASURED, ChosenBy.SHAPE}
+
+
+@pytest.mark.parametrize("scheduler", ["checkpoint-all", "dtr", "poet"])
+@pytest.mark.parametrize("deadline_s", [None, 1e-4])
+def test_a_schedule_without_a_build_is_the_same(scheduler: str, deadline_s: float | None) -> None:
+    """With the RAM that the build's plan takes, whether all, one or none has room there."""
+    without = plan(PLENTY, analytic_costs)
+    settings = BuildSettings("linux", "depthwise", batch=4, deadline_s=deadline_s)
+    known, ways = load_room(settings, costs=backward_dear)
+    resident = resident_bytes(without.program.persistent, BLOCK_BYTES)
+    counts = set()
+    for ram_bytes in (
+        without.plan.memory.arena_bytes - 600,
+        without.plan.memory.arena_bytes,
+        PLENTY,
+    ):
+        limited = ways.mapped(partial(replace, ram_bytes=ram_bytes - resident))
+        try:
+            build = plan(ram_bytes, backward_dear, scheduler, deadline_s)
+        except InfeasibleError:
+            with pytest.raises(InfeasibleError):
+                solve_ways(limited, scheduler)
+            continue
+        found, planned = solve_ways(limited, scheduler), build.plan.training
+        assert set(found.faster) == taken(build)
+        assert found.energy_j == planned.energy_j
+        assert (found.status, found.gap) == (planned.status, planned.gap)
+        assert known.chosen_by(found.faster) == build.kernels_by
+        assert known.table_with(found.faster) == build.costs
+        counts.add(len(found.faster))
+    assert max(counts) == 2
 
 
 @pytest.mark.parametrize("more", [0, 200, 400, 800, 1600, 2048])

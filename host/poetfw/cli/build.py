@@ -53,7 +53,6 @@ from poetfw.pipeline import (
 )
 from poetfw.planning import (
     BuildSettings,
-    ChosenBy,
     DevicesBuildSettings,
     board_of_devices,
     boards_of_partners,
@@ -339,14 +338,6 @@ def _trained(report: BuildReport) -> str:
     return f"{text}; {', '.join(parts[:4])}{more}" if parts else text
 
 
-def _kernels(report: BuildReport) -> str:
-    by = ", ".join(
-        f"{count} {'by' if by == ChosenBy.SHAPE else 'as'} {by}"
-        for by, count in report.kernels_by.items()
-    )
-    return f"{sum(report.kernels_by.values())} ops have a choice: {by}"
-
-
 def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bool) -> None:
     schedule = report.schedule
     basis = ", ".join(source for source, count in report.cost_sources.items() if count)
@@ -367,7 +358,7 @@ def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bo
         ),
         *output.proven_rows(schedule),
         ("costs", report.costs),
-        *([("kernels", _kernels(report))] if report.kernels_by else []),
+        *output.kernels_rows(report.kernels_by),
         (f"energy per step ({basis})", f"{schedule.energy_j * 1e3:.3f} mJ"),
         (f"time per step ({basis})", f"{schedule.time_s:.3f} s"),
         *output.spent_rows(end),

@@ -185,7 +185,7 @@ def compare(
                 "model_as": model_as,
                 "warnings": comparison.warnings,
                 "costs": comparison.costs,
-                "deadline_s": comparison.problem.deadline_s,
+                "deadline_s": comparison.ways.lean.deadline_s,
                 "interrupted": interrupted,
                 "checkpoint_all": {
                     "energy_j": everything.energy_j,

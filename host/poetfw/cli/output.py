@@ -227,6 +227,16 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
     return [*rows, ("gap", share), ("… to the best of", str(covers))]
 
 
+def kernels_rows(counts: Mapping[str, int]) -> list[tuple[str, str]]:
+    """How many ops have several kernels, by what chose theirs: rows of `facts`."""
+    if not counts:
+        return []
+    by = ", ".join(
+        f"{count} {'by' if by == 'shape' else 'as'} {by}" for by, count in counts.items()
+    )
+    return [("kernels", f"{sum(counts.values())} ops have a choice: {by}")]
+
+
 def spent_rows(deadline: Deadline) -> list[tuple[str, str]]:
     """What a command took, each of its phases, and whether that decided: rows of `facts`."""
     timing = deadline.timing()

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -34,7 +35,7 @@ from poetfw.limits import Deadline, Work
 from poetfw.reading import read_bytes
 
 if TYPE_CHECKING:
-    from poetfw.costs import CostTable
+    from poetfw.planning import Room, Ways
     from poetfw.schedule import Schedule, ScheduleProblem, Simulation
 
 _EPILOG = "Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json"
@@ -131,18 +132,25 @@ def schedule(
     a plan, wherever it comes from.
     """
     from poetfw.output_file import replace_file
-    from poetfw.planning import BuildSettings, costs_from, database_for, load_schedule_problem
+    from poetfw.planning import (
+        BuildSettings,
+        Ways,
+        costs_from,
+        database_for,
+        load_room,
+        solve_ways,
+    )
     from poetfw.report import json_bytes
     from poetfw.schedule import (
         MODELS_AS,
         Interrupted,
         SolveOptions,
+        functions_from_json,
         plan_from_json,
         problem_from_json,
         problem_to_json,
         schedule_to_json,
         simulate,
-        solve,
     )
 
     end = command_deadline(time_limit)
@@ -187,29 +195,33 @@ def schedule(
         raise click.UsageError("--ram and --ram-fraction both set the budget: give one of them")
     if export is not None and (replay is not None or as_json):
         raise click.UsageError("--export only writes the problem: leave --replay and --json out")
-    tables: list[CostTable] = []
+    room: Room | None = None
     if problem is not None:
         task = problem_from_json(_read(problem), str(problem))
+        ways = Ways(task, task)
     else:
         assert board is not None
         assert model is not None
-        task = load_schedule_problem(
+        room, ways = load_room(
             BuildSettings(board=board, model=model, batch=batch),
             output.warn,
             costs_from(database_for(board, costs, db)),
             end,
-            tables.append,
         )
-    task = _limited(
-        MODELS_AS[model_as](task), ram, ram_fraction[0] if ram_fraction else None, deadline
+    ways = _limited(
+        ways.mapped(MODELS_AS[model_as]), ram, ram_fraction[0] if ram_fraction else None, deadline
     )
+    task = ways.lean
     if export is not None:
         replace_file(export, json_bytes(problem_to_json(task)))
         output.messages.print(f"wrote {output.escaped(str(export))}")
         return 0
     if replay is not None:
-        simulation = simulate(task, plan_from_json(_read(replay), str(replay)))
-        _print_simulation(task, simulation, as_json)
+        text = _read(replay)
+        plan = plan_from_json(text, str(replay))
+        if room is not None:
+            task = ways.by(room.with_functions(functions_from_json(text, str(replay))))
+        _print_simulation(task, simulate(task, plan), as_json)
         return 0
     options = SolveOptions(solver=solver)
     code = 0
@@ -217,40 +229,56 @@ def schedule(
         progress(f"{scheduler}: {task.name}, {len(task.nodes)} nodes")
         tell = output.search_log(progress, end)
         try:
-            answer = solve(task, scheduler, options, work=Work(work_limit, end), tell=tell)
+            answer = solve_ways(ways, scheduler, options, work=Work(work_limit, end), tell=tell)
         except Interrupted as interrupted:
             answer, code = interrupted.schedule, 130
     if as_json:
-        sources = {"cost_sources": tables[0].sources} if tables else {}
-        output.print_json(schedule_to_json(answer) | sources | output.spent_json(end))
+        of_model = {} if room is None else _sources_and_kernels(room, answer)
+        output.print_json(schedule_to_json(answer) | of_model | output.spent_json(end))
     else:
-        _print(task, answer, end, tables[0].summary if tables else None)
+        _print(task, answer, end, room)
     return code
 
 
 def _limited(
-    problem: ScheduleProblem,
+    ways: Ways,
     ram_bytes: int | None,
     ram_fraction: float | None,
     deadline_s: float | None,
-) -> ScheduleProblem:
+) -> Ways:
     """The problem with the budget and deadline that were asked for."""
     from poetfw.schedule import LARGEST_BYTES, checkpoint_all_schedule
 
     if ram_fraction is not None:
-        peak_bytes = checkpoint_all_schedule(problem).peak_bytes
+        peak_bytes = checkpoint_all_schedule(ways.every).peak_bytes
         ram_bytes = min(LARGEST_BYTES, int(peak_bytes * ram_fraction))
     if ram_bytes is not None:
-        problem = replace(problem, ram_bytes=ram_bytes)
-    return problem if deadline_s is None else replace(problem, deadline_s=deadline_s)
+        ways = ways.mapped(lambda problem: replace(problem, ram_bytes=ram_bytes))
+    if deadline_s is not None:
+        ways = ways.mapped(lambda problem: replace(problem, deadline_s=deadline_s))
+    return ways
 
 
-def _print(problem: ScheduleProblem, answer: Schedule, end: Deadline, costs: str | None) -> None:
+def _sources_and_kernels(room: Room, answer: Schedule) -> dict[str, Any]:
+    return {
+        "cost_sources": room.table_with(answer.faster).sources,
+        "kernels": room.kernels(answer.faster),
+    }
+
+
+def _print(problem: ScheduleProblem, answer: Schedule, end: Deadline, room: Room | None) -> None:
+    of_model = []
+    if room is not None:
+        counts = Counter(by.value for by in room.chosen_by(answer.faster).values())
+        of_model = [
+            ("costs", room.table_with(answer.faster).summary),
+            *output.kernels_rows(counts),
+        ]
     rows = [
         ("budget", output.size(problem.ram_bytes)),
         ("peak", output.size(answer.peak_bytes)),
         *output.proven_rows(answer),
-        *([("costs", costs)] if costs is not None else []),
+        *of_model,
         ("energy", f"{answer.energy_j:.6g} J"),
         ("… of it paging", f"{answer.paging_energy_j:.6g} J"),
         ("time", f"{answer.time_s:.6g} s"),

@@ -29,11 +29,13 @@ from poetfw.planning.plans import (
     plan_unscheduled,
     ram_needs,
 )
-from poetfw.planning.problem import load_schedule_problem, schedule_problem
-from poetfw.planning.room import use_room
+from poetfw.planning.problem import schedule_problem
+from poetfw.planning.room import Room, use_room
 from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
+from poetfw.planning.unbuilt import load_room, load_schedule_problem
 from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
+from poetfw.planning.ways import Ways, solve_ways
 from poetfw.planning.workers import (
     DevicesBuildSettings,
     WorkersSchedule,
@@ -53,8 +55,10 @@ __all__ = [
     "PartnerSchedule",
     "Plan",
     "RamNeeds",
+    "Room",
     "UpdatePlan",
     "Updates",
+    "Ways",
     "WorkersSchedule",
     "arena_budget",
     "board_of_devices",
@@ -69,6 +73,7 @@ __all__ = [
     "held_out_batches",
     "load_devices_problem",
     "load_model",
+    "load_room",
     "load_schedule_problem",
     "lower_plan",
     "make_ring",
@@ -87,6 +92,7 @@ __all__ = [
     "require_room_on",
     "schedule_bytes",
     "schedule_problem",
+    "solve_ways",
     "use_room",
     "watchdog_time_ms",
     "with_lower_peak",

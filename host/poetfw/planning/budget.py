@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from poetfw.boards import Board
@@ -19,6 +20,7 @@ from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.settings import BuildSettings
 from poetfw.schedule import (
+    ExecutionPlan,
     Schedule,
     ScheduleProblem,
     Tell,
@@ -32,7 +34,9 @@ from poetfw.training import Program
 _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
 _PLACEMENT_ATTEMPTS = 5
 _MINIMUM_SHARE = 0.25  # of the work
-_ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
+
+ATTEMPT_SHARE = 0.75
+"""Of the work that is left, what one search may do where another one may follow."""
 
 
 def arena_budget(program: Program, board: Board, plan: Plan, ring: Ring | None = None) -> int:
@@ -91,8 +95,19 @@ def place_within(
     evaluation: Schedule,
     work: Work,
     tell: Tell = tell_nobody,
+    known: Iterable[ExecutionPlan] = (),
 ) -> Plan:
     """The best schedule of a program's problem whose buffers can be placed within the budget.
+
+    Args:
+        program: what is trained.
+        problem: its training step's.
+        budget_bytes: what the arena may occupy.
+        scheduler: finds the schedule.
+        evaluation: the schedule of the evaluation step.
+        work: what the search may do.
+        tell: is told how it goes on.
+        known: plans to start from.
 
     Raises:
         InfeasibleError: none was found.
@@ -101,8 +116,8 @@ def place_within(
     deadline = work.deadline
     for _ in range(_PLACEMENT_ATTEMPTS):
         limited = replace(problem, ram_bytes=available)
-        part = work.part(work.left * _ATTEMPT_SHARE)
-        training = solve(limited, scheduler, work=part, tell=tell)
+        part = work.part(work.left * ATTEMPT_SHARE)
+        training = solve(limited, scheduler, known=known, work=part, tell=tell)
         training = with_lower_peak(limited, training, deadline)
         memory = place_plan(program, training, evaluation, None, deadline)
         excess = memory.arena_bytes - budget_bytes

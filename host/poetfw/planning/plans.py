@@ -21,10 +21,16 @@ from poetfw.training import Program, make_prediction, make_program
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One way to run a program: when each op runs, and where every buffer lies."""
+class Scheduled:
+    """When each op of a training step runs."""
 
     training: Schedule
+
+
+@dataclass(frozen=True)
+class Plan(Scheduled):
+    """One way to run a program: when each op runs, and where every buffer lies."""
+
     evaluation: Schedule
     memory: MemoryPlan
 

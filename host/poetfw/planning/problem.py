@@ -3,19 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from poetfw.boards import Board, load_board
-from poetfw.costs import CostProvider, CostTable, analytic_costs
-from poetfw.devices import check_twins
-from poetfw.firmware import BLOCK_BYTES
+from poetfw.boards import Board
+from poetfw.costs import CostTable
 from poetfw.ir import Graph
-from poetfw.limits import Deadline
-from poetfw.memory import padded, resident_bytes
+from poetfw.memory import padded
 from poetfw.ops import kind_of
-from poetfw.planning.choices import derive_program, load_model
-from poetfw.planning.kernels import choose_in
-from poetfw.planning.settings import BuildSettings
 from poetfw.schedule import Node, ScheduleProblem, Storage
 from poetfw.training import in_place_input
 from poetfw.transfer import TRAILER_BYTES
@@ -88,33 +80,6 @@ def schedule_problem(
         storage=_storage(board, costs),
         nodes=tuple(nodes),
     )
-
-
-def load_schedule_problem(
-    settings: BuildSettings,
-    warn: Callable[[str], None] = lambda text: None,
-    costs: CostProvider = analytic_costs,
-    deadline: Deadline | None = None,
-    noted: Callable[[CostTable], None] = lambda table: None,
-) -> ScheduleProblem:
-    """The schedule problem of a model on a board, with all the RAM that the board has for tensors.
-
-    Nothing is compiled: static data is not known, and not counted. `warn` is called with each of
-    the model's warnings, and `noted` with what the ops cost.
-    """
-    board = load_board(settings.board)
-    check_twins(board)
-    model = load_model(settings)
-    for warning in model.warnings:
-        warn(warning)
-    program = derive_program(settings, model, deadline)
-    taken = board.reserved_ram_bytes + board.stack_bytes
-    resident = resident_bytes(program.persistent, BLOCK_BYTES)
-    available = max(0, board.ram_bytes - taken - resident)
-    training, _ = choose_in(program.training, board, costs)
-    table = costs(training, board)
-    noted(table)
-    return schedule_problem(training, board, table, available, settings.deadline_s)
 
 
 def _storage(board: Board, costs: CostTable) -> Storage | None:

@@ -1,40 +1,104 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workspace against speed: kernels that take more of one and less of the other.
 
-A schedule is found with kernels that take no more workspace than they must. An op then runs by one
-that takes more where that fits beside what is live, each time that the op runs. A second schedule
-pays for all such kernels from the beginning: it may copy tensors away, or compute them again, for
-the workspace. The one that takes less energy is followed; neither takes more than without.
+Which ops run by such kernels is decided with the schedule, as `ways` says.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from poetfw.boards import Board
-from poetfw.costs import CostProvider
-from poetfw.errors import InfeasibleError, PlanError
+from poetfw.costs import CostProvider, CostTable
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.ir import Op
+from poetfw.ir import Graph, Op
 from poetfw.limits import Work
 from poetfw.memory import resident_bytes
+from poetfw.ops import VARIANT, kind_of
 from poetfw.planning.budget import place_within
 from poetfw.planning.kernels import Chosen, ChosenBy, faster_with_workspace, with_ops
 from poetfw.planning.plans import Plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.settings import BuildSettings
-from poetfw.schedule import (
-    PlanFigures,
-    Schedule,
-    ScheduleProblem,
-    Status,
-    Tell,
-    simulate,
-    tell_nobody,
-)
-from poetfw.training import Program
+from poetfw.planning.ways import Ways, use_faster
+from poetfw.schedule import ExecutionPlan, Schedule, Tell, tell_nobody
+
+
+@dataclass(frozen=True)
+class Room:
+    """A training step on a board, and which of its ops take less where there is room.
+
+    Attributes:
+        graph: the step by kernels that take no workspace, or no more than they must.
+        by: what decided of each op that has several of these.
+        board: where it runs.
+        costs: says what every op costs.
+        faster: ops as they take less with more workspace, by their names.
+        faster_by: what decided of each op that has a kernel with more workspace.
+    """
+
+    graph: Graph
+    by: Mapping[str, ChosenBy]
+    board: Board
+    costs: CostProvider
+    faster: Mapping[str, Op]
+    faster_by: Mapping[str, ChosenBy]
+
+    @staticmethod
+    def of(graph: Graph, by: Mapping[str, ChosenBy], board: Board, costs: CostProvider) -> Room:
+        """What may be had with more workspace than a graph takes."""
+        return Room(graph, by, board, costs, *faster_with_workspace(graph, board, costs))
+
+    def graph_with(self, names: Collection[str]) -> Graph:
+        """The step with these ops by their faster kernels."""
+        return with_ops(self.graph, {name: self.faster[name] for name in names})
+
+    def table_with(self, names: Collection[str]) -> CostTable:
+        """What its ops cost then."""
+        return self.costs(self.graph_with(names), self.board)
+
+    def chosen_by(self, names: Collection[str]) -> dict[str, ChosenBy]:
+        """What decided of each op with several kernels, where these have the faster ones."""
+        without_room = dict.fromkeys(self.faster, ChosenBy.SHAPE)
+        with_room = {name: self.faster_by[name] for name in names}
+        return {**self.faster_by, **without_room, **self.by, **with_room}
+
+    def kernels(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        """Of each op that then runs by another kernel than its shape's: which, and what decided."""
+        graph, by = self.graph_with(names), self.chosen_by(names)
+        return {
+            op.name: {
+                "function": kind_of(op).kernel(op, graph).function,
+                "chosen_by": by[op.name].value,
+            }
+            for op in graph.ops
+            if VARIANT in op.attributes
+        }
+
+    def with_functions(self, functions: Mapping[str, str]) -> tuple[str, ...]:
+        """The ops whose faster kernel is the function that is given for them, by their names."""
+        graph = self.graph_with(self.faster)
+        return tuple(
+            name
+            for name, op in self.faster.items()
+            if kind_of(op).kernel(op, graph).function == functions.get(name)
+        )
+
+    def ways(self, ram_bytes: int, deadline_s: float | None) -> Ways:
+        """The step's schedule problem, of each op both ways.
+
+        Args:
+            ram_bytes: what its tensors may occupy together, beside persistent ones.
+            deadline_s: upper bound on the step's time.
+        """
+        lean, every = (
+            schedule_problem(
+                self.graph_with(names), self.board, self.table_with(names), ram_bytes, deadline_s
+            )
+            for names in ((), self.faster)
+        )
+        return Ways(lean, every)
 
 
 def use_room(
@@ -58,68 +122,32 @@ def use_room(
         settings: the deadline and the scheduler.
         work: what the second search may do.
         tell: is told how it goes on.
+
+    Raises:
+        Interrupted: the user interrupted the second search.
     """
-    training = chosen.program.training
-    faster, by = faster_with_workspace(training, board, costs)
-    known = {**dict.fromkeys(by, ChosenBy.SHAPE), **chosen.by[training.name]}
+    program, evaluation = chosen.program, plan.evaluation
+    name = program.training.name
+    room = Room.of(program.training, chosen.by[name], board, costs)
+    available = budget_bytes - resident_bytes(program.persistent, BLOCK_BYTES)
+    ways = room.ways(available, settings.deadline_s)
 
-    def with_kernels(ops: Mapping[str, Op]) -> Chosen:
-        program = replace(chosen.program, training=with_ops(training, ops))
-        decided = {**known, **{name: by[name] for name in ops}}
-        return Chosen(program, {**chosen.by, training.name: decided})
+    def follow(schedule: Schedule) -> Plan | None:
+        running = replace(program, training=room.graph_with(schedule.faster))
+        memory = place_plan(running, schedule, evaluation, None, work.deadline)
+        fits = memory.arena_bytes <= budget_bytes
+        return Plan(schedule, evaluation, memory) if fits else None
 
-    def problem_of(program: Program) -> ScheduleProblem:
-        table = costs(program.training, board)
-        return schedule_problem(program.training, board, table, None, settings.deadline_s)
-
-    if not faster:
-        return with_kernels({}), plan
-    every = with_kernels(faster)
-    problem = problem_of(every.program)
-    available = budget_bytes - resident_bytes(every.program.persistent, BLOCK_BYTES)
-    most = {node.name: node for node in problem.nodes}
-    saved = {
-        node.name: node.energy_j - most[node.name].energy_j
-        for node in problem_of(chosen.program).nodes
-    }
-    taken: dict[str, Op] = {}
-    for name in sorted(faster, key=lambda name: -saved[name]):
-        tried = with_kernels({**taken, name: faster[name]})
-        limited = replace(problem_of(tried.program), ram_bytes=available)
-        try:
-            simulate(limited, plan.steps)
-        except PlanError:
-            continue
-        taken[name] = faster[name]
-    found = with_kernels({}), plan
-    while taken:
-        fitting = with_kernels(taken)
-        memory = place_plan(fitting.program, plan.training, plan.evaluation, None, work.deadline)
-        if memory.arena_bytes <= budget_bytes:
-            limited = replace(problem_of(fitting.program), ram_bytes=available)
-            found = fitting, Plan(_replayed(limited, plan.training), plan.evaluation, memory)
-            break
-        taken.popitem()
-    try:
-        again = place_within(
-            every.program, problem, budget_bytes, settings.scheduler, plan.evaluation, work, tell
+    def search(known: ExecutionPlan) -> Plan:
+        running = replace(program, training=room.graph_with(room.faster))
+        scheduler = settings.scheduler
+        return place_within(
+            running, ways.every, budget_bytes, scheduler, evaluation, work, tell, [known]
         )
-    except InfeasibleError:
-        return found
-    return (every, again) if again.training.energy_j <= found[1].training.energy_j else found
 
-
-def _replayed(problem: ScheduleProblem, schedule: Schedule) -> Schedule:
-    """A schedule's plan with what it takes by another problem, of which nothing is proven."""
-    simulation = simulate(problem, schedule.plan)
-    once_j = math.fsum(node.energy_j for node in problem.nodes)
-    return replace(
-        schedule,
-        **asdict(PlanFigures.of(simulation)),
-        status=Status.FEASIBLE,
-        overhead=simulation.energy_j / once_j - 1 if once_j else None,
-        bound_j=None,
-        bound_covers=None,
-        gap=None,
-        overhead_gap=None,
-    )
+    found = use_faster(ways, plan, follow, search)
+    faster = found.training.faster
+    return Chosen(
+        replace(program, training=room.graph_with(faster)),
+        {**chosen.by, name: room.chosen_by(faster)},
+    ), found

@@ -62,12 +62,10 @@ def stage_files(
     Only models that have names of their author's have `state_dict.json`. By the name of a graph,
     `kernels_by` says what decided which function its ops call; the shape did for all others.
     """
-    schedule = asdict(training)
-    schedule.pop("plan", None)
     documents: dict[str, dict[str, Any]] = {
         "graph.json": program.to_json(),
         "costs.json": costs.to_json(),
-        "schedule.json": schedule,
+        "schedule.json": asdict(ScheduleSummary.of(training)),
         "plan.json": {
             "arithmetic": arithmetic,
             **_training_json(plan, program.training, kernels_by.get(program.training.name, {})),

@@ -19,6 +19,7 @@ from poetfw.schedule.problem import (
     overhead_gap,
 )
 from poetfw.schedule.problem_json import (
+    functions_from_json,
     plan_from_json,
     plan_to_json,
     problem_from_json,
@@ -58,6 +59,7 @@ __all__ = [
     "Transfer",
     "as_published",
     "checkpoint_all_schedule",
+    "functions_from_json",
     "minimum_budget",
     "overhead_gap",
     "plan_from_json",

@@ -233,6 +233,9 @@ class Schedule(ScheduleSummary):
 
     Attributes:
         plan: the execution plan.
+        faster: nodes that run in less time and energy than in the problem that was given, and in
+            more workspace; see `poetfw.planning.ways`.
     """
 
     plan: ExecutionPlan
+    faster: tuple[str, ...] = ()

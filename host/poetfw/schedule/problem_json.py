@@ -89,11 +89,17 @@ class _Step(StrictTable):
     node: str
 
 
+class _Kernel(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+    function: str
+
+
 class _Answer(BaseModel):
-    """Only the plan is read of an answer: its figures are the simulator's to find again."""
+    """Plan and kernels are read of an answer: its figures are the simulator's to find again."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     plan: Annotated[list[_Step], FailFast()]
+    kernels: dict[str, _Kernel] = {}
 
 
 _Document = TypeVar("_Document", bound=BaseModel)
@@ -174,13 +180,23 @@ def plan_to_json(plan: ExecutionPlan) -> list[dict[str, str]]:
 
 
 def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPlan:
-    """The plan of an answer: of the document's keys, only `plan` is read.
+    """The plan of an answer: its figures are not read.
 
     Raises:
-        ProblemError: the document holds no plan.
+        ProblemError: the document is no answer.
     """
     answer = read_table(_Answer, text, source)
     return tuple(Step(StepKind(step.step), step.node) for step in answer.plan)
+
+
+def functions_from_json(text: str | bytes, source: str = "the answer") -> dict[str, str]:
+    """By the names of nodes, the functions in `kernels` of an answer; empty where it has none.
+
+    Raises:
+        ProblemError: the document is no answer.
+    """
+    answer = read_table(_Answer, text, source)
+    return {name: kernel.function for name, kernel in answer.kernels.items()}
 
 
 def _storage(document: _Storage) -> Storage:

@@ -101,7 +101,8 @@ def test_more_ram_never_takes_more_energy(settled: tuple[Comparison, tuple[Cell,
 
 @pytest.mark.parametrize(("board", "overlap"), [("rpi4", True), ("tx2", True), ("linux", False)])
 def test_transfers_overlap_as_the_board_says(board: str, overlap: bool) -> None:
-    storage = Task(board, "mlp").problem().storage
+    _, ways = Task(board, "mlp").load()
+    storage = ways.lean.storage
     assert storage is not None
     assert storage.overlap is overlap
 
@@ -118,7 +119,7 @@ def test_proactive_swapping_waits_less_than_on_demand() -> None:
 def test_figures_are_the_simulators() -> None:
     comparison = Comparison.of(Task("nrf52840", "digits-cnn", 4))
     (cell,) = comparison.cells((0.8,), ("dtr",), QUICK, 0.5)
-    problem = replace(comparison.problem, ram_bytes=cell.ram_bytes)
+    problem = replace(comparison.ways.lean, ram_bytes=cell.ram_bytes)
     simulation = simulate(problem, solve(problem, "dtr").plan)
     assert cell.answer is not None
     assert PlanFigures.of(cell.answer) == PlanFigures.of(simulation)
@@ -214,12 +215,12 @@ def test_nothing_serves_another_board_or_deadline() -> None:
 
 def test_interrupted_it_gives_the_cell_it_has_first(monkeypatch: pytest.MonkeyPatch) -> None:
     comparison = Comparison.of(Task("nrf52840", "mlp", 4))
-    done = solve(replace(comparison.problem, ram_bytes=10**9), "checkpoint-all")
+    done = solve(replace(comparison.ways.lean, ram_bytes=10**9), "checkpoint-all")
 
     def interrupt(*_: Any) -> None:
         raise Interrupted(replace(done, status=Status.INTERRUPTED))
 
-    monkeypatch.setattr(module, "solve", interrupt)
+    monkeypatch.setattr(module, "solve_ways", interrupt)
     cells: Iterator[Cell] = comparison.cells((0.8,), ("poet",), QUICK, 0.5)
     assert next(cells).status == "interrupted"
     with pytest.raises(KeyboardInterrupt):

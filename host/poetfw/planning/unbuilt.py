@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model on a board that is scheduled, not built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from poetfw.boards import load_board
+from poetfw.costs import CostProvider, analytic_costs
+from poetfw.devices import check_twins
+from poetfw.firmware import BLOCK_BYTES
+from poetfw.limits import Deadline
+from poetfw.memory import resident_bytes
+from poetfw.planning.choices import derive_program, load_model
+from poetfw.planning.kernels import choose_in
+from poetfw.planning.room import Room
+from poetfw.planning.settings import BuildSettings
+from poetfw.planning.ways import Ways
+from poetfw.schedule import ScheduleProblem
+
+
+def load_room(
+    settings: BuildSettings,
+    warn: Callable[[str], None] = lambda text: None,
+    costs: CostProvider = analytic_costs,
+    deadline: Deadline | None = None,
+) -> tuple[Room, Ways]:
+    """A model's training step on a board, with all the RAM that the board has for tensors.
+
+    Nothing is compiled: static data is not known, and not counted. `warn` is called with each of
+    the model's warnings.
+    """
+    board = load_board(settings.board)
+    check_twins(board)
+    model = load_model(settings)
+    for warning in model.warnings:
+        warn(warning)
+    program = derive_program(settings, model, deadline)
+    taken = board.reserved_ram_bytes + board.stack_bytes
+    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    room = Room.of(*choose_in(program.training, board, costs), board, costs)
+    available = max(0, board.ram_bytes - taken - resident)
+    return room, room.ways(available, settings.deadline_s)
+
+
+def load_schedule_problem(
+    settings: BuildSettings, costs: CostProvider = analytic_costs
+) -> ScheduleProblem:
+    """The same as a problem, in which no op runs by a kernel that takes more workspace."""
+    _, ways = load_room(settings, costs=costs)
+    return ways.lean

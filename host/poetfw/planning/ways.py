@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A schedule problem whose nodes may run in two ways: with less workspace, or faster with more.
+
+A schedule is found for the problem without more workspace than must be. A node then runs the faster
+way where its workspace fits beside what is live, each time that it runs. A second schedule pays for
+all faster ways from the beginning: it may copy tensors away, or compute them again, for the
+workspace. The one that takes less energy is followed; neither takes more than without.
+
+What a search proves is of plans in which the nodes run as in its problem. So where they do not all
+run the faster way, no more is proven than that no plan takes less energy than computing each once
+that way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
+
+from poetfw.errors import InfeasibleError, PlanError
+from poetfw.limits import Work
+from poetfw.planning.budget import ATTEMPT_SHARE
+from poetfw.planning.plans import Scheduled
+from poetfw.schedule import (
+    BoundCovers,
+    ExecutionPlan,
+    Interrupted,
+    PlanFigures,
+    Schedule,
+    ScheduleProblem,
+    SolveOptions,
+    Status,
+    Tell,
+    overhead_gap,
+    simulate,
+    solve,
+    tell_nobody,
+)
+
+_Found = TypeVar("_Found", bound=Scheduled)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """A problem twice. Its two forms differ in what computing takes, and in nothing else.
+
+    Attributes:
+        lean: with no more workspace than must be.
+        every: where each node that has a faster way with more workspace runs that way.
+    """
+
+    lean: ScheduleProblem
+    every: ScheduleProblem
+
+    @property
+    def faster(self) -> tuple[str, ...]:
+        """The nodes that have a faster way; the first saves most."""
+        pairs = zip(self.lean.nodes, self.every.nodes, strict=True)
+        saved = {node.name: node.energy_j - fast.energy_j for node, fast in pairs if node != fast}
+        return tuple(sorted(saved, key=lambda name: -saved[name]))
+
+    def by(self, names: Collection[str]) -> ScheduleProblem:
+        """The problem where these nodes run the faster way."""
+        pairs = zip(self.lean.nodes, self.every.nodes, strict=True)
+        nodes = tuple(fast if fast.name in names else node for node, fast in pairs)
+        return replace(self.lean, nodes=nodes)
+
+    def mapped(self, change: Callable[[ScheduleProblem], ScheduleProblem]) -> Ways:
+        """Both, changed alike."""
+        return Ways(change(self.lean), change(self.every))
+
+
+def use_faster(
+    ways: Ways,
+    found: _Found,
+    follow: Callable[[Schedule], _Found | None],
+    search: Callable[[ExecutionPlan], _Found],
+) -> _Found:
+    """What was found with less workspace, or something better with more.
+
+    Args:
+        ways: the problem, within its budget and deadline.
+        found: what was found for it with less workspace.
+        follow: what comes of a schedule with more; None where that cannot be had.
+        search: what is found where every node runs the faster way; it may begin with a plan.
+
+    Raises:
+        Interrupted: the user interrupted the search: the best that was known.
+    """
+    faster = ways.faster
+    if not faster:
+        return found
+    plan = found.training.plan
+    taken = [name for name in faster if _is_legal(ways.by([name]), plan)]
+    found = replace(found, training=_running(ways, (), found.training))
+    while taken:
+        followed = follow(_running(ways, taken, found.training))
+        if followed is not None:
+            found = followed
+            break
+        taken.pop()
+    try:
+        again = search(plan)
+    except InfeasibleError:
+        return found
+    except KeyboardInterrupt as stop:
+        best = found.training
+        if isinstance(stop, Interrupted):
+            best = _better(best, replace(stop.schedule, faster=faster))
+        raise Interrupted(replace(best, status=Status.INTERRUPTED)) from None
+    again = replace(again, training=replace(again.training, faster=faster))
+    return again if _better(found.training, again.training) is again.training else found
+
+
+def solve_ways(
+    ways: Ways,
+    scheduler: str = "poet",
+    options: SolveOptions | None = None,
+    known: Iterable[ExecutionPlan] = (),
+    work: Work | None = None,
+    tell: Tell = tell_nobody,
+) -> Schedule:
+    """The schedule that `solve` finds, in whichever ways the nodes run. Addresses are not searched.
+
+    Arguments and errors are those of `solve`; both searches share the work.
+    """
+    work, known = work or Work(), tuple(known)
+    first = work.part(work.left * ATTEMPT_SHARE) if ways.faster else work
+    try:
+        found = solve(ways.lean, scheduler, options, known, first, tell)
+    except Interrupted as stop:
+        raise Interrupted(_running(ways, (), stop.schedule)) from None
+
+    def search(plan: ExecutionPlan) -> Scheduled:
+        return Scheduled(solve(ways.every, scheduler, options, (*known, plan), work, tell))
+
+    return use_faster(ways, Scheduled(found), Scheduled, search).training
+
+
+def _better(one: Schedule, other: Schedule) -> Schedule:
+    """The one that takes less energy; the other of two alike."""
+    return other if other.energy_j <= one.energy_j else one
+
+
+def _is_legal(problem: ScheduleProblem, plan: ExecutionPlan) -> bool:
+    try:
+        simulate(problem, plan)
+    except PlanError:
+        return False
+    return True
+
+
+def _running(ways: Ways, names: Collection[str], schedule: Schedule) -> Schedule:
+    """What a schedule's plan comes to where only these nodes run the faster way."""
+    if not ways.faster:
+        return schedule
+    simulation = simulate(ways.by(names), schedule.plan)
+    energy_j = simulation.energy_j
+    once_j = math.fsum(node.energy_j for node in ways.every.nodes)
+    overhead = energy_j / once_j - 1 if once_j else None
+    gap = (energy_j - once_j) / energy_j if energy_j else 0.0
+    status = Status.OPTIMAL if gap <= SolveOptions().gap else Status.FEASIBLE
+    return replace(
+        schedule,
+        **asdict(PlanFigures.of(simulation)),
+        status=Status.INTERRUPTED if schedule.status is Status.INTERRUPTED else status,
+        overhead=overhead,
+        bound_j=once_j,
+        bound_covers=BoundCovers.ALL,
+        gap=gap,
+        overhead_gap=overhead_gap(gap, overhead),
+        faster=tuple(names),
+    )
