@@ -363,13 +363,13 @@ def survey(only: str) -> int:
     cases = [case for case in surveyed() if only in case.key]
     with tempfile.TemporaryDirectory(prefix="poetfw-kernels-") as folder:
         now = measure("nrf52840", cases, Path(folder)) if cases else {}
-    outside = [case for case in cases if _misses(case, now[case.key])]
+    outside = [case for case in cases if misses(case, now[case.key])]
     print("\n".join(table(outside, now, {})))
     print(f"\n{len(outside)} of {len(cases)} are outside")
     return 0
 
 
-def _misses(case: Case, one: Measured) -> bool:
+def misses(case: Case, one: Measured) -> bool:
     goal = case.goal
     return goal is not None and (
         one.instructions > goal.instructions * case.work

@@ -5,7 +5,7 @@ Runs the project's own kernels on the emulated machine of a board, as benchmarks
 and writes what `poetfw costs import` reads. The networks are drawn at random, so that shapes vary
 as networks' do, and beside them are five that the fitted model is tested on and never sees:
 
-    python benchmarks/op_costs.py [--board nrf52840] [--out rows.json] [--record]
+    python benchmarks/op_costs.py [--record | --board nrf52840] [--out rows.json]
 
 --prices fits the prices of the analytic model to the recorded cycles and writes boards/cores.
 With --errors nothing is run: of each held-out network it says by how much the fitted and the
@@ -174,6 +174,8 @@ class Drawn:
             kernel, padding, stride, out = 3, 1, 1, fours
         elif self.usual == 5 and min(extents) >= 4:
             kernel, padding = 5, 2
+        elif self.usual == 1 and min(extents) >= 3:
+            kernel, padding, stride = 1, 0, 2
         elif self.usual == NO_PADDING and min(extents) >= 3:
             kernel, padding, stride = draw.choice((2, 3, 3)), 0, draw.choice((1, 1, 1, 2))
         elif channels > 1 and draw.random() < 0.3:
@@ -229,6 +231,8 @@ def networks(board: str, count: int) -> Iterator[tuple[str, bool, Model]]:
         yield f"drawn{seed}", False, Drawn(seed, small, usual=5).model()
     for seed in range(400, 400 + USUAL):
         yield f"drawn{seed}", False, Drawn(seed, small, usual=NO_PADDING).model()
+    for seed in range(500, 500 + USUAL):
+        yield f"drawn{seed}", False, Drawn(seed, small, usual=1).model()
     for seed in range(8):
         draw = random.Random(seed)
         heads, most = draw.randint(1, 4), 3 if small else 10
@@ -431,6 +435,8 @@ def main() -> int:
     parser.add_argument("--prices", action="store_true", help="write boards/cores")
     parser.add_argument("--errors", action="store_true", help="say how far the models are")
     arguments = parser.parse_args()
+    if arguments.record and arguments.board:
+        parser.error("--record keeps the counts of all boards: leave --board out")
     if arguments.prices:
         for board, core in PRICED.items():
             (cores_dir() / f"{core}.toml").write_text(prices(board))

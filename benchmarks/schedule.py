@@ -177,7 +177,7 @@ def run_case(case: Case) -> Answer:
 
     comparison = Comparison.of(Task(case.board, case.model, case.batch, case.model_as))
     everything = comparison.everything
-    problem = replace(comparison.problem, ram_bytes=int(case.fraction * everything.peak_bytes))
+    problem = replace(comparison.ways.lean, ram_bytes=int(case.fraction * everything.peak_bytes))
     if case.deadline is not None:
         problem = replace(problem, deadline_s=case.deadline * everything.time_s)
     if case.overlap is not None and problem.storage is not None:
@@ -253,7 +253,7 @@ def found(
     deadline_s: float | None = None,
 ) -> Schedule | None:
     """A schedule within a budget in bytes; None without one."""
-    problem = replace(comparison.problem, ram_bytes=ram_bytes, deadline_s=deadline_s)
+    problem = replace(comparison.ways.lean, ram_bytes=ram_bytes, deadline_s=deadline_s)
     try:
         return solve(problem, scheduler, work=Work(work_limit))
     except (UnsuitableError, InfeasibleError):

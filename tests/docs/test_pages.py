@@ -50,6 +50,9 @@ NOT_RUN = {
     "make mutants": "it takes a quarter of an hour; tests/unit/test_mutants.py tries its program",
     "make bench-kernels": "it sets up the machine, then runs benchmarks/kernels.py",
     "python benchmarks/kernels.py --record": "it writes to the checkout",
+    "python benchmarks/kernels_since.py ec0e13a --only depthwise --count 20": (
+        "it needs the repository's history; tests/unit/kernels/test_kernel_bench.py runs its parts"
+    ),
     "make bench-devices": "it sets up the machine, then runs benchmarks/devices.py",
     "make bench-memory": "it sets up the machine, then runs benchmarks/memory.py",
     "make bench-models": "it takes 8 minutes; test_torch_networks.py runs its parts",
@@ -167,7 +170,7 @@ NOT_RUN = {
     "pio run -e nrf52840-system -t erase": "it needs a board; typed below without one",
     "poetfw build --board my-f405": "tests/docs/test_adding_a_board.py types it",
     "poetfw build --board path/to/my-f405.toml": "it is the same board; tests/invalid gives paths",
-    "poetfw run --board my-f405 --steps 10 --verify": "tests/docs/test_adding_a_board.py types it",
+    "poetfw run --board my-f405 --steps 20 --verify": "tests/docs/test_adding_a_board.py types it",
 }
 """Commands that no test can type, and why."""
 
