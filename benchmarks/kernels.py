@@ -21,6 +21,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -349,6 +350,11 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases with this text in their name")
     parser.add_argument("--survey", action="store_true", help="which of many shapes miss the goals")
     arguments = parser.parse_args()
+    if arguments.record and (arguments.only or arguments.survey):
+        parser.error("--record keeps the figures of all cases: leave out --only and --survey")
+    known = list(surveyed() if arguments.survey else chain.from_iterable(CASES.values()))
+    if not any(arguments.only in case.key for case in known):
+        parser.error(f"--only {arguments.only!r}: no such case; there is {known[0].name!r}")
     try:
         if arguments.survey:
             return survey(arguments.only)

@@ -59,6 +59,26 @@ def test_worse_means_three_percent() -> None:
     assert kernels.worse(kept, now) == ["b: 1,031 instructions, +3.1% of the kept 1,000"]
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--only depthwize", "--only 'depthwize': no such case; there is 'conv 3x3 "),
+        ("--survey --only depthwize", "--only 'depthwize': no such case; there is '"),
+        ("--record --only dense", "--record keeps the figures of all cases: leave out --only and"),
+        ("--record --survey", "--record keeps the figures of all cases: leave out --only and"),
+    ],
+)
+def test_flags_that_would_measure_nothing_or_lose_figures_are_refused(
+    flags: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kernels.py", *flags.split()])
+    for part in ("run", "survey"):
+        monkeypatch.setattr(kernels, part, lambda *_: pytest.fail("it went on"))
+    with pytest.raises(SystemExit, match="2"):
+        kernels.main()
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_drawn_ops_can_be_run_and_are_the_same_again(family: str) -> None:
     cases = drawn(family, 20, seed=1)
