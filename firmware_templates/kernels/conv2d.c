@@ -536,8 +536,7 @@ static int32_t find_taps_of_output(const struct side *side, int32_t position, st
 }
 
 /* The taps, `stride` apart, that input `position` went through, and the output element that the
- * first led to; those of the next ones lie before it. How many positions behind it have the same: none where this is
- * below 0. */
+ * first led to; those of the next ones lie before it. How many positions behind it have the same. */
 static int32_t find_taps_of_input(const struct side *side, int32_t position, struct taps *taps)
 {
     const int32_t padded = position + side->padding;
@@ -550,7 +549,7 @@ static int32_t find_taps_of_input(const struct side *side, int32_t position, str
     }
     const int32_t most = (side->kernel - tap + side->stride - 1) / side->stride;
     *taps = (struct taps){tap, output, most < output + 1 ? most : output + 1};
-    return taps->count == most ? side->source_extent - 1 - last : 0;
+    return taps->count == most && output == last ? side->source_extent - 1 - last : 0;
 }
 
 /* The run that begins with a position. */
