@@ -50,8 +50,6 @@ static float learning_rate(const struct poet_pace *op, int32_t done)
 
 void poet_pace_f32(const struct poet_pace *op, float *pace, float *state)
 {
-    const float betas[2] = {op->beta1, op->beta2};
-    const float shares[2] = {op->share1, op->share2};
     const int32_t batches = (int32_t)state[1] + 1;
     const int32_t is_last = batches == op->micro_batches;
     pace[0] = learning_rate(op, (int32_t)state[0]);
@@ -61,7 +59,7 @@ void poet_pace_f32(const struct poet_pace *op, float *pace, float *state)
     for (int32_t i = 0; i < op->moments; i++) {
         float *part = state + 2 + i;
         if (is_last) {
-            *part = betas[i] * *part + shares[i];
+            *part = i == 0 ? op->beta1 * *part + op->share1 : op->beta2 * *part + op->share2;
         }
         pace[2 + i] = is_last ? 1.0f / *part : 0.0f;
     }

@@ -116,6 +116,7 @@ def test_no_schedule_takes_more_with_than_without(
     chosen = choose_kernels(program, BOARD, costs)
     training = chosen.program.training
     room = Room.of(training, chosen.by[training.name], BOARD, costs)
+    assert room.faster_by.keys() <= room.by.keys()
     available = budget - resident_bytes(program.persistent, BLOCK_BYTES)
     ways = room.ways(available, None)
     try:

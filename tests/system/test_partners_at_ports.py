@@ -244,7 +244,7 @@ def served(answer: bytes | None) -> Iterator[str]:
     ("answer", "said"),
     [
         (b"\xff\x00m-ready noise\n", "the line is too noisy"),
-        (b"x" * 300, "the board does not answer"),
+        (b"x" * 300, "the line is too noisy"),
         (None, "the connection is lost"),
     ],
 )

@@ -222,6 +222,8 @@ def test_what_decided_is_said_of_the_kernel_that_is_taken(
     by = build.kernels_by
     assert {name for name in by if by[name] is ChosenBy.MEASURED} == BY_1
     assert set(by.values()) == {ChosenBy.MEASURED, ChosenBy.SHAPE}
+    known, _ = load_room(BuildSettings("linux", "depthwise", batch=4), costs=but_general)
+    assert known.chosen_by(()) == dict.fromkeys(by, ChosenBy.SHAPE), "no room for any"
 
 
 @pytest.mark.parametrize("scheduler", ["checkpoint-all", "dtr", "poet"])

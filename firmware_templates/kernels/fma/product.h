@@ -16,6 +16,9 @@
 
 /* What follows is for computers that have the instruction; a program asks before it begins. */
 #ifndef __FMA__
+#ifdef __clang__
+#error "arithmetic class fma needs -mavx2 -mfma"
+#endif
 #pragma GCC target("avx2,fma")
 #endif
 

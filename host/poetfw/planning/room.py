@@ -59,10 +59,11 @@ class Room:
         return self.costs(self.graph_with(names), self.board)
 
     def chosen_by(self, names: Collection[str]) -> dict[str, ChosenBy]:
-        """What decided of each op with several kernels, where these have the faster ones."""
-        without_room = dict.fromkeys(self.faster, ChosenBy.SHAPE)
-        with_room = {name: self.faster_by[name] for name in names}
-        return {**self.faster_by, **without_room, **self.by, **with_room}
+        """What decided of each op with several kernels, where these have the faster ones.
+
+        An op that has one with more workspace has several without, too: `by` names them all.
+        """
+        return {**self.by, **{name: self.faster_by[name] for name in names}}
 
     def kernels(self, names: Collection[str]) -> dict[str, dict[str, str]]:
         """Of each op that then runs by another kernel than its shape's: which, and what decided."""

@@ -92,6 +92,7 @@ def test_what_was_measured_of_both_decides(program: Program, tmp_path: Path) -> 
     (tmp_path / "near").mkdir()
     functions, by = chosen(program, database(tmp_path / "near", program, rows))
     assert functions[one.name] == "poet_conv2d_3x3_forward_f32", "another function for nothing"
+    assert by[one.name] is ChosenBy.MEASURED, "both are known, and as good"
     assert functions[two.name] == "poet_conv2d_forward_f32"
     assert other_three.attributes[VARIANT] == "general"
     (tmp_path / "other").mkdir()

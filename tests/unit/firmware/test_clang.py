@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import configparser
+import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -38,19 +39,17 @@ def flags(board: Board) -> list[str]:
     ]
 
 
-def said(
-    folder: Path, board: Board, folders: list[Path], how: str = "-c", left_out: str = ""
-) -> str:
+def said(folder: Path, board: Board, folders: list[Path], *how: str, left_out: str = "") -> str:
     """What clang says of the sources in folders, each by itself.
 
-    What holds assembly must be compiled (`-c`) for that to be looked at; the rest takes half the
-    time without (`-fsyntax-only`).
+    What holds assembly must be compiled for that to be looked at; the rest takes half the time
+    without (`how` is `-fsyntax-only`).
     """
     sources = [
         str(path) for path in folders for path in sorted(path.glob("*.c")) if path.name != left_out
     ]
     includes = [f"-I{path}" for path in dict.fromkeys((*folders, *SHARED))]
-    command = ["clang", *flags(board), *includes, how, *sources]
+    command = ["clang", *flags(board), *includes, "-c", *how, *sources]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert sources
     return result.stderr
@@ -67,7 +66,9 @@ def test_clang_has_nothing_to_say(name: str, tmp_path: Path) -> None:
     families = [TEMPLATES / "hal" / family for family in sorted(hal_families(board))]
     hosted_ones_own = "poet_memory.c" if board.toolchain.hosted else ""
     generated = SAMPLE / "src/generated"
-    assert said(tmp_path, board, [*SHARED, generated], "-fsyntax-only", hosted_ones_own) == ""
+    assert (
+        said(tmp_path, board, [*SHARED, generated], "-fsyntax-only", left_out=hosted_ones_own) == ""
+    )
     assert said(tmp_path, board, [*families, generated]) == ""
 
 
@@ -80,3 +81,12 @@ def test_clang_has_nothing_to_say_about_generated_code(generated: Path, tmp_path
 def test_clang_speaks_up(line: str, tmp_path: Path) -> None:
     (tmp_path / "bad.c").write_text(line + "\n")
     assert "error: " in said(tmp_path, load_board("mkr1000"), [tmp_path])
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX2 and FMA are an x86's")
+def test_clang_is_asked_to_fuse_products(tmp_path: Path) -> None:
+    board = load_board("linux")
+    kernels = shutil.copytree(TEMPLATES / "kernels", tmp_path / "kernels")
+    shutil.copy(kernels / "fma/product.h", kernels)
+    assert 'error: "arithmetic class fma needs -mavx2 -mfma"' in said(tmp_path, board, [kernels])
+    assert said(tmp_path, board, [kernels], "-mavx2", "-mfma") == ""

@@ -315,6 +315,45 @@ def test_a_line_of_nothing_but_noise_is_given_up(device: Device) -> None:
         desk_of(device, Noise(0.3, Random(1))).hello()
 
 
+class Chatter(Simulated):
+    """A line on which something else talks, too, for some seconds."""
+
+    def __init__(self, device: Device, said: bytes, until_s: float = math.inf) -> None:
+        super().__init__(device)
+        self._said_else, self._until_s = said, until_s
+
+    def read(self, timeout_s: float) -> bytes:
+        arrived = super().read(timeout_s)
+        return self._said_else + arrived if self.now_s() < self._until_s else arrived
+
+
+@pytest.mark.parametrize(
+    "said", [b"\xff\x00 $GPGGA,1\r\n", b"\xfe\x80\x66" * 20], ids=["lines", "bytes"]
+)
+def test_what_talks_but_never_answers_is_given_up_soon(device: Device, said: bytes) -> None:
+    line = Chatter(device, said)
+    line.dead_after = 0
+    with pytest.raises(NoisyLineError, match="no whole answer came to the command 'hello'"):
+        Desk(Link(line)).hello()
+    assert 5 <= line.now_s() < 7
+
+
+@pytest.mark.parametrize(
+    ("said", "until_s", "answers_s"),
+    [(b"booting\n", 4, 4), (b"rest of a line\n", 1, 20), (b"@step 1\n~\n", 20, 20)],
+    ids=str,
+)
+def test_a_board_may_talk_before_it_answers(
+    device: Device, said: bytes, until_s: float, answers_s: float
+) -> None:
+    """What is no answer for some seconds only, and its console for as long as it trains."""
+    line = Chatter(device, said, until_s)
+    tell = device.tell
+    device.tell = lambda text: tell(text) if line.now_s() > answers_s else b""  # type: ignore[method-assign]
+    assert Desk(Link(line)).hello()
+    assert answers_s < line.now_s() < answers_s + 1
+
+
 def test_a_board_that_says_nothing_is_given_up(device: Device) -> None:
     line = Simulated(device)
     line.dead_after = 0

@@ -216,9 +216,25 @@ def test_hastened_page_ins_come_between_no_op_and_what_it_takes_over() -> None:
         *(Step(COMPUTE, "c"), Step(FREE, "b"), Step(IN, "a"), Step(COMPUTE, "d")),
         *(Step(FREE, "c"), Step(FREE, "a")),
     )
-    assert (
-        simulate(problem, hasten_page_ins(problem, over)).time_s == simulate(problem, over).time_s
+    for planned in (hasten_page_ins(problem, over), plan_transfers(problem, over)):
+        assert simulate(problem, planned).time_s == simulate(problem, over).time_s
+
+
+def test_a_hastened_page_in_takes_the_next_ones_room() -> None:
+    """While d runs there is room for a or for b."""
+    problem = chain(overlap=True, ram_bytes=300)
+    a, b, c, d = problem.nodes
+    e, f = (replace(d, name=n, inputs=i, output_bytes=0) for n, i in (("e", "da"), ("f", "eb")))
+    problem = replace(problem, nodes=(a, b, c, replace(d, inputs=("c",)), e, f))
+    both = (
+        *(*PAGED[:4], Step(OUT, "b"), Step(COMPUTE, "c"), Step(FREE, "b"), Step(COMPUTE, "d")),
+        *(Step(FREE, "c"), Step(IN, "a"), Step(COMPUTE, "e"), Step(FREE, "d"), Step(FREE, "a")),
+        *(Step(IN, "b"), Step(COMPUTE, "f"), Step(FREE, "b")),
     )
+    hastened = hasten_page_ins(problem, both)
+    order = [Step(IN, "a"), Step(COMPUTE, "d"), Step(IN, "b"), Step(COMPUTE, "e")]
+    assert [step for step in hastened if step in order] == order
+    assert simulate(problem, hastened).peak_bytes == 300
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,13 @@ def test_of_two_plans_alike_the_one_of_which_more_is_proven() -> None:
     assert (found.bound_j, found.bound_covers) == (14.0, BoundCovers.STAGES)
 
 
+def test_what_is_proven_of_plans_in_stages_is_not_of_both_ways() -> None:
+    """No plan has room for the faster way, and the search without it computes a twice."""
+    found = solve_ways(both(c=(2.5, RAM)).mapped(lambda form: replace(form, ram_bytes=550)))
+    assert (found.faster, found.recomputes, found.energy_j) == ((), 1, 16.0)
+    assert (found.bound_j, found.bound_covers) == (14.5, BoundCovers.ALL)
+
+
 def test_what_takes_next_to_nothing_less_is_as_good() -> None:
     found = solve_ways(both(c=(2.999, 100)))
     assert (found.faster, found.status) == ((), Status.OPTIMAL)

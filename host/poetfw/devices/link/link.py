@@ -35,16 +35,19 @@ class Patience:
         growth: how many times as long each time after that.
         total_s: in all; None for as long as a device may say nothing.
         attempts: how often the command is sent at most.
+        noise_s: how long nothing may come but noise, no answer and nothing of the console.
     """
 
     wait_s: float
     growth: float
     total_s: float | None
     attempts: int
+    noise_s: float = math.inf
 
 
-CONNECT = Patience(0.04, 1.0, 30.0, 1000)
-"""Between two steps of a training, a device listens for a tenth of a second."""
+CONNECT = Patience(0.04, 1.0, 30.0, 1000, noise_s=5.0)
+"""Between two steps of a training, a device listens for a tenth of a second. What says other things
+all the time is none, or speaks at another rate."""
 
 QUICK = Patience(1.0, 1.0, 30.0, 24)
 """For what takes a device little time."""
@@ -62,6 +65,8 @@ class Link:
 
     _timeout_s: float | None = None
     _ends_s = math.inf
+    _noise_began_s = math.inf
+    """Since when nothing but noise has come."""
 
     def __init__(self, line: Line, first: int = 1, silence_s: float | None = None) -> None:
         """Nothing is sent yet.
@@ -125,7 +130,8 @@ class Link:
                     return self._accept(answer, word)
             else:
                 wait_s *= patience.growth
-            if self._line.now_s() >= ends_s:
+            now_s = self._line.now_s()
+            if now_s >= ends_s or (damaged and now_s - self._noise_began_s >= patience.noise_s):
                 break
         if self._line.now_s() >= self._ends_s:
             raise DeviceError(
@@ -160,11 +166,19 @@ class Link:
         while (left_s := ends_s - self._line.now_s()) > 0:
             received = self._line.read(left_s)
             *lines, self._rest = (self._rest + received).split(b"\n")
-            self._rest = self._rest[-MAX_LINE_BYTES:]
+            if len(self._rest) > MAX_LINE_BYTES:  # no device's line
+                self._rest = self._rest[-MAX_LINE_BYTES:]
+                self._noise_began_s = min(self._noise_began_s, self._line.now_s())
+                yield None
             for line in lines:
                 answer = decode_answer(line[-MAX_LINE_BYTES:])
                 ends = line.strip().endswith(READY)
-                if answer is not None or not (ends or line.startswith(b"@") or not line.strip()):
+                if answer is not None or ends or line.startswith(b"@"):
+                    self._noise_began_s = math.inf
+                elif line.strip():
+                    self._noise_began_s = min(self._noise_began_s, self._line.now_s())
+                    yield None
+                if answer is not None:
                     yield answer
                 if ends:
                     yield _END
