@@ -381,7 +381,7 @@ void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w
 }
 
 /* dW of some outputs and features, from those on that x and dy begin with. */
-static void sum_weights(const struct poet_linear *op, const float *x, const float *dy,
+INLINE void sum_weights(const struct poet_linear *op, const float *x, const float *dy,
                         int32_t outputs, int32_t features, float *dw)
 {
     if (POET_LINEAR_SUMS == 1 && op->batch == 1) {
@@ -395,6 +395,12 @@ static void sum_weights(const struct poet_linear *op, const float *x, const floa
                               .factor_next = op->out_features,
                               .width = op->in_features};
     sum_rows(&sums, dy, x, dw);
+}
+
+APART void sum_some_weights(const struct poet_linear *op, const float *x, const float *dy,
+                            int32_t outputs, int32_t features, float *dw)
+{
+    sum_weights(op, x, dy, outputs, features, dw);
 }
 
 void poet_linear_backward_weight_f32(const struct poet_linear *op, const float *x, const float *dy,
@@ -420,13 +426,19 @@ void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const 
     }
     float gradient[AT_ONCE];
     const int32_t features = op->in_features;
+    const int32_t all = features * op->out_features;
+    if (all <= AT_ONCE) {
+        sum_some_weights(op, x, dy, op->out_features, features, gradient);
+        poet_gradient_sink_put_run_f32(&sink, 0, all, gradient);
+        return;
+    }
     const int32_t columns = least(features, AT_ONCE);
     const int32_t rows = AT_ONCE / columns;
     for (int32_t o = 0; o < op->out_features; o += rows) {
         for (int32_t f = 0; f < features; f += columns) {
             const int32_t outputs = least(op->out_features - o, rows);
             const int32_t some = least(features - f, columns);
-            sum_weights(op, x + f, dy + o, outputs, some, gradient);
+            sum_some_weights(op, x + f, dy + o, outputs, some, gradient);
             poet_gradient_sink_put_run_f32(&sink, o * features + f, outputs * some, gradient);
         }
     }

@@ -179,6 +179,15 @@ GEOMETRIES = [
     Geometry((1, 6, 3, 3), 14, (7, 7), padding=(3, 3, 3, 3), groups=2),
     Geometry((5, 3, 6, 5), 3, (2, 4), (3, 3), (1, 2, 0, 1), groups=3),
     Geometry((9, 2, 3, 2), 5, (2, 2), padding=(1, 0, 0, 1)),
+    # single results: of planes that a kernel meets in part, of several samples and groups, of nothing
+    Geometry((1, 4, 1, 1), 1, (5, 5), (2, 2), (2, 2, 2, 2)),
+    Geometry((5, 3, 1, 1), 6, (3, 3)),
+    Geometry((2, 6, 2, 2), 4, (5, 5), (2, 2), (2, 2, 2, 2), groups=2),
+    Geometry((1, 4, 2, 1), 4, (3, 3), (2, 2), groups=4),
+    Geometry((3, 1, 4, 3), 5, (3, 3), (4, 4), (0, 1, 0, 0)),
+    Geometry((1, 5, 1, 4), 9, (3, 4), padding=(1, 0, 1, 0)),
+    Geometry((2, 3, 1, 2), 4, (2, 2), (3, 3), (2, 0, 0, 1)),
+    Geometry((2, 3, 2, 1), 4, (2, 2), (3, 3), (0, 2, 1, 0)),
     # 5x5 kernels that move by 1: pairs of channels and of rows, strips that overlap, low planes
     Geometry((2, 3, 7, 13), 6, (5, 5), padding=(2, 2, 2, 2)),
     Geometry((1, 2, 5, 9), 3, (5, 5), padding=(2, 2, 2, 2)),
@@ -651,7 +660,11 @@ class BatchNorm(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    "shape", [(3, 2, 4, 9), (2, 3, 1, 1), (1, 2, 5, 7), (5, 2, 1, 3), (2, 2, 4, 16)]
+    "shape",
+    [
+        *((3, 2, 4, 9), (2, 3, 1, 1), (1, 2, 5, 7), (5, 2, 1, 3), (2, 2, 4, 16)),
+        *((1, 1, 1, 6), (3, 2, 3, 1), (2, 3, 2, 2), (2, 1, 1, 5), (1, 3, 1, 1)),  # without a burst
+    ],
 )
 def test_batch_norm(run_kernel: Run, shape: tuple[int, int, int, int]) -> None:
     for kind, (inputs, attributes, expected) in BatchNorm.of(shape).passes().items():
