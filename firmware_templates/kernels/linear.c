@@ -137,9 +137,8 @@ APART void forward_by_lanes(const struct poet_linear *op, const float *x, const 
     const int32_t batch = op->batch;
     const int32_t rows = lanes_of(outputs, features);
     const int32_t samples = lanes_of(batch, features);
-    if (made_by(rows, batch) <= made_by(samples, outputs)) {
+    if (samples == 0 || made_by(rows, batch) <= made_by(samples, outputs)) {
         const struct poet_linear_lanes lanes = {rows, features, 1, 1, b != NULL ? b : &NO_SHIFT};
-        const struct poet_linear last = {1, features, 1};
         for (int32_t n = 0; n < batch; n++) {
             if (b != NULL) {
                 poet_linear_lanes_f32(&lanes, w, x, y);
@@ -147,6 +146,7 @@ APART void forward_by_lanes(const struct poet_linear *op, const float *x, const 
                 poet_linear_lanes_apart_f32(&lanes, w, x, y);
             }
             if (rows < outputs) {
+                const struct poet_linear last = {1, features, 1};
                 all_dots(&last, x, w + rows * features, b != NULL ? b + rows : NULL, y + rows);
             }
             x += features;

@@ -84,7 +84,7 @@ def featured(case: Case) -> Featured:
         found.update(_convolution(kernel))
     elif kernel.source.startswith("batch_norm") and "running" not in kernel.function:
         found.update(_batch_norm(kernel))
-    elif kernel.source == "linear":
+    elif kernel.source.startswith("linear"):
         found.update(_linear(kernel))
     elif kernel.source == "matmul":
         extents = _extents(kernel)

@@ -44,6 +44,12 @@ def _image(shape: Shape) -> Shape:
     return shape if len(shape) == 4 else (*shape, 1, 1)
 
 
+def _walked(shape: Shape) -> Shape:
+    """The extents that a kernel is given: a single channel's planes are one, in the same order."""
+    batch, channels, height, width = _image(shape)
+    return (1, 1, batch * height, width) if channels == 1 else (batch, channels, height, width)
+
+
 _BURST = 8
 """Elements that kernels load at once."""
 
@@ -128,7 +134,7 @@ class _OverImage(OpKind):
         return source, f"poet_{source}_{self.function}_f32"
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        extents = _image(graph.by_name[op.inputs[self.images[0]]].shape)
+        extents = _walked(graph.by_name[op.inputs[self.images[0]]].shape)
         source, function = self.named(extents)
         return Kernel(
             source=source,
@@ -255,7 +261,7 @@ class BatchNormStatistics(_OverImage):
         return (np.stack([in_mean, in_variance]) + SMALLEST_NORMAL,)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        extents = _image(graph.by_name[op.inputs[0]].shape)
+        extents = _walked(graph.by_name[op.inputs[0]].shape)
         source, function = self.named(extents)
         return Kernel(
             source=source,
@@ -393,7 +399,8 @@ class BatchNormBackwardAffine(_OverImage):
         return (2, shape[1])
 
     def is_small(self, extents: Shape) -> bool:
-        return extents[3] < 4 and super().is_small(extents)  # rows of more are taken by fours
+        short = extents[3] < 4 or extents[:3] == (1, 1, 1)  # other rows are taken by fours
+        return short and super().is_small(extents)
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, statistics, dy = inputs

@@ -179,7 +179,7 @@ GEOMETRIES = [
     Geometry((1, 6, 3, 3), 14, (7, 7), padding=(3, 3, 3, 3), groups=2),
     Geometry((5, 3, 6, 5), 3, (2, 4), (3, 3), (1, 2, 0, 1), groups=3),
     Geometry((9, 2, 3, 2), 5, (2, 2), padding=(1, 0, 0, 1)),
-    # single results: of planes that a kernel meets in part, of several samples and groups, of nothing
+    # single results: of planes that a kernel meets in part, of samples and groups, of nothing
     Geometry((1, 4, 1, 1), 1, (5, 5), (2, 2), (2, 2, 2, 2)),
     Geometry((5, 3, 1, 1), 6, (3, 3)),
     Geometry((2, 6, 2, 2), 4, (5, 5), (2, 2), (2, 2, 2, 2), groups=2),
@@ -525,6 +525,7 @@ class Dense(NamedTuple):
 
 DENSE = [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9), (2, 1100, 2)]
 DENSE += [(1, 3, 9), (9, 3, 2), (5, 13, 10), (4, 9, 5)]  # in lanes
+DENSE += [(1, 2, 3), (3, 1, 2), (2, 3, 1), (2, 2, 2), (9, 1, 3)]  # product by product
 
 
 @pytest.mark.parametrize(("batch", "features", "outputs"), DENSE)
