@@ -242,14 +242,15 @@ APART void scale(const float *factors, int32_t rows, const float *numbers, int32
         }
         results += POET_BURST * columns;
     }
+    const uint32_t singles = (uint32_t)columns % POET_BURST;
+    const uint32_t bursts = (uint32_t)columns / POET_BURST;
     for (; rows > 0; rows--) {
         const float factor = *factors++;
         const float *from = numbers;
-        int32_t left = columns;
-        for (; left % POET_BURST != 0; left--) {
+        for (uint32_t left = singles; left != 0u; left--) {
             *results++ = 0.0f + factor * *from++;
         }
-        for (; left > 0; left -= POET_BURST) {
+        for (uint32_t left = bursts; left != 0u; left--) {
             struct poet_burst at = poet_load_burst(&from);
             POET_EACH_OF_BURST
             for (int i = 0; i < POET_BURST; i++) {

@@ -143,7 +143,8 @@ class LinearBackwardInput(_Linear):
     function = "backward_input"
 
     def is_small(self, batch: int, features: int, outputs: int) -> bool:
-        return outputs > 1 and batch * features * outputs < _FEWEST
+        products = batch * features * outputs
+        return products < 6 or (outputs > 1 and products < _FEWEST)
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         (outputs, features), (batch, _) = shapes[0], shapes[1]
@@ -181,7 +182,8 @@ class LinearBackwardWeight(_Linear):
     def is_small(self, batch: int, features: int, outputs: int) -> bool:
         products = batch * features * outputs
         column = features == 1 and products <= 32
-        return batch > 1 and (column or products < _FEWEST + (outputs == 1))
+        sums = column or products < _FEWEST + (outputs == 1)
+        return products < 6 or (batch > 1 and sums)
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         (batch, features), (_, outputs) = shapes[0], shapes[1]
