@@ -525,10 +525,11 @@ class Dense(NamedTuple):
 
 DENSE = [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9), (2, 1100, 2)]
 DENSE += [(1, 3, 9), (9, 3, 2), (5, 13, 10), (4, 9, 5)]  # in lanes
-DENSE += [(1, 2, 3), (3, 1, 2), (2, 3, 1), (2, 2, 2), (9, 1, 3)]  # product by product
+FEW = [(1, 2, 3), (3, 1, 2), (2, 3, 1), (2, 2, 2), (9, 1, 3)]
+"""Layers that are summed product by product."""
 
 
-@pytest.mark.parametrize(("batch", "features", "outputs"), DENSE)
+@pytest.mark.parametrize(("batch", "features", "outputs"), [*DENSE, *FEW])
 def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) -> None:
     x, w, dy, b, *sums = Dense.of(batch, features, outputs, separate)
     exact = np.testing.assert_array_equal
@@ -537,7 +538,7 @@ def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) 
     exact(bits(run_kernel("linear_backward_weight", [x, dy]).output), bits(sums[2]))
 
 
-@pytest.mark.parametrize(("batch", "features", "outputs"), DENSE)
+@pytest.mark.parametrize(("batch", "features", "outputs"), [*DENSE, *FEW])
 def test_dense_layers_of_fused_products(
     run_fused: Run, batch: int, features: int, outputs: int
 ) -> None:
@@ -546,7 +547,8 @@ def test_dense_layers_of_fused_products(
     exact(bits(run_fused("linear", [x, w, b])), bits(sums[0]))
     exact(bits(run_fused("linear_backward_input", [w, dy])), bits(sums[1]))
     exact(bits(run_fused("linear_backward_weight", [x, dy])), bits(sums[2]))
-    assert (sums[0] != Dense.of(batch, features, outputs, separate).y).any()
+    if (batch, features, outputs) not in FEW:
+        assert (sums[0] != Dense.of(batch, features, outputs, separate).y).any()
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
