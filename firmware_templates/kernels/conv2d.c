@@ -162,67 +162,82 @@ static struct poet_dot exchanged(const struct poet_dot *walk)
     return other;
 }
 
-/* The channels at a position by fours, but for a last one; how many they are. */
-APART int32_t sum_channels(const struct job *job, const float *source, float *result)
+/* A channel of each group at one position. */
+APART void sum_single_channels(const struct job *job, const float *source, float *result)
+{
+    const float *weight = job->weight;
+    const float *bias = job->blocks.bias;
+    for (int32_t group = job->groups;;) {
+        const float sum = sum_products(&job->blocks.walk, source, weight);
+        *result = job->bias_next != 0 ? sum + *bias++ : sum;
+        if (--group == 0) {
+            return;
+        }
+        source += job->source_group;
+        weight += job->weight_group;
+        result += job->result_group;
+    }
+}
+
+/* More at one position: by fours, but for a last one. */
+APART void sum_channels(const struct job *job, const float *source, float *result)
 {
     const struct poet_dot walk = exchanged(&job->blocks.walk);
     const int32_t w = job->blocks.weight_next;
     const int32_t r = job->blocks.result_channel;
-    int32_t channel = 0;
-    for (; channel + 1 < job->channels; channel += 4) {
-        const struct poet_lanes lanes = lanes_of(job->channels - channel, w, r);
-        poet_conv2d_four_f32(&walk, job->weight + channel * w, source, &lanes, no_bias,
-                             result + channel * r);
-    }
-    const int32_t summed = channel < job->channels ? channel : job->channels;
-    if (job->bias_next != 0) {
-        const float *bias = job->blocks.bias;
-        for (int32_t left = summed; left > 0; left--) {
-            *result += *bias++;
-            result += r;
+    const int32_t channels = job->channels;
+    const float *weights = job->weight;
+    const float *bias = job->blocks.bias;
+    for (int32_t group = job->groups;;) {
+        const float *weight = weights;
+        float *to = result;
+        int32_t left = channels;
+        do {
+            const struct poet_lanes lanes = lanes_of(left, w, r);
+            poet_conv2d_four_f32(&walk, weight, source, &lanes, no_bias, to);
+            weight += 4 * w;
+            to += 4 * r;
+            left -= 4;
+        } while (left > 1);
+        if (POET_CONV2D_SUMS % 4 != 0 && left == 1) {
+            *to = sum_products(&walk, weight, source);
         }
-    }
-    return summed;
-}
-
-/* The channels at a position from one on, one after the other. */
-INLINE void sum_singles(const struct job *job, int32_t channel, const float *source, float *result)
-{
-    const float *weight = job->weight + channel * job->blocks.weight_next;
-    result += channel * job->blocks.result_channel;
-    for (; channel < job->channels; channel++) {
-        *result = with_bias(job, channel, sum_products(&job->blocks.walk, source, weight));
-        result += job->blocks.result_channel;
-        weight += job->blocks.weight_next;
+        if (job->bias_next != 0) {
+            to = result;
+            for (int32_t channel = 0; channel < channels; channel++) {
+                *to += bias[channel];
+                to += r;
+            }
+        }
+        if (--group == 0) {
+            return;
+        }
+        source += job->source_group;
+        weights += job->weight_group;
+        bias += job->bias_group;
+        result += job->result_group;
     }
 }
 
 /* All channels at one position. */
-APART void sum_one(struct job *job, const float *source, float *result)
+INLINE void sum_one(const struct job *job, const float *source, float *result)
 {
-    const float *weight = job->weight;
-    const float *bias = job->blocks.bias;
-    for (int32_t left = job->groups;;) {
-        const int32_t channel = job->channels > 1 ? sum_channels(job, source, result) : 0;
-        if (POET_CONV2D_SUMS % 4 != 0) {
-            sum_singles(job, channel, source, result);
-        }
-        if (--left == 0) {
-            break;
-        }
-        job->weight += job->weight_group;
-        job->blocks.bias += job->bias_group;
-        source += job->source_group;
-        result += job->result_group;
+    if (POET_CONV2D_SUMS % 2 != 0 && job->channels == 1) {
+        sum_single_channels(job, source, result);
+    } else {
+        sum_channels(job, source, result);
     }
-    job->weight = weight;
-    job->blocks.bias = bias;
 }
 
 /* All channels at a position, one after the other. */
 APART void sum_position(const struct job *job, const float *source, float *result)
 {
-    sum_singles(job, 0, source, result);
+    const float *weight = job->weight;
+    for (int32_t channel = 0; channel < job->channels; channel++) {
+        *result = with_bias(job, channel, sum_products(&job->blocks.walk, source, weight));
+        result += job->blocks.result_channel;
+        weight += job->blocks.weight_next;
+    }
 }
 
 /* One position after the other, on cores without floats in registers. */
@@ -658,7 +673,7 @@ APART void sum_pass(struct pass *pass, const float *source, const float *weight,
                     float *result)
 {
     struct job *job = &pass->job;
-    job->blocks.fours = POET_HAS_FPU ? job->channels / 4 : 0;
+    job->blocks.fours = POET_HAS_FPU ? job->channels >> 2 : 0;
     job->blocks.bias_next = bias != NULL ? 4 : 0;
     job->bias_next = bias != NULL ? 1 : 0;
     job->bias_group = bias != NULL ? job->channels : 0;
@@ -754,6 +769,65 @@ static bool by_vectors(const struct poet_conv2d *op, int32_t columns)
 #endif
 }
 
+INLINE int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether y has a single position, which meets x: there is a box forward, and for dX one for each tap, so none is looked for. */
+INLINE bool is_single(const struct poet_conv2d *op)
+{
+    return POET_BY_STRIPS && op->out_height * op->out_width == 1 &&
+           op->padding_top < op->kernel_height && op->padding_left < op->kernel_width;
+}
+
+/* All channels at a position of every sample: elements from a sample to the next of source and result. */
+INLINE void sum_samples(struct job *job, int32_t samples, int32_t source_next, int32_t result_next,
+                        const float *source, float *result)
+{
+    const struct axis line = {samples, source_next, result_next};
+    if (samples == 1) {
+        sum_one(job, source, result);
+    } else {
+        sum_line(job, &line, source, result);
+    }
+}
+
+APART void sum_single(const struct poet_conv2d *op, const float *x, const float *w, const float *b,
+                      float *y)
+{
+    const int32_t in_plane = op->in_height * op->in_width;
+    const int32_t kernel = op->kernel_height * op->kernel_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t rows = least(op->in_height, op->kernel_height - op->padding_top);
+    const int32_t columns = least(op->in_width, op->kernel_width - op->padding_left);
+    const struct poet_dot_axis channels = {group_in, in_plane, kernel};
+    struct job job = {
+        .blocks = {.walk = {.outer = channels,
+                            .middle = {rows, op->in_width, op->kernel_width},
+                            .inner = {columns, 1, 1}},
+                   .weight_next = group_in * kernel,
+                   .result_channel = 1,
+                   .fours = group_out >> 2,
+                   .bias = b != NULL ? b : no_bias,
+                   .bias_next = b != NULL ? 4 : 0},
+        .channels = group_out,
+        .bias_next = b != NULL ? 1 : 0,
+        .weight = w + op->padding_top * op->kernel_width + op->padding_left,
+        .groups = op->groups,
+        .source_group = group_in * in_plane,
+        .weight_group = group_out * group_in * kernel,
+        .bias_group = b != NULL ? group_out : 0,
+        .result_group = group_out,
+    };
+    if ((rows | columns) == 1) {
+        job.blocks.walk.outer.count = 1;
+        job.blocks.walk.inner = channels;
+    }
+    sum_samples(&job, op->batch, op->in_channels * in_plane, op->out_channels, x, y);
+}
+
 void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                              const float *b, float *y)
 {
@@ -761,9 +835,57 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
         poet_conv2d_vectors_forward_f32(op, x, w, b, y);
         return;
     }
+    if (is_single(op)) {
+        sum_single(op, x, w, b, y);
+        return;
+    }
     struct pass pass;
     set_forward(op, &pass);
     sum_pass(&pass, x, w, b, y);
+}
+
+/* Of all samples, at each tap that x meets. What is summed at once are channels, or columns where these are more. */
+APART void sum_single_backwards(const struct poet_conv2d *op, const float *w, const float *dy, float *dx)
+{
+    const int32_t in_plane = op->in_height * op->in_width;
+    const int32_t kernel = op->kernel_height * op->kernel_width;
+    const int32_t group_in = op->in_channels / op->groups;
+    const int32_t group_out = op->out_channels / op->groups;
+    const int32_t rows = least(op->in_height, op->kernel_height - op->padding_top);
+    const int32_t columns = least(op->in_width, op->kernel_width - op->padding_left);
+    const bool by_columns = columns > group_in;
+    const int32_t channels = by_columns ? columns : group_in;
+    const int32_t others = by_columns ? group_in : columns;
+    const int32_t weight_other = by_columns ? kernel : 1;
+    const int32_t result_other = by_columns ? in_plane : 1;
+    struct job job; /* member by member: an initializer fills it with zeros first */
+    job.blocks.walk = (struct poet_dot){{1, 0, 0}, {1, 0, 0}, {group_out, 1, group_in * kernel}};
+    job.blocks.weight_next = by_columns ? 1 : kernel;
+    job.blocks.result_channel = by_columns ? 1 : in_plane;
+    job.blocks.fours = channels >> 2;
+    job.blocks.bias = no_bias;
+    job.blocks.bias_next = 0;
+    job.channels = channels;
+    job.bias_next = 0;
+    job.groups = op->groups;
+    job.source_group = group_out;
+    job.weight_group = group_out * group_in * kernel;
+    job.bias_group = 0;
+    job.result_group = group_in * in_plane;
+    const int32_t all = op->batch * op->in_channels * in_plane;
+    for (int32_t i = 0; rows * columns < in_plane && i < all; i++) {
+        dx[i] = 0.0f; /* what no tap meets stays so */
+    }
+    w += op->padding_top * op->kernel_width + op->padding_left;
+    for (int32_t row = 0; row < rows; row++) {
+        for (int32_t other = 0; other < others; other++) {
+            job.weight = w + other * weight_other;
+            sum_samples(&job, op->batch, op->out_channels, op->in_channels * in_plane, dy,
+                        dx + other * result_other);
+        }
+        w += op->kernel_width;
+        dx += op->in_width;
+    }
 }
 
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
@@ -771,6 +893,10 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
 {
     if (POET_HAS_VECTORS && by_vectors(op, 12)) {
         poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
+        return;
+    }
+    if (is_single(op)) {
+        sum_single_backwards(op, w, dy, dx);
         return;
     }
     struct pass pass;

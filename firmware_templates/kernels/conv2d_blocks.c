@@ -21,11 +21,10 @@ __asm__(POET_ASSEMBLY
         "   add     \\at, r10, \\third, lsl #2\n"
         "   vldr    s3, [\\at]\n"
         "   .endm\n"
-        /* 0 is no distance to another */
-        "   .macro poet_mark_neighbours first, second, third\n"
+        /* 0 is no distance to another. Between a first one and its third neighbour no box's order has but the second. */
+        "   .macro poet_mark_neighbours first, third\n"
         "   cmp     \\first, #1\n"
-        "   itt     eq\n"
-        "   cmpeq   \\second, #2\n"
+        "   it      eq\n"
         "   cmpeq   \\third, #3\n"
         "   it      eq\n"
         "   moveq   \\first, #0\n"
@@ -100,7 +99,7 @@ __asm__(POET_ASSEMBLY
         "   lsls    r7, r7, #2\n"
         "   ldr     r12, [r0, #56]\n" /* lanes */
         "   ldmia   r12, {r1, r3, r4}\n"
-        "   poet_mark_neighbours r1, r3, r4\n"
+        "   poet_mark_neighbours r1, r4\n"
         "   ldr     r5, [r0, #36]\n" /* weight_next */
         "   lsls    r5, r5, #2\n"
         "0: ldr     r12, [r0]\n" /* outer.count */
@@ -187,7 +186,7 @@ __asm__(POET_ASSEMBLY
         "   sub     sp, sp, #16\n"
         "   ldmia   r3!, {r4-r6}\n"
         "   str     r3, [sp, #12]\n"
-        "   poet_mark_neighbours r4, r5, r6\n"
+        "   poet_mark_neighbours r4, r6\n"
         "   ldrd    r7, r8, [r0, #28]\n"
         "   movs    lr, #0\n"
         "   vmov    s12, lr\n"

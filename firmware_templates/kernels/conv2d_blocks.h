@@ -7,7 +7,8 @@
 
 #include "dot.h"
 
-/* Four of something, and their results: elements from the first to the others. In this order in assembly. */
+/* Four of something, and their results: elements from the first to the others. In this order in assembly. Where those to
+ * the second and the fourth are 1 and 3, that to the third is 2. */
 struct poet_lanes {
     int32_t apart[3];
     int32_t result[3];

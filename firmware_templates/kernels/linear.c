@@ -137,9 +137,8 @@ APART void forward_by_lanes(const struct poet_linear *op, const float *x, const 
     const int32_t batch = op->batch;
     const int32_t rows = lanes_of(outputs, features);
     const int32_t samples = lanes_of(batch, features);
-    if (made_by(rows, batch) <= made_by(samples, outputs)) {
+    if (samples == 0 || made_by(rows, batch) <= made_by(samples, outputs)) {
         const struct poet_linear_lanes lanes = {rows, features, 1, 1, b != NULL ? b : &NO_SHIFT};
-        const struct poet_linear last = {1, features, 1};
         for (int32_t n = 0; n < batch; n++) {
             if (b != NULL) {
                 poet_linear_lanes_f32(&lanes, w, x, y);
@@ -147,6 +146,7 @@ APART void forward_by_lanes(const struct poet_linear *op, const float *x, const 
                 poet_linear_lanes_apart_f32(&lanes, w, x, y);
             }
             if (rows < outputs) {
+                const struct poet_linear last = {1, features, 1};
                 all_dots(&last, x, w + rows * features, b != NULL ? b + rows : NULL, y + rows);
             }
             x += features;
@@ -242,14 +242,15 @@ APART void scale(const float *factors, int32_t rows, const float *numbers, int32
         }
         results += POET_BURST * columns;
     }
+    const uint32_t singles = (uint32_t)columns % POET_BURST;
+    const uint32_t bursts = (uint32_t)columns / POET_BURST;
     for (; rows > 0; rows--) {
         const float factor = *factors++;
         const float *from = numbers;
-        int32_t left = columns;
-        for (; left % POET_BURST != 0; left--) {
+        for (uint32_t left = singles; left != 0u; left--) {
             *results++ = 0.0f + factor * *from++;
         }
-        for (; left > 0; left -= POET_BURST) {
+        for (uint32_t left = bursts; left != 0u; left--) {
             struct poet_burst at = poet_load_burst(&from);
             POET_EACH_OF_BURST
             for (int i = 0; i < POET_BURST; i++) {
@@ -381,7 +382,7 @@ void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w
 }
 
 /* dW of some outputs and features, from those on that x and dy begin with. */
-static void sum_weights(const struct poet_linear *op, const float *x, const float *dy,
+INLINE void sum_weights(const struct poet_linear *op, const float *x, const float *dy,
                         int32_t outputs, int32_t features, float *dw)
 {
     if (POET_LINEAR_SUMS == 1 && op->batch == 1) {
@@ -395,6 +396,12 @@ static void sum_weights(const struct poet_linear *op, const float *x, const floa
                               .factor_next = op->out_features,
                               .width = op->in_features};
     sum_rows(&sums, dy, x, dw);
+}
+
+APART void sum_some_weights(const struct poet_linear *op, const float *x, const float *dy,
+                            int32_t outputs, int32_t features, float *dw)
+{
+    sum_weights(op, x, dy, outputs, features, dw);
 }
 
 void poet_linear_backward_weight_f32(const struct poet_linear *op, const float *x, const float *dy,
@@ -420,13 +427,19 @@ void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const 
     }
     float gradient[AT_ONCE];
     const int32_t features = op->in_features;
+    const int32_t all = features * op->out_features;
+    if (all <= AT_ONCE) {
+        sum_some_weights(op, x, dy, op->out_features, features, gradient);
+        poet_gradient_sink_put_run_f32(&sink, 0, all, gradient);
+        return;
+    }
     const int32_t columns = least(features, AT_ONCE);
     const int32_t rows = AT_ONCE / columns;
     for (int32_t o = 0; o < op->out_features; o += rows) {
         for (int32_t f = 0; f < features; f += columns) {
             const int32_t outputs = least(op->out_features - o, rows);
             const int32_t some = least(features - f, columns);
-            sum_weights(op, x + f, dy + o, outputs, some, gradient);
+            sum_some_weights(op, x + f, dy + o, outputs, some, gradient);
             poet_gradient_sink_put_run_f32(&sink, o * features + f, outputs * some, gradient);
         }
     }

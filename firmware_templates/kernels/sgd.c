@@ -28,12 +28,13 @@ void poet_sgd_step_f32(const struct poet_gradient_sink *sink, int32_t index, int
     }
 #endif
     for (; i < count; i++) {
-        float step = poet_decayed_f32(gradient[i], decay, parameter[i]);
+        const float old = parameter[i];
+        float step = poet_decayed_f32(gradient[i], decay, old);
         if (first != NULL) {
             const float velocity = step + momentum * first[i];
             first[i] = velocity;
             step = nesterov ? step + momentum * velocity : velocity;
         }
-        parameter[i] -= rate * step;
+        parameter[i] = old - rate * step;
     }
 }

@@ -122,11 +122,7 @@ float poet_sqrtf_soft(float x)
 
 float poet_sqrtf(float x)
 {
-#if (defined(__ARM_FP) && (__ARM_FP & 4)) || defined(__SSE2__)
-    return x >= 0.0f ? __builtin_sqrtf(x) : poet_float_from_bits(QUIET_NAN);
-#else
-    return poet_sqrtf_soft(x);
-#endif
+    return poet_inline_sqrtf(x);
 }
 
 /* Minimax fits to the relative error, which they leave below 0.25 units in the last place: of [0, 1/8), then of

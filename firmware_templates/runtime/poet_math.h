@@ -41,6 +41,16 @@ static inline float poet_float_from_bits(uint32_t bits)
     return cast.value;
 }
 
+/* poet_sqrtf without a call: where one would take a good part of what is computed. */
+static inline float poet_inline_sqrtf(float x)
+{
+#if (defined(__ARM_FP) && (__ARM_FP & 4)) || defined(__SSE2__)
+    return x >= 0.0f ? __builtin_sqrtf(x) : poet_float_from_bits(0x7fc00000u);
+#else
+    return poet_sqrtf_soft(x);
+#endif
+}
+
 /* tanh(centre + t) = c[0] + t (c[1] + ... t c[5]). */
 struct poet_tanh_piece {
     float centre;

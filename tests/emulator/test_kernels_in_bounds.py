@@ -206,6 +206,7 @@ LAYERS += [(1, 3, outputs) for outputs in range(4, 25)]
 LAYERS += [(2, 11, outputs) for outputs in range(4, 18)]
 LAYERS += [(batch, features, 3) for features in (3, 13) for batch in range(4, 18)]
 LAYERS += [(9, 5, 10), (13, 9, 13), (17, 12, 1), (5, 65, 5)]
+LAYERS += [(1, 1, 1), (2, 1, 2), (2, 3, 1), (9, 1, 3)]
 
 
 @pytest.mark.parametrize("build", [M4F, M0PLUS, *OTHERS], ids=str)

@@ -82,9 +82,9 @@ def featured(case: Case) -> Featured:
             found[f"{name}.channels"] = tensor.shape[1]
     if kernel.source.startswith("conv2d") and "bias" not in kernel.function:
         found.update(_convolution(kernel))
-    elif kernel.source == "batch_norm" and "running" not in kernel.function:
+    elif kernel.source.startswith("batch_norm") and "running" not in kernel.function:
         found.update(_batch_norm(kernel))
-    elif kernel.source == "linear":
+    elif kernel.source.startswith("linear"):
         found.update(_linear(kernel))
     elif kernel.source == "matmul":
         extents = _extents(kernel)

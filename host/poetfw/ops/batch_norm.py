@@ -44,6 +44,16 @@ def _image(shape: Shape) -> Shape:
     return shape if len(shape) == 4 else (*shape, 1, 1)
 
 
+def _walked(shape: Shape) -> Shape:
+    """The extents that a kernel is given: a single channel's planes are one, in the same order."""
+    batch, channels, height, width = _image(shape)
+    return (1, 1, batch * height, width) if channels == 1 else (batch, channels, height, width)
+
+
+_BURST = 8
+"""Elements that kernels load at once."""
+
+
 def _count(shape: Shape) -> int:
     """Elements per channel."""
     batch, _, height, width = _image(shape)
@@ -114,11 +124,21 @@ class _OverImage(OpKind):
             bytes_moved=bytes_of(*inputs, output),
         )
 
+    def is_small(self, extents: Shape) -> bool:
+        """Whether planes take less one element after the other, as measured: without a burst."""
+        return extents[2] * extents[3] < _BURST
+
+    def named(self, extents: Shape) -> tuple[str, str]:
+        """The C file and the function for x of these extents."""
+        source = "batch_norm_small" if self.is_small(extents) else "batch_norm"
+        return source, f"poet_{source}_{self.function}_f32"
+
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        extents = _image(graph.by_name[op.inputs[self.images[0]]].shape)
+        extents = _walked(graph.by_name[op.inputs[self.images[0]]].shape)
+        source, function = self.named(extents)
         return Kernel(
-            source="batch_norm",
-            function=self.function,
+            source=source,
+            function=function,
             arguments=(*op.inputs, op.output),
             struct="poet_batch_norm",
             fields=(
@@ -143,7 +163,7 @@ class BatchNorm(_OverImage):
     name = "batch_norm"
     positive = (2,)
     in_place = (0,)
-    function = "poet_batch_norm_inference_f32"
+    function = "inference"
     images = (0,)
     pairs = (1, 2)
     passes = 2
@@ -205,12 +225,20 @@ class BatchNormStatistics(_OverImage):
     """Input x; output [2, C]: mean and biased variance over all axes but C, in two passes."""
 
     name = "batch_norm_statistics"
+    function = "statistics"
     images = (0,)
     pairs = ()
     passes = 2
 
     def check(self, op: Op) -> None:
         pass
+
+    def is_small(self, extents: Shape) -> bool:
+        batch, channels, height, width = extents
+        one_row = batch * height == 1 and (channels == 1 or width == 1)
+        odd_column = width == 1 and height > 1 and height % 2 == 1
+        # others are summed by pairs of rows
+        return (one_row or odd_column) and super().is_small(extents)
 
     def result(self, shape: Shape) -> Shape:
         return (2, shape[1])
@@ -233,10 +261,11 @@ class BatchNormStatistics(_OverImage):
         return (np.stack([in_mean, in_variance]) + SMALLEST_NORMAL,)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        extents = _image(graph.by_name[op.inputs[0]].shape)
+        extents = _walked(graph.by_name[op.inputs[0]].shape)
+        source, function = self.named(extents)
         return Kernel(
-            source="batch_norm",
-            function="poet_batch_norm_statistics_f32",
+            source=source,
+            function=function,
             arguments=(*op.inputs, op.output),
             struct="poet_batch_norm_statistics",
             fields=tuple(zip(("batch", "channels", "height", "width"), extents, strict=True)),
@@ -315,7 +344,7 @@ class BatchNormNormalize(_OverImage):
     name = "batch_norm_normalize"
     positive = (1,)
     in_place = (0,)
-    function = "poet_batch_norm_normalize_f32"
+    function = "normalize"
     images = (0,)
     pairs = (1, 2)
     passes = 2
@@ -361,13 +390,17 @@ class BatchNormBackwardAffine(_OverImage):
 
     name = "batch_norm_backward_affine"
     positive = (1,)
-    function = "poet_batch_norm_backward_affine_f32"
+    function = "backward_affine"
     images = (0, 2)
     pairs = (1,)
     passes = 2
 
     def result(self, shape: Shape) -> Shape:
         return (2, shape[1])
+
+    def is_small(self, extents: Shape) -> bool:
+        short = extents[3] < 4 or extents[:3] == (1, 1, 1)  # other rows are taken by fours
+        return short and super().is_small(extents)
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, statistics, dy = inputs
@@ -396,7 +429,7 @@ class BatchNormBackwardInput(_OverImage):
     name = "batch_norm_backward_input"
     positive = (1,)
     in_place = (0, 4)
-    function = "poet_batch_norm_backward_input_f32"
+    function = "backward_input"
     images = (0, 4)
     pairs = (1, 2, 3)
     passes = 4

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -25,10 +26,18 @@ _RUN = 32
 """Products that the forward kernel adds up before it adds up their sums."""
 
 
+_FEWEST = 12
+"""Products from which on blocks are worth what they begin with."""
+
+
 class _Linear(OpKind):
     """What the passes share."""
 
     function: ClassVar[str]
+
+    @abstractmethod
+    def is_small(self, batch: int, features: int, outputs: int) -> bool:
+        """Whether one product after the other takes less than blocks, as measured."""
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         batch, features, outputs = self.extents([tensor.shape for tensor in inputs])
@@ -41,9 +50,10 @@ class _Linear(OpKind):
     def kernel_of(self, extents: tuple[int, int, int], arguments: tuple[str | None, ...]) -> Kernel:
         """The kernel for so many samples, input features and output features."""
         batch, features, outputs = extents
+        source = "linear_small" if self.is_small(*extents) else "linear"
         return Kernel(
-            source="linear",
-            function=self.function,
+            source=source,
+            function=f"poet_{source}_{self.function}_f32",
             arguments=arguments,
             struct="poet_linear",
             fields=(("batch", batch), ("in_features", features), ("out_features", outputs)),
@@ -73,7 +83,10 @@ class Linear(_Linear):
     """Inputs x [N,F], w [O,F] and optionally b [O]; y [N,O]."""
 
     name = "linear"
-    function = "poet_linear_forward_f32"
+    function = "forward"
+
+    def is_small(self, batch: int, features: int, outputs: int) -> bool:
+        return batch < 8 and batch * features * outputs < _FEWEST + 4
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2, 3)
@@ -127,7 +140,11 @@ class LinearBackwardInput(_Linear):
     """Inputs w [O,F], dy [N,O]; dx [N,F] = dy · w."""
 
     name = "linear_backward_input"
-    function = "poet_linear_backward_input_f32"
+    function = "backward_input"
+
+    def is_small(self, batch: int, features: int, outputs: int) -> bool:
+        products = batch * features * outputs
+        return products < 6 or (outputs > 1 and products < _FEWEST)
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         (outputs, features), (batch, _) = shapes[0], shapes[1]
@@ -159,8 +176,14 @@ class LinearBackwardWeight(_Linear):
     """Inputs x [N,F], dy [N,O]; dw [O,F] = dyᵀ · x."""
 
     name = "linear_backward_weight"
-    function = "poet_linear_backward_weight_f32"
+    function = "backward_weight"
     streams = True
+
+    def is_small(self, batch: int, features: int, outputs: int) -> bool:
+        products = batch * features * outputs
+        column = features == 1 and products <= 32
+        sums = column or products < _FEWEST + (outputs == 1)
+        return products < 6 or (batch > 1 and sums)
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         (batch, features), (_, outputs) = shapes[0], shapes[1]

@@ -179,6 +179,15 @@ GEOMETRIES = [
     Geometry((1, 6, 3, 3), 14, (7, 7), padding=(3, 3, 3, 3), groups=2),
     Geometry((5, 3, 6, 5), 3, (2, 4), (3, 3), (1, 2, 0, 1), groups=3),
     Geometry((9, 2, 3, 2), 5, (2, 2), padding=(1, 0, 0, 1)),
+    # single results: of planes that a kernel meets in part, of samples and groups, of nothing
+    Geometry((1, 4, 1, 1), 1, (5, 5), (2, 2), (2, 2, 2, 2)),
+    Geometry((5, 3, 1, 1), 6, (3, 3)),
+    Geometry((2, 6, 2, 2), 4, (5, 5), (2, 2), (2, 2, 2, 2), groups=2),
+    Geometry((1, 4, 2, 1), 4, (3, 3), (2, 2), groups=4),
+    Geometry((3, 1, 4, 3), 5, (3, 3), (4, 4), (0, 1, 0, 0)),
+    Geometry((1, 5, 1, 4), 9, (3, 4), padding=(1, 0, 1, 0)),
+    Geometry((2, 3, 1, 2), 4, (2, 2), (3, 3), (2, 0, 0, 1)),
+    Geometry((2, 3, 2, 1), 4, (2, 2), (3, 3), (0, 2, 1, 0)),
     # 5x5 kernels that move by 1: pairs of channels and of rows, strips that overlap, low planes
     Geometry((2, 3, 7, 13), 6, (5, 5), padding=(2, 2, 2, 2)),
     Geometry((1, 2, 5, 9), 3, (5, 5), padding=(2, 2, 2, 2)),
@@ -516,9 +525,11 @@ class Dense(NamedTuple):
 
 DENSE = [(1, 70, 7), (3, 21, 6), (2, 33, 1), (21, 300, 9), (2, 1100, 2)]
 DENSE += [(1, 3, 9), (9, 3, 2), (5, 13, 10), (4, 9, 5)]  # in lanes
+FEW = [(1, 2, 3), (3, 1, 2), (2, 3, 1), (2, 2, 2), (9, 1, 3)]
+"""Layers that are summed product by product."""
 
 
-@pytest.mark.parametrize(("batch", "features", "outputs"), DENSE)
+@pytest.mark.parametrize(("batch", "features", "outputs"), [*DENSE, *FEW])
 def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) -> None:
     x, w, dy, b, *sums = Dense.of(batch, features, outputs, separate)
     exact = np.testing.assert_array_equal
@@ -527,7 +538,7 @@ def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) 
     exact(bits(run_kernel("linear_backward_weight", [x, dy]).output), bits(sums[2]))
 
 
-@pytest.mark.parametrize(("batch", "features", "outputs"), DENSE)
+@pytest.mark.parametrize(("batch", "features", "outputs"), [*DENSE, *FEW])
 def test_dense_layers_of_fused_products(
     run_fused: Run, batch: int, features: int, outputs: int
 ) -> None:
@@ -536,7 +547,8 @@ def test_dense_layers_of_fused_products(
     exact(bits(run_fused("linear", [x, w, b])), bits(sums[0]))
     exact(bits(run_fused("linear_backward_input", [w, dy])), bits(sums[1]))
     exact(bits(run_fused("linear_backward_weight", [x, dy])), bits(sums[2]))
-    assert (sums[0] != Dense.of(batch, features, outputs, separate).y).any()
+    if (batch, features, outputs) not in FEW:
+        assert (sums[0] != Dense.of(batch, features, outputs, separate).y).any()
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -651,7 +663,11 @@ class BatchNorm(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    "shape", [(3, 2, 4, 9), (2, 3, 1, 1), (1, 2, 5, 7), (5, 2, 1, 3), (2, 2, 4, 16)]
+    "shape",
+    [
+        *((3, 2, 4, 9), (2, 3, 1, 1), (1, 2, 5, 7), (5, 2, 1, 3), (2, 2, 4, 16)),
+        *((1, 1, 1, 6), (3, 2, 3, 1), (2, 3, 2, 2), (2, 1, 1, 5), (1, 3, 1, 1)),  # without a burst
+    ],
 )
 def test_batch_norm(run_kernel: Run, shape: tuple[int, int, int, int]) -> None:
     for kind, (inputs, attributes, expected) in BatchNorm.of(shape).passes().items():

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batch_norm.h's functions, to the same bits, of planes of fewer elements than a burst has. */
+#ifndef POET_BATCH_NORM_SMALL_H
+#define POET_BATCH_NORM_SMALL_H
+
+#include "batch_norm.h"
+
+void poet_batch_norm_small_inference_f32(const struct poet_batch_norm *op, const float *x,
+                                         const float *affine, const float *running, float *y);
+void poet_batch_norm_small_statistics_f32(const struct poet_batch_norm_statistics *op, const float *x,
+                                          float *statistics);
+void poet_batch_norm_small_normalize_f32(const struct poet_batch_norm *op, const float *x,
+                                         const float *statistics, const float *affine, float *y);
+void poet_batch_norm_small_backward_affine_f32(const struct poet_batch_norm *op, const float *x,
+                                               const float *statistics, const float *dy,
+                                               float *daffine);
+void poet_batch_norm_small_backward_input_f32(const struct poet_batch_norm *op, const float *x,
+                                              const float *statistics, const float *affine,
+                                              const float *daffine, const float *dy, float *dx);
+
+#endif
