@@ -541,7 +541,7 @@ sum_rows(const struct poet_conv2d *op, const struct way *way, const float *x, co
     const int32_t x_plane = op->in_height * op->in_width;
     const int32_t dy_plane = op->out_height * op->out_width;
     const int32_t strips = (op->out_width - 1) >> 2;
-    const int32_t row = way->step == 1 ? op->in_width : op->stride_height * op->in_width;
+    const int32_t row = op->stride_height * op->in_width;
     const int32_t x_next = op->in_channels * x_plane - op->out_height * row;
     const int32_t dy_next = (op->out_channels - 1) * dy_plane;
     const int32_t left = group_in < 4 && group_in <= group_out ? 0 : group_out & 3;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv2d.h's functions, to the same bits, where the kernel is 1x1 and there is no padding. dw: by_2 is of every second column, or
- * where dy has one; by_any of any; the other where x and dy have the same rows and columns. */
+/* conv2d.h's functions, to the same bits, where the kernel is 1x1 and there is no padding. dw: of kernels that move by
+ * 1; by_2 along columns, or anyhow where dy has one column; and by any number. each: of any, which is for few weights. */
 #ifndef POET_CONV2D_POINTWISE_H
 #define POET_CONV2D_POINTWISE_H
 

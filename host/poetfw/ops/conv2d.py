@@ -91,7 +91,7 @@ class _Geometry:
     @property
     def pointwise(self) -> bool:
         """Whether that is so, and no position of x is left out."""
-        return self.one_tap and self.x[2:] == self.y[2:]
+        return self.one_tap and self.window.stride == (1, 1)
 
     @property
     def pointwise_by_2(self) -> bool:
