@@ -140,8 +140,12 @@ static void sum_position(const struct pass *pass, const float *source, const flo
         if (!POET_HAS_FPU) {
             sum = poet_dot_f32(&walk, pass->channels, source, weight);
         }
-        for (int32_t c = 0; POET_HAS_FPU && c < pass->channels; c++) {
-            sum += source[c * pass->source_plane] * weight[c * pass->weight_channel];
+        const float *s = source;
+        const float *w = weight;
+        for (int32_t c = pass->channels; POET_HAS_FPU && c > 0; c--) {
+            sum += *s * *w;
+            s += pass->source_plane;
+            w += pass->weight_channel;
         }
         *result = shift_next != 0 ? sum + *shift : sum;
         result += pass->bursts.result_next;
@@ -255,7 +259,7 @@ static void sum_fours(struct pass *pass, const float *source, const float *weigh
 static void sum_samples(struct pass *pass, const float *source, const float *weight, float *result)
 {
     const bool neighbours = pass->source_plane == pass->positions;
-    for (int32_t n = pass->batch;;) {
+    for (int32_t n = pass->batch; n > 0; n--) {
         if (!POET_HAS_FPU || pass->positions < POET_FOUR) {
             const bool together = pass->source_plane == pass->bursts.result_next;
             for (int32_t at = 0; at < pass->positions; at++) {
@@ -267,9 +271,6 @@ static void sum_samples(struct pass *pass, const float *source, const float *wei
             sum_neighbours(pass, source, weight, result);
         } else {
             sum_runs(pass, source, weight, result);
-        }
-        if (--n == 0) {
-            return;
         }
         source += pass->groups * pass->source_group;
         result += pass->groups * pass->result_group;
