@@ -140,12 +140,8 @@ static void sum_position(const struct pass *pass, const float *source, const flo
         if (!POET_HAS_FPU) {
             sum = poet_dot_f32(&walk, pass->channels, source, weight);
         }
-        const float *s = source;
-        const float *w = weight;
-        for (int32_t c = pass->channels; POET_HAS_FPU && c > 0; c--) {
-            sum += *s * *w;
-            s += pass->source_plane;
-            w += pass->weight_channel;
+        for (int32_t c = 0; POET_HAS_FPU && c < pass->channels; c++) {
+            sum += source[c * pass->source_plane] * weight[c * pass->weight_channel];
         }
         *result = shift_next != 0 ? sum + *shift : sum;
         result += pass->bursts.result_next;
@@ -259,9 +255,9 @@ static void sum_fours(struct pass *pass, const float *source, const float *weigh
 static void sum_samples(struct pass *pass, const float *source, const float *weight, float *result)
 {
     const bool neighbours = pass->source_plane == pass->positions;
-    for (int32_t n = pass->batch; n > 0; n--) {
+    const bool together = pass->source_plane == pass->bursts.result_next;
+    for (int32_t n = 0; n < pass->batch; n++) {
         if (!POET_HAS_FPU || pass->positions < POET_FOUR) {
-            const bool together = pass->source_plane == pass->bursts.result_next;
             for (int32_t at = 0; at < pass->positions; at++) {
                 const int32_t apart = together ? at : place(&pass->gather, at);
                 sum_position(pass, source + (neighbours ? at : apart), weight,
@@ -408,9 +404,11 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
     pass.weight_channel = group_in;
     pass.weight_result = 1;
     pass.result_group = group_in * in_plane;
-    set_gather(op, &pass.gather);
     if (in_plane > out_plane) {
+        set_gather(op, &pass.gather);
         poet_conv2d_clear_f32(dx, op->batch * op->in_channels * in_plane);
+    } else if (out_plane < POET_BURST) { /* others are not gathered */
+        set_gather(op, &pass.gather);
     }
     sum_pass(&pass, dy, w, dx);
 }
