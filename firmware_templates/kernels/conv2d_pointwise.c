@@ -40,22 +40,16 @@ struct pass {
     int32_t result_group;
 };
 
-/* The positions that a kernel meets. */
-static inline __attribute__((always_inline)) struct poet_gather
-gather_of(const struct poet_conv2d *op, int32_t channels)
+/* The positions that a kernel meets, but for what depends on those that are gathered at a time. */
+static inline __attribute__((always_inline)) void set_gather(const struct poet_conv2d *op,
+                                                             struct poet_gather *gather)
 {
     const int32_t last = (op->out_width - 1) * op->stride_width; /* of a row */
-    const struct poet_gather gather = {
-        .width = op->out_width,
-        .step = op->stride_width * SIZE,
-        .turn = (op->stride_height * op->in_width - last) * SIZE,
-        .channels = channels,
-        .source_next = op->in_height * op->in_width * SIZE,
-        .next = GATHERED,
-        .column = 0,
-        .fours = 1,
-    };
-    return gather;
+    gather->width = op->out_width;
+    gather->step = op->stride_width * SIZE;
+    gather->turn = (op->stride_height * op->in_width - last) * SIZE;
+    gather->source_next = op->in_height * op->in_width * SIZE;
+    gather->column = 0;
 }
 
 /* Where a position of a plane is. */
@@ -283,10 +277,11 @@ static void sum_pass(struct pass *pass, const float *source, const float *weight
 {
     /* of five or six neighbours two fours make more again than they save */
     const bool neighbours = pass->source_plane == pass->positions;
-    const bool by_fours = pass->positions == POET_FOUR || pass->positions == POET_BURST - 1 ||
-                          (!neighbours && pass->positions > POET_FOUR);
+    const bool by_fours = POET_HAS_FPU && pass->positions < POET_BURST &&
+                          (pass->positions == POET_FOUR || pass->positions == POET_BURST - 1 ||
+                           (!neighbours && pass->positions > POET_FOUR));
     for (int32_t group = 0; group < pass->groups; group++) {
-        if (POET_HAS_FPU && by_fours && pass->positions < POET_BURST) {
+        if (by_fours) {
             sum_fours(pass, source, weight, result);
         } else {
             sum_samples(pass, source, weight, result);
@@ -356,7 +351,7 @@ void poet_conv2d_pointwise_forward_f32(const struct poet_conv2d *op, const float
         sum_whole(op, &pass.bursts, sum, x, w, y);
         return;
     }
-    pass.gather = gather_of(op, group_in);
+    set_gather(op, &pass.gather);
     pass.sum = sum;
     pass.batch = op->batch;
     pass.groups = op->groups;
@@ -397,7 +392,6 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
         sum_whole(op, &pass.bursts, sum, dy, w, dx);
         return;
     }
-    pass.gather = gather_of(op, group_out);
     pass.sum = sum;
     pass.batch = op->batch;
     pass.groups = op->groups;
@@ -411,154 +405,290 @@ void poet_conv2d_pointwise_backward_input_f32(const struct poet_conv2d *op, cons
     pass.weight_result = 1;
     pass.result_group = group_in * in_plane;
     if (in_plane > out_plane) {
+        set_gather(op, &pass.gather);
         poet_conv2d_clear_f32(dx, op->batch * op->in_channels * in_plane);
+    } else if (out_plane < POET_BURST) { /* others are not gathered */
+        set_gather(op, &pass.gather);
     }
     sum_pass(&pass, dy, w, dx);
 }
 
-/* x or dy in one group: of the two, one goes by fours of channels, and the other by pairs. */
-struct side {
-    const float *from;
-    int32_t channels;
-    int32_t channel; /* elements to the next one */
-    int32_t next;    /* from the row that would be next to a sample's last one to the next sample's first */
-    int32_t weight;  /* weights to the next channel */
+/* How dW goes along rows of x: what sums one channel with fours of the others, and a pair, where fours are of dy and of x. */
+struct way {
+    poet_sum_fours_f32 *of_dy[2];
+    poet_sum_fours_f32 *of_x[2];
+    int32_t step; /* to the next column; 0 for any */
 };
 
-/* Weights of one channel or two of the others, which begin at `pair`, and each of the fours': from weight `index` on. */
+/* Channels of x and of dy in one group: of the two, one goes by fours, and the other by pairs. */
+struct sides {
+    struct poet_fours at;
+    poet_sum_fours_f32 *const *sum;
+    const float *four;
+    const float *pair;
+    int32_t fours;
+    int32_t pairs;
+};
+
+/* Weights of all of them. Of fours that overlap, what both make is stored twice. Less than four are four with the last one again. */
+static void sum_sides(struct sides *sides, float *result)
+{
+    struct poet_fours *const at = &sides->at;
+    const int32_t last = sides->fours - 4;
+    const float *pair = sides->pair;
+    for (int32_t left = sides->pairs; left > 0; left -= 2) {
+        poet_sum_fours_f32 *const sum = sides->sum[left > 1 ? 1 : 0];
+        at->blocks = last > 0 ? sides->fours >> 2 : 1;
+        sum(at, pair, sides->four, result);
+        if (last > 0 && (last & 3) != 0) {
+            at->blocks = 1;
+            sum(at, pair, sides->four + last * at->four_other[0], result + last * at->result_four);
+        }
+        pair += 2 * at->pair_other;
+        result += 2 * at->result_pair;
+    }
+}
+
+/* The same where weights are applied, or make no four: as many as are held at a time are put together. */
 static __attribute__((noinline)) void
-put_fours(poet_sum_fours_f32 *sum, struct poet_fours *at, const struct side *fours,
-          int32_t channels, int32_t other, const float *pair, const struct poet_gradient_sink *dw,
-          int32_t index)
+put_sides(struct sides *sides, const struct poet_gradient_sink *dw, int32_t first)
 {
-    enum { MOST = 16 };
-    float sums[2 * MOST];
-    const bool adjacent = fours->weight == 1;
-    at->result_four = adjacent ? 1 : channels;
-    at->result_pair = adjacent ? MOST : 1;
-    for (int32_t done = 0; done < fours->channels;) {
-        const int32_t left = fours->channels - done;
-        const int32_t some = left < 4 ? left : left < MOST ? left & ~3 : MOST;
-        const int32_t again = some == left && some < 4 && done > 0 ? 4 - some : 0;
-        at->blocks = some < 4 ? 1 : some / 4;
-        sum(at, pair, fours->from + (done - again) * fours->channel, sums);
-        const float *from = sums + again * at->result_four;
-        for (int32_t c = 0; adjacent && c < channels; c++) {
-            poet_gradient_sink_put_run_f32(dw, index + c * other, some, from + c * MOST);
-        }
-        for (int32_t i = 0; !adjacent && i < some; i++) {
-            poet_gradient_sink_put_run_f32(dw, index + i * fours->weight, channels,
-                                           from + i * channels);
-        }
-        index += some * fours->weight;
-        done += some;
+    enum { HELD = 64, FOURS = 16, PAIRS = 8 };
+    float held[HELD];
+    struct poet_fours *const at = &sides->at;
+    const bool of_x = at->result_four == 1;
+    const int32_t fours = sides->fours;
+    const int32_t pairs = sides->pairs;
+    if (fours < 4) {
+        at->four_other[2] = 0;
+        at->four_other[1] = fours > 2 ? at->four_other[0] : 0;
+        at->four_other[0] = fours > 1 ? at->four_other[0] : 0;
+        at->result_pair = of_x ? 4 : 1;
     }
-}
-
-/* What sums one channel with fours of the other side's, and a pair. */
-typedef poet_sum_fours_f32 *const poet_sums[2];
-
-/* Weights of all the fours' and the others' channels. Of fours that overlap, what both make is stored twice, and applied once. */
-static void sum_sides(const struct poet_conv2d *op, poet_sums sums, const struct side *fours,
-                      const struct side *others, const struct poet_gradient_sink *dw, int32_t first)
-{
-    const int32_t count = fours->channels;
-    const int32_t strips = (op->out_width - 1) >> 2;
-    struct poet_fours at = {
-        .four_other = {count > 1 ? fours->channel : 0, count > 2 ? fours->channel : 0,
-                       count > 3 ? fours->channel : 0},
-        .samples = op->batch,
-        .pair_other = others->channel,
-        .rows = op->out_height,
-        .four_next = fours->next,
-        .pair_next = others->next,
-        .strips = strips,
-        .first = op->out_width - POET_STRIP * strips - 1,
-        .x_row = op->stride_height * op->in_width - 2 * POET_STRIP * strips,
-        .result_four = fours->weight,
-        .result_pair = others->weight,
-    };
-    const float *pair = others->from;
-    for (int32_t c = 0; c < others->channels; c += 2) {
-        const int32_t channels = c + 1 < others->channels ? 2 : 1;
-        if (dw->gradient == NULL || count < 4) {
-            put_fours(sums[channels - 1], &at, fours, channels, others->weight, pair, dw, first);
-        } else {
-            float *result = dw->gradient + first;
-            at.blocks = count >> 2;
-            sums[channels - 1](&at, pair, fours->from, result);
-            if ((count & 3) != 0) {
-                const int32_t last = count - 4;
-                at.blocks = 1;
-                sums[channels - 1](&at, pair, fours->from + last * fours->channel,
-                                   result + last * fours->weight);
+    if ((fours + 3) * pairs <= HELD) {
+        sum_sides(sides, held);
+        if (!of_x || fours >= 4) {
+            poet_gradient_sink_put_few_f32(dw, first, fours * pairs, held);
+            return;
+        }
+        for (int32_t i = 0; i < pairs; i++) {
+            poet_gradient_sink_put_few_f32(dw, first + i * fours, fours, held + 4 * i);
+        }
+        return;
+    }
+    const int32_t group_in = of_x ? fours : pairs;
+    const float *const four = sides->four;
+    for (int32_t pair = 0; pair < pairs; pair += sides->pairs) {
+        sides->pairs = pairs - pair < PAIRS ? pairs - pair : PAIRS;
+        const int32_t most = of_x ? FOURS : (HELD / sides->pairs - 3) & ~3;
+        sides->four = four;
+        for (int32_t done = 0; done < fours; done += sides->fours) {
+            sides->fours = fours - done < most + 4 ? fours - done : most; /* leaves a four at least */
+            const int32_t columns = of_x ? sides->fours : sides->pairs;
+            const int32_t rows = of_x ? sides->pairs : sides->fours;
+            *(of_x ? &at->result_pair : &at->result_four) = columns;
+            sum_sides(sides, held);
+            int32_t index = first + (of_x ? done + pair * group_in : pair + done * group_in);
+            for (int32_t i = 0; i < rows; i++) {
+                poet_gradient_sink_put_few_f32(dw, index, columns, held + i * columns);
+                index += group_in;
             }
+            sides->four += sides->fours * at->four_other[0];
         }
-        pair += 2 * others->channel;
-        first += 2 * others->weight;
+        sides->pair += sides->pairs * at->pair_other;
     }
 }
 
-/* Outputs go by fours. What is left of them, or all where there are more inputs, goes by pairs where inputs make fours. */
-static void sum_rows(const struct poet_conv2d *op, poet_sums inputs, poet_sums outputs,
-                     const float *x, const float *dy, const struct poet_gradient_sink *dw)
+static inline void set_fours(struct sides *sides, const float *from, int32_t channels, int32_t plane)
 {
-    const int32_t groups = op->groups;
+    sides->four = from;
+    sides->fours = channels;
+    sides->at.four_other[0] = plane;
+    sides->at.four_other[1] = plane;
+    sides->at.four_other[2] = plane;
+}
+
+static inline void set_pairs(struct sides *sides, const float *from, int32_t channels, int32_t plane)
+{
+    sides->pair = from;
+    sides->pairs = channels;
+    sides->at.pair_other = plane;
+}
+
+/* Weights are stored, or applied where that is named. */
+static inline __attribute__((always_inline)) void
+sum_or_put_sides(struct sides *sides, float *dw, const struct poet_gradient_sink *applied,
+                 int32_t first)
+{
+    if (applied != NULL) {
+        put_sides(sides, applied, first);
+    } else if (sides->fours >= 4) {
+        sum_sides(sides, dw + first);
+    } else {
+        put_sides(sides, &(struct poet_gradient_sink){.gradient = dw}, first);
+    }
+}
+
+/* Outputs go by fours. What is left of them, or all where there are more inputs, goes by pairs where inputs make fours. So less
+ * than four go by fours only where there are no four of the others, either. */
+static inline __attribute__((always_inline)) void
+sum_rows(const struct poet_conv2d *op, const struct way *way, const float *x, const float *dy,
+         float *dw, const struct poet_gradient_sink *applied)
+{
     const int32_t group_in = poet_channels_of_group(op, op->in_channels);
     const int32_t group_out = poet_channels_of_group(op, op->out_channels);
     const int32_t x_plane = op->in_height * op->in_width;
     const int32_t dy_plane = op->out_height * op->out_width;
-    const int32_t met = op->stride_height * op->out_height * op->in_width;
-    const int32_t left = group_in < 4 && group_in < group_out ? 0 : group_out & 3;
-    struct side input = {x, group_in, x_plane, op->in_channels * x_plane - met, 1};
-    struct side output = {dy, 0, dy_plane, (op->out_channels - 1) * dy_plane, group_in};
+    const int32_t strips = (op->out_width - 1) >> 2;
+    const int32_t row = op->stride_height * op->in_width;
+    const int32_t x_next = op->in_channels * x_plane - op->out_height * row;
+    const int32_t dy_next = (op->out_channels - 1) * dy_plane;
+    const int32_t left = group_in < 4 && group_in <= group_out ? 0 : group_out & 3;
+    const int32_t whole = group_out - left;
+    struct sides sides;
+    struct poet_fours *const at = &sides.at;
+    at->samples = op->batch;
+    at->rows = op->out_height;
+    at->strips = strips;
+    at->first = op->out_width - POET_STRIP * strips - 1;
+    if (way->step != 1) {
+        const int32_t columns = way->step == 2 ? 2 * POET_STRIP * strips : op->stride_width * op->out_width;
+        at->x_row = row - columns;
+        at->x_step = op->stride_width * SIZE;
+    }
     int32_t first = 0;
-    for (int32_t group = 0; group < groups; group++) {
-        if (left < group_out) {
-            output.channels = group_out - left;
-            sum_sides(op, inputs, &output, &input, dw, first);
-            output.from += output.channels * dy_plane;
-            first += output.channels * group_in;
+    int32_t group = op->groups;
+    do {
+        if (whole > 0) {
+            set_fours(&sides, dy, whole, dy_plane);
+            set_pairs(&sides, x, group_in, x_plane);
+            sides.sum = way->of_dy;
+            at->four_next = dy_next;
+            at->pair_next = x_next;
+            at->result_four = group_in;
+            at->result_pair = 1;
+            sum_or_put_sides(&sides, dw, applied, first);
         }
         if (POET_CONV2D_OUTPUTS % 4 != 0 && left > 0) {
-            output.channels = left;
-            sum_sides(op, outputs, &input, &output, dw, first);
-            output.from += left * dy_plane;
-            first += left * group_in;
+            set_fours(&sides, x, group_in, x_plane);
+            set_pairs(&sides, dy + whole * dy_plane, left, dy_plane);
+            sides.sum = way->of_x;
+            at->four_next = x_next;
+            at->pair_next = dy_next;
+            at->result_four = 1;
+            at->result_pair = group_in;
+            sum_or_put_sides(&sides, dw, applied, first + whole * group_in);
         }
-        input.from += group_in * x_plane;
-    }
+        x += group_in * x_plane;
+        dy += group_out * dy_plane;
+        first += group_in * group_out;
+    } while (--group > 0);
 }
 
-static poet_sums BY_1 = {poet_conv2d_one_fours_f32, poet_conv2d_pair_fours_f32};
-static poet_sums INPUTS_BY_2 = {poet_conv2d_one_by_2_fours_f32, poet_conv2d_pair_by_2_fours_f32};
-static poet_sums OUTPUTS_BY_2 = {poet_conv2d_one_fours_by_2_f32, poet_conv2d_pair_fours_by_2_f32};
+static const struct way BY_1 = {
+    {poet_conv2d_one_fours_f32, poet_conv2d_pair_fours_f32},
+    {poet_conv2d_one_fours_f32, poet_conv2d_pair_fours_f32},
+    1,
+};
+static const struct way BY_2 = {
+    {poet_conv2d_one_by_2_fours_f32, poet_conv2d_pair_by_2_fours_f32},
+    {poet_conv2d_one_fours_by_2_f32, poet_conv2d_pair_fours_by_2_f32},
+    2,
+};
+static const struct way BY_ANY = {
+    {poet_conv2d_one_by_any_fours_f32, poet_conv2d_pair_by_any_fours_f32},
+    {poet_conv2d_one_fours_by_any_f32, poet_conv2d_pair_fours_by_any_f32},
+    0,
+};
 
-void poet_conv2d_pointwise_backward_weight_f32(const struct poet_conv2d *op, const float *x,
-                                               const float *dy, float *dw)
+/* dw of an input and an output channel. */
+static __attribute__((noinline)) float sum_channel(const struct poet_conv2d *op, const float *x,
+                                                   const float *dy)
 {
-    if (!POET_BY_STRIPS) {
-        poet_conv2d_backward_weight_f32(op, x, dy, dw);
-        return;
+    const int32_t columns = op->out_width;
+    const int32_t step = op->stride_width;
+    const int32_t row = op->stride_height * op->in_width;
+    float total = 0.0f;
+    for (int32_t n = op->batch; n > 0; n--) {
+        const float *x_row = x;
+        const float *dy_row = dy;
+        for (int32_t i = op->out_height; i > 0; i--) {
+            const float *from = x_row;
+            float sum = 0.0f;
+            for (int32_t j = columns; j > 0; j--) {
+                sum += *from * *dy_row++;
+                from += step;
+            }
+            total += sum;
+            x_row += row;
+        }
+        x += op->in_channels * op->in_height * op->in_width;
+        dy += op->out_channels * op->out_height * op->out_width;
     }
-    const struct poet_gradient_sink sink = {.gradient = dw};
-    sum_rows(op, BY_1, BY_1, x, dy, &sink);
+    return total;
 }
 
-void poet_conv2d_pointwise_backward_weight_update_f32(
-    const struct poet_conv2d *op, const float *x, const float *dy,
-    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
-    float *sum)
+/* Weights one by one, where what fours need would take longer. */
+static void sum_each(const struct poet_conv2d *op, const float *x, const float *dy,
+                     const struct poet_gradient_sink *dw)
 {
-    if (!POET_BY_STRIPS) {
-        poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second, sum);
-        return;
+    enum { HELD = 8 };
+    float held[HELD];
+    const int32_t group_in = poet_channels_of_group(op, op->in_channels);
+    const int32_t group_out = poet_channels_of_group(op, op->out_channels);
+    const int32_t x_plane = op->in_height * op->in_width;
+    int32_t first = 0;
+    int32_t count = 0;
+    for (int32_t group = op->groups; group > 0; group--) {
+        for (int32_t o = 0; o < group_out; o++) {
+            for (int32_t c = 0; c < group_in; c++) {
+                held[count++] = sum_channel(op, x + c * x_plane, dy);
+                if (count == HELD) {
+                    poet_gradient_sink_put_few_f32(dw, first, count, held);
+                    first += count;
+                    count = 0;
+                }
+            }
+            dy += op->out_height * op->out_width;
+        }
+        x += group_in * x_plane;
     }
-    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
-    sum_rows(op, BY_1, BY_1, x, dy, &sink);
+    if (count > 0) {
+        poet_gradient_sink_put_few_f32(dw, first, count, held);
+    }
 }
 
-void poet_conv2d_pointwise_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+#define WEIGHTS(name, way)                                                                     \
+    void poet_conv2d_pointwise_##name##backward_weight_f32(                                    \
+        const struct poet_conv2d *op, const float *x, const float *dy, float *dw)              \
+    {                                                                                          \
+        if (!POET_BY_STRIPS) {                                                                 \
+            poet_conv2d_backward_weight_f32(op, x, dy, dw);                                    \
+            return;                                                                            \
+        }                                                                                      \
+        sum_rows(op, &way, x, dy, dw, NULL);                                                   \
+    }                                                                                          \
+                                                                                               \
+    void poet_conv2d_pointwise_##name##backward_weight_update_f32(                             \
+        const struct poet_conv2d *op, const float *x, const float *dy,                         \
+        const struct poet_update *update, const float *pace, float *w, float *first,           \
+        float *second, float *sum)                                                             \
+    {                                                                                          \
+        if (!POET_BY_STRIPS) {                                                                 \
+            poet_conv2d_backward_weight_update_f32(op, x, dy, update, pace, w, first, second,  \
+                                                   sum);                                       \
+            return;                                                                            \
+        }                                                                                      \
+        const struct poet_gradient_sink sink =                                                 \
+            poet_applying_sink(update, pace, w, first, second, sum);                           \
+        sum_rows(op, &way, x, dy, NULL, &sink);                                                \
+    }
+
+WEIGHTS(, BY_1)
+WEIGHTS(by_2_, BY_2)
+WEIGHTS(by_any_, BY_ANY)
+
+void poet_conv2d_pointwise_each_backward_weight_f32(const struct poet_conv2d *op, const float *x,
                                                     const float *dy, float *dw)
 {
     if (!POET_BY_STRIPS) {
@@ -566,10 +696,10 @@ void poet_conv2d_pointwise_by_2_backward_weight_f32(const struct poet_conv2d *op
         return;
     }
     const struct poet_gradient_sink sink = {.gradient = dw};
-    sum_rows(op, INPUTS_BY_2, OUTPUTS_BY_2, x, dy, &sink);
+    sum_each(op, x, dy, &sink);
 }
 
-void poet_conv2d_pointwise_by_2_backward_weight_update_f32(
+void poet_conv2d_pointwise_each_backward_weight_update_f32(
     const struct poet_conv2d *op, const float *x, const float *dy,
     const struct poet_update *update, const float *pace, float *w, float *first, float *second,
     float *sum)
@@ -579,5 +709,5 @@ void poet_conv2d_pointwise_by_2_backward_weight_update_f32(
         return;
     }
     const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
-    sum_rows(op, INPUTS_BY_2, OUTPUTS_BY_2, x, dy, &sink);
+    sum_each(op, x, dy, &sink);
 }

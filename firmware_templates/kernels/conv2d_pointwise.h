@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv2d.h's functions, to the same bits, where the kernel is 1x1 and there is no padding. dw: where it moves by 1 or by 2, and
- * a group has four input or four output channels. */
+/* conv2d.h's functions, to the same bits, where the kernel is 1x1 and there is no padding. dw: of kernels that move by
+ * 1; by_2 along columns, or anyhow where dy has one column; and by any number. each: of any, which is for few weights. */
 #ifndef POET_CONV2D_POINTWISE_H
 #define POET_CONV2D_POINTWISE_H
 
@@ -32,6 +32,18 @@ void poet_conv2d_pointwise_backward_weight_update_f32(
 void poet_conv2d_pointwise_by_2_backward_weight_f32(const struct poet_conv2d *op, const float *x,
                                                     const float *dy, float *dw);
 void poet_conv2d_pointwise_by_2_backward_weight_update_f32(
+    const struct poet_conv2d *op, const float *x, const float *dy,
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum);
+void poet_conv2d_pointwise_by_any_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                                      const float *dy, float *dw);
+void poet_conv2d_pointwise_by_any_backward_weight_update_f32(
+    const struct poet_conv2d *op, const float *x, const float *dy,
+    const struct poet_update *update, const float *pace, float *w, float *first, float *second,
+    float *sum);
+void poet_conv2d_pointwise_each_backward_weight_f32(const struct poet_conv2d *op, const float *x,
+                                                    const float *dy, float *dw);
+void poet_conv2d_pointwise_each_backward_weight_update_f32(
     const struct poet_conv2d *op, const float *x, const float *dy,
     const struct poet_update *update, const float *pace, float *w, float *first, float *second,
     float *sum);

@@ -6,7 +6,7 @@
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
 
 /* In assembly, as conv2d_strip.c. A row's first column begins its sums, which spares zeros and their addition.
- *   r1, r7  the pair    r2-r5  a four    r6, r12, lr  samples, rows, strips to do    r8, r9  four_next, pair_next
+ *   r1, r7  the pair    r2-r5  a four    r6, r12, lr  samples, rows, strips to do    r8, r9  four_next, pair_next or x_step
  *   r10  strips in a row    r11  what begins a row
  *   from [sp, #saved] on: blocks to do, the pair, a four and the result where a block begins
  * Of a pair: s0-s3 and s4-s7 its columns, s8-s11 those of one of four, s16-s23 a row's sums, s24-s31 totals.
@@ -14,7 +14,7 @@
  * s12, s13  products */
 __asm__(POET_ASSEMBLY
         /* Columns that lie beside each other, or every second one, behind which a row goes on: those are loaded where pointers
-         * are behind the ones that a row begins with. */
+         * are behind the ones that a row begins with; or those that are r9 bytes apart. */
         "   .macro poet_load_1 way, from, to, last, count\n"
         "   .if     \\count-1\n"
         "   vldmia  \\from!, {s\\to-s\\last}\n"
@@ -40,6 +40,14 @@ __asm__(POET_ASSEMBLY
         "   .endm\n"
         "   .macro poet_load_2 way, from, to, last, count\n"
         "   poet_\\way\\()_columns \\from, \\to, \\count\n"
+        "   .endm\n"
+        "   .macro poet_load_0 way, from, to, last, count\n"
+        "   .irp    at, 0, 1, 2, 3\n"
+        "   .ifgt   \\count-\\at\n"
+        "   poet_load_column %\\to+\\at, \\from, 0\n"
+        "   add     \\from, \\from, r9\n"
+        "   .endif\n"
+        "   .endr\n"
         "   .endm\n"
 
         /* A column's products, of two channels of the same four with one or of two. */
@@ -127,7 +135,7 @@ __asm__(POET_ASSEMBLY
         "   .endr\n"
         "   .endm\n"
 
-        /* On to the next row; what moves by 2 leaves some out. r7 says how many where it is no channel's. */
+        /* On to the next row; what moves by more than 1 leaves some out. r7 says how many where it is no channel's. */
         "   .macro poet_add_row by, pointers:vararg\n"
         "   .irp    next, \\pointers\n"
         "   add     \\next, \\next, \\by, lsl #2\n"
@@ -150,11 +158,11 @@ __asm__(POET_ASSEMBLY
         "   .macro poet_one_begin\n"
         "   ldr     r7, [r0, #40]\n"
         "   .endm\n"
-        "   .macro poet_pair_sample\n"
-        "   poet_add_row r9, r1, r7\n"
+        "   .macro poet_pair_sample by\n"
+        "   poet_add_row \\by, r1, r7\n"
         "   .endm\n"
-        "   .macro poet_one_sample\n"
-        "   poet_add_row r9, r1\n"
+        "   .macro poet_one_sample by\n"
+        "   poet_add_row \\by, r1\n"
         "   .endm\n"
         "   .macro poet_end_row channels, pair_step, four_step\n"
         "   poet_\\channels\\()_add\n"
@@ -176,9 +184,10 @@ __asm__(POET_ASSEMBLY
         "   b.w     21f\n"
         "   .endm\n"
 
+        /* One of the steps is 1; the other is 1, 2, or 0 for x_step. */
         "   .macro poet_fours name, channels, pair_step, four_step, saved, last\n"
         "   poet_function \\name\n"
-        "   .if     \\pair_step+\\four_step-2\n"
+        "   .ifeq   \\pair_step+\\four_step-3\n"
         "   ldr     r12, [r0, #36]\n"
         "   add     r12, r12, #1\n"
         "   .if     \\pair_step-1\n"
@@ -193,6 +202,9 @@ __asm__(POET_ASSEMBLY
         "   str     r4, [sp, #\\saved]\n"
         "   add     lr, r0, #24\n"
         "   ldmia   lr, {r8-r11}\n"
+        "   .ifeq   \\pair_step*\\four_step\n"
+        "   ldr     r9, [r0, #56]\n"
+        "   .endif\n"
         "   adr     lr, 24f\n"
         "   ldrsh   r11, [lr, r11, lsl #1]\n"
         "   add     r11, lr, r11\n"
@@ -213,14 +225,18 @@ __asm__(POET_ASSEMBLY
         "   poet_end_row \\channels, \\pair_step, \\four_step\n"
         "   it      ne\n"
         "   bxne    r11\n"
-        "21:\n"
-        "   poet_\\channels\\()_sample\n"
-        "   poet_add_row r8, r2, r3, r4, r5\n"
+        "21: subs   r6, r6, #1\n"
+        "   beq.n   22f\n"
+        "   .if     \\pair_step*\\four_step\n"
+        "   poet_\\channels\\()_sample r9\n"
+        "   .else\n"
+        "   ldr     r12, [r0, #28]\n"
+        "   poet_\\channels\\()_sample r12\n"
+        "   .endif\n"
         "   ldr     r12, [r0, #20]\n"
-        "   subs    r6, r6, #1\n"
-        "   it      ne\n"
-        "   bxne    r11\n"
-        "   ldr     r3, [r0]\n"
+        "   poet_add_row r8, r2, r3, r4, r5\n"
+        "   bx      r11\n"
+        "22: ldr    r3, [r0]\n"
         "   ldrd    r1, r2, [r0, #44]\n"
         "   add     lr, sp, #\\saved\n"
         "   ldmia   lr, {r4-r7}\n"
@@ -245,6 +261,10 @@ __asm__(POET_ASSEMBLY
         "   poet_fours poet_conv2d_one_by_2_fours_f32, one, 2, 1, 24, 21\n"
         "   poet_fours poet_conv2d_pair_fours_by_2_f32, pair, 1, 2, 64, 31\n"
         "   poet_fours poet_conv2d_one_fours_by_2_f32, one, 1, 2, 24, 21\n"
+        "   poet_fours poet_conv2d_pair_by_any_fours_f32, pair, 0, 1, 64, 31\n"
+        "   poet_fours poet_conv2d_one_by_any_fours_f32, one, 0, 1, 24, 21\n"
+        "   poet_fours poet_conv2d_pair_fours_by_any_f32, pair, 1, 0, 64, 31\n"
+        "   poet_fours poet_conv2d_one_fours_by_any_f32, one, 1, 0, 24, 21\n"
         "   .noaltmacro\n");
 
 #else
@@ -252,11 +272,17 @@ __asm__(POET_ASSEMBLY
 /* The same sums in C. */
 #define UNROLLED _Pragma("GCC unroll 4")
 
+/* Of a row, and to the next one in x. */
+#define COLUMNS (at->first + 1 + POET_STRIP * at->strips)
+#define ROW_BY_2 (at->x_row + 2 * POET_STRIP * at->strips)
+#define ROW_BY_ANY (at->x_row + ANY * COLUMNS)
+#define ANY (at->x_step / (int32_t)sizeof(float))
+
 static inline __attribute__((always_inline)) void
 sum_fours(const struct poet_fours *at, const float *pair, const float *four, float *result,
-          int32_t channels, int32_t pair_step, int32_t four_step)
+          int32_t channels, int32_t pair_step, int32_t pair_row, int32_t four_step, int32_t four_row)
 {
-    const int32_t columns = at->first + 1 + POET_STRIP * at->strips;
+    const int32_t columns = COLUMNS;
     for (int32_t block = 0; block < at->blocks; block++) {
         const float *p = pair;
         const float *f = four;
@@ -283,8 +309,8 @@ sum_fours(const struct poet_fours *at, const float *pair, const float *four, flo
                         totals[i][c] += sums[i][c];
                     }
                 }
-                p += pair_step > 1 ? at->x_row + 2 * POET_STRIP * at->strips : columns;
-                f += four_step > 1 ? at->x_row + 2 * POET_STRIP * at->strips : columns;
+                p += pair_row;
+                f += four_row;
             }
             p += at->pair_next;
             f += at->four_next;
@@ -299,18 +325,22 @@ sum_fours(const struct poet_fours *at, const float *pair, const float *four, flo
     }
 }
 
-#define FOURS(name, channels, pair_step, four_step)                                            \
+#define FOURS(name, ...)                                                                       \
     void poet_conv2d_##name##_f32(const struct poet_fours *at, const float *pair,              \
                                   const float *four, float *result)                            \
     {                                                                                          \
-        sum_fours(at, pair, four, result, channels, pair_step, four_step);                     \
+        sum_fours(at, pair, four, result, __VA_ARGS__);                                        \
     }
 
-FOURS(pair_fours, 2, 1, 1)
-FOURS(one_fours, 1, 1, 1)
-FOURS(pair_by_2_fours, 2, 2, 1)
-FOURS(one_by_2_fours, 1, 2, 1)
-FOURS(pair_fours_by_2, 2, 1, 2)
-FOURS(one_fours_by_2, 1, 1, 2)
+FOURS(pair_fours, 2, 1, COLUMNS, 1, COLUMNS)
+FOURS(one_fours, 1, 1, COLUMNS, 1, COLUMNS)
+FOURS(pair_by_2_fours, 2, 2, ROW_BY_2, 1, COLUMNS)
+FOURS(one_by_2_fours, 1, 2, ROW_BY_2, 1, COLUMNS)
+FOURS(pair_fours_by_2, 2, 1, COLUMNS, 2, ROW_BY_2)
+FOURS(one_fours_by_2, 1, 1, COLUMNS, 2, ROW_BY_2)
+FOURS(pair_by_any_fours, 2, ANY, ROW_BY_ANY, 1, COLUMNS)
+FOURS(one_by_any_fours, 1, ANY, ROW_BY_ANY, 1, COLUMNS)
+FOURS(pair_fours_by_any, 2, 1, COLUMNS, ANY, ROW_BY_ANY)
+FOURS(one_fours_by_any, 1, 1, COLUMNS, ANY, ROW_BY_ANY)
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner blocks of dW of 1x1 convolutions that move by 1 or 2. */
+/* The inner blocks of dW of 1x1 convolutions. */
 #ifndef POET_CONV2D_POINTWISE_ROWS_H
 #define POET_CONV2D_POINTWISE_ROWS_H
 
@@ -19,10 +19,12 @@ struct poet_fours {
     int32_t pair_next;
     int32_t strips;
     int32_t first; /* columns that a row begins with, less 1 */
-    int32_t x_row; /* from behind the strips of a row of x to as many columns of the next that is met, for kernels that move by 2 */
+    int32_t x_row; /* for kernels that leave columns or rows out, to the next row of x that is met: from behind a row; of those that move
+                    * by 2 from behind its strips to as many columns */
     int32_t result_four; /* from one to the next, of the sums */
     int32_t result_pair;
     int32_t blocks; /* of four, 1 at least */
+    int32_t x_step; /* bytes to the next column of x, for kernels that move by any number */
 };
 
 /* Totals of the sums of each row. */
@@ -35,5 +37,9 @@ poet_sum_fours_f32 poet_conv2d_pair_by_2_fours_f32; /* kernels that move by 2: t
 poet_sum_fours_f32 poet_conv2d_one_by_2_fours_f32;
 poet_sum_fours_f32 poet_conv2d_pair_fours_by_2_f32; /* the fours are of x */
 poet_sum_fours_f32 poet_conv2d_one_fours_by_2_f32;
+poet_sum_fours_f32 poet_conv2d_pair_by_any_fours_f32; /* by any number */
+poet_sum_fours_f32 poet_conv2d_one_by_any_fours_f32;
+poet_sum_fours_f32 poet_conv2d_pair_fours_by_any_f32;
+poet_sum_fours_f32 poet_conv2d_one_fours_by_any_f32;
 
 #endif

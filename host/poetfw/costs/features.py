@@ -256,6 +256,8 @@ def _convolution(kernel: Kernel) -> Counter[str]:
     if "3x3" in kernel.function:
         return _strips(at, kernel.function)
     if "backward_weight" in kernel.function:
+        if "pointwise_each" in kernel.function:
+            return _each_weight(at)
         if "pointwise" in kernel.function:
             return _fours(at, kernel.function)
         return _taps_of_weight(at)
@@ -663,8 +665,8 @@ def _fours(at: Mapping[str, int], function: str) -> Counter[str]:
     lines = at["batch"] * at["out_height"]
     found: Counter[str] = Counter(weights=weights)
     found["weights.rows"] = weights * lines  # all that cores without strips take
-    left = 0 if inner < _LINE and inner < outer else outer % _LINE
-    of_x = "fours_of_x" if "by_2" in function else "fours"
+    left = 0 if inner < _LINE and inner <= outer else outer % _LINE
+    of_x = "fours_of_x" if "by_" in function else "fours"
     for name, fours, others in (("fours", outer - left, inner), (of_x, inner, left)):
         found["fours.sides"] += at["groups"] * (fours * others > 0)
         for channels, times in (("pair", others // 2), ("one", others % 2)):
@@ -680,6 +682,21 @@ def _fours(at: Mapping[str, int], function: str) -> Counter[str]:
             found[f"{one}.strips"] += blocks * lines * ((at["out_width"] - 1) // _LINE)
             found[f"{one}.columns"] += blocks * lines * at["out_width"]
     return found
+
+
+def _each_weight(at: Mapping[str, int]) -> Counter[str]:
+    """`conv2d_pointwise.c`: dW of 1x1 kernels of few weights, one after the other."""
+    inner, outer = _group_channels(at, backward=False)
+    weights = at["groups"] * inner * outer
+    lines = weights * at["batch"] * at["out_height"]
+    return Counter(
+        {
+            "weights": weights,
+            "each.samples": weights * at["batch"],
+            "each.rows": lines,
+            "each.products": lines * at["out_width"],
+        }
+    )
 
 
 def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:

@@ -95,8 +95,8 @@ class _Geometry:
 
     @property
     def pointwise_by_2(self) -> bool:
-        """Whether that is so of every second position."""
-        return self.one_tap and self.window.stride == (2, 2)
+        """Whether that is so of every second column, or of a single one."""
+        return self.one_tap and (self.window.stride[1] == 2 or self.y[3] == 1)
 
     @property
     def dense(self) -> bool:
@@ -266,6 +266,8 @@ class _Conv2d(OpKind):
         "pointwise_": "conv2d_pointwise",
         "pointwise_apart_": "conv2d_pointwise_apart",
         "pointwise_by_2_": "conv2d_pointwise",
+        "pointwise_by_any_": "conv2d_pointwise",
+        "pointwise_each_": "conv2d_pointwise",
     }
     """The C files of classes of shapes that are not in conv2d.c."""
 
@@ -306,8 +308,26 @@ class _Conv2d(OpKind):
         return geometry.y[2:]
 
     def in_bursts(self, geometry: _Geometry) -> bool:
-        """Whether a 1x1 kernel takes less by bursts than by the general loops, as measured."""
-        return math.prod(geometry.y[2:]) >= 4 or geometry.x[0] < (8 if geometry.pointwise else 4)
+        """Whether a 1x1 kernel takes less by bursts than by the general loops, as measured.
+
+        Those take fours of positions wherever they are, bursts what each plane has.
+        """
+        samples, positions = geometry.x[0], math.prod(geometry.y[2:])
+        channels, results = self.sides_of(geometry)
+        many = channels * results >= 32
+        if positions > 3:
+            if positions not in (5, 6) or not geometry.pointwise:
+                return True
+            return samples * positions < 48 and not (samples >= 4 and many)
+        if samples < 4:
+            return samples * positions < 3 or not many
+        if samples >= 8 or not geometry.pointwise:
+            return False
+        return results < 4 and positions * channels <= 4
+
+    def sides_of(self, geometry: _Geometry) -> Shape:
+        """Channels of a group that are summed, and of its results."""
+        return geometry.w[1], geometry.w[0] // geometry.groups
 
     @abstractmethod
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
@@ -470,6 +490,19 @@ class Conv2dBackwardInput(_Conv2d):
     def results_of(self, geometry: _Geometry) -> Shape:
         return geometry.x[2:]
 
+    def sides_of(self, geometry: _Geometry) -> Shape:
+        return geometry.w[0] // geometry.groups, geometry.w[1]
+
+    def in_bursts(self, geometry: _Geometry) -> bool:
+        # the general loops put what is left out, and take long
+        samples, positions = geometry.x[0], math.prod(geometry.y[2:])
+        if geometry.pointwise or positions > 3:
+            return super().in_bursts(geometry)
+        if samples < 4 or math.prod(geometry.x[2:]) < 4 * positions:
+            return samples < 4
+        channels, results = self.sides_of(geometry)
+        return positions == 1 or (channels <= 4 and (samples <= 8 or results >= 3))
+
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, expect_integers(op, "input_shape", 1, 4), shapes[0])
 
@@ -531,11 +564,9 @@ class Conv2dBackwardWeight(_Conv2d):
             # of a single column, one tap of five meets it
             column = geometry.x[3] == 1 and geometry.positions >= _FEW_POSITIONS
             return "" if column else geometry.depthwise_5x5
+        if geometry.one_tap:
+            return self._pointwise_class(geometry)
         outputs = geometry.w[0] // geometry.groups
-        if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise:
-            return "pointwise_"
-        if max(outputs, geometry.w[1]) >= 2 and geometry.pointwise_by_2:
-            return "pointwise_by_2_"
         if outputs >= 2 and geometry.five_by_five_by_2:
             return "5x5_by_2_"
         if outputs >= 2 and geometry.five_by_five:
@@ -546,6 +577,18 @@ class Conv2dBackwardWeight(_Conv2d):
             return "3x3_by_2_"
         in_strips = outputs >= 4 and geometry.three_by_three
         return "3x3_" if in_strips and geometry.positions > _FEW_POSITIONS else ""
+
+    def _pointwise_class(self, geometry: _Geometry) -> str:
+        """That of a 1x1 kernel, as measured: fours of channels take long where most are missing."""
+        inputs, outputs = geometry.w[1], geometry.w[0] // geometry.groups
+        weights, positions = inputs * outputs, geometry.positions
+        if weights == 1:
+            return "pointwise_each_" if positions <= 80 else ""
+        if max(inputs, outputs) < 4 and weights**2 * positions <= 16:
+            return "pointwise_each_"
+        if geometry.pointwise:
+            return "pointwise_"
+        return "pointwise_by_2_" if geometry.pointwise_by_2 else "pointwise_by_any_"
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
         return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))

@@ -328,10 +328,10 @@ GEOMETRIES = [
             (2, inner, 3, stride * width - (stride - 1) * (width % 2)),
             outer,
             (1, 1),
-            (stride,) * 2,
+            (down, stride),
             (0, 0, 0, 0),
         )
-        for stride in (1, 2)
+        for down, stride in ((1, 1), (2, 2), (2, 3))
         for (inner, outer), widths in {
             (6, 7): (1, 2, 3, 4, 5, 8, 10, 11),
             (5, 2): (3, 9),
@@ -345,6 +345,13 @@ GEOMETRIES = [
         for width in widths
     ),
     Geometry((3, 10, 5, 4), 14, (1, 1), (2, 2), (0, 0, 0, 0), groups=2),
+    Geometry((2, 5, 5, 7), 7, (1, 1), (3, 1), (0, 0, 0, 0)),
+    Geometry((2, 6, 4, 9), 10, (1, 1), (1, 2), (0, 0, 0, 0), groups=2),
+    # few weights, one by one
+    Geometry((2, 2, 5, 7), 2, (1, 1), (2, 3), (0, 0, 0, 0), groups=2),
+    Geometry((1, 3, 2, 3), 3, (1, 1), (1, 3), (0, 0, 0, 0), groups=3),
+    Geometry((1, 4, 2, 2), 2, (1, 1), (2, 2), (0, 0, 0, 0), groups=2),
+    Geometry((1, 9, 1, 1), 9, (1, 1), padding=(0, 0, 0, 0), groups=9),
     Geometry((1, 6, 4, 6), 15, (1, 1), padding=(0, 0, 0, 0), groups=3),
     Geometry((3, 9, 1, 1), 4, (1, 1), padding=(0, 0, 0, 0)),  # a dense layer
     Geometry((3, 5, 1, 1), 4, (1, 1), padding=(0, 0, 0, 0)),

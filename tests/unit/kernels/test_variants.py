@@ -96,8 +96,11 @@ POINTWISE = [
         outer,
         {"kernel": (1, 1), "stride": (stride,) * 2, "padding": (0, 0, 0, 0)},
     )
-    for inner, outer, groups in ((5, 22, 1), (42, 7, 2), (3, 3, 1), (1, 18, 1), (21, 1, 1))
-    for stride, width in ((1, 6), (2, 5))
+    for inner, outer, groups in (
+        *((5, 22, 1), (42, 7, 2), (3, 3, 1), (1, 18, 1), (21, 1, 1), (13, 22, 1)),
+        *((1, 1, 1), (3, 2, 1), (9, 9, 9)),
+    )
+    for stride, width in ((1, 6), (2, 5), (3, 7))
 ]
 
 
