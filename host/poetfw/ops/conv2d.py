@@ -290,7 +290,7 @@ class _Conv2d(OpKind):
         return geometry.x[2:] != geometry.y[2:] and math.prod(geometry.y[2:]) >= 4
 
     def depthwise_class(self, geometry: _Geometry) -> str:
-        """That of a depthwise 3x3 kernel: strips that would be nearly empty take longer."""
+        """That of a depthwise 3x3 kernel: strips, or positions, where others take longer."""
         rows, columns = results = self.results_of(geometry)
         line = columns == 1 or (rows == 1 and geometry.window.stride == (1, 1))
         few = geometry.x[2:] == (1, 1) or (geometry.y[2:] == (1, 1) and rows * columns <= 4)
@@ -299,7 +299,12 @@ class _Conv2d(OpKind):
             return "depthwise_each_"
         if geometry.depthwise_by_1:
             return "depthwise_"
-        return "depthwise_by_2_" if geometry.depthwise_by_2 else "depthwise_each_"
+        if geometry.depthwise_by_2:
+            return "depthwise_by_2_"
+        # boxes are set up for each plane, positions one by one
+        planes, strides = geometry.x[0] * geometry.x[1], math.prod(geometry.window.stride)
+        by_boxes = planes <= 4 and rows * columns >= planes * (64 + 16 * strides)
+        return "" if by_boxes else "depthwise_each_"
 
     def results_of(self, geometry: _Geometry) -> Shape:
         """Rows and columns of a plane of what is computed."""
