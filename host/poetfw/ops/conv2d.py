@@ -131,10 +131,11 @@ class _Geometry:
     def is_column(self, results: Shape) -> bool:
         """Whether a 5x5 kernel's planes of these extents take less by the general loops, measured.
 
-        They have one column, and four samples are summed at once, or each result alone.
+        They have one column, and four samples are summed at once, or results of many planes.
         """
-        alone = results[0] == self.x[0] == 1 and self.groups >= 3
-        return results[1] == 1 and (self.x[0] >= 4 or alone)
+        planes = self.x[0] * self.groups
+        many = self.groups >= 2 and planes >= (3 if results[0] == 1 else 9)
+        return results[1] == 1 and (self.x[0] >= 4 or many)
 
     def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
         """Whether a depthwise 3x3 kernel moves so; `most` padding, behind its planes `least`."""
