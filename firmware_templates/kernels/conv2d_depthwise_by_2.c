@@ -248,7 +248,7 @@ __asm__(POET_ASSEMBLY
         "   .endm\n"
 
         "   poet_begin_strips poet_conv2d_depthwise_by_2_strips_f32\n"
-        "   .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5, s0-s6, s0-s7, s0-s8\n"
+        "   .irp    columns, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5, s0-s6, s0-s7, s0-s8\n"
         "   load_row \\columns\n"
         "   .endr\n"
         "   .irp    columns, s1, s1-s2, s1-s3, s1-s4, s1-s5, s1-s6, s1-s7, s1-s8\n"
@@ -257,13 +257,8 @@ __asm__(POET_ASSEMBLY
         "   poet_end_strips poet_conv2d_depthwise_by_2_strips_f32, 0\n"
 
         "   poet_begin_strips poet_conv2d_depthwise_by_2_pair_strips_f32\n"
-        "   load_rows s0, s5\n"
-        "   load_rows s0-s1, s5-s6\n"
-        "   load_rows s0-s2, s5-s7\n"
         "   load_rows s0-s3, s5-s8\n"
         "   load_rows s0-s4, s5-s9\n"
-        "   load_rows s1, s6\n"
-        "   load_rows s1-s2, s6-s7\n"
         "   load_rows s1-s3, s6-s8\n"
         "   load_rows s1-s4, s6-s9\n"
         "   poet_end_strips poet_conv2d_depthwise_by_2_pair_strips_f32, 1\n"
@@ -293,7 +288,7 @@ __asm__(POET_ASSEMBLY
         /* r2  the next plane's weights    r4, r5  what is next    r6, r7  rows of dy and dx left    r8  columns
          * r9  where the next row goes    r10  what stores some columns    r11  samples left    r12  what loads a row
          * on the stack: channels left, weights, where a plane's first row goes */
-        "   .macro poet_wide_strips name, even, odd, from\n"
+        "   .macro poet_wide_strips name, even, odd, from, loads:vararg\n"
         "   poet_function \\name\n"
         "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
@@ -328,7 +323,7 @@ __asm__(POET_ASSEMBLY
         "   bx      r12\n"
         "   .p2align 2\n"
         "1:\n"
-        "   .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s1, s1-s2, s1-s3, s1-s4\n"
+        "   .irp    columns, \\loads\n"
         "   load_row \\columns\n"
         "   .endr\n"
         "   .p2align 2\n"
@@ -382,8 +377,8 @@ __asm__(POET_ASSEMBLY
         "   poet_function_end \\name\n"
         "   .endm\n"
 
-        "   poet_wide_strips poet_conv2d_depthwise_by_2_wide_strips_f32, 19, 20, 1\n"
-        "   poet_wide_strips poet_conv2d_depthwise_by_2_wide_odd_strips_f32, 20, 19, 0\n"
+        "   poet_wide_strips poet_conv2d_depthwise_by_2_wide_strips_f32, 19, 20, 1, s0-s3, s0-s4, s1, s1-s2, s1-s3, s1-s4\n"
+        "   poet_wide_strips poet_conv2d_depthwise_by_2_wide_odd_strips_f32, 20, 19, 0, s0, s0-s1, s0-s2, s0-s3, s0-s4\n"
 
         /* From two columns with one of padding before x, no products are of padding. A row of dy: s0-s1, the one before: s2-s3,
          * weights: s4-s12, sums: s13-s16.
@@ -571,11 +566,12 @@ static int32_t least(int32_t one, int32_t other)
     return one < other ? one : other;
 }
 
-/* Which instruction loads columns from `first` on, of which those before 0 and behind the last are padding. */
-static int32_t load_of(int32_t first, int32_t columns, int32_t sources)
+/* Which instruction of a table loads columns from `first` on, of which those before 0 and behind the last are padding: it has those
+ * that load columns 0 to `whole` and more, then columns 1 to `padded` and more. No row that comes here has fewer. */
+static int32_t load_of(int32_t first, int32_t columns, int32_t sources, int32_t whole, int32_t padded)
 {
     const int32_t last = least(columns, sources - first) - 1;
-    return first < 0 ? columns - 1 + last : last;
+    return first < 0 ? columns - whole + last - padded : last - whole;
 }
 
 /* Where it is in a table of such. */
@@ -592,7 +588,7 @@ static void sum_strips(const struct poet_conv2d *op, struct strips *strips, cons
     for (int32_t at = 0; at < op->out_width; at += STRIP) {
         at = least(at, op->out_width - strips->columns);
         const int32_t first = 2 * at - op->padding_left;
-        strips->load = place(load_of(first, 2 * STRIP + 1, op->in_width), 6);
+        strips->load = place(load_of(first, 2 * STRIP + 1, op->in_width, 1, 1), 6);
         poet_conv2d_depthwise_by_2_strips_f32(strips, first < 0 ? x : x + first, w, y + at);
     }
 }
@@ -604,7 +600,7 @@ static void sum_pairs(const struct poet_conv2d *op, struct strips *strips, const
     strips->turns = op->batch / 2;
     strips->source_other = op->groups * op->in_height * op->in_width;
     strips->result_other = op->groups * op->out_height * op->out_width;
-    strips->load = place(load_of(-op->padding_left, STRIP + 1, op->in_width), 14);
+    strips->load = place(load_of(-op->padding_left, STRIP + 1, op->in_width, 3, 3), 14);
     poet_conv2d_depthwise_by_2_pair_strips_f32(strips, x, w, y);
 }
 
@@ -652,7 +648,7 @@ static void sum_wide_strips(const struct poet_conv2d *op, struct wide_strips *st
         }
         const int32_t first = odd ? at / 2 : at / 2 - 1;
         strips->columns = least(WIDE, width - at);
-        strips->load = place(load_of(first, STRIP + 1, op->out_width), 6);
+        strips->load = place(load_of(first, STRIP + 1, op->out_width, odd ? 0 : 3, 1), 6);
         (odd ? poet_conv2d_depthwise_by_2_wide_odd_strips_f32
              : poet_conv2d_depthwise_by_2_wide_strips_f32)(strips, first < 0 ? dy : dy + first, w,
                                                            dx + at);
