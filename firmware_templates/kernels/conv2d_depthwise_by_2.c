@@ -42,23 +42,27 @@ typedef void sum_strips_f32(const struct strips *strips, const float *source, co
 sum_strips_f32 poet_conv2d_depthwise_by_2_strips_f32;
 sum_strips_f32 poet_conv2d_depthwise_by_2_pair_strips_f32; /* two columns of two samples */
 
-/* For dX. In this order in assembly. What is next counts elements. */
-struct strip {
+/* For dX, a strip in all planes. In this order in assembly. What is next counts elements. */
+struct wide_strips {
     int32_t source_next; /* to the next row */
     int32_t result_next;
-    int32_t sources; /* rows */
-    int32_t results;
     int32_t columns; /* of results that are stored */
     uint32_t load;   /* where in a table the instruction is that loads a row */
     int32_t before;  /* rows of padding */
+    int32_t sources; /* rows */
+    int32_t results;
+    int32_t source_plane; /* from the last row but for one of padding to the next plane's first */
+    int32_t channels;
+    int32_t samples;
 };
 
 /* `source` is the first column that the strip meets and that is no padding. */
-typedef void sum_strip_f32(const struct strip *strip, const float *source, const float *weight,
-                           float *result);
+typedef void sum_wide_strips_f32(const struct wide_strips *strips, const float *source,
+                                 const float *weight, float *result);
 
-sum_strip_f32 poet_conv2d_depthwise_by_2_wide_strip_f32;     /* without padding before the first column */
-sum_strip_f32 poet_conv2d_depthwise_by_2_wide_odd_strip_f32; /* with a column of padding */
+sum_wide_strips_f32 poet_conv2d_depthwise_by_2_wide_strips_f32;     /* without padding before the first column */
+sum_wide_strips_f32 poet_conv2d_depthwise_by_2_wide_odd_strips_f32; /* with a column of padding */
+sum_wide_strips_f32 poet_conv2d_depthwise_by_2_narrow_strips_f32;   /* the same, from two columns to three or four */
 
 /* Rows of dy that meet the same rows of the kernel, three rows of x each. In this order in assembly. */
 struct run {
@@ -244,7 +248,7 @@ __asm__(POET_ASSEMBLY
         "   .endm\n"
 
         "   poet_begin_strips poet_conv2d_depthwise_by_2_strips_f32\n"
-        "   .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5, s0-s6, s0-s7, s0-s8\n"
+        "   .irp    columns, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5, s0-s6, s0-s7, s0-s8\n"
         "   load_row \\columns\n"
         "   .endr\n"
         "   .irp    columns, s1, s1-s2, s1-s3, s1-s4, s1-s5, s1-s6, s1-s7, s1-s8\n"
@@ -253,13 +257,8 @@ __asm__(POET_ASSEMBLY
         "   poet_end_strips poet_conv2d_depthwise_by_2_strips_f32, 0\n"
 
         "   poet_begin_strips poet_conv2d_depthwise_by_2_pair_strips_f32\n"
-        "   load_rows s0, s5\n"
-        "   load_rows s0-s1, s5-s6\n"
-        "   load_rows s0-s2, s5-s7\n"
         "   load_rows s0-s3, s5-s8\n"
         "   load_rows s0-s4, s5-s9\n"
-        "   load_rows s1, s6\n"
-        "   load_rows s1-s2, s6-s7\n"
         "   load_rows s1-s3, s6-s8\n"
         "   load_rows s1-s4, s6-s9\n"
         "   poet_end_strips poet_conv2d_depthwise_by_2_pair_strips_f32, 1\n"
@@ -283,36 +282,48 @@ __asm__(POET_ASSEMBLY
         "   .endm\n"
         "   .macro poet_put_some columns\n"
         "   vstmia  r3, {\\columns}\n"
-        "   bx      r2\n"
+        "   bx      lr\n"
         "   .endm\n"
 
-        /* r4, r5  what is next    r6, r7  rows of dy and dx left    r8  columns    r9  where the next row goes
-         * r10  what stores some columns    r12  what loads a row */
-        "   .macro poet_wide_strip name, even, odd, from\n"
+        /* r2  the next plane's weights    r4, r5  what is next    r6, r7  rows of dy and dx left    r8  columns
+         * r9  where the next row goes    r10  what stores some columns    r11  samples left    r12  what loads a row
+         * on the stack: channels left, weights, where a plane's first row goes */
+        "   .macro poet_wide_strips name, even, odd, from, loads:vararg\n"
         "   poet_function \\name\n"
-        "   push    {r4-r10, lr}\n"
+        "   push    {r4-r11, lr}\n"
         "   vpush   {s16-s31}\n"
-        "   ldmia   r0!, {r4-r10}\n"
-        "   vldmia  r2, {s10-s18}\n"
-        "   movs    r2, #0\n"
-        "   vmov    s31, r2\n"
-        "   .irp    zero, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9\n"
-        "   vmov.f32 s\\zero, s31\n"
-        "   .endr\n"
+        "   sub     sp, sp, #12\n"
+        "   ldmia   r0!, {r4, r5, r8, r9, r10}\n"
         "   adr     r12, 1f\n"
         "   add     r12, r12, r9\n"
         "   adr     r9, 3f + 1\n"
         "   cmp     r10, #0\n"
         "   it      ne\n"
         "   adrne   r9, 4f + 1\n"
+        "   strd    r2, r9, [sp, #4]\n"
         "   adr     r10, 2f + 1\n"
-        "   sub     r2, r8, #1\n"
-        "   add     r2, r2, r2, lsl #1\n"
-        "   add     r10, r10, r2, lsl #1\n"
+        "   sub     r6, r8, #1\n"
+        "   add     r6, r6, r6, lsl #1\n"
+        "   add     r10, r10, r6, lsl #1\n"
+        "   movs    r6, #0\n"
+        "   vmov    s31, r6\n"
+        "   .irp    zero, 0, 1, 2, 3, 4\n"
+        "   move_one \\zero, 31\n"
+        "   .endr\n"
+        "   ldr     r11, [r0, #16]\n"
+        "10: ldr    r2, [sp, #4]\n"
+        "   ldr     r6, [r0, #12]\n"
+        "11: str    r6, [sp]\n"
+        "   vldmia  r2!, {s10-s18}\n"
+        "   .irp    zero, 5, 6, 7, 8, 9\n"
+        "   move_one \\zero, 31\n"
+        "   .endr\n"
+        "   ldrd    r6, r7, [r0]\n"
+        "   ldr     r9, [sp, #8]\n"
         "   bx      r12\n"
         "   .p2align 2\n"
         "1:\n"
-        "   .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s1, s1-s2, s1-s3, s1-s4\n"
+        "   .irp    columns, \\loads\n"
         "   load_row \\columns\n"
         "   .endr\n"
         "   .p2align 2\n"
@@ -348,18 +359,114 @@ __asm__(POET_ASSEMBLY
         "   .endr\n"
         "   bx      r9\n"
         "   .p2align 2\n"
-        "5: adr     r2, 6b + 1\n"
+        "5: adr     lr, 6b + 1\n"
         "   bx      r10\n"
         "   .p2align 2\n"
-        "7: adr     r2, 8b + 1\n"
+        "7: adr     lr, 8b + 1\n"
         "   bx      r10\n"
-        "9: vpop    {s16-s31}\n"
-        "   pop     {r4-r10, pc}\n"
+        "9: ldr     lr, [r0, #8]\n"
+        "   ldr     r6, [sp]\n"
+        "   add     r1, r1, lr, lsl #2\n"
+        "   subs    r6, r6, #1\n"
+        "   bne.w   11b\n"
+        "   subs    r11, r11, #1\n"
+        "   bne.w   10b\n"
+        "   add     sp, sp, #12\n"
+        "   vpop    {s16-s31}\n"
+        "   pop     {r4-r11, pc}\n"
         "   poet_function_end \\name\n"
         "   .endm\n"
 
-        "   poet_wide_strip poet_conv2d_depthwise_by_2_wide_strip_f32, 19, 20, 1\n"
-        "   poet_wide_strip poet_conv2d_depthwise_by_2_wide_odd_strip_f32, 20, 19, 0\n"
+        "   poet_wide_strips poet_conv2d_depthwise_by_2_wide_strips_f32, 19, 20, 1, s0-s3, s0-s4, s1, s1-s2, s1-s3, s1-s4\n"
+        "   poet_wide_strips poet_conv2d_depthwise_by_2_wide_odd_strips_f32, 20, 19, 0, s0, s0-s1, s0-s2, s0-s3, s0-s4\n"
+
+        /* From two columns with one of padding before x, no products are of padding. A row of dy: s0-s1, the one before: s2-s3,
+         * weights: s4-s12, sums: s13-s16.
+         * r4  to the next plane    r9  where a plane's first row goes    r10, r11  channels and samples left    r12  weights */
+        "   .macro poet_put_narrow few, back\n"
+        "   add_one 13, 22\n"
+        "   add_one 14, 22\n"
+        "   add_one 15, 22\n"
+        "   cmp     r8, #4\n"
+        "   bne.w   \\few\n"
+        "   add_one 16, 22\n"
+        "   vstmia  r3!, {s13-s16}\n"
+        "\\back: subs r7, r7, #1\n"
+        "   beq.w   9f\n"
+        "   .endm\n"
+        "   poet_function poet_conv2d_depthwise_by_2_narrow_strips_f32\n"
+        "   push    {r4-r11, lr}\n"
+        "   vpush   {s16-s22}\n"
+        "   mov     r12, r2\n"
+        "   ldr     r8, [r0, #8]\n"
+        "   ldr     r10, [r0, #16]\n"
+        "   add     r0, r0, #20\n"
+        "   ldrd    r4, r5, [r0, #8]\n"
+        "   ldr     r11, [r0, #16]\n"
+        "   adr     r9, 3f + 1\n"
+        "   cmp     r10, #0\n"
+        "   it      ne\n"
+        "   adrne   r9, 4f + 1\n"
+        "   movs    r6, #0\n"
+        "   vmov    s22, r6\n"
+        "1: mov     r2, r12\n"
+        "   mov     r10, r5\n"
+        "2: vldmia  r2!, {s4-s12}\n"
+        "   ldrd    r6, r7, [r0]\n"
+        "   move_one 2, 22\n"
+        "   move_one 3, 22\n"
+        "   vldmia  r1, {s0-s1}\n"
+        "   bx      r9\n"
+        /* the kernel's first and last row */
+        "   .p2align 2\n"
+        "3: multiply_one 13, 0, 5\n"
+        "   multiply_one 14, 1, 4\n"
+        "   multiply_one 15, 1, 5\n"
+        "   multiply_one 16, 1, 6\n"
+        "   multiply_one 17, 0, 6\n"
+        "   multiply_one 18, 2, 11\n"
+        "   multiply_one 19, 3, 11\n"
+        "   multiply_one 20, 3, 12\n"
+        "   multiply_one 21, 3, 10\n"
+        "   add_one 14, 17\n"
+        "   multiply_one 17, 2, 12\n"
+        "   add_one 13, 18\n"
+        "   add_one 14, 21\n"
+        "   add_one 15, 19\n"
+        "   add_one 16, 20\n"
+        "   add_one 14, 17\n"
+        "   poet_put_narrow 5f, 6\n"
+        /* its middle row */
+        "   .p2align 2\n"
+        "4: multiply_one 14, 1, 7\n"
+        "   multiply_one 17, 0, 9\n"
+        "   multiply_one 13, 0, 8\n"
+        "   multiply_one 15, 1, 8\n"
+        "   add_one 14, 17\n"
+        "   multiply_one 16, 1, 9\n"
+        "   poet_put_narrow 7f, 8\n"
+        "   move_one 2, 0\n"
+        "   move_one 3, 1\n"
+        "   add     r1, r1, #8\n"
+        "   subs    r6, r6, #1\n"
+        "   itt     ne\n"
+        "   vldmiane r1, {s0-s1}\n"
+        "   bne.w   3b\n"
+        "   move_one 0, 22\n"
+        "   move_one 1, 22\n"
+        "   b.w     3b\n"
+        "5: vstmia  r3!, {s13-s15}\n"
+        "   b.w     6b\n"
+        "7: vstmia  r3!, {s13-s15}\n"
+        "   b.w     8b\n"
+        "9: add     r1, r1, r4, lsl #2\n"
+        "   subs    r10, r10, #1\n"
+        "   bne.w   2b\n"
+        "   subs    r11, r11, #1\n"
+        "   bne.w   1b\n"
+        "   vpop    {s16-s22}\n"
+        "   pop     {r4-r11, pc}\n"
+        "   poet_function_end poet_conv2d_depthwise_by_2_narrow_strips_f32\n"
 
         /* dW: a column of dy and the three of each row of x from `at` on. */
         "   .macro add_taps to, source, gradient\n"
@@ -459,11 +566,12 @@ static int32_t least(int32_t one, int32_t other)
     return one < other ? one : other;
 }
 
-/* Which instruction loads columns from `first` on, of which those before 0 and behind the last are padding. */
-static int32_t load_of(int32_t first, int32_t columns, int32_t sources)
+/* Which instruction of a table loads columns from `first` on, of which those before 0 and behind the last are padding: it has those
+ * that load columns 0 to `whole` and more, then columns 1 to `padded` and more. No row that comes here has fewer. */
+static int32_t load_of(int32_t first, int32_t columns, int32_t sources, int32_t whole, int32_t padded)
 {
     const int32_t last = least(columns, sources - first) - 1;
-    return first < 0 ? columns - 1 + last : last;
+    return first < 0 ? columns - whole + last - padded : last - whole;
 }
 
 /* Where it is in a table of such. */
@@ -480,7 +588,7 @@ static void sum_strips(const struct poet_conv2d *op, struct strips *strips, cons
     for (int32_t at = 0; at < op->out_width; at += STRIP) {
         at = least(at, op->out_width - strips->columns);
         const int32_t first = 2 * at - op->padding_left;
-        strips->load = place(load_of(first, 2 * STRIP + 1, op->in_width), 6);
+        strips->load = place(load_of(first, 2 * STRIP + 1, op->in_width, 1, 1), 6);
         poet_conv2d_depthwise_by_2_strips_f32(strips, first < 0 ? x : x + first, w, y + at);
     }
 }
@@ -492,7 +600,7 @@ static void sum_pairs(const struct poet_conv2d *op, struct strips *strips, const
     strips->turns = op->batch / 2;
     strips->source_other = op->groups * op->in_height * op->in_width;
     strips->result_other = op->groups * op->out_height * op->out_width;
-    strips->load = place(load_of(-op->padding_left, STRIP + 1, op->in_width), 14);
+    strips->load = place(load_of(-op->padding_left, STRIP + 1, op->in_width, 3, 3), 14);
     poet_conv2d_depthwise_by_2_pair_strips_f32(strips, x, w, y);
 }
 
@@ -529,8 +637,8 @@ void poet_conv2d_depthwise_by_2_forward_f32(const struct poet_conv2d *op, const 
 }
 
 /* The same; strips begin with an even column. */
-static void sum_wide_strips(const struct poet_conv2d *op, struct strip *strip, const float *dy,
-                            const float *weight, float *dx)
+static void sum_wide_strips(const struct poet_conv2d *op, struct wide_strips *strips,
+                            const float *dy, const float *w, float *dx)
 {
     const int32_t width = op->in_width;
     const bool odd = op->padding_left != 0;
@@ -539,11 +647,11 @@ static void sum_wide_strips(const struct poet_conv2d *op, struct strip *strip, c
             at = width - WIDE + width % 2;
         }
         const int32_t first = odd ? at / 2 : at / 2 - 1;
-        strip->columns = least(WIDE, width - at);
-        strip->load = place(load_of(first, STRIP + 1, op->out_width), 6);
-        (odd ? poet_conv2d_depthwise_by_2_wide_odd_strip_f32
-             : poet_conv2d_depthwise_by_2_wide_strip_f32)(
-            strip, first < 0 ? dy : dy + first, weight, dx + at);
+        strips->columns = least(WIDE, width - at);
+        strips->load = place(load_of(first, STRIP + 1, op->out_width, odd ? 0 : 3, 1), 6);
+        (odd ? poet_conv2d_depthwise_by_2_wide_odd_strips_f32
+             : poet_conv2d_depthwise_by_2_wide_strips_f32)(strips, first < 0 ? dy : dy + first, w,
+                                                           dx + at);
     }
 }
 
@@ -554,19 +662,22 @@ void poet_conv2d_depthwise_by_2_backward_input_f32(const struct poet_conv2d *op,
         poet_conv2d_depthwise_each_backward_input_f32(op, w, dy, dx);
         return;
     }
-    struct strip strip = {
+    const int32_t passed = (op->in_height - 1 + op->padding_top) / 2; /* rows of dy */
+    struct wide_strips strips = {
         .source_next = op->out_width,
         .result_next = op->in_width,
+        .columns = op->in_width,
+        .before = op->padding_top,
         .sources = op->out_height,
         .results = op->in_height,
-        .before = op->padding_top,
+        .source_plane = (op->out_height - passed) * op->out_width,
+        .channels = op->groups,
+        .samples = op->batch,
     };
-    for (int32_t n = 0; n < op->batch; n++) {
-        for (int32_t channel = 0; channel < op->groups; channel++) {
-            sum_wide_strips(op, &strip, dy, w + 9 * channel, dx);
-            dy += op->out_height * op->out_width;
-            dx += op->in_height * op->in_width;
-        }
+    if (op->out_width == 2 && op->in_width <= 4 && op->padding_left != 0) {
+        poet_conv2d_depthwise_by_2_narrow_strips_f32(&strips, dy, w, dx);
+    } else {
+        sum_wide_strips(op, &strips, dy, w, dx);
     }
 }
 

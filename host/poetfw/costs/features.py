@@ -772,6 +772,8 @@ def _depthwise_by_2(at: Mapping[str, int], function: str) -> Counter[str]:
     backward = "input" in function
     columns = -(-at["in_width"] // 2) if backward else at["out_width"]
     name = "plane_wide_strips" if backward else "plane_strips_by_2"
+    if backward and at["out_width"] == 2 and at["in_width"] <= _LINE and _padding(at, "width"):
+        name = "plane_narrow_strips"
     pairs = at["groups"] * (at["batch"] // 2) if not backward and columns == _LINE // 2 else 0
     found[name] = (planes - pairs) * -(-columns // _LINE)
     found[f"{name}.rows"] = found[name] * met_rows

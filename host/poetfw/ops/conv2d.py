@@ -131,10 +131,11 @@ class _Geometry:
     def is_column(self, results: Shape) -> bool:
         """Whether a 5x5 kernel's planes of these extents take less by the general loops, measured.
 
-        They have one column, and four samples are summed at once, or each result alone.
+        They have one column, and four samples are summed at once, or results of many planes.
         """
-        alone = results[0] == self.x[0] == 1 and self.groups >= 3
-        return results[1] == 1 and (self.x[0] >= 4 or alone)
+        planes = self.x[0] * self.groups
+        many = self.groups >= 2 and planes >= (3 if results[0] == 1 else 9)
+        return results[1] == 1 and (self.x[0] >= 4 or many)
 
     def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
         """Whether a depthwise 3x3 kernel moves so; `most` padding, behind its planes `least`."""
@@ -292,7 +293,7 @@ class _Conv2d(OpKind):
         return geometry.x[2:] != geometry.y[2:] and math.prod(geometry.y[2:]) >= 4
 
     def depthwise_class(self, geometry: _Geometry) -> str:
-        """That of a depthwise 3x3 kernel: strips that would be nearly empty take longer."""
+        """That of a depthwise 3x3 kernel: strips, or positions, where others take longer."""
         rows, columns = results = self.results_of(geometry)
         line = columns == 1 or (rows == 1 and geometry.window.stride == (1, 1))
         few = geometry.x[2:] == (1, 1) or (geometry.y[2:] == (1, 1) and rows * columns <= 4)
@@ -301,7 +302,12 @@ class _Conv2d(OpKind):
             return "depthwise_each_"
         if geometry.depthwise_by_1:
             return "depthwise_"
-        return "depthwise_by_2_" if geometry.depthwise_by_2 else "depthwise_each_"
+        if geometry.depthwise_by_2:
+            return "depthwise_by_2_"
+        # boxes are set up for each plane, positions one by one
+        planes, strides = geometry.x[0] * geometry.x[1], math.prod(geometry.window.stride)
+        by_boxes = planes <= 4 and rows * columns >= planes * (64 + 16 * strides)
+        return "" if by_boxes else "depthwise_each_"
 
     def results_of(self, geometry: _Geometry) -> Shape:
         """Rows and columns of a plane of what is computed."""

@@ -64,6 +64,7 @@ PRODUCTS = {
     "plane_strips.rows": 4 * 9,
     "plane_strips_by_2.rows": 4 * 3,
     "plane_wide_strips.rows": 4 * 3,
+    "plane_narrow_strips.rows": 5,
     "each.products": 1,
     "few_taps.columns": 3,
     "taps_by_2.pairs": 2 * 9,
@@ -325,9 +326,12 @@ def depthwise_by_2(case: Case) -> int:
         return planes * inside(x[2], rows, 3, 2, edge) * columns * 3
     if case.kind == "conv2d_backward_weight":
         return planes * rows * columns * 9
+    met = inside(x[2], rows, 3, 2, edge)
+    if case.kind == "conv2d_backward_input" and columns == 2 and edge and x[3] <= 4:
+        return planes * met * 5
     strips = -(-x[3] // 8) if case.kind == "conv2d_backward_input" else -(-columns // 4)
     pairs = x[1] * (x[0] // 2) if case.kind == "conv2d" and columns == 2 else 0
-    return (planes - pairs) * inside(x[2], rows, 3, 2, edge) * strips * 4 * 3
+    return (planes - pairs) * met * strips * 4 * 3
 
 
 def depthwise_5x5(case: Case) -> int:
