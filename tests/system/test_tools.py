@@ -51,6 +51,18 @@ def test_less_ram_never_takes_less_energy(tmp_path: Path) -> None:
     assert energies == sorted(energies)
 
 
+def test_an_answer_says_its_limits(tmp_path: Path) -> None:
+    chain = ("schedule", "--problem", EXAMPLES / "chain.json")
+    limits = ("--ram-fraction", "0.8", "--deadline", "3600")
+    by_share = succeed(*chain, *limits, cwd=tmp_path)
+    keep = ("--scheduler", "checkpoint-all", "--ram-fraction", "1")
+    all_kept = succeed(*chain, *keep, cwd=tmp_path)
+    assert by_share["ram_bytes"] == int(0.8 * all_kept["peak_bytes"])
+    assert by_share["deadline_s"] == 3600
+    by_bytes = succeed(*chain, "--ram", str(by_share["ram_bytes"]), cwd=tmp_path)
+    assert by_bytes["energy_j"] == by_share["energy_j"]
+
+
 def test_place_writes_offsets(tmp_path: Path) -> None:
     placed = succeed("place", EXAMPLES / "buffers.csv", "--out", "placed.csv", cwd=tmp_path)
     assert placed["status"] == "optimal"

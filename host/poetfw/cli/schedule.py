@@ -233,8 +233,9 @@ def schedule(
         except Interrupted as interrupted:
             answer, code = interrupted.schedule, 130
     if as_json:
+        limits = {"ram_bytes": task.ram_bytes, "deadline_s": task.deadline_s}
         of_model = {} if room is None else _sources_and_kernels(room, answer)
-        output.print_json(schedule_to_json(answer) | of_model | output.spent_json(end))
+        output.print_json(schedule_to_json(answer) | limits | of_model | output.spent_json(end))
     else:
         _print(task, answer, end, room)
     return code
