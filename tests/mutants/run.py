@@ -52,6 +52,10 @@ _PYTEST = (
     *("--hypothesis-seed=0", "--hypothesis-profile=mutants"),
 )
 _PASSED, _FAILED = 0, 1
+_UNUSED = "".join(
+    f'_Pragma("GCC diagnostic ignored \\"-Wunused-{what}\\"") '
+    for what in ("parameter", "variable", "function", "but-set-variable")
+)
 
 
 class Fate(StrEnum):
@@ -91,9 +95,13 @@ class Mutant:
         return f"{self.path}: {self.old} → {self.new}"
 
     def applied(self, text: str) -> tuple[str, int]:
-        """A file's text with the mistake, and how often it was made."""
+        """A file's text with the mistake, and how often it was made.
+
+        A C compiler that is told to take warnings for errors is not to notice what is unused now.
+        """
         old = r"\s+".join(re.escape(word) for word in self.old.split())
-        return re.subn(old, lambda _: self.new, text)
+        broken, times = re.subn(old, lambda _: self.new, text)
+        return (_UNUSED if self.path.endswith(".c") else "") + broken, times
 
     def stale(self, root: Path) -> str | None:
         """Why it does not apply to a checkout any more; None if it does."""
