@@ -573,6 +573,10 @@ static void sum_strips(struct strip *strip, sum_strip_f32 *sum, int32_t stride, 
 static void sum_forward(const struct poet_conv2d *op, sum_strip_f32 *sum, int32_t stride,
                         const float *x, const float *w, const float *b, float *y)
 {
+    if (!are_finite(op, w)) {
+        poet_conv2d_forward_f32(op, x, w, b, y);
+        return;
+    }
     const int32_t x_plane = op->in_height * op->in_width;
     const int32_t y_plane = op->out_height * op->out_width;
     struct strip strip = {
@@ -595,21 +599,13 @@ static void sum_forward(const struct poet_conv2d *op, sum_strip_f32 *sum, int32_
 void poet_conv2d_depthwise_5x5_forward_f32(const struct poet_conv2d *op, const float *x,
                                            const float *w, const float *b, float *y)
 {
-    if (are_finite(op, w)) {
-        sum_forward(op, poet_conv2d_depthwise_5x5_strip_f32, 1, x, w, b, y);
-    } else {
-        poet_conv2d_forward_f32(op, x, w, b, y);
-    }
+    sum_forward(op, poet_conv2d_depthwise_5x5_strip_f32, 1, x, w, b, y);
 }
 
 void poet_conv2d_depthwise_5x5_by_2_forward_f32(const struct poet_conv2d *op, const float *x,
                                                 const float *w, const float *b, float *y)
 {
-    if (are_finite(op, w)) {
-        sum_forward(op, poet_conv2d_depthwise_5x5_by_2_strip_f32, 2, x, w, b, y);
-    } else {
-        poet_conv2d_forward_f32(op, x, w, b, y);
-    }
+    sum_forward(op, poet_conv2d_depthwise_5x5_by_2_strip_f32, 2, x, w, b, y);
 }
 
 /* From the last row of a plane up. */
