@@ -8,10 +8,25 @@
 #include "ring.h"
 
 #define IN_ORDER UINT32_MAX /* in place of an epoch: not shuffled */
+#define DAMAGED_SHARE 8u    /* of so many samples one may be damaged */
+
+enum part { X, Y };
+
+static const struct poet_part PARTS[] = {
+    [X] = {0u, POET_X_BYTES, POET_X_BYTES + POET_Y_BYTES},
+    [Y] = {POET_X_BYTES, POET_Y_BYTES, POET_X_BYTES + POET_Y_BYTES + 4u},
+};
+
+/* The records that are skipped. */
+static struct {
+    uint32_t count;
+    uint32_t blocks[POET_MOST_DAMAGED];
+} damaged;
 
 /* The current batch. */
 static struct {
     const struct poet_samples *samples; /* NULL where the caller's own are in memory */
+    int is_settled;                     /* which they are: all of each has been read */
     union {
         struct {
             uint32_t seed;
@@ -65,6 +80,7 @@ void poet_data_select_training(const struct poet_samples *samples, uint32_t seed
 {
     const uint32_t steps_per_epoch = samples->count / POET_BATCH;
     current.samples = samples;
+    current.is_settled = 0;
     current.at.stored.seed = seed;
     current.at.stored.epoch = step / steps_per_epoch;
     current.at.stored.position = step % steps_per_epoch * POET_BATCH;
@@ -76,6 +92,7 @@ void poet_data_select_training(const struct poet_samples *samples, uint32_t seed
 void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t batch)
 {
     current.samples = samples;
+    current.is_settled = 0;
     current.at.stored.epoch = IN_ORDER;
     current.at.stored.position = batch * POET_BATCH;
 }
@@ -87,6 +104,106 @@ void poet_data_select_given(const void *x, const void *y)
     current.at.given.y = y;
 }
 
+void poet_data_open(void)
+{
+    damaged.count = 0u;
+}
+
+/* Where a record is among those of some samples; their number if it is not. */
+static uint32_t number_of(const struct poet_samples *samples, uint32_t block)
+{
+    const uint32_t blocks = block - samples->first_block;
+    const int is_there = block >= samples->first_block && blocks < samples->count * samples->record_blocks;
+    return is_there ? blocks / samples->record_blocks : samples->count;
+}
+
+uint32_t poet_data_damaged(const struct poet_samples *samples, uint32_t index, uint32_t *number)
+{
+    uint32_t count = 0u;
+    for (uint32_t i = 0u; i < damaged.count; i++) {
+        const uint32_t found = number_of(samples, damaged.blocks[i]);
+        if (found < samples->count && count++ == index) {
+            *number = found;
+        }
+    }
+    return count;
+}
+
+static int is_damaged(uint32_t block)
+{
+    for (uint32_t i = 0u; i < damaged.count; i++) {
+        if (damaged.blocks[i] == block) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The record of a sample of the batch; in place of one that is damaged, of the next in order that is not. */
+static uint32_t record_of(uint32_t place)
+{
+    const struct poet_samples *const samples = current.samples;
+    uint32_t position = current.at.stored.position + place;
+    uint32_t block;
+    do {
+        uint32_t sample = position;
+        if (current.at.stored.epoch != IN_ORDER) {
+            sample = poet_sample_at(position, samples->count, current.at.stored.seed, current.at.stored.epoch);
+        }
+        block = samples->first_block + sample * samples->record_blocks;
+        position = (position + 1u) % samples->count;
+    } while (is_damaged(block));
+    return block;
+}
+
+/* Reads a part of a record; and the other one, where it is not sure that it is right, for the batch has both or none.
+ * CRCs are combined with the image's identity, of targets with its complement: a record with two marks of one other identity is
+ * another image's. */
+static int read_record(uint32_t block, enum part part, void *ram)
+{
+    const uint32_t identity = poet_storage_identity();
+    uint32_t marks[] = {[X] = identity, [Y] = ~identity};
+    uint32_t held = 0u; /* where the partition table is, and no sample */
+    for (int i = X; i <= Y; i++) {
+        if (i == (int)part || !current.is_settled) {
+            POET_TRY(poet_storage_read(block, &PARTS[i], i == (int)part ? ram : NULL, &held, &marks[i]));
+        }
+    }
+    if (marks[X] == identity && marks[Y] == ~identity) {
+        return POET_OK;
+    }
+    return marks[X] == ~marks[Y] ? POET_ERROR_MIXED : POET_ERROR_DATA;
+}
+
+static int skip(uint32_t block, int status)
+{
+    uint32_t number;
+    const uint32_t of_these = poet_data_damaged(current.samples, UINT32_MAX, &number);
+    if (damaged.count == POET_MOST_DAMAGED || of_these == current.samples->count / DAMAGED_SHARE ||
+        poet_storage_answers() < POET_OK) {
+        return status;
+    }
+    damaged.blocks[damaged.count++] = block;
+    return POET_OK;
+}
+
+/* Reads a part of a sample of the batch; what fails, once more. */
+static int load_stored(uint32_t place, enum part part, void *ram)
+{
+    for (;;) {
+        const uint32_t block = record_of(place);
+        int status = read_record(block, part, ram);
+        if (status == POET_OK || (status != POET_ERROR_DATA && poet_storage_answers() < POET_OK)) {
+            return status;
+        }
+        status = read_record(block, part, ram);
+        if (status == POET_OK || status == POET_ERROR_MIXED || current.is_settled) {
+            return status;
+        }
+        POET_TRY(skip(block, status));
+    }
+}
+
 #if POET_RING > 0
 /* How many samples of the batch come from the ring, in the place of the last ones from the card. */
 static uint32_t drawn_from_ring(void)
@@ -94,13 +211,40 @@ static uint32_t drawn_from_ring(void)
     return current.at.stored.epoch != IN_ORDER && poet_ring_count().drawn > 0u ? POET_RING_SHARE : 0u;
 }
 
-static int load_drawn(uint8_t *target, uint32_t bytes, int features)
+static int draw(uint32_t number, enum part part, void *ram)
 {
-    int (*const draw)(uint32_t draw, uint32_t seed, void *ram) =
-        features ? poet_ring_draw_x : poet_ring_draw_y;
-    for (uint32_t i = 0u; i < drawn_from_ring(); i++) {
-        POET_TRY(draw(current.at.stored.draws + i, current.at.stored.seed, target));
-        target += bytes;
+    const uint32_t seed = current.at.stored.seed;
+    if (part == X || !current.is_settled) {
+        POET_TRY(poet_ring_draw_x(number, seed, part == X ? ram : NULL));
+    }
+    if (part == Y || !current.is_settled) {
+        POET_TRY(poet_ring_draw_y(number, seed, part == Y ? ram : NULL));
+    }
+    return POET_OK;
+}
+
+/* Draws from one sample less where one has become damaged. */
+static int load_drawn(uint8_t *batch, enum part part)
+{
+    uint32_t left = drawn_from_ring();
+    while (left > 0u) {
+        const uint32_t number = current.at.stored.draws + POET_RING_SHARE - left;
+        const int status = draw(number, part, batch + (POET_BATCH - left) * PARTS[part].bytes);
+        if (status == POET_OK) {
+            left--;
+            continue;
+        }
+        const uint32_t drawn = poet_ring_count().drawn;
+        if (current.is_settled) {
+            return status;
+        }
+        POET_TRY(poet_ring_look_again(number, current.at.stored.seed));
+        if (poet_ring_count().drawn < drawn) {
+            left = drawn_from_ring(); /* of others: from the first on */
+        } else {
+            POET_TRY(draw(number, part, batch + (POET_BATCH - left) * PARTS[part].bytes));
+            left--;
+        }
     }
     return POET_OK;
 }
@@ -110,32 +254,27 @@ static uint32_t drawn_from_ring(void)
     return 0u;
 }
 
-static int load_drawn(const uint8_t *target, uint32_t bytes, int features)
+static int load_drawn(const uint8_t *batch, enum part part)
 {
-    (void)target;
-    (void)bytes;
-    (void)features;
+    (void)batch;
+    (void)part;
     return POET_OK;
 }
 #endif
 
-/* Gathers `bytes` from `offset` on of every record of the batch, whose CRC is at `crc_offset`. */
-static int load(void *ram, uint32_t offset, uint32_t bytes, uint32_t crc_offset)
+/* Gathers a part of every sample of the batch. */
+static int load(uint8_t *batch, enum part part)
 {
-    const struct poet_samples *const samples = current.samples;
-    const uint32_t from_card = POET_BATCH - drawn_from_ring();
-    uint8_t *target = ram;
-    for (uint32_t i = 0u; i < from_card; i++) {
-        uint32_t sample = current.at.stored.position + i;
-        if (current.at.stored.epoch != IN_ORDER) {
-            sample = poet_sample_at(sample, samples->count, current.at.stored.seed,
-                                    current.at.stored.epoch);
-        }
-        const uint32_t block = samples->first_block + sample * samples->record_blocks;
-        POET_TRY(poet_storage_read(block, offset, target, bytes, crc_offset));
-        target += bytes;
+#ifdef POET_TRANSFERS
+    POET_TRY(poet_storage_wait()); /* what fails from now on is a sample */
+#endif
+    POET_TRY(load_drawn(batch, part));
+    const uint32_t stored = POET_BATCH - drawn_from_ring();
+    for (uint32_t i = 0u; i < stored; i++) {
+        POET_TRY(load_stored(i, part, batch + i * PARTS[part].bytes));
     }
-    return load_drawn(target, bytes, offset == 0u);
+    current.is_settled = 1;
+    return POET_OK;
 }
 
 int poet_data_load_x(void *x)
@@ -144,7 +283,7 @@ int poet_data_load_x(void *x)
         memcpy(x, current.at.given.x, POET_BATCH * POET_X_BYTES);
         return POET_OK;
     }
-    return load(x, 0u, POET_X_BYTES, POET_X_BYTES + POET_Y_BYTES);
+    return load(x, X);
 }
 
 int poet_data_load_y(void *y)
@@ -153,5 +292,5 @@ int poet_data_load_y(void *y)
         memcpy(y, current.at.given.y, POET_BATCH * POET_Y_BYTES);
         return POET_OK;
     }
-    return load(y, POET_X_BYTES, POET_Y_BYTES, POET_X_BYTES + POET_Y_BYTES + 4u);
+    return load(y, Y);
 }

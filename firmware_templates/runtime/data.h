@@ -5,7 +5,12 @@
 
 #include <stdint.h>
 
-/* Samples in storage: fixed-size records of x bytes, y bytes, and a CRC-32 of each, padded to whole blocks. */
+/* A sample whose record cannot be read as it was written is damaged: the next one in order is in its place from then on. So many
+ * may be, and one of every eight training samples, or held-out ones. */
+#define POET_MOST_DAMAGED 16u
+
+/* Samples in storage: fixed-size records of x bytes, y bytes, and a CRC-32 of each, combined with the image's identity, of
+ * y with its complement (by exclusive or), padded to whole blocks. */
 struct poet_samples {
     uint32_t first_block;
     uint32_t count;
@@ -28,8 +33,15 @@ void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t ba
 /* Makes a batch that is in memory the current one: POET_BATCH samples' features, and their targets. */
 void poet_data_select_given(const void *x, const void *y);
 
+/* Forgets which samples are damaged: another image is in the storage. */
+void poet_data_open(void);
+
+/* How many of some samples have turned out to be damaged, and which one did as the `index`th, from 0 on, if so many have. */
+uint32_t poet_data_damaged(const struct poet_samples *samples, uint32_t index, uint32_t *number);
+
 /* Read the current batch: POET_BATCH * POET_X_BYTES of features, POET_BATCH * POET_Y_BYTES of labels.
- * POET_ERROR_DATA: one is not what was put into the storage. */
+ * POET_ERROR_MIXED: a sample is of another image. POET_ERROR_DATA, or a status of the storage: too many samples are damaged, or one
+ * has become so within a step. */
 int poet_data_load_x(void *x);
 int poet_data_load_y(void *y);
 

@@ -144,6 +144,15 @@ static void put(struct session *session)
     poet_answer_number(poet_crc32(0u, page(), POET_BLOCK_BYTES));
 }
 
+/* The host has compared the samples before: it is told of one that is damaged since. */
+static int check_samples(const struct session *session)
+{
+    uint32_t number;
+    const uint32_t damaged = poet_data_damaged(&session->image.training, 0u, &number) +
+                             poet_data_damaged(&session->image.evaluation, 0u, &number);
+    return damaged == 0u ? POET_OK : POET_ERROR_DATA;
+}
+
 static int begin_training(struct session *session)
 {
     session->begun = 0;
@@ -210,6 +219,7 @@ static int train_part(struct session *session)
     }
     const uint64_t start = poet_hal_ticks();
     POET_TRY(poet_train(&session->image, step));
+    POET_TRY(check_samples(session));
     session->ticks += poet_hal_ticks() - start;
     session->begun = 1;
     if (poet_stopped_for == 0u) {
@@ -308,6 +318,7 @@ static int train(struct session *session)
         session->begun = 0; /* after a failure nothing can go on */
         const uint64_t start = poet_hal_ticks();
         POET_TRY(poet_train(&session->image, step));
+        POET_TRY(check_samples(session));
         session->ticks = poet_hal_ticks() - start;
         session->begun = 1;
         session->steps = step;
@@ -342,6 +353,9 @@ static void evaluate(struct session *session)
     int status = POET_ERROR_ARGUMENT;
     if (is_between_steps(session) && batch >= 1u && batch <= poet_evaluations(&session->image)) {
         status = poet_evaluate(&session->image, batch);
+    }
+    if (status == POET_OK) {
+        status = check_samples(session);
     }
     poet_answer_status(status);
     if (status == POET_OK) {

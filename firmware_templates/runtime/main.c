@@ -64,6 +64,32 @@ APART void print_commit(const struct poetfw *net)
     poet_print("\n");
 }
 
+/* How many damaged samples were said. */
+struct said {
+    uint32_t training;
+    uint32_t held_out;
+    uint32_t ring;
+};
+
+/* Says of each damaged sample once that it is skipped, as far as is known now. */
+APART void print_damaged_of(const struct poetfw *net, uint32_t samples, const char *name, uint32_t *said)
+{
+    uint32_t number;
+    while (poetfw_damaged(net, samples, *said, &number) >= POETFW_OK) {
+        poet_print("@damaged ");
+        print_count(name, number);
+        poet_print("\n");
+        ++*said;
+    }
+}
+
+static void print_damaged(const struct poetfw *net, struct said *said)
+{
+    print_damaged_of(net, POETFW_TRAINING_SAMPLES, "training=", &said->training);
+    print_damaged_of(net, POETFW_HELD_OUT_SAMPLES, "held_out=", &said->held_out);
+    print_damaged_of(net, POETFW_RING_SAMPLES, "ring=", &said->ring);
+}
+
 APART void print_step(const struct poetfw *net, uint64_t ticks)
 {
     struct poetfw_metrics metrics;
@@ -93,13 +119,14 @@ static int save(struct poetfw *net)
     return status;
 }
 
-static int train(struct poetfw *net, uint32_t steps, const char **at, uint64_t *total_ticks)
+static int train(struct poetfw *net, uint32_t steps, const char **at, uint64_t *total_ticks, struct said *said)
 {
     for (uint32_t step = trained_steps(net) + 1u; step <= steps; step++) {
         *at = "train";
         const uint64_t start = poet_hal_ticks();
         int status = poetfw_train(net);
         const uint64_t ticks = poet_hal_ticks() - start;
+        print_damaged(net, said);
         if (status < POETFW_OK) {
             return status;
         }
@@ -117,10 +144,11 @@ static int train(struct poetfw *net, uint32_t steps, const char **at, uint64_t *
     return POETFW_OK;
 }
 
-static int evaluate(struct poetfw *net, uint32_t batches)
+static int evaluate(struct poetfw *net, uint32_t batches, struct said *said)
 {
     for (uint32_t batch = 1u; batch <= batches; batch++) {
         const int status = poetfw_evaluate(net, batch);
+        print_damaged(net, said);
         if (status < POETFW_OK) {
             return status;
         }
@@ -129,18 +157,43 @@ static int evaluate(struct poetfw *net, uint32_t batches)
     return POETFW_OK;
 }
 
+/* Whether there is no whole commit, rather than no storage. */
+static int is_lost(int status)
+{
+    return status == POETFW_ERROR_COMMIT || status == POETFW_ERROR_SLOT || status == POETFW_ERROR_LOST ||
+           status == POETFW_ERROR_CRC;
+}
+
+/* Loads the last commit; or, where no whole one is there by two readings, begins anew if the program holds weights. */
+static int load(struct poetfw *net)
+{
+    int status = poetfw_load(net);
+    if (is_lost(status)) {
+        status = poetfw_load(net);
+    }
+    if (is_lost(status) && poetfw_reset(net) >= POETFW_OK) {
+        poet_print("@anew status=");
+        poet_print_signed(status);
+        poet_print("\n");
+        status = POETFW_OK;
+    }
+    return status;
+}
+
 /* Runs every stage up to the first that fails; *at is the stage it ends in, *ticks what the training
  * steps took together. */
 static int run(struct poetfw *net, const char **at, uint64_t *ticks)
 {
     struct poetfw_task task;
+    struct said said = {0u, 0u, 0u};
     *at = "image";
     poet_feed();
     int status = poetfw_open(net);
     if (status >= POETFW_OK) {
         *at = "load";
         poet_feed();
-        status = poetfw_load(net);
+        print_damaged(net, &said);
+        status = load(net);
     }
 #ifdef POETFW_RING
     if (status >= POETFW_OK) {
@@ -155,11 +208,11 @@ static int run(struct poetfw *net, const char **at, uint64_t *ticks)
         print_count(" batch=", POETFW_BATCH);
         print_count(" done=", trained_steps(net));
         poet_print("\n");
-        status = train(net, task.steps, at, ticks);
+        status = train(net, task.steps, at, ticks, &said);
     }
     if (status >= POETFW_OK) {
         *at = "evaluate";
-        status = evaluate(net, task.evaluations);
+        status = evaluate(net, task.evaluations, &said);
     }
     return status;
 }

@@ -264,9 +264,40 @@ int poetfw_ring(const struct poetfw *context, struct poetfw_ring *ring)
     ring->labelled = counts.labelled;
     ring->drawn = counts.drawn;
     ring->unlabelled = counts.unlabelled;
+    ring->damaged = counts.damaged;
     return POET_OK;
 }
+
+static int damaged_in_ring(uint32_t index, uint32_t *number)
+{
+    if (index >= poet_ring_count().damaged) {
+        return POET_ERROR_ARGUMENT;
+    }
+    *number = poet_ring_damaged(index);
+    return POET_OK;
+}
+#else
+static int damaged_in_ring(uint32_t index, uint32_t *number)
+{
+    (void)index;
+    (void)number;
+    return POET_ERROR_ARGUMENT;
+}
 #endif
+
+int poetfw_damaged(const struct poetfw *context, uint32_t samples, uint32_t index, uint32_t *number)
+{
+    if (!knows(context, OPENED)) {
+        return POET_ERROR_ORDER;
+    }
+    if (samples == POETFW_RING_SAMPLES) {
+        return damaged_in_ring(index, number);
+    }
+    const struct poet_image *const image = opened(context);
+    const struct poet_samples *const these =
+        samples == POETFW_TRAINING_SAMPLES ? &image->training : &image->evaluation;
+    return index < poet_data_damaged(these, index, number) ? POET_OK : POET_ERROR_ARGUMENT;
+}
 
 int poetfw_evaluate(struct poetfw *context, uint32_t batch)
 {

@@ -21,6 +21,7 @@ enum poet_status {
     POET_ERROR_LOST = -13,           /* the storage did not keep what was written to it */
     POET_ERROR_DATA = -14,           /* a sample is not what was put into the storage */
     POET_ERROR_COMMIT = -15,         /* no set of slots holds a whole commit */
+    POET_ERROR_MIXED = -29,          /* the storage holds parts of two images: write one image whole */
     POET_ERROR_ORDER = -128,         /* a call that has to come before this one did not, or failed */
     POET_ERROR_SAMPLE = -129,        /* samples, targets or outputs have not the size of the plan's */
     POET_ERROR_LABEL = -130,         /* a label is none of the classes */

@@ -44,10 +44,10 @@ static uint32_t first_block(const struct poet_image *image, uint32_t set)
     return image->sets_first_block + set * poet_set_blocks();
 }
 
-static void pack(const struct poet_commit *commit, uint8_t *bytes)
+static void pack(const struct poet_commit *commit, uint32_t identity, uint8_t *bytes)
 {
     memcpy(bytes, "POETSAVE", 8u);
-    poet_put_u32(bytes + 8, POET_PLAN_ID);
+    poet_put_u32(bytes + 8, identity);
     poet_put_u32(bytes + 12, commit->sequence);
     poet_put_u32(bytes + 16, commit->step);
     poet_put_u32(bytes + 20, commit->written);
@@ -61,7 +61,7 @@ static void pack(const struct poet_commit *commit, uint8_t *bytes)
     poet_put_u32(bytes + CRC_OFFSET, poet_crc32(0u, bytes, CONTENT_BYTES));
 }
 
-/* Packing again gives the same bytes only if magic, plan and CRC are right. */
+/* Packing again gives the same bytes only if magic and CRC are right. */
 static int read_record(const struct poet_image *image, uint32_t set, struct poet_commit *commit)
 {
     uint8_t packed[RECORD_BYTES];
@@ -74,8 +74,12 @@ static int read_record(const struct poet_image *image, uint32_t set, struct poet
 #if POET_RING > 0
     commit->ring = poet_get_u32(page() + 28);
 #endif
-    pack(commit, packed);
-    return memcmp(page(), packed, RECORD_BYTES) == 0 ? POET_OK : POET_ERROR_COMMIT;
+    const uint32_t identity = poet_get_u32(page() + 8);
+    pack(commit, identity, packed);
+    if (memcmp(page(), packed, RECORD_BYTES) != 0) {
+        return POET_ERROR_COMMIT;
+    }
+    return identity == poet_storage_identity() ? POET_OK : POET_ERROR_MIXED;
 }
 
 /* The last commit of a sequence below a limit. Returns POET_ERROR_COMMIT if there is none. */
@@ -85,6 +89,9 @@ static int find_last(const struct poet_image *image, uint32_t limit, struct poet
     for (uint32_t set = 0u; set < image->sets; set++) {
         struct poet_commit commit;
         const int read = read_record(image, set, &commit);
+        if (read == POET_ERROR_MIXED) {
+            return read;
+        }
         if (read != POET_OK && status == POET_ERROR_COMMIT) {
             status = read;
         }
@@ -169,14 +176,18 @@ static int is_damage(int status)
 int poet_begin_anew(struct poet_image *image)
 {
     struct poet_commit commit = {.sequence = UINT32_MAX};
+    struct poet_commit highest = {.sequence = 0u};
     int found, status;
     poet_slots_open(image->slots_first_block);
     do {
         found = find_last(image, commit.sequence, &commit);
+        if (found == POET_OK && commit.sequence > highest.sequence) {
+            highest = commit;
+        }
         status = found == POET_OK ? read_set(image, &commit, 0) : found;
     } while (found == POET_OK && is_damage(status));
     if (status == POET_ERROR_COMMIT) {
-        memset(&commit, 0, sizeof commit);
+        commit = highest; /* what comes after it counts, even if it is read as whole again */
     } else {
         POET_TRY(status);
     }
@@ -217,7 +228,7 @@ static int write_record(const struct poet_image *image, const struct poet_commit
     tried.is_unsure = 1;
 #endif
     memset(page(), 0, POET_BLOCK_BYTES);
-    pack(commit, page());
+    pack(commit, poet_storage_identity(), page());
     POET_TRY(poet_storage_write_blocks(first_block(image, commit->set) + record_block(), page(), 1u));
     POET_TRY(poet_storage_flush());
     const int status = read_record(image, commit->set, &kept);

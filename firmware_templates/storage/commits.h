@@ -3,12 +3,13 @@
  *
  * A set has a slot for each persistent tensor, behind them one block, the record, and ends at a multiple of
  * 4 KiB, which flash erases at once. Little endian:
- *     0  char magic[8] = "POETSAVE"      8  u32 plan id               12  u32 sequence
+ *     0  char magic[8] = "POETSAVE"      8  u32 identity of the image  12  u32 sequence
  *    16  u32 steps that are done        20  u32 blocks written since the host wrote the image
  *    24  u32 CRC-32 of the trailers of the set's slots, which have those of the payloads
  *    28  u32 events in the ring (ring.h), 0 without one
  *    32  u32 0                          36  u32 CRC-32 of bytes 0..31     the rest is zero
  *
+ * A whole record of another image is none of an earlier training: then the storage holds parts of two images.
  * The commit that counts is that of the highest sequence that is whole. Another set is written and read back before
  * its record is, so until then nothing has changed. The firmware writes the sets in turn.
  */
@@ -23,7 +24,7 @@
 uint32_t poet_set_blocks(void);
 
 /* Loads the tensors of the last commit that is whole; then image->commit says which it is.
- * POET_ERROR_COMMIT: none is there. Else how reading the last one ended. */
+ * POET_ERROR_MIXED: one is of another image. POET_ERROR_COMMIT: none is there. Else how reading the last one ended. */
 int poet_load(struct poet_image *image);
 
 /* In place of poet_load, for tensors that come from elsewhere: they are in no commit, and the next goes where the last

@@ -16,17 +16,19 @@
 #define TRAILER_OFFSET (POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES)
 #define UNIT_BLOCKS 8u
 #define MOST_EVENTS 0x7fffffffu /* more were never counted: a part that says so is not the ring's */
+#define DAMAGED UINT32_MAX      /* in place of the event of a label: the place has a part that is not whole */
 
 /* What the trailer of a part says. */
 struct stamp {
     uint32_t id;
     uint32_t event;
+    int is_blank; /* nothing was ever written there, or all of it was erased */
 };
 
 static struct {
     struct {
         uint32_t id;       /* 0: no sample is there */
-        uint32_t labelled; /* the event of its label, or 0 */
+        uint32_t labelled; /* the event of its label, or 0, or DAMAGED */
     } places[POET_RING];
     uint32_t first_block;
     uint32_t next; /* place */
@@ -66,9 +68,9 @@ static uint32_t later(uint32_t a, uint32_t b)
 }
 
 /* The CRC of a payload goes on over what its trailer says. */
-static uint32_t seal(uint32_t crc, const struct stamp *stamp, uint8_t *trailer)
+static uint32_t seal(uint32_t crc, uint32_t identity, const struct stamp *stamp, uint8_t *trailer)
 {
-    poet_put_u32(trailer + 4, MAGIC);
+    poet_put_u32(trailer + 4, MAGIC ^ identity);
     poet_put_u32(trailer + 8, stamp->id);
     poet_put_u32(trailer + 12, stamp->event);
     crc = poet_crc32(crc, trailer + CRC_BYTES, POET_SLOT_TRAILER_BYTES - CRC_BYTES);
@@ -76,7 +78,19 @@ static uint32_t seal(uint32_t crc, const struct stamp *stamp, uint8_t *trailer)
     return crc;
 }
 
-/* Reads a part; its payload goes nowhere if `ram` is NULL. Returns POET_ERROR_DATA if it is not whole. */
+static int is_blank(const uint8_t *trailer)
+{
+    const uint8_t first = trailer[0];
+    for (uint32_t i = 1u; i < POET_SLOT_TRAILER_BYTES; i++) {
+        if (trailer[i] != first) {
+            return 0;
+        }
+    }
+    return first == 0x00u || first == 0xffu;
+}
+
+/* Reads a part; its payload goes nowhere if `ram` is NULL. Returns POET_ERROR_DATA if it is not whole, and POET_ERROR_MIXED if it is
+ * another image's. */
 static int read_part(uint32_t block, void *ram, uint32_t bytes, struct stamp *stamp)
 {
     uint8_t sealed[POET_SLOT_TRAILER_BYTES];
@@ -95,9 +109,14 @@ static int read_part(uint32_t block, void *ram, uint32_t bytes, struct stamp *st
     const uint8_t *const trailer = page() + TRAILER_OFFSET;
     stamp->id = poet_get_u32(trailer + 8);
     stamp->event = poet_get_u32(trailer + 12);
-    (void)seal(crc, stamp, sealed);
+    stamp->is_blank = is_blank(trailer);
+    const uint32_t identity = poet_get_u32(trailer + 4) ^ MAGIC;
+    (void)seal(crc, identity, stamp, sealed);
     const int is_whole = memcmp(trailer, sealed, sizeof sealed) == 0 && stamp->event <= MOST_EVENTS;
-    return is_whole ? POET_OK : POET_ERROR_DATA;
+    if (!is_whole) {
+        return POET_ERROR_DATA;
+    }
+    return identity == poet_storage_identity() ? POET_OK : POET_ERROR_MIXED;
 }
 
 /* Writes a part, through the page buffer because a bus need not reach where the caller's data are, and reads it back. */
@@ -116,7 +135,7 @@ static int write_part(uint32_t block, const void *data, uint32_t bytes, const st
         source += part;
         left -= part;
         if (i + 1u == blocks) {
-            (void)seal(crc, stamp, page() + TRAILER_OFFSET);
+            (void)seal(crc, poet_storage_identity(), stamp, page() + TRAILER_OFFSET);
         }
         POET_TRY(poet_storage_write_blocks(block + i, page(), 1u));
     }
@@ -134,11 +153,21 @@ uint32_t poet_ring_blocks(void)
     return POET_RING * place_blocks();
 }
 
-/* What is there, by two readings: a sample that is not seen now would not be drawn either. */
+/* What is there, by two readings: a sample that is not seen now would not be drawn either. What a storage that answers does not
+ * give is not whole. */
 static int find_part(uint32_t block, uint32_t bytes, struct stamp *stamp)
 {
-    const int status = read_part(block, NULL, bytes, stamp);
-    return status == POET_ERROR_DATA ? read_part(block, NULL, bytes, stamp) : status;
+    for (int again = 0;; again++) {
+        int status = read_part(block, NULL, bytes, stamp);
+        if (status < POET_OK && status != POET_ERROR_DATA && status != POET_ERROR_MIXED &&
+            poet_storage_answers() == POET_OK) {
+            status = POET_ERROR_DATA;
+            stamp->is_blank = 0;
+        }
+        if (status != POET_ERROR_DATA || again) {
+            return status;
+        }
+    }
 }
 
 static int find_sample(uint32_t place)
@@ -152,6 +181,8 @@ static int find_sample(uint32_t place)
         ring.events = later(ring.events, stamp.event);
     } else if (status != POET_ERROR_DATA) {
         return status;
+    } else if (!stamp.is_blank) {
+        ring.places[place].labelled = DAMAGED;
     }
     status = find_part(y_block(place), POET_Y_BYTES, &stamp);
     if (status == POET_OK) {
@@ -161,6 +192,8 @@ static int find_sample(uint32_t place)
         }
     } else if (status != POET_ERROR_DATA) {
         return status;
+    } else if (!stamp.is_blank) {
+        ring.places[place].labelled = DAMAGED;
     }
     return POET_OK;
 }
@@ -211,10 +244,14 @@ void poet_ring_commit(uint32_t events)
     ring.events = later(ring.events, events);
 }
 
+static int is_labelled(uint32_t place)
+{
+    return ring.places[place].labelled != 0u && ring.places[place].labelled != DAMAGED;
+}
+
 static int is_drawn(uint32_t place)
 {
-    const uint32_t labelled = ring.places[place].labelled;
-    return labelled != 0u && labelled <= ring.committed;
+    return is_labelled(place) && ring.places[place].labelled <= ring.committed;
 }
 
 /* What fails may have come to the storage all the same. Written again, it does not matter what has. */
@@ -261,7 +298,7 @@ int poet_ring_append(const void *x, const void *y, int keep, uint32_t *id)
 int poet_ring_label(uint32_t id, const void *y)
 {
     for (uint32_t place = 0u; place < POET_RING && id != 0u; place++) {
-        if (ring.places[place].id == id && ring.places[place].labelled == 0u) {
+        if (ring.places[place].id == id && !is_labelled(place)) {
             POET_TRY(settle_others(place));
             return write_label(place, y);
         }
@@ -271,18 +308,27 @@ int poet_ring_label(uint32_t id, const void *y)
 
 struct poet_ring_counts poet_ring_count(void)
 {
-    struct poet_ring_counts counts = {0u, 0u, 0u, 0u};
+    struct poet_ring_counts counts = {0u, 0u, 0u, 0u, 0u};
     for (uint32_t place = 0u; place < POET_RING; place++) {
         const uint32_t id = ring.places[place].id;
         counts.samples += id != 0u;
-        counts.labelled += ring.places[place].labelled != 0u;
+        counts.labelled += is_labelled(place) != 0;
         counts.drawn += is_drawn(place) != 0;
-        if (id != 0u && ring.places[place].labelled == 0u &&
-            (counts.unlabelled == 0u || id < counts.unlabelled)) {
+        counts.damaged += ring.places[place].labelled == DAMAGED;
+        if (id != 0u && !is_labelled(place) && (counts.unlabelled == 0u || id < counts.unlabelled)) {
             counts.unlabelled = id;
         }
     }
     return counts;
+}
+
+uint32_t poet_ring_damaged(uint32_t index)
+{
+    uint32_t place = 0u;
+    while (ring.places[place].labelled != DAMAGED || index-- > 0u) {
+        place++;
+    }
+    return place;
 }
 
 /* Each of the samples is drawn once before any is again, as those of the card are; in another order. */
@@ -304,16 +350,21 @@ static int take(uint32_t block, void *ram, uint32_t bytes, uint32_t id)
     return stamp.id == id ? POET_OK : POET_ERROR_DATA;
 }
 
-int poet_ring_draw_x(uint32_t draw, uint32_t seed, void *x)
+int poet_ring_draw_x(uint32_t draw, uint32_t seed, void *ram)
 {
     const uint32_t place = place_drawn(draw, seed);
-    return take(x_block(place), x, POET_X_BYTES, ring.places[place].id);
+    return take(x_block(place), ram, POET_X_BYTES, ring.places[place].id);
 }
 
-int poet_ring_draw_y(uint32_t draw, uint32_t seed, void *y)
+int poet_ring_draw_y(uint32_t draw, uint32_t seed, void *ram)
 {
     const uint32_t place = place_drawn(draw, seed);
-    return take(y_block(place), y, POET_Y_BYTES, ring.places[place].id);
+    return take(y_block(place), ram, POET_Y_BYTES, ring.places[place].id);
+}
+
+int poet_ring_look_again(uint32_t draw, uint32_t seed)
+{
+    return find_sample(place_drawn(draw, seed));
 }
 
 #endif

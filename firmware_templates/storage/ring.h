@@ -4,9 +4,11 @@
  * A place has two parts, a sample's features and its label, each of which begins at a multiple of 4 KiB, so that
  * flash which is erased for one holds nothing else. A part is its payload, zeros, and in the last 16 bytes of its
  * last block:
- *     u32 CRC-32 of the payload and what follows   u32 magic 0x474e4952 ("RING")   u32 id   u32 event
+ *     u32 CRC-32 of the payload and what follows
+ *     u32 magic 0x474e4952 ("RING"), combined with the identity of the image (by exclusive or)   u32 id   u32 event
  * Events, appending and labelling, are counted from 1 on, and a sample's id is the event that appended it. A part that is
- * not whole is as if it were not there, and so is the label of another sample.
+ * not whole is as if it were not there, and so is the label of another sample. A whole part of another image is an error: then
+ * the storage holds parts of two.
  *
  * A commit says how many events there were. Until the next one, samples are drawn from those alone that were labelled by
  * then: so a training that goes on from it draws what it would have drawn. There is nothing of it where POET_RING is 0.
@@ -23,12 +25,13 @@ struct poet_ring_counts {
     uint32_t labelled;   /* of them */
     uint32_t drawn;      /* of those, what samples are drawn from */
     uint32_t unlabelled; /* the oldest sample without a label, or 0 */
+    uint32_t damaged;    /* places with a part that was written and is not whole */
 };
 
 /* Blocks of all places. */
 uint32_t poet_ring_blocks(void);
 
-/* Finds the samples that are there, all of which it reads. Returns statuses of the storage. */
+/* Finds the samples that are there, all of which it reads. POET_ERROR_MIXED: one is of another image. Statuses of the storage. */
 int poet_ring_open(uint32_t first_block);
 
 /* How many events there were; and that a commit was made, or loaded, when there had been so many. */
@@ -49,9 +52,15 @@ int poet_ring_label(uint32_t id, const void *y);
 
 struct poet_ring_counts poet_ring_count(void);
 
-/* Reads the features, or the target, of the sample that is drawn as the `draw`th; some are drawn from.
- * POET_ERROR_DATA: it is not what was put there. */
-int poet_ring_draw_x(uint32_t draw, uint32_t seed, void *x);
-int poet_ring_draw_y(uint32_t draw, uint32_t seed, void *y);
+/* The place of the `index`th damaged sample, in the order of places; there are more. */
+uint32_t poet_ring_damaged(uint32_t index);
+
+/* Read the features, or the target, of the sample that is drawn as the `draw`th; some are drawn from. If `ram` is NULL they go
+ * nowhere. POET_ERROR_DATA: they are not what was put there. */
+int poet_ring_draw_x(uint32_t draw, uint32_t seed, void *ram);
+int poet_ring_draw_y(uint32_t draw, uint32_t seed, void *ram);
+
+/* Looks what the next start would find where the sample is that is drawn as the `draw`th, after reading it has failed. */
+int poet_ring_look_again(uint32_t draw, uint32_t seed);
 
 #endif

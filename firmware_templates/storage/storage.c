@@ -11,9 +11,9 @@
 #include "poet_memory.h"
 #include "ring.h"
 
-#define VERSION 2u
-#define HEADER_BYTES 76u
-#define CRC_OFFSET 80u
+#define VERSION 3u
+#define HEADER_BYTES 80u
+#define CRC_OFFSET 84u
 #define CRC_BYTES 4u
 
 #define TABLE_OFFSET 446u
@@ -31,6 +31,7 @@ struct partition {
 };
 
 static struct poet_traffic traffic;
+static uint32_t identity;
 
 __attribute__((weak)) void poet_hal_storage_forget(uint32_t block, uint32_t count)
 {
@@ -138,6 +139,16 @@ int poet_storage_start(void)
     return POET_OK;
 }
 
+int poet_storage_answers(void)
+{
+    return poet_storage_read_blocks(0u, page_buffer(), 1u);
+}
+
+uint32_t poet_storage_identity(void)
+{
+    return identity;
+}
+
 int poet_storage_open(struct poet_image *image)
 {
     uint8_t *const block = page_buffer();
@@ -168,6 +179,7 @@ int poet_storage_open(struct poet_image *image)
     image->sets_first_block = poet_get_u32(block + 64);
     image->sets = poet_get_u32(block + 68);
     image->checkpoint_every = poet_get_u32(block + 72);
+    const uint32_t image_identity = poet_get_u32(block + 76);
     image->commit.written = 0u - traffic.written_blocks; /* none that we know of */
     const uint32_t blocks = poet_get_u32(block + 20);
     if (blocks > partition.blocks) {
@@ -182,6 +194,8 @@ int poet_storage_open(struct poet_image *image)
     image->evaluation.first_block += partition.first_block;
     image->slots_first_block += partition.first_block;
     image->sets_first_block += partition.first_block;
+    identity = image_identity;
+    poet_data_open();
     return open_ring(image, partition.first_block + blocks);
 }
 
@@ -309,13 +323,40 @@ static int read_part(uint32_t block, uint32_t offset, void *ram, uint32_t bytes,
     return POET_OK;
 }
 
-int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes, uint32_t crc_offset)
+/* The CRC of what lies from a byte on, which goes nowhere. */
+static int crc_of_part(uint32_t block, uint32_t offset, uint32_t bytes, uint32_t *held, uint32_t *crc)
 {
-    uint8_t crc[CRC_BYTES];
-    uint32_t held = 0u; /* where the partition table is, and no sample */
-    POET_TRY(read_part(block, offset, ram, bytes, &held));
-    POET_TRY(read_part(block, crc_offset, crc, CRC_BYTES, &held));
-    return poet_get_u32(crc) == poet_crc32(0u, ram, bytes) ? POET_OK : POET_ERROR_DATA;
+    uint8_t *const page = page_buffer();
+    block += offset / POET_BLOCK_BYTES;
+    offset %= POET_BLOCK_BYTES;
+    *crc = 0u;
+    for (; bytes > 0u; block++) {
+        const uint32_t rest = POET_BLOCK_BYTES - offset;
+        const uint32_t part = rest < bytes ? rest : bytes;
+        if (*held != block) {
+            POET_TRY(poet_storage_read_blocks(block, page, 1u));
+            *held = block;
+        }
+        *crc = poet_crc32(*crc, page + offset, part);
+        bytes -= part;
+        offset = 0u;
+    }
+    return POET_OK;
+}
+
+int poet_storage_read(uint32_t block, const struct poet_part *part, void *ram, uint32_t *held, uint32_t *mark)
+{
+    uint8_t stored[CRC_BYTES];
+    uint32_t crc;
+    if (ram == NULL) {
+        POET_TRY(crc_of_part(block, part->offset, part->bytes, held, &crc));
+    } else {
+        POET_TRY(read_part(block, part->offset, ram, part->bytes, held));
+        crc = poet_crc32(0u, ram, part->bytes);
+    }
+    POET_TRY(read_part(block, part->crc_offset, stored, CRC_BYTES, held));
+    *mark = poet_get_u32(stored) ^ crc;
+    return POET_OK;
 }
 
 struct poet_traffic poet_storage_traffic(void)

@@ -4,14 +4,16 @@
  * master boot record (MBR), and its blocks are counted from the partition's first.
  *
  * Little endian. Block 0, the superblock, which the firmware never writes:
- *     0  char magic[8] = "POETIMG1"      8  u32 version = 2           12  u32 plan id
+ *     0  char magic[8] = "POETIMG1"      8  u32 version = 3           12  u32 plan id
  *    16  u32 block bytes                20  u32 blocks in all         24  u32 flags
  *    28  u32 steps                      32  u32 seed
  *    36  u32 training: first block      40  u32 samples               44  u32 blocks per record
  *    48  u32 evaluation: first block    52  u32 samples               56  u32 blocks per record
  *    60  u32 slots: first block         64  u32 sets: first block    68  u32 sets, 2 or more
- *    72  u32 steps between checkpoints  76  u32 0                     80  u32 CRC-32 of bytes 0..75
- * The rest is zero. Right behind what it is of, a CRC would make that of the whole block, by which a host compares, the
+ *    72  u32 steps between checkpoints  76  u32 identity              80  u32 0
+ *    84  u32 CRC-32 of bytes 0..79
+ * The identity stands for plan, seed, samples and initial weights. Samples, commits and the ring have it too, so that the
+ * parts of two images are told apart. The rest is zero. Right behind what it is of, a CRC would make that of the whole block, by which a host compares, the
  * same for all of them.
  */
 #ifndef POET_STORAGE_H
@@ -68,6 +70,12 @@ int poet_storage_start(void);
  * POET_ERROR_VERSION: it is laid out in another way. POET_ERROR_PLAN: it was made for another plan. */
 int poet_storage_open(struct poet_image *image);
 
+/* The identity of the image that was opened last. */
+uint32_t poet_storage_identity(void);
+
+/* Whether the storage answers at all: reads its first block. Comes after a read that failed, and uses the page buffer. */
+int poet_storage_answers(void);
+
 /* Moves `count` whole blocks and waits. */
 int poet_storage_read_blocks(uint32_t block, void *ram, uint32_t count);
 int poet_storage_write_blocks(uint32_t block, const void *ram, uint32_t count);
@@ -87,9 +95,17 @@ int poet_storage_flush(void);
 uint32_t poet_storage_begun(void);
 int poet_storage_wait_for(uint32_t transfers);
 
-/* Reads `bytes` that begin `offset` bytes after the start of `block`, and their CRC-32 `crc_offset` bytes after it. Parts
- * of blocks go through the page buffer, whole ones straight to `ram`. POET_ERROR_DATA: they have another CRC. */
-int poet_storage_read(uint32_t block, uint32_t offset, void *ram, uint32_t bytes, uint32_t crc_offset);
+/* A part of a sample's record: where it begins, how long it is, and where its CRC-32 is. */
+struct poet_part {
+    uint32_t offset;
+    uint32_t bytes;
+    uint32_t crc_offset;
+};
+
+/* Reads a part of the record that begins at `block`, and what its CRC is combined with (by exclusive or). Parts of blocks go through
+ * the page buffer, whole ones straight to `ram`; all goes through the page buffer, and nowhere else, if that is NULL. `*held` is the
+ * block that the page buffer holds, 0 for none of the image's. */
+int poet_storage_read(uint32_t block, const struct poet_part *part, void *ram, uint32_t *held, uint32_t *mark);
 
 struct poet_traffic poet_storage_traffic(void);
 

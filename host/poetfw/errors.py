@@ -127,6 +127,20 @@ class UnfinishedUploadError(DeviceError):
     """The board's storage holds a part of an image."""
 
 
+class MixedImagesError(DeviceError):
+    """A storage holds parts of two images, one of which was not wholly written over the other."""
+
+    WRITE_WHOLE = (
+        "write one image whole: `poetfw flash --storage`, or its file with `dd` to the end",
+    )
+
+    def __init__(self, what: str, *try_next: str) -> None:
+        super().__init__(
+            f"{what} holds parts of two images: writing one over the other was not finished",
+            *(try_next or self.WRITE_WHOLE),
+        )
+
+
 class HostError(DeviceError):
     """A computer cannot be reached by ssh, or what was to be done there failed."""
 

@@ -34,6 +34,7 @@ from poetfw.firmware import (
     SlotPurpose,
     holds,
     image_blocks,
+    image_identity,
     is_whole,
     places,
     plan_of,
@@ -371,7 +372,8 @@ def fetch_trained(
     """
     where = places(project.image, project.stages.slots)
     records = {block: desk.read_block(block) for block in where.record_blocks}
-    found = [Commit.unpack(block, int(project.report.plan_id, 16)) for block in records.values()]
+    identity = image_identity(project.image)
+    found = [Commit.unpack(block, identity) for block in records.values()]
     commits = [
         (c, first) for c, first in zip(found, where.set_blocks, strict=True) if c is not None
     ]

@@ -111,8 +111,7 @@ def new_blocks(
     x, y, labelled = read_samples_file(project, file)
     if len(x) > region.samples:
         raise DataError(f"{file}: {len(x)} samples do not fit the ring, which has {region.samples}")
-    plan_id = int(project.report.plan_id, 16)
-    commits = [Commit.unpack(read_block(block), plan_id) for block in where.record_blocks]
+    commits = [Commit.unpack(read_block(block), region.identity) for block in where.record_blocks]
     events = max((commit.ring for commit in commits if commit is not None), default=0)
     held = read_ring(region, read_block)
     return len(x), append_samples(region, held, events, x, y, labelled)

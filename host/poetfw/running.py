@@ -204,6 +204,11 @@ def _joined(logs: Sequence[RunLog], best: RunLog) -> RunLog:
         storage_bytes_read=sum(log.storage_bytes_read for log in logs),
         storage_bytes_written=sum(log.storage_bytes_written for log in logs),
         storage_erases=sum(erases) if erases else None,
+        damaged={
+            kind: tuple(sorted({number for log in logs for number in log.damaged.get(kind, ())}))
+            for kind in sorted({kind for log in logs for kind in log.damaged})
+        },
+        begun_anew=any(log.begun_anew for log in logs),
         energy=replace(energies[0], energy_j=sum(e.energy_j for e in energies))
         if len(energies) == len(logs)
         else None,
@@ -336,4 +341,6 @@ def _report(
         trained=str(trained),
         verify=verification,
         arenas=_arenas(project, log),
+        damaged=dict(log.damaged),
+        begun_anew=log.begun_anew,
     )

@@ -33,6 +33,7 @@ from poetfw.firmware import (
     IMAGE,
     LIBRARY,
     RunRequest,
+    Samples,
     SlotPurpose,
     TracedOp,
     TraceRequest,
@@ -114,14 +115,14 @@ class Run:
         }
 
     @cached_property
-    def _samples(self) -> tuple[Array, Array]:
-        return read_samples(self.project.image, self.project.stages.program).training
+    def _samples(self) -> Samples:
+        return read_samples(self.project.image, self.project.stages.program)
 
     def batch(self, step: int) -> tuple[Array, Array]:
         """Features and targets of a training step, counted from 1."""
-        x, y = self._samples
+        (x, y), (damaged, _) = self._samples.training, self._samples.damaged
         program = self.project.stages.program
-        chosen = sample_order(len(x), program.batch, self.request.seed, step - 1)
+        chosen = sample_order(len(x), program.batch, self.request.seed, step - 1, damaged)
         return x[chosen], y[chosen]
 
 
@@ -242,6 +243,7 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
         samples.training,
         samples.held_out,
         run.request,
+        damaged=samples.damaged,
     )
     sources = {
         path: content

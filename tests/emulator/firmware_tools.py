@@ -21,6 +21,7 @@ SAMPLE = Path(__file__).parent / "sample_project"
 TEMPLATES = firmware_templates_dir()
 BLOCK = 512
 SAMPLE_PLAN_ID = 0x5A3B1E00
+SAMPLE_IDENTITY = 0x5EED1234
 SAMPLE_BATCH = 4
 SAMPLE_FEATURES = 150
 SAMPLE_RECORD_BLOCKS = 2
@@ -180,16 +181,20 @@ def with_crc(data: bytes) -> bytes:
     return (data + bytes(4) + crc(data)).ljust(BLOCK, b"\0")
 
 
-def sample_record(x: bytes, y: bytes) -> bytes:
+def sample_record(x: bytes, y: bytes, identity: int = SAMPLE_IDENTITY) -> bytes:
     """A sample as it is in storage, without padding."""
-    return x + y + crc(x) + crc(y)
+    return x + y + struct.pack("<2I", zlib.crc32(x) ^ identity, zlib.crc32(y) ^ ~identity % 2**32)
 
 
 def commit_record(
-    slot: bytes, sequence: int = 0, step: int = 0, written: int = 0, plan_id: int = SAMPLE_PLAN_ID
+    slot: bytes,
+    sequence: int = 0,
+    step: int = 0,
+    written: int = 0,
+    identity: int = SAMPLE_IDENTITY,
 ) -> bytes:
     """The record of a commit of one slot, as it is in storage."""
-    values = (plan_id, sequence, step, written, zlib.crc32(slot[-16:]), 0)
+    values = (identity, sequence, step, written, zlib.crc32(slot[-16:]), 0)
     return with_crc(struct.pack("<8s6I", b"POETSAVE", *values))
 
 
@@ -222,24 +227,27 @@ def sample_image(
     evaluation: int = 8,
     sets: int = 2,
     checkpoint_every: int = 0,
+    identity: int = SAMPLE_IDENTITY,
 ) -> bytearray:
     """A storage image for the sample project; the weight starts at 0.5."""
     x, y = sample_data(training + evaluation)
     records = b"".join(
-        sample_record(x[i].tobytes(), y[i].tobytes()).ljust(SAMPLE_RECORD_BLOCKS * BLOCK, b"\0")
+        sample_record(x[i].tobytes(), y[i].tobytes(), identity).ljust(
+            SAMPLE_RECORD_BLOCKS * BLOCK, b"\0"
+        )
         for i in range(training + evaluation)
     )
     first_evaluation = 1 + SAMPLE_RECORD_BLOCKS * training
     first_slot = first_evaluation + SAMPLE_RECORD_BLOCKS * evaluation
     first_set = first_slot + SLOTS_BLOCKS
     header = struct.pack(
-        "<8s17I",
-        *(b"POETIMG1", 2, plan_id, BLOCK, first_set + sets * SET_BLOCKS, flags, steps, seed),
+        "<8s18I",
+        *(b"POETIMG1", 3, plan_id, BLOCK, first_set + sets * SET_BLOCKS, flags, steps, seed),
         *(1, training, SAMPLE_RECORD_BLOCKS, first_evaluation, evaluation, SAMPLE_RECORD_BLOCKS),
-        *(first_slot, first_set, sets, checkpoint_every),
+        *(first_slot, first_set, sets, checkpoint_every, identity),
     )
     weight = slot_bytes(np.float32(0.5).tobytes())
-    first = (weight + commit_record(weight, plan_id=plan_id)).ljust(SET_BLOCKS * BLOCK, b"\0")
+    first = (weight + commit_record(weight, identity=identity)).ljust(SET_BLOCKS * BLOCK, b"\0")
     others = bytes((sets - 1) * SET_BLOCKS * BLOCK)
     partition = with_crc(header) + records + bytes(SLOTS_BLOCKS * BLOCK)
     partition += first + others

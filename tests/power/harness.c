@@ -429,6 +429,7 @@ int power_cut(uint64_t number, uint32_t seeds, uint32_t depth);
 int64_t power_cuts(uint64_t first, uint64_t count, uint32_t seeds, uint32_t depth, uint64_t *table);
 int power_fault(uint32_t call, uint32_t fault, uint32_t for_ever);
 void power_blocks(uint8_t *to);
+void power_replace(const uint8_t *from);
 void power_disturb(uint32_t call, uint32_t fault, uint32_t for_ever);
 
 /* Takes an image, and runs it with nothing in its way. Returns the exit code. */
@@ -477,6 +478,12 @@ uint32_t power_calls(void)
 void power_blocks(uint8_t *to)
 {
     memcpy(to, h->blocks, (size_t)h->count * BLOCK);
+}
+
+/* Another content of the storage, without a boot. */
+void power_replace(const uint8_t *from)
+{
+    memcpy(h->blocks, from, (size_t)h->count * BLOCK);
 }
 
 /* The storage fails or lies in its `call`th call from now on, counted from 0; UINT32_MAX: not any more. */

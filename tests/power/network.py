@@ -147,8 +147,8 @@ def compile_program(folder: Path) -> Path:
 class Harness:
     """A firmware and its storage; each boots anew, on the image that it was made with."""
 
-    def __init__(self, library: Path, image: bytes) -> None:
-        """Run it once with nothing in its way."""
+    def __init__(self, library: Path, image: bytes, may_fail: bool = False) -> None:
+        """Run it once with nothing in its way; it must end well, unless it may fail."""
         with tempfile.NamedTemporaryFile(suffix=".so") as copy:
             copy.write(library.read_bytes())
             copy.flush()
@@ -156,8 +156,8 @@ class Harness:
         self._library.power_console.restype = ctypes.c_char_p
         self._library.power_cuts.restype = ctypes.c_int64
         self._blocks = len(image) // BLOCK
-        code = self._library.power_load(image, self._blocks)
-        assert code == 0, self.console
+        self.code: int = self._library.power_load(image, self._blocks)
+        assert self.code == 0 or may_fail, self.console
         self.blocks_written: int = self._library.power_writes()
         self.calls: int = self._library.power_calls()
 
@@ -211,14 +211,24 @@ class Harness:
         """What a function of the firmware returns."""
         return int(self._library[name](*arguments))
 
-    def ring_counts(self) -> tuple[int, ...]:
-        """Of the ring as it is now: samples, with a label, to draw from; the first without one."""
+    def replace(self, content: bytes) -> None:
+        """Let the storage hold something else from now on."""
+        self._library.power_replace(content)
 
+    def damaged_in_ring(self) -> list[int]:
+        """The places of the ring with a part that is not whole."""
+        return [self._library.poet_ring_damaged(i) for i in range(self._counts()[4])]
+
+    def _counts(self) -> tuple[int, ...]:
         class Counts(ctypes.Structure):
-            _fields_ = (("counts", ctypes.c_uint32 * 4),)
+            _fields_ = (("counts", ctypes.c_uint32 * 5),)
 
         self._library.poet_ring_count.restype = Counts
         return tuple(self._library.poet_ring_count().counts)
+
+    def ring_counts(self) -> tuple[int, ...]:
+        """Of the ring as it is now: samples, with a label, to draw from; the first without one."""
+        return self._counts()[:4]
 
     def batch(self, step: int, seed: int, samples: int) -> tuple[bytes, bytes]:
         """Features and targets that the firmware gathers for a step, from 0 on, as it is now."""

@@ -167,7 +167,6 @@ def test_half_a_commit_is_none(library: Path, ended: Path) -> None:
     half: dict[str, dict[int, bytes]] = {
         "magic": {record * BLOCK: b"x"},
         "CRC": {record * BLOCK + 36: bytes(4)},
-        "another plan": record_with(content, record, 8, 0x12345678),
         "another step": record_with(content, record, 16, STEPS_PER_EPOCH + 1),
         "other slots": record_with(content, record, 24, 0x12345678),
         "a slot's payload": {start: b"\x55"},

@@ -179,7 +179,7 @@ class Application:
     @property
     def draws(self) -> tuple[object, ...]:
         """What is in the ring, and the next batches."""
-        counts = (ctypes.c_uint32 * 4)()
+        counts = (ctypes.c_uint32 * 5)()
         assert self.call("ring", counts) == 0
         return *counts, *(self.harness.batch(step, 5, TRAINING) for step in range(STEPS, 3 * STEPS))
 

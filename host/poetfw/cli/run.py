@@ -28,7 +28,7 @@ from poetfw.cli.options import (
 )
 from poetfw.devices import SILENCE_S, Event
 from poetfw.devices.ssh import Host
-from poetfw.errors import DeviceError
+from poetfw.errors import DeviceError, listed
 from poetfw.event_files import check_events_folder, write_events
 from poetfw.execution import open_project
 from poetfw.output_file import replace_file
@@ -341,6 +341,7 @@ def _print_trace(trace: StepTrace) -> None:
     )
 
 
+_SAMPLES = {"training": "samples", "held_out": "held-out samples", "ring": "places of the ring"}
 _FILES = {"direct": "past the system's cache", "cached": "in the system's cache"}
 
 
@@ -352,6 +353,12 @@ def _print(report: RunReport) -> None:
     if report.resumed_from:
         nothing = " (nothing was trained)" if report.resumed_from == report.steps else ""
         rows.append(("… of them done before", f"{report.resumed_from:,}{nothing}"))
+    if report.begun_anew:
+        rows.append(("began anew", "no commit was whole"))
+    rows += [
+        (f"damaged {_SAMPLES[kind]}, skipped", f"{len(found):,}: {listed([*map(str, found)])}")
+        for kind, found in report.damaged.items()
+    ]
     if len(report.evaluations) > 1:
         rows.append(("… of so many that were trained", f"{len(report.loss):,}"))
     if report.loss:

@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from poetfw.devices.console import Event, parse_line
 from poetfw.devices.process import TimedOut, last_lines, started
 from poetfw.devices.statuses import STATUSES
-from poetfw.errors import DeviceError
+from poetfw.errors import DeviceError, MixedImagesError
 
 SILENCE_S = 120.0
 """A device that says nothing for so long hangs, if nobody says otherwise: a step takes seconds."""
 
 _LINES_QUOTED = 5
 _MOST_ARENAS = 64
+_MOST_DAMAGED = 1024
+_MIXED = "-29"
 _REBUILD = ("build again: `poetfw build` writes firmware and storage image together",)
 
 
@@ -53,6 +55,10 @@ class RunLog:
         storage_erases: how often a part of it was erased; None where nothing was.
         arenas: bytes of each device's arena up to the highest that was ever written, where the
             training step runs on several devices.
+        damaged: samples that were skipped: numbers of `training` samples and `held_out` ones, and
+            places of the `ring`.
+        begun_anew: whether no commit was whole, and the training began with the initial weights
+            that the program holds.
         energy: what was measured to be taken meanwhile by what ran the firmware; None where nothing
             measures.
     """
@@ -70,6 +76,8 @@ class RunLog:
     energy: MeasuredEnergy | None = None
     resumed_from: int = 0
     arenas: tuple[int, ...] = ()
+    damaged: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    begun_anew: bool = False
 
 
 def run_firmware(
@@ -130,6 +138,8 @@ class _Transcript:
         self._storage_file: str | None = None
         self._energy: MeasuredEnergy | None = None
         self._arenas: list[int] = []
+        self._damaged: dict[str, set[int]] = {"training": set(), "held_out": set(), "ring": set()}
+        self._begun_anew = False
         self._last: Event | None = None
         self.ignored: deque[bytes] = deque(maxlen=_LINES_QUOTED)
 
@@ -153,6 +163,12 @@ class _Transcript:
             self._storage_file = file if file in ("direct", "cached") else None
         elif event.word == "arena" and event.number == len(self._arenas) + 1 <= _MOST_ARENAS:
             self._arenas.append(event.integer("high_water"))
+        elif event.word == "damaged":
+            for kind, numbers in self._damaged.items():
+                if kind in event.values and len(numbers) < _MOST_DAMAGED:
+                    numbers.add(event.integer(kind))
+        elif event.word == "anew":
+            self._begun_anew = True
         elif event.word == "train" and self._resume and not self._heard["step"]:
             self._before["step"] = event.integer("done")
         elif event.word in self._heard:
@@ -208,7 +224,9 @@ class _Transcript:
             )
             meaning = STATUSES.get(end.values.get("status", ""))
             said = f"{values}: {meaning}" if meaning else values
-            raise DeviceError(f"{what}: {said} (exit code {code})", *_REBUILD)
+            mixed = end.values.get("status") == _MIXED
+            hints = MixedImagesError.WRITE_WHOLE if mixed else _REBUILD
+            raise DeviceError(f"{what}: {said} (exit code {code})", *hints)
         if code != 0 or end is None:
             raise DeviceError(
                 f"the firmware ended with exit code {code} before its report was complete",
@@ -238,4 +256,6 @@ class _Transcript:
             energy=self._energy,
             resumed_from=self._before["step"],
             arenas=tuple(self._arenas),
+            damaged={kind: tuple(sorted(found)) for kind, found in self._damaged.items() if found},
+            begun_anew=self._begun_anew,
         )

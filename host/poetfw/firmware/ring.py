@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from poetfw.errors import MixedImagesError
 from poetfw.firmware.slots import BLOCK_BYTES, SET_ALIGNMENT
 from poetfw.ops import Array
 from poetfw.transfer import TRAILER_BYTES
@@ -47,12 +48,14 @@ class RingRegion:
         first_block: of the storage.
         samples: places that it has.
         x_bytes, y_bytes: features and target of a sample.
+        identity: of the image.
     """
 
     first_block: int
     samples: int
     x_bytes: int
     y_bytes: int
+    identity: int
 
     def x_blocks(self, place: int) -> range:
         """The blocks of the features in a place."""
@@ -92,12 +95,16 @@ def place_blocks(x_bytes: int, y_bytes: int) -> int:
 
 
 def read_ring(region: RingRegion, read_block: ReadBlock) -> RingSamples:
-    """The samples in a ring. Parts that are not whole are as if they were not there."""
+    """The samples in a ring. Parts that are not whole are as if they were not there.
+
+    Raises:
+        DeviceError: one is whole, and of another image.
+    """
     found = []
     events = 0
     for place in range(region.samples):
-        x = _read_part(region.x_blocks(place), region.x_bytes, read_block)
-        y = _read_part(region.y_blocks(place), region.y_bytes, read_block)
+        x = _read_part(region.x_blocks(place), region.x_bytes, region.identity, read_block)
+        y = _read_part(region.y_blocks(place), region.y_bytes, region.identity, read_block)
         events = max([events, *(part[2] for part in (x, y) if part is not None)])
         if x is not None:
             label = None if y is None or y[1] != x[1] else y[0]
@@ -139,7 +146,7 @@ def append_samples(
             event += 1
             parts.append((region.y_blocks(place), target.tobytes(), event))
         for where, payload, at in parts:
-            content = _sealed(payload, number, at)
+            content = _sealed(payload, region.identity, number, at)
             for i, block in enumerate(where):
                 blocks[block] = content[i * BLOCK_BYTES : (i + 1) * BLOCK_BYTES]
         place = (place + 1) % region.samples
@@ -154,30 +161,33 @@ def _aligned(blocks: int) -> int:
     return -(-blocks // SET_ALIGNMENT) * SET_ALIGNMENT
 
 
-def _sealed(payload: bytes, number: int, event: int) -> bytes:
+def _sealed(payload: bytes, identity: int, number: int, event: int) -> bytes:
     """A part as it is in storage."""
     size = _part_blocks(len(payload)) * BLOCK_BYTES
-    stamp = struct.pack("<3I", _MAGIC, number, event)
+    stamp = struct.pack("<3I", _MAGIC ^ identity, number, event)
     trailer = struct.pack("<I", zlib.crc32(stamp, zlib.crc32(payload))) + stamp
     return payload.ljust(size - TRAILER_BYTES, b"\0") + trailer
 
 
 def _read_part(
-    blocks: range, size_bytes: int, read_block: ReadBlock
+    blocks: range, size_bytes: int, identity: int, read_block: ReadBlock
 ) -> tuple[bytes, int, int] | None:
     """A part's payload, id and event; None if it is not whole.
 
     A part's last block is read first: nothing was ever written where it has no trailer.
+
+    Raises:
+        DeviceError: it is whole, and of another image.
     """
     last = read_block(blocks[-1])
-    _, magic, number, event = _TRAILER.unpack(last[-TRAILER_BYTES:])
-    if magic != _MAGIC:
+    if not any(last[-TRAILER_BYTES:]):
         return None
+    _, magic, number, event = _TRAILER.unpack(last[-TRAILER_BYTES:])
     raw = b"".join(map(read_block, blocks[:-1])) + last
-    payload = raw[:size_bytes]
-    return (
-        (payload, number, event)
-        if event <= _MOST_EVENTS
-        and _sealed(payload, number, event)[-TRAILER_BYTES:] == raw[-TRAILER_BYTES:]
-        else None
-    )
+    payload, found = raw[:size_bytes], magic ^ _MAGIC
+    sealed = _sealed(payload, found, number, event)
+    if event > _MOST_EVENTS or sealed[-TRAILER_BYTES:] != raw[-TRAILER_BYTES:]:
+        return None
+    if found != identity:
+        raise MixedImagesError("the storage")
+    return payload, number, event

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,7 +49,9 @@ def permute(position: int, samples: int, seed: int, epoch: int) -> int:
             return value
 
 
-def sample_order(samples: int, batch: int, seed: int, step: int) -> NDArray[np.int64]:
+def sample_order(
+    samples: int, batch: int, seed: int, step: int, damaged: Collection[int] = ()
+) -> NDArray[np.int64]:
     """Indices of the samples that make up one training batch, in the batch's order.
 
     Args:
@@ -55,17 +59,24 @@ def sample_order(samples: int, batch: int, seed: int, step: int) -> NDArray[np.i
         batch: samples per step; an epoch is floor(samples / batch) steps.
         seed: unsigned, 32 bits.
         step: the training step, 0-based.
+        damaged: samples in whose place the next one in the epoch's order is taken.
 
     Returns:
         Sample indices, shape [batch].
 
     Raises:
-        ValueError: there are fewer samples than one batch takes.
+        ValueError: there are fewer samples than one batch takes, or all are damaged.
     """
     if not 0 < batch <= samples:
         raise ValueError(f"a batch of {batch} cannot be taken from {samples} samples")
     epoch, step_in_epoch = divmod(step, samples // batch)
     first = step_in_epoch * batch
-    return np.array(
-        [permute(first + i, samples, seed, epoch) for i in range(batch)], dtype=np.int64
-    )
+    if len(set(damaged)) >= samples:
+        raise ValueError(f"all {samples} samples are damaged")
+
+    def taken(position: int) -> int:
+        while (sample := permute(position, samples, seed, epoch)) in damaged:
+            position = (position + 1) % samples
+        return sample
+
+    return np.array([taken(first + i) for i in range(batch)], dtype=np.int64)

@@ -7,10 +7,11 @@ an empty one and offers to format it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from poetfw.errors import DataError, DeviceError
+from poetfw.errors import DataError, DeviceError, MixedImagesError
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.ring import RingRegion, place_blocks
 from poetfw.firmware.slots import (
@@ -46,9 +47,9 @@ _TABLE_ENTRIES = slice(446, BLOCK_BYTES)  # the bytes before are for code that a
 _NON_FS_DATA = 0xDA
 _BEYOND_CYLINDERS = b"\xfe\xff\xff"
 _SIGNATURE = b"\x55\xaa"
-_SUPERBLOCK = struct.Struct("<8s17I")
+_SUPERBLOCK = struct.Struct("<8s18I")
 _MAGIC = b"POETIMG1"
-_VERSION = 2
+_VERSION = 3
 _CRC = struct.Struct("<I")
 _GAP = bytes(4)
 """Before a CRC: right behind what it is of, it would make that of the whole block a constant."""
@@ -56,6 +57,7 @@ _RECORD = struct.Struct("<8s6I")
 _RECORD_MAGIC = b"POETSAVE"
 _TRAILER = struct.Struct("<4I")
 _TRAILER_MAGIC = 0x544F4C53  # "SLOT"
+_WORD = 0xFFFFFFFF
 _CAPTURE = 1
 _EVALUATE = 2
 
@@ -107,6 +109,7 @@ class _Header:
         sets_block: where the sets begin.
         sets: how many there are.
         blocks: of the whole partition.
+        identity: of the image, which its samples, commits and ring have too.
     """
 
     plan_id: int
@@ -117,6 +120,7 @@ class _Header:
     sets_block: int
     sets: int
     blocks: int
+    identity: int
 
     @property
     def table(self) -> bytes:
@@ -134,6 +138,7 @@ class _Header:
             *(training.first_block, training.samples, training.record_blocks),
             *(held_out.first_block, held_out.samples, held_out.record_blocks),
             *(self.slots_block, self.sets_block, self.sets, request.checkpoint_every),
+            self.identity,
         )
         return (packed + _GAP + _CRC.pack(zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
 
@@ -143,7 +148,7 @@ class _Header:
         if len(block) != BLOCK_BYTES:
             return None
         _, _, plan_id, _, blocks, flags, steps, seed, *rest = _SUPERBLOCK.unpack_from(block)
-        *regions, slots_block, sets_block, sets, every = rest
+        *regions, slots_block, sets_block, sets, every, identity = rest
         header = _Header(
             plan_id,
             RunRequest(steps, seed, bool(flags & _CAPTURE), bool(flags & _EVALUATE), every),
@@ -153,6 +158,7 @@ class _Header:
             sets_block,
             sets,
             blocks,
+            identity,
         )
         laid_out = header.training.first_block == 1 and (
             header.held_out.first_block == header.training.end
@@ -211,17 +217,26 @@ class Commit:
     crc: int = 0
     ring: int = 0
 
-    def pack(self, plan_id: int) -> bytes:
-        """The record's block."""
+    def pack(self, identity: int) -> bytes:
+        """The record's block, of an image of this identity."""
         values = (self.sequence, self.step, self.written, self.crc, self.ring)
-        packed = _RECORD.pack(_RECORD_MAGIC, plan_id, *values)
+        packed = _RECORD.pack(_RECORD_MAGIC, identity, *values)
         return (packed + _GAP + _CRC.pack(zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
 
     @staticmethod
-    def unpack(block: bytes, plan_id: int) -> Commit | None:
-        """The record in a block; None if it holds none of the plan, or a damaged one."""
-        commit = Commit(*_RECORD.unpack_from(block)[2:])
-        return commit if commit.pack(plan_id) == block else None
+    def unpack(block: bytes, identity: int) -> Commit | None:
+        """The record in a block; None if it holds none, or a damaged one.
+
+        Raises:
+            DeviceError: it is whole, and of an image of another identity.
+        """
+        _, found, *values = _RECORD.unpack_from(block)
+        commit = Commit(*values)
+        if commit.pack(found) != block:
+            return None
+        if found != identity:
+            raise MixedImagesError("the storage")
+        return commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +280,7 @@ def ring_region(image: Path, slots: Sequence[Slot], program: Program) -> RingReg
     samples, rest = divmod(header.blocks - first, place_blocks(*sizes))
     if rest:
         raise _other_layout(image)
-    return RingRegion(PARTITION_BLOCK + first, samples, *sizes)
+    return RingRegion(PARTITION_BLOCK + first, samples, *sizes, header.identity)
 
 
 def _set_block(header: _Header, slots: Sequence[Slot], number: int) -> int:
@@ -290,6 +305,7 @@ def write_image(
     request: RunRequest,
     sets: int = 2,
     ring: int = 0,
+    damaged: tuple[Collection[int], Collection[int]] = ((), ()),
 ) -> bytes:
     """The bytes of a storage image, whose first set holds the commit of what training begins with.
 
@@ -303,6 +319,7 @@ def write_image(
         request: what the run shall do.
         sets: how many take turns, 2 or more; each is written every so manyth commit.
         ring: places of the ring, which is empty.
+        damaged: the training samples and the held-out ones that shall not be read as right.
 
     Raises:
         DataError: the samples take more than `LARGEST_SAMPLES_BYTES`.
@@ -321,27 +338,48 @@ def write_image(
     sets_block = _aligned(slots_block + slot_region_blocks(slots))
     ring_block = sets_block + sets * set_blocks(slots)
     blocks = ring_block + ring * place_blocks(*_sample_bytes(program))
-    header = _Header(
-        int(plan_id, 16), request, train, evaluation, slots_block, sets_block, sets, blocks
-    )
+    by_name = {tensor.name: tensor for tensor in program.persistent}
+    payloads = {
+        slot.tensor: _payload(by_name[slot.tensor], weights.get(slot.tensor))
+        for slot in slots
+        if slot.purpose is SlotPurpose.PERSISTENT
+    }
+    columns = [_columns(program, samples) for samples in (training, held_out)]
+    identity = _identity(plan_id, request.seed, columns, payloads.values())
+    places = (slots_block, sets_block, sets, blocks)
+    header = _Header(int(plan_id, 16), request, train, evaluation, *places, identity)
     content = bytearray((PARTITION_BLOCK + blocks) * BLOCK_BYTES)
     content[:BLOCK_BYTES] = header.table
     image = memoryview(content)[PARTITION_BLOCK * BLOCK_BYTES :]
     image[:BLOCK_BYTES] = header.pack()
-    for region, samples in ((train, training), (evaluation, held_out)):
-        _write_records(image, region, program, samples)
-    by_name = {tensor.name: tensor for tensor in program.persistent}
+    for region, parts, bad in zip((train, evaluation), columns, damaged, strict=True):
+        _write_records(image, region, identity, parts, bad)
     crc = 0
     for slot in slots:
         if slot.purpose is SlotPurpose.PERSISTENT:
-            payload = _payload(by_name[slot.tensor], weights.get(slot.tensor))
+            payload = payloads[slot.tensor]
             start = (sets_block + slot.first_block) * BLOCK_BYTES
             whole = _slot_bytes(slot, payload)
             image[start : start + len(whole)] = whole
             crc = zlib.crc32(whole[-TRAILER_BYTES:], crc)
     start = (sets_block + record_block(slots)) * BLOCK_BYTES
-    image[start : start + BLOCK_BYTES] = Commit(crc=crc).pack(header.plan_id)
+    image[start : start + BLOCK_BYTES] = Commit(crc=crc).pack(identity)
     return bytes(content)
+
+
+def _identity(
+    plan_id: str, seed: int, columns: Sequence[tuple[Array, Array]], weights: Iterable[bytes]
+) -> int:
+    """What tells an image from any other: of plan, seed, samples and initial weights.
+
+    How many steps a run shall have is not of it, for a training may be resumed with more.
+    """
+    digest = hashlib.sha256(f"{plan_id} {seed}".encode())
+    payloads = (np.frombuffer(payload, np.uint8) for payload in weights)
+    for part in (*(part for parts in columns for part in parts), *payloads):
+        digest.update(b" %d " % part.nbytes)
+        digest.update(part.data if part.size else b"")
+    return int.from_bytes(digest.digest()[:4], "little")
 
 
 def _aligned(block: int) -> int:
@@ -370,6 +408,15 @@ def check_image(image: Path, plan_id: str) -> None:
             f"{plan_id})",
             *_fresh(image),
         )
+
+
+def image_identity(image: Path) -> int:
+    """The identity of the image in a file.
+
+    Raises:
+        DeviceError: the file is no storage image.
+    """
+    return _header_of(image).identity
 
 
 def read_request(image: Path) -> RunRequest:
@@ -488,7 +535,7 @@ def _last_commit(
     for number in range(header.sets):
         first = _set_block(header, slots, number)
         record = (first + record_block(slots)) * BLOCK_BYTES
-        commit = Commit.unpack(content[record : record + BLOCK_BYTES], header.plan_id)
+        commit = Commit.unpack(content[record : record + BLOCK_BYTES], header.identity)
         if commit is not None:
             payloads = _set_payloads(content, first, committed, commit)
             if payloads is not None:
@@ -534,17 +581,20 @@ class Samples:
     Attributes:
         training: features and targets to train with, one row per sample.
         held_out: the same for evaluation.
+        damaged: which of either are not as they were written.
     """
 
     training: tuple[Array, Array]
     held_out: tuple[Array, Array]
+    damaged: tuple[frozenset[int], frozenset[int]]
 
 
 def read_samples(image: Path, program: Program) -> Samples:
     """The data set that an image holds.
 
     Raises:
-        DeviceError: the file is no storage image, or not one of this program.
+        DeviceError: the file is no storage image, or not one of this program, or a sample in it is
+            of another image.
     """
     header, content = _read(image)
     columns_bytes = _sample_bytes(program)
@@ -552,20 +602,32 @@ def read_samples(image: Path, program: Program) -> Samples:
     if any(r.record_blocks != record_blocks for r in (header.training, header.held_out)):
         raise _other_layout(image)
 
-    def samples(region: _Region) -> tuple[Array, Array]:
+    def samples(region: _Region) -> tuple[tuple[Array, Array], frozenset[int]]:
         raw = np.frombuffer(content, np.uint8)[
             region.first_block * BLOCK_BYTES : region.end * BLOCK_BYTES
         ].reshape(region.samples, record_blocks * BLOCK_BYTES)
-        columns = []
+        columns, crcs = [], []
         start = 0
         for tensor, size in zip((program.input, program.label), columns_bytes, strict=True):
             part = np.ascontiguousarray(raw[:, start : start + size])
             typed = part.view(NUMPY_TYPES[tensor.dtype])
             columns.append(typed.reshape(region.samples, *tensor.shape[1:]))
+            crcs.append(_crcs(part))
             start += size
-        return columns[0], columns[1]
+        stored = np.ascontiguousarray(raw[:, start : start + 2 * _CRC.size]).view("<u4")
+        marks = stored ^ np.stack(crcs, axis=1) ^ np.array([0, _WORD], "<u4")
+        others = marks != header.identity
+        if (others.all(axis=1) & (marks[:, 0] == marks[:, 1])).any():
+            raise MixedImagesError(str(image), *_fresh(image))
+        return (columns[0], columns[1]), frozenset(np.flatnonzero(others.any(axis=1)).tolist())
 
-    return Samples(samples(header.training), samples(header.held_out))
+    (training, bad), (held_out, bad_held_out) = map(samples, (header.training, header.held_out))
+    return Samples(training, held_out, (bad, bad_held_out))
+
+
+def _crcs(rows: Array) -> Array:
+    """The CRC-32 of each row of bytes."""
+    return np.array([zlib.crc32(row.tobytes()) for row in rows], "<u4")
 
 
 def _read(image: Path) -> tuple[_Header, bytes]:
@@ -628,22 +690,35 @@ def _record_blocks(program: Program) -> int:
     return -(-(sum(_sample_bytes(program)) + 2 * _CRC.size) // BLOCK_BYTES)
 
 
+def _columns(program: Program, samples: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Features and targets as bytes, a row for each sample."""
+    tensors, sizes = (program.input, program.label), _sample_bytes(program)
+    x, y = (
+        np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype])
+        .reshape(-1)
+        .view(np.uint8)
+        .reshape(len(values), size)
+        for values, tensor, size in zip(samples, tensors, sizes, strict=True)
+    )
+    return x, y
+
+
 def _write_records(
-    image: memoryview, region: _Region, program: Program, samples: tuple[Array, Array]
+    image: memoryview,
+    region: _Region,
+    identity: int,
+    columns: tuple[Array, Array],
+    damaged: Collection[int],
 ) -> None:
     """Put samples into their region, one row of whole blocks each. Nothing large is copied."""
     size = region.samples * region.record_blocks * BLOCK_BYTES
     rows = np.frombuffer(image, np.uint8, size, region.first_block * BLOCK_BYTES)
     rows = rows.reshape(region.samples, region.record_blocks * BLOCK_BYTES)
-    columns = []
-    tensors = (program.input, program.label)
-    for values, tensor, size in zip(samples, tensors, _sample_bytes(program), strict=True):
-        typed = np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype])
-        columns.append(typed.reshape(-1).view(np.uint8).reshape(region.samples, size))
-    crcs = [[_CRC.pack(zlib.crc32(row.tobytes())) for row in column] for column in columns]
-    columns += [np.frombuffer(b"".join(crc), np.uint8).reshape(-1, _CRC.size) for crc in crcs]
+    crcs = np.stack([_crcs(column) for column in columns], axis=1)
+    crcs ^= np.array([identity, identity ^ _WORD], "<u4")
+    crcs[list(damaged), 0] ^= _WORD  # one alone: with both, it would be another image's
     start = 0
-    for column in columns:
+    for column in (*columns, crcs.view(np.uint8)):
         rows[:, start : start + column.shape[1]] = column
         start += column.shape[1]
 

@@ -383,6 +383,10 @@ class RunReport:
         storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
             `cached`; None where nobody says.
         storage_erases: how often a part of the storage was erased; None where nothing was.
+        damaged: samples that were skipped because the storage does not give what was written: the
+            numbers, from 0 on, of `training` samples and `held_out` ones, and places of the `ring`.
+        begun_anew: whether no commit was whole, and the training began with the initial weights
+            that the program holds.
         measured_energy_j: joules that were measured in the whole run; None where nothing measures.
         energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
         planned_step_s: what the plan says that a training step takes.
@@ -424,6 +428,8 @@ class RunReport:
     verify: Verification | None
     trace: StepTrace | None = None
     arenas: dict[str, int] = field(default_factory=dict)
+    damaged: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    begun_anew: bool = False
 
     @property
     def metric_name(self) -> str:

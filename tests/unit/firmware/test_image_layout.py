@@ -39,7 +39,7 @@ REQUEST = RunRequest(steps=7, seed=3, capture=True, evaluate=False, checkpoint_e
 HEADER = (
     *("version", "plan", "block", "blocks", "flags", "steps", "seed"),
     *("first", "samples", "record", "held_out_first", "held_out_samples", "held_out_record"),
-    *("slots", "sets_first", "sets", "every", "gap", "crc"),
+    *("slots", "sets_first", "sets", "every", "identity", "gap", "crc"),
 )
 
 
@@ -68,7 +68,7 @@ def _image(features: int) -> tuple[bytes, tuple[Slot, ...]]:
 
 
 def _header(content: bytes) -> dict[str, int]:
-    return dict(zip(HEADER, struct.unpack_from("<19I", content, START + 8), strict=True))
+    return dict(zip(HEADER, struct.unpack_from("<20I", content, START + 8), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,8 @@ def test_an_image_is_laid_out_as_documented(features: int, record_blocks: int) -
     assert not any(content[BLOCK:START])
     content = content[START:]
     assert content[:8] == b"POETIMG1"
-    assert header.pop("crc") == zlib.crc32(content[:76])
+    assert header.pop("crc") == zlib.crc32(content[:80])
+    identity = header.pop("identity")
     held_out = 1 + TRAINING * record_blocks
     first_slot = -(-(held_out + HELD_OUT * record_blocks) // 8) * 8
     others = sum(slot.blocks for slot in slots if slot.purpose is not SlotPurpose.PERSISTENT)
@@ -91,7 +92,7 @@ def test_an_image_is_laid_out_as_documented(features: int, record_blocks: int) -
     record = sum(slot.blocks for slot in in_set)
     set_blocks = -(-(record + 1) // 8) * 8
     assert header == {
-        "version": 2,
+        "version": 3,
         "plan": 0x1A2B3C4D,
         "block": BLOCK,
         "blocks": len(content) // BLOCK,
@@ -115,8 +116,8 @@ def test_an_image_is_laid_out_as_documented(features: int, record_blocks: int) -
         for i in range(len(x)):
             stored = content[(first + i * record_blocks) * BLOCK :][: record_blocks * BLOCK]
             sample = x[i].tobytes() + y[i].tobytes()
-            for part in (x[i].tobytes(), y[i].tobytes()):
-                sample += struct.pack("<I", zlib.crc32(part))
+            for part, mark in ((x[i].tobytes(), identity), (y[i].tobytes(), identity ^ 0xFFFFFFFF)):
+                sample += struct.pack("<I", zlib.crc32(part) ^ mark)
             assert stored == sample + bytes(record_blocks * BLOCK - len(sample))
     assert slots[: len(in_set)] == tuple(in_set)
     at = 0
@@ -139,7 +140,7 @@ def test_an_image_is_laid_out_as_documented(features: int, record_blocks: int) -
         assert trailer == (0x544F4C53, slot.size_bytes, 0, zlib.crc32(payload))
         expected = _program(features)[1].get(slot.tensor)
         assert payload == (bytes(slot.size_bytes) if expected is None else expected.tobytes())
-    commit = struct.pack("<8s6I", b"POETSAVE", 0x1A2B3C4D, 0, 0, 0, zlib.crc32(trailers), 0)
+    commit = struct.pack("<8s6I", b"POETSAVE", identity, 0, 0, 0, zlib.crc32(trailers), 0)
     commit += struct.pack("<II", 0, zlib.crc32(commit))
     assert content[at * BLOCK :].rstrip(b"\0") == commit  # and the other sets are empty
 
@@ -193,9 +194,9 @@ def test_an_image_is_read_as_it_was_written(tmp_path: Path, features: int) -> No
 
 def _with(content: bytes, **changes: int) -> bytes:
     header = _header(content) | changes
-    packed = content[START:][:8] + struct.pack("<17I", *(header[name] for name in HEADER[:-2]))
+    packed = content[START:][:8] + struct.pack("<18I", *(header[name] for name in HEADER[:-2]))
     table = content[:458] + struct.pack("<I", header["blocks"]) + content[462:START]
-    return table + packed + struct.pack("<II", 0, zlib.crc32(packed)) + content[START + 84 :]
+    return table + packed + struct.pack("<II", 0, zlib.crc32(packed)) + content[START + 88 :]
 
 
 @pytest.mark.parametrize(
@@ -211,8 +212,8 @@ def _with(content: bytes, **changes: int) -> bytes:
         {"blocks": 23},
         {"sets": 1},
         {"sets": 73},
-        {"version": 1},
-        {"version": 3},
+        {"version": 2},
+        {"version": 4},
         {"block": 1024},
         {"flags": 4},
     ],
@@ -270,7 +271,14 @@ def _committed(content: bytes, slots: tuple[Slot, ...], number: int, sequence: i
             values = (0x544F4C53, len(payload), sequence, zlib.crc32(payload))
             trailers += struct.pack("<4I", *values)
             whole += payload.ljust(slot.blocks * BLOCK - 16, b"\0") + trailers[-16:]
-    values = (0x1A2B3C4D, sequence, sequence, 100 + sequence, zlib.crc32(trailers), 0)
+    values = (
+        _header(content)["identity"],
+        sequence,
+        sequence,
+        100 + sequence,
+        zlib.crc32(trailers),
+        0,
+    )
     record = struct.pack("<8s6I", b"POETSAVE", *values)
     whole += (record + struct.pack("<II", 0, zlib.crc32(record))).ljust(BLOCK, b"\0")
     start = START + first * BLOCK

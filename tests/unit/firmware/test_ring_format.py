@@ -12,7 +12,8 @@ from poetfw.firmware.ring import _sealed
 from poetfw.planning.choices import make_ring
 from poetfw.planning.settings import BuildSettings
 
-REGION = RingRegion(0, 2, 8, 4)
+IDENTITY = 0x1A2B3C4D
+REGION = RingRegion(0, 2, 8, 4, IDENTITY)
 NOTHING = bytes(512)
 
 
@@ -21,9 +22,9 @@ def held(blocks: dict[int, bytes]):
 
 
 def test_a_count_of_events_that_never_was_is_not_the_rings() -> None:
-    blocks = {REGION.x_blocks(0).start: _sealed(b"features", 1, 1)}
+    blocks = {REGION.x_blocks(0).start: _sealed(b"features", IDENTITY, 1, 1)}
     assert held(blocks).ids.tolist() == [1]
-    blocks[REGION.x_blocks(1).start] = _sealed(b"features", 2, 0xFFFFFFFF)
+    blocks[REGION.x_blocks(1).start] = _sealed(b"features", IDENTITY, 2, 0xFFFFFFFF)
     samples = held(blocks)
     assert (samples.ids.tolist(), samples.events) == ([1], 1)
     one = np.zeros((1, 8), np.uint8), np.zeros((1, 4), np.uint8), np.array([True])

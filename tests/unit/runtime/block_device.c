@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A block device and a console in memory. Its power can be made to fail after a number of blocks, and
- * one transfer after a number of others. With POET_TRANSFERS it moves nothing before it must. */
+/* A block device and a console in memory. Its power can be made to fail after a number of blocks, one
+ * transfer or a few after a number of others, and one block for ever to be read. With POET_TRANSFERS it moves nothing before it must. */
 #include "hal.h"
 #include "poet.h"
 #include "poet_math.h"
@@ -13,6 +13,8 @@ uint8_t test_device[BLOCKS * POET_BLOCK_BYTES];
 char test_console[CONSOLE_BYTES];
 uint32_t test_blocks_until_power_fails;
 uint32_t test_transfers_until_one_fails;
+uint32_t test_transfers_that_fail; /* then */
+uint32_t test_bad_block;           /* that cannot be read; none: UINT32_MAX */
 uint32_t test_device_blocks; /* that it says it has; none: it does not say */
 
 static uint32_t console_used;
@@ -26,6 +28,8 @@ void test_device_reset(void)
     console_used = 0u;
     test_blocks_until_power_fails = UINT32_MAX;
     test_transfers_until_one_fails = UINT32_MAX;
+    test_transfers_that_fail = 1u;
+    test_bad_block = UINT32_MAX;
     test_device_blocks = BLOCKS;
 }
 
@@ -52,10 +56,19 @@ static int is_on_device(uint32_t block, uint32_t count)
     return count <= BLOCKS && block <= BLOCKS - count;
 }
 
+static int fails(void)
+{
+    if (test_transfers_until_one_fails == 0u && test_transfers_that_fail > 1u) {
+        test_transfers_that_fail--;
+        return 1;
+    }
+    return test_transfers_until_one_fails-- == 0u;
+}
+
 static int read_now(uint32_t block, void *ram, uint32_t count)
 {
     last_status = POET_ERROR_STORAGE;
-    if (is_on_device(block, count) && test_transfers_until_one_fails-- != 0u) {
+    if (is_on_device(block, count) && !fails() && test_bad_block - block >= count) {
         memcpy(ram, test_device + block * POET_BLOCK_BYTES, count * POET_BLOCK_BYTES);
         last_status = POET_OK;
     }
@@ -65,8 +78,7 @@ static int read_now(uint32_t block, void *ram, uint32_t count)
 static int write_now(uint32_t block, const void *ram, uint32_t count)
 {
     const uint8_t *source = ram;
-    const int fails = test_transfers_until_one_fails-- == 0u;
-    last_status = is_on_device(block, count) && !fails ? POET_OK : POET_ERROR_STORAGE;
+    last_status = !fails() && is_on_device(block, count) ? POET_OK : POET_ERROR_STORAGE;
     for (uint32_t i = 0u; i < count && last_status == POET_OK; i++) {
         if (test_blocks_until_power_fails == 0u) {
             last_status = POET_ERROR_STORAGE;

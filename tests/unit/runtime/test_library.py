@@ -304,9 +304,15 @@ def test_wrong_sizes_are_refused_before_anything_is_changed(net: Net) -> None:
     assert (net.weight, net.metrics.step) == (0.5, 0)
 
 
+def _fail(net: Net, transfers: int) -> None:
+    """Let the next transfers fail: two are a sample's, and the look whether the card answers."""
+    ctypes.c_uint32.in_dll(net.library, "test_transfers_that_fail").value = transfers
+    ctypes.c_uint32.in_dll(net.library, "test_transfers_until_one_fails").value = 0
+
+
 def test_after_a_step_that_failed_the_tensors_have_to_be_loaded(net: Net) -> None:
     assert (net.open(), net.load(), net.train()) == (OK, OK, OK)
-    ctypes.c_uint32.in_dll(net.library, "test_transfers_until_one_fails").value = 0
+    _fail(net, 2)
     assert net.train() == FAILED
     assert [net.train(), net.save(), net.predict(*_batch(0))] == [ORDER] * 3
     assert (net.load(), net.train(), net.metrics.step) == (OK, OK, 1)
@@ -318,17 +324,16 @@ def test_an_error_of_the_storage_is_told_once(
 ) -> None:
     """Whatever call has had it: what is trained can be saved, and what failed be done again."""
     net = _reset(request.getfixturevalue(board), tmp_path)
-    failing = ctypes.c_uint32.in_dll(net.library, "test_transfers_until_one_fails")
-    for call in (net.open, net.load, net.train):
-        failing.value = 0
+    for call, transfers in ((net.open, 1), (net.load, 1), (net.train, 2)):
+        _fail(net, transfers)
         assert call() == FAILED
         assert (net.open(), net.load(), net.train()) == (OK, OK, OK)
     trained = net.weight
-    failing.value = 0
+    _fail(net, 2)
     assert (net.evaluate(1), net.evaluate(1)) == (FAILED, OK)
-    failing.value = 0
+    _fail(net, 1)
     assert (net.save(), net.save()) == (FAILED, OK)
-    failing.value = 0
+    _fail(net, 2)
     assert (net.evaluate(1), net.reset()) == (FAILED, OK)
     assert (net.load(), net.weight, net.metrics.step) == (OK, trained, 1)
 

@@ -15,6 +15,7 @@ from emulator.firmware_tools import (
     BLOCK,
     SAMPLE,
     SAMPLE_BATCH,
+    SAMPLE_IDENTITY,
     SAMPLE_PLAN_ID,
     SET_BLOCKS,
     SLOTS_BLOCKS,
@@ -59,10 +60,10 @@ def _image(records: np.ndarray, record_blocks: int) -> bytes:
     end = 1 + len(records) * record_blocks
     last = end + (len(records) - 1) * record_blocks  # held-out samples are whole batches
     header = struct.pack(
-        "<8s17I",
-        *(b"POETIMG1", 2, SAMPLE_PLAN_ID, BLOCK, last + SLOTS, 0, 1, 0),
+        "<8s18I",
+        *(b"POETIMG1", 3, SAMPLE_PLAN_ID, BLOCK, last + SLOTS, 0, 1, 0),
         *(1, len(records), record_blocks, end, len(records) - 1, record_blocks, last),
-        *(last + SLOTS_BLOCKS, 2, 0),
+        *(last + SLOTS_BLOCKS, 2, 0, SAMPLE_IDENTITY),
     )
     content = records.tobytes() + records[:-1].tobytes()
     partition = with_crc(header) + content

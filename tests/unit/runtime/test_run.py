@@ -12,6 +12,7 @@ import pytest
 
 from emulator.firmware_tools import (
     BLOCK,
+    PARTITION_BLOCK,
     SAMPLE_BATCH,
     SLOT_BLOCKS,
     SUPERBLOCK,
@@ -19,6 +20,7 @@ from emulator.firmware_tools import (
     run_program,
     sample_data,
     sample_image,
+    set_offset,
     slot_offset,
 )
 from poetfw.firmware.sample_order import sample_order
@@ -95,7 +97,6 @@ def test_a_run_does_what_it_was_asked_to(native: Path, tmp_path: Path, flags: in
     [
         (None, (SUPERBLOCK + 28, 1), "@error status=-1 at=image"),
         (100, None, "@error status=-3 at=image"),
-        (None, ("weight", 1), "@error status=-6 at=load"),
         (SUPERBLOCK, None, "@error status=-9 at=image"),
         (SUPERBLOCK + 512, None, "@error status=-10 at=image"),
     ],
@@ -115,6 +116,60 @@ def test_a_run_says_where_it_failed(
     image.write_bytes(content[:cut])
     code, lines = run_program([str(native), str(image)], tmp_path)
     assert (code, lines[-1]) == (1, said)
+
+
+def _run(native: Path, folder: Path, content: bytes | bytearray) -> tuple[int, list[str], bytes]:
+    image = folder / "image"
+    image.write_bytes(content)
+    code, lines = run_program([str(native), str(image)], folder)
+    return code, lines, image.read_bytes()
+
+
+def test_without_a_whole_commit_a_run_begins_anew_and_says_so(native: Path, tmp_path: Path) -> None:
+    """With the weights that the program holds; what it commits then counts, whatever was there."""
+    fresh = sample_image(steps=STEPS, seed=SEED)
+    _, expected, trained = _run(native, tmp_path, fresh)
+    damaged = bytearray(trained)
+    for number in range(2):
+        damaged[set_offset(fresh, number)] ^= 1
+    code, lines, left = _run(native, tmp_path, damaged)
+    assert code == 0
+    assert "@anew status=-6" in lines
+    assert f"@train steps={STEPS} batch={SAMPLE_BATCH} done=0" in lines
+    losses = [[_values(line)["loss"] for line in said if line[:5] == "@step"]
+              for said in (expected, lines)]  # fmt: skip
+    assert losses[0] == losses[1]
+    _, lines, _ = _run(native, tmp_path, left)
+    assert f"@train steps={STEPS} batch={SAMPLE_BATCH} done={STEPS}" in lines
+    assert not [line for line in lines if line.startswith("@anew")]
+    sequences = [
+        struct.unpack_from("<I", left, set_offset(fresh, n) + BLOCK + 12)[0] for n in (0, 1)
+    ]
+    assert sorted(sequences) == [1, 2]
+
+
+def test_a_card_of_two_images_is_refused_rather_than_begun_anew(
+    native: Path, tmp_path: Path
+) -> None:
+    fresh = sample_image(steps=STEPS, seed=SEED)
+    other = sample_image(steps=STEPS, seed=SEED, identity=0x5EED1235)
+    start = set_offset(fresh, 0)
+    for at in (start, start + BLOCK):
+        mixed = fresh[:at] + other[at:]
+        code, lines, _ = _run(native, tmp_path, mixed)
+        assert (code, lines[-1]) == (1, "@error status=-29 at=load")
+
+
+def test_a_run_names_each_damaged_sample_once(native: Path, tmp_path: Path) -> None:
+    image = sample_image(steps=STEPS, seed=SEED)
+    for record in (3, 10 + 2):
+        image[(PARTITION_BLOCK + 1 + 2 * record) * BLOCK] ^= 1
+    code, lines, _ = _run(native, tmp_path, image)
+    assert code == 0
+    assert [line for line in lines if line.startswith("@damaged")] == [
+        "@damaged training=3",
+        "@damaged held_out=2",
+    ]
 
 
 def test_a_run_without_storage(native: Path, tmp_path: Path) -> None:

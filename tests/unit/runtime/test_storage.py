@@ -84,7 +84,7 @@ def _open(runtime: ctypes.CDLL, content: bytes | bytearray) -> tuple[int, Image]
 
 def _refresh_crc(content: bytearray) -> None:
     struct.pack_into(
-        "<I", content, SUPERBLOCK + 80, zlib.crc32(content[SUPERBLOCK : SUPERBLOCK + 76])
+        "<I", content, SUPERBLOCK + 84, zlib.crc32(content[SUPERBLOCK : SUPERBLOCK + 80])
     )
 
 
@@ -110,7 +110,7 @@ def test_superblock_is_read(runtime: ctypes.CDLL) -> None:
 
 
 def test_every_damaged_byte_of_the_superblock_is_noticed(runtime: ctypes.CDLL) -> None:
-    for offset in (*range(76), *range(80, 84)):
+    for offset in (*range(80), *range(84, 88)):
         content = sample_image()
         content[SUPERBLOCK + offset] ^= 1
         expected = ERROR_VERSION if 8 <= offset < 12 else ERROR_IMAGE
@@ -120,8 +120,8 @@ def test_every_damaged_byte_of_the_superblock_is_noticed(runtime: ctypes.CDLL) -
 @pytest.mark.parametrize(
     ("offset", "value", "status"),
     [
-        (8, 1, ERROR_VERSION),
-        (8, 3, ERROR_VERSION),
+        (8, 2, ERROR_VERSION),
+        (8, 4, ERROR_VERSION),
         (12, 0x12345678, ERROR_PLAN),  # plan id
         (16, 4096, ERROR_IMAGE),  # block bytes
         (20, BLOCKS - 1, ERROR_IMAGE),  # blocks in all: one too few for the last set
@@ -505,17 +505,134 @@ def test_evaluation_batches_are_gathered_as_stored(runtime: ctypes.CDLL, batch: 
     np.testing.assert_array_equal(y, all_y[first : first + SAMPLE_BATCH])
 
 
+TRAINING, HELD_OUT, EPOCH = 16, 8, 16 // SAMPLE_BATCH
+
+
+def _damage(runtime: ctypes.CDLL, samples: Samples, sample: int, byte: int = 0) -> None:
+    _device(runtime)[(samples.first_block + 2 * sample) * BLOCK + byte] ^= 0x20
+
+
+def _damaged(runtime: ctypes.CDLL, samples: Samples) -> list[int]:
+    number = ctypes.c_uint32()
+    count = runtime.poet_data_damaged(ctypes.byref(samples), 0, ctypes.byref(number))
+    found = []
+    for i in range(count):
+        runtime.poet_data_damaged(ctypes.byref(samples), i, ctypes.byref(number))
+        found.append(number.value)
+    return found
+
+
 @pytest.mark.parametrize("byte", [0, 599, 600, 603, 604, 607, 608, 611])
-def test_one_damaged_byte_of_a_sample_is_noticed(runtime: ctypes.CDLL, byte: int) -> None:
-    """Of its features, its target, or the CRC of either."""
-    status, image = _open(runtime, sample_image(training=4, evaluation=0))
-    assert status == OK
-    _device(runtime)[(image.training.first_block + 2) * BLOCK + byte] ^= 0x20
-    runtime.poet_data_select_training(ctypes.byref(image.training), 0, 0)
+def test_a_sample_with_a_damaged_byte_is_skipped_and_named(runtime: ctypes.CDLL, byte: int) -> None:
+    """Of its features, its target, or the CRC of either: all of the next is in its place."""
+    _, image = _open(runtime, sample_image(training=TRAINING, evaluation=HELD_OUT))
+    x, y = sample_data(TRAINING + HELD_OUT)
+    _damage(runtime, image.training, 11, byte)
+    _damage(runtime, image.evaluation, 7, byte)
+    for step in range(3 * EPOCH):
+        batch = _load(runtime, "training", image.training, image.seed, step)
+        order = sample_order(TRAINING, SAMPLE_BATCH, image.seed, step, {11})
+        assert 11 not in order
+        for part, all_of_it in zip(batch, (x, y), strict=True):
+            np.testing.assert_array_equal(part, all_of_it[order])
+    assert (_damaged(runtime, image.training), _damaged(runtime, image.evaluation)) == ([11], [])
+    batch = _load(runtime, "evaluation", image.evaluation, 1)
+    for part, all_of_it in zip(batch, (x, y), strict=True):
+        np.testing.assert_array_equal(part, all_of_it[TRAINING:][[4, 5, 6, 0]])
+    assert (_damaged(runtime, image.training), _damaged(runtime, image.evaluation)) == ([11], [7])
+    again, _ = _open(runtime, sample_image(training=TRAINING, evaluation=HELD_OUT))
+    assert (again, _damaged(runtime, image.training)) == (OK, [])
+
+
+def test_a_sample_whose_blocks_cannot_be_read_is_skipped(runtime: ctypes.CDLL) -> None:
+    for block in (0, 1):
+        _, image = _open(runtime, sample_image(training=TRAINING, evaluation=0))
+        bad = ctypes.c_uint32.in_dll(runtime, "test_bad_block")
+        bad.value = image.training.first_block + 2 * 5 + block
+        x, y = sample_data(TRAINING)
+        for step in range(EPOCH):
+            batch = _load(runtime, "training", image.training, image.seed, step)
+            order = sample_order(TRAINING, SAMPLE_BATCH, image.seed, step, {5})
+            np.testing.assert_array_equal(batch[0], x[order])
+            np.testing.assert_array_equal(batch[1], y[order])
+        assert _damaged(runtime, image.training) == [5]
+        bad.value = 0xFFFFFFFF
+
+
+def test_what_is_right_at_the_second_reading_is_not_damaged(runtime: ctypes.CDLL) -> None:
+    _, image = _open(runtime, sample_image(training=TRAINING, evaluation=0))
+    countdown = ctypes.c_uint32.in_dll(runtime, "test_transfers_until_one_fails")
+    for transfer in range(3 * SAMPLE_BATCH):
+        countdown.value = transfer
+        x, _ = _load(runtime, "training", image.training, image.seed, 0)
+        assert countdown.value > 0xFFFF0000, "it has failed"
+        order = sample_order(TRAINING, SAMPLE_BATCH, image.seed, 0)
+        np.testing.assert_array_equal(x, sample_data(TRAINING)[0][order])
+    assert _damaged(runtime, image.training) == []
+
+
+def _statuses(runtime: ctypes.CDLL, image: Image, steps: int) -> list[int]:
+    """What loading the batches of so many steps returns, up to the first that fails."""
+    statuses = []
     buffer = ctypes.create_string_buffer(X_BYTES)
-    statuses = runtime.poet_data_load_x(buffer), runtime.poet_data_load_y(buffer)
-    of_x = byte < 600 or 604 <= byte < 608
-    assert statuses == ((ERROR_DATA, OK) if of_x else (OK, ERROR_DATA))
+    for step in range(steps):
+        runtime.poet_data_select_training(ctypes.byref(image.training), image.seed, step)
+        status = runtime.poet_data_load_x(buffer)
+        statuses.append(status or runtime.poet_data_load_y(buffer))
+        if statuses[-1]:
+            break
+    return statuses
+
+
+@pytest.mark.parametrize(("training", "most"), [(7, 0), (8, 1), (15, 1), (16, 2), (88, 11)])
+def test_one_of_eight_samples_may_be_damaged(
+    runtime: ctypes.CDLL, training: int, most: int
+) -> None:
+    for damaged in (most, most + 1):
+        _, image = _open(runtime, sample_image(training=training, evaluation=0))
+        for sample in range(damaged):
+            _damage(runtime, image.training, sample)
+        steps = 4 * (training // SAMPLE_BATCH)
+        last = _statuses(runtime, image, steps)[-1]
+        assert (last, len(_damaged(runtime, image.training))) == (
+            OK if damaged == most else ERROR_DATA,
+            most,
+        )
+
+
+def test_a_sample_that_is_damaged_after_its_features_were_taken_ends_the_step(
+    runtime: ctypes.CDLL,
+) -> None:
+    _, image = _open(runtime, sample_image(training=TRAINING, evaluation=0))
+    runtime.poet_data_select_training(ctypes.byref(image.training), image.seed, 0)
+    buffer = ctypes.create_string_buffer(X_BYTES)
+    assert runtime.poet_data_load_x(buffer) == OK
+    sample = int(sample_order(TRAINING, SAMPLE_BATCH, image.seed, 0)[2])
+    _damage(runtime, image.training, sample, 600)
+    assert runtime.poet_data_load_y(buffer) == ERROR_DATA
+
+
+ERROR_MIXED = -29
+
+
+def test_a_sample_of_another_image_is_told_from_a_damaged_one(runtime: ctypes.CDLL) -> None:
+    """Even if all else is of this one."""
+    content = sample_image(training=TRAINING, evaluation=0)
+    other = sample_image(training=TRAINING, evaluation=0, identity=0x5EED1235)
+    record = (PARTITION_BLOCK + 1 + 2 * 9) * BLOCK
+    content[record : record + 2 * BLOCK] = other[record : record + 2 * BLOCK]
+    _, image = _open(runtime, content)
+    assert _statuses(runtime, image, EPOCH)[-1] == ERROR_MIXED
+
+
+@pytest.mark.parametrize("byte", [0x00, 0xFF])
+def test_a_record_that_was_erased_is_damaged(runtime: ctypes.CDLL, byte: int) -> None:
+    content = sample_image(training=TRAINING, evaluation=0)
+    record = (PARTITION_BLOCK + 1 + 2 * 9) * BLOCK
+    content[record : record + 2 * BLOCK] = bytes([byte]) * 2 * BLOCK
+    _, image = _open(runtime, content)
+    assert _statuses(runtime, image, EPOCH) == [OK] * EPOCH
+    assert _damaged(runtime, image.training) == [9]
 
 
 def _load(

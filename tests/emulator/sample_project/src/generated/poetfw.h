@@ -78,6 +78,7 @@ enum poetfw_status {
     POETFW_ERROR_LOST = -13, /* the storage did not keep what was written to it */
     POETFW_ERROR_DATA = -14, /* a sample is not what was put into the storage */
     POETFW_ERROR_COMMIT = -15, /* no set of slots holds a whole commit */
+    POETFW_ERROR_MIXED = -29, /* the storage holds parts of two images: write one image whole */
     POETFW_ERROR_ORDER = -128, /* a call that has to come before this one did not, or failed */
     POETFW_ERROR_SAMPLE = -129, /* samples, targets or outputs have not the size of the plan's */
     POETFW_ERROR_LABEL = -130, /* a label is none of the classes */
@@ -118,15 +119,17 @@ struct poetfw_metrics {
  * stays usable without the storage if this fails.
  *
  * POETFW_ERROR_IMAGE, _NO_PARTITION, _FOREIGN, _PARTITION_*: it holds no image that can be used.
- * POETFW_ERROR_PLAN: the image is another plan's. Statuses of the storage, too. */
+ * POETFW_ERROR_PLAN: the image is another plan's. POETFW_ERROR_MIXED: the ring has samples of another image, which
+ * this one was not written over wholly. Statuses of the storage, too. */
 int poetfw_open(struct poetfw *context);
 
 /* Loads parameters, optimizer state, running statistics and the number of steps as the last whole commit has
  * them: as poetfw wrote them, or as poetfw_save did last, wherever the power went. Training goes on from there
  * with the bits it would have had.
  *
- * POETFW_ERROR_ORDER: not opened. POETFW_ERROR_COMMIT: the storage has no whole commit. Else how reading it
- * ended; then nothing is loaded. */
+ * POETFW_ERROR_ORDER: not opened. POETFW_ERROR_MIXED: a commit is of another image, which this one was not written over
+ * wholly. POETFW_ERROR_COMMIT, _SLOT, _LOST, _CRC: the storage has no whole commit; an application whose program holds
+ * weights may load once more, and then poetfw_reset. Else how reading it ended; then nothing is loaded. */
 int poetfw_load(struct poetfw *context);
 
 /* Begins anew: the initial weights that the program holds, and zeros elsewhere. Nothing is written to a storage.
@@ -146,9 +149,11 @@ int poetfw_save_is_due(const struct poetfw *context);
 
 /* --- Train --- */
 
-/* Trains one step on the next batch of the storage's samples; each epoch has an order of its own.
+/* Trains one step on the next batch of the storage's samples; each epoch has an order of its own. A sample that cannot
+ * be read as it was written is skipped: the next one in that order is in its place, and poetfw_damaged names it.
  *
- * POETFW_ERROR_ORDER: not opened, or nothing is loaded. Else statuses of the storage; after these the
+ * POETFW_ERROR_ORDER: not opened, or nothing is loaded. POETFW_ERROR_MIXED: a sample is of another image.
+ * POETFW_ERROR_DATA: more than 16 samples are damaged, or more than one of eight. Else statuses of the storage; after these the
  * tensors are half updated, and must be loaded or reset. */
 int poetfw_train(struct poetfw *context);
 
@@ -161,6 +166,19 @@ int poetfw_train(struct poetfw *context);
  * opened. Nothing is trained then. Else as poetfw_train. */
 int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
                     uint32_t y_bytes);
+
+/* Which samples. */
+enum poetfw_samples {
+    POETFW_TRAINING_SAMPLES,
+    POETFW_HELD_OUT_SAMPLES,
+    POETFW_RING_SAMPLES, /* by their place; see poetfw_ring */
+};
+
+/* Says which sample is damaged: the `index`th, from 0 on, that turned out to be since poetfw_open. Numbers are counted
+ * from 0, in the order of the data set.
+ *
+ * POETFW_ERROR_ARGUMENT: there are not so many. POETFW_ERROR_ORDER: not opened. */
+int poetfw_damaged(const struct poetfw *context, uint32_t samples, uint32_t index, uint32_t *number);
 
 /* Has `call` called with `argument` after every op of all that trains, evaluates and predicts, so that a watchdog,
  * a main loop or a task of a real-time system has its turn; NULL for nothing. It may not call the

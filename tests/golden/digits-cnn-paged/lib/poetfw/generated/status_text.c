@@ -39,6 +39,8 @@ const char *poetfw_status_text(int status)
         return "a sample is not what was put into the storage";
     case POETFW_ERROR_COMMIT:
         return "no set of slots holds a whole commit";
+    case POETFW_ERROR_MIXED:
+        return "the storage holds parts of two images: write one image whole";
     case POETFW_ERROR_ORDER:
         return "a call that has to come before this one did not, or failed";
     case POETFW_ERROR_SAMPLE:
