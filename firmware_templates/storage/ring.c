@@ -271,7 +271,7 @@ static int write_sample(uint32_t place, const void *x, const struct stamp *stamp
 
 static int write_label(uint32_t place, const void *y)
 {
-    const struct stamp stamp = {ring.places[place].id, ++ring.events}; /* no other, even if it fails */
+    const struct stamp stamp = {.id = ring.places[place].id, .event = ++ring.events}; /* no other, even if it fails */
     ring.unsure = place + 1u;
     POET_TRY(write_part(y_block(place), y, POET_Y_BYTES, &stamp));
     ring.unsure = 0u;
@@ -286,7 +286,7 @@ int poet_ring_append(const void *x, const void *y, int keep, uint32_t *id)
     if (keep && is_drawn(place)) {
         return POET_ERROR_RING;
     }
-    const struct stamp stamp = {ring.events + 1u, ring.events + 1u};
+    const struct stamp stamp = {.id = ring.events + 1u, .event = ring.events + 1u};
     ring.events = stamp.event;
     ring.places[place].id = ring.places[place].labelled = 0u;
     POET_TRY(write_sample(place, x, &stamp));

@@ -3,6 +3,15 @@
 #ifndef FILE_CARD_H
 #define FILE_CARD_H
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#define TO_DISK(file) fsync(fileno(file))
+#elif defined(_WIN32)
+#include <io.h>
+#define TO_DISK(file) _commit(_fileno(file))
+#else
+#error "how does this system have a file's bytes written to its disk?"
+#endif
 #include <stdio.h>
 
 #include "poetfw.h"
@@ -35,9 +44,10 @@ static int card_write(void *card, uint32_t block, const void *ram, uint32_t coun
                : CARD_FAILS;
 }
 
+/* What is written must be on the disk: the system's cache is lost when the power goes. */
 static int card_flush(void *card)
 {
-    return fflush((FILE *)card) == 0 ? POETFW_OK : CARD_FAILS;
+    return fflush((FILE *)card) == 0 && TO_DISK((FILE *)card) == 0 ? POETFW_OK : CARD_FAILS;
 }
 
 /* Makes a file with a storage image of poetfw's the library's storage. */

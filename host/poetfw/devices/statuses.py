@@ -34,6 +34,7 @@ STATUSES: Mapping[str, str] = {
     "-26": "data was damaged on its way from the card, or to it",
     "-27": "the card is busy for too long, or its data line is held low",
     "-28": "the card is write-protected",
+    "-29": "the storage holds parts of two images: write one image whole",
     "-32": "the crystal oscillator does not start",
     "-33": "the setting of the reset pin cannot be written",
     "-34": "the chip does not reset itself when told to",
