@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     "--ram",
     "ram_bytes",
     type=Bytes(1),
-    metavar="BYTES",
+    metavar="SIZE",
     help="Budget of the arena.  [default: the board's RAM without stack and static data]",
 )
 @option(

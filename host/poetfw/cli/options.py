@@ -29,6 +29,7 @@ from poetfw.option_values import (
 )
 from poetfw.output_file import check_output_file
 from poetfw.settings import BuildSettings
+from poetfw.sizes import parse_bytes
 
 if TYPE_CHECKING:
     from poetfw.boards import Board
@@ -37,7 +38,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Bytes(click.IntRange):
-    """A number of bytes that a machine may have."""
+    """A number of bytes that a machine may have, as 262144 or 256K."""
+
+    name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number.
@@ -45,6 +48,11 @@ class Bytes(click.IntRange):
         Raises:
             BadParameter: it is none, or out of range.
         """
+        if isinstance(value, str) and not value.startswith("-"):
+            try:
+                value = parse_bytes(value)
+            except ValueError as error:
+                self.fail(f"{error}.", param, ctx)
         number = int(super().convert(value, param, ctx))
         if number > LARGEST_BYTES:
             self.fail(f"{value} is more than {LARGEST_BYTES}, which no machine has.", param, ctx)

@@ -67,7 +67,7 @@ def _read(path: Path) -> bytes:
 )
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @scheduler_option
-@option("--ram", type=Bytes(0), metavar="BYTES", help="Budget.  [default: the problem's]")
+@option("--ram", type=Bytes(0), metavar="SIZE", help="Budget.  [default: the problem's]")
 @option(
     "--ram-fraction",
     callback=parse_fractions,
