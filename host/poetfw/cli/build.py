@@ -102,7 +102,7 @@ from poetfw.report import BuildReport
     "--ram",
     "ram_bytes",
     type=Bytes(1),
-    metavar="BYTES",
+    metavar="SIZE",
     help="Budget of the arena.  [default: the board's RAM without stack and static data]",
 )
 @option(

@@ -24,13 +24,16 @@ from poetfw.ops.pace import LARGEST_COUNT
 from poetfw.output_file import check_output_file
 from poetfw.planning import COSTS, DEFAULT_BATCH, BuildSettings
 from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
+from poetfw.sizes import parse_bytes
 from poetfw.training import LOSSES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Bytes(click.IntRange):
-    """A number of bytes that a machine may have."""
+    """A number of bytes that a machine may have, as 262144 or 256K."""
+
+    name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number.
@@ -38,6 +41,11 @@ class Bytes(click.IntRange):
         Raises:
             BadParameter: it is none, or out of range.
         """
+        if isinstance(value, str) and not value.startswith("-"):
+            try:
+                value = parse_bytes(value)
+            except ValueError as error:
+                self.fail(f"{error}.", param, ctx)
         number = int(super().convert(value, param, ctx))
         if number > LARGEST_BYTES:
             self.fail(f"{value} is more than {LARGEST_BYTES}, which no machine has.", param, ctx)

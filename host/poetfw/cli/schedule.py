@@ -58,7 +58,7 @@ def _read(path: Path) -> bytes:
 @option("--model", metavar="NAME|FILE.pt2|FILE.onnx", help="… and a model.")
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @scheduler_option
-@option("--ram", type=Bytes(0), metavar="BYTES", help="Budget.  [default: the problem's]")
+@option("--ram", type=Bytes(0), metavar="SIZE", help="Budget.  [default: the problem's]")
 @option(
     "--ram-fraction",
     callback=parse_fractions,

@@ -50,7 +50,7 @@ def require_compiler(toolchain: Toolchain) -> None:
         raise ToolError(
             f"the compiler {toolchain.compiler} is not installed",
             f"on Debian or Ubuntu: sudo apt-get install {toolchain.packages}",
-            "or stop before compiling: --generate-only with --ram BYTES",
+            "or stop before compiling: --generate-only with --ram SIZE",
         )
 
 
