@@ -49,6 +49,21 @@ def parse_numbers(
     return tuple(Positive().convert(part, parameter, context) for part in parts)
 
 
+def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
+    """Refuse budgets above what keeping everything takes: all have the same plan, with no overhead.
+
+    Raises:
+        BadParameter: one is.
+    """
+    for fraction in fractions or ():
+        if fraction > 1:
+            raise click.BadParameter(
+                f"{fraction:g} is above 1: with a budget of 1 everything is kept already.",
+                click.get_current_context(),
+                param_hint="'--fractions'",
+            )
+
+
 @click.command(epilog=_EPILOG)
 @option(
     "--board",
@@ -152,6 +167,7 @@ def compare(
         )
     if board is None:
         raise click.UsageError("give either --board or --devices")
+    refuse_more_than_all(fractions)
     names = tuple(dict.fromkeys(schedulers or COMPARED))
     budgets = tuple(dict.fromkeys(fractions or FRACTIONS))
     task = Task(board, model, batch, model_as, database_for(board, costs, db))

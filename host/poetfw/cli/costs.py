@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.options import OutputFile, db_option, json_option, option
-from poetfw.errors import listed
+from poetfw.errors import CostsError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,6 +118,13 @@ def costs(
         program = derive_program(settings, load_model(settings))
         compared = compare_costs(program.training, known, measured)
         if plot is not None:
+            if all(op.measured_s is None for op in compared):
+                raise CostsError(
+                    f"no op of {model} at batch {settings.samples} was measured on {known.label}: "
+                    "there is nothing to draw",
+                    f"measure them: `poetfw profile --board {known.label} --model {model}`",
+                    f"name another database than {database.path} with --db",
+                )
             title = f"{model} on {known.label}, batch {settings.samples}: {measured.basis}"
             replace_file(plot, draw_costs(compared, title, plot.suffix[1:]))
     if as_json:

@@ -16,7 +16,7 @@ from poetfw.cli.options import json_option
 def doctor(as_json: bool) -> int:
     """Say what this machine has and lacks, and the command that mends each lack.
 
-    Ends with exit code 3 where something is missing.
+    Ends with exit code 3 where something is missing that is not optional.
     """
     from poetfw.devices.inventory import take_inventory
 
@@ -24,15 +24,20 @@ def doctor(as_json: bool) -> int:
         progress("looking around")
         findings = take_inventory()
     missing = [finding for finding in findings if finding.found is None]
+    required = [finding for finding in missing if finding.required]
     if as_json:
         output.print_json(
             {
                 "schema_version": 1,
-                "ok": not missing,
+                "ok": not required,
                 "findings": [asdict(finding) for finding in findings],
             }
         )
     else:
-        rows = [(f.name, f.found or "missing", f.needed_for, f.fix or "") for f in findings]
+        lack = {True: "missing", False: "missing, optional"}
+        rows = [(f.name, f.found or lack[f.required], f.needed_for, f.fix or "") for f in findings]
         output.results.print(output.table("This machine", ("", "found", "for", "fix"), rows))
-    return 3 if missing else 0
+        if optional := [f.name for f in missing if not f.required]:
+            said = "Everything required is here. " if not required else ""
+            output.results.print(f"{said}Optional parts that are missing: {', '.join(optional)}")
+    return 3 if required else 0

@@ -81,6 +81,7 @@ COMMANDS = _Commands()
 
 @click.group(
     cls=_Group,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example:  poetfw build --board nrf52840 && poetfw run --board nrf52840",
 )
@@ -95,6 +96,9 @@ def cli(context: click.Context) -> None:
     Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device, link or
     verification, 5 infeasible, 70 internal error, 130 interrupted.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        return
     if not has_config(Path()):
         return
     options = {name: _options(command.params) for name, command in COMMANDS.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.compare import parse_numbers, print_overheads
+from poetfw.cli.compare import parse_numbers, print_overheads, refuse_more_than_all
 from poetfw.cli.options import (
     Folder,
     OutputFile,
@@ -153,6 +153,7 @@ def sweep(
         run_sweep,
     )
 
+    refuse_more_than_all(fractions)
     databases = tuple(database_for(board, costs, db) for board in boards)
     grid = Grid(
         boards=boards,

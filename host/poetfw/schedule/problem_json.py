@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
 from poetfw.errors import ProblemError
-from poetfw.reading import expected, parse_json
+from poetfw.reading import first_flaw, parse_json
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -257,8 +257,6 @@ def read_table(kind: type[_Document], text: str | bytes, source: str) -> _Docume
     try:
         return kind.model_validate(parse_json(text))
     except ValidationError as error:  # a ValueError as well
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the top level"
-        raise ProblemError(f"{source}: at {place}: {expected(first)}") from error
+        raise ProblemError(f"{source}: {first_flaw(error)}") from error
     except ValueError as error:
         raise ProblemError(f"{source} is not JSON: {error}") from error

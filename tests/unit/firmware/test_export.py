@@ -360,7 +360,7 @@ def test_a_folder_of_others_and_weights_that_are_not_there_are_refused(
         exported(small, tmp_path)
     with pytest.raises(OutputError, match=r"run/storage\.img does not exist"):
         export_project(small, tmp_path / "net", ExportSettings("cmake", weights="trained"))
-    with pytest.raises(OutputError, match="holds no complete build of poetfw"):
+    with pytest.raises(OutputError, match="there is no build in"):
         exported(tmp_path, tmp_path / "net")
 
 

@@ -96,7 +96,7 @@ def test_a_malformed_file_is_refused(
         ("", "is empty$"),
         ("\n", "is empty$"),
         ("{", "does not say what is trained: Invalid JSON"),
-        ("[]", "trained: Input should be an object"),
+        ("[]", "trained: at the top level: an object was expected"),
     ],
 )
 def test_a_file_of_no_plan_is_refused(tmp_path: Path, content: str, message: str) -> None:
