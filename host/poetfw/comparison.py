@@ -17,12 +17,11 @@ from typing import Any
 
 from poetfw.errors import ConfigError, InfeasibleError, UnsuitableError
 from poetfw.limits import Deadline, Work
+from poetfw.option_values import LARGEST_BYTES, SCHEDULERS
 from poetfw.planning import BuildSettings, Room, Ways, costs_from, load_room, solve_ways
 from poetfw.report import Line
 from poetfw.schedule import (
-    LARGEST_BYTES,
     MODELS_AS,
-    SCHEDULERS,
     ExecutionPlan,
     Interrupted,
     Schedule,

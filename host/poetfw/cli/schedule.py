@@ -32,6 +32,7 @@ from poetfw.cli.options import (
 )
 from poetfw.errors import ProblemError
 from poetfw.limits import Deadline, Work
+from poetfw.option_values import LARGEST_BYTES
 from poetfw.reading import read_bytes
 
 if TYPE_CHECKING:
@@ -54,8 +55,16 @@ def _read(path: Path) -> bytes:
 
 @click.command(epilog=_EPILOG)
 @option("--problem", type=click.Path(path_type=Path), metavar="FILE.json", help="A problem.")
-@option("--board", metavar="NAME|FILE.toml", help="Instead of a problem: a board …")
-@option("--model", metavar="NAME|FILE.pt2|FILE.onnx", help="… and a model.")
+@option(
+    "--board",
+    metavar="NAME|FILE.toml",
+    help="Instead of a problem: a board …",
+)
+@option(
+    "--model",
+    metavar="NAME|FILE.pt2|FILE.onnx",
+    help="… and a model.",
+)
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @scheduler_option
 @option("--ram", type=Bytes(0), metavar="SIZE", help="Budget.  [default: the problem's]")
@@ -248,7 +257,7 @@ def _limited(
     deadline_s: float | None,
 ) -> Ways:
     """The problem with the budget and deadline that were asked for."""
-    from poetfw.schedule import LARGEST_BYTES, checkpoint_all_schedule
+    from poetfw.schedule import checkpoint_all_schedule
 
     if ram_fraction is not None:
         peak_bytes = checkpoint_all_schedule(ways.every).peak_bytes
