@@ -421,7 +421,7 @@ def test_rows_come_back_from_a_file(
         ("640.0", "-1", r"rows.csv:3: ticks: .*greater than or equal to 0, not '-1'"),
         ("640.0", "1e400", r"rows.csv:3: ticks: "),
         ("2026", "2999", r"rows.csv:3: measured_at is in the future"),
-        ("640.0", "many", r"rows.csv:3: ticks: .*valid number"),
+        ("640.0", "many", r"rows.csv:3: ticks: a number was expected"),
         ("cycles", "weeks", r"rows.csv:3: counter: .*'cycles', 'instructions' or 'ns'"),
         ("sgd", "magic", r"rows.csv:3: .*'magic' is no operator of poetfw"),
         ('""momentum"":0.9', '""momentum"":NaN', r"rows.csv:3: "),

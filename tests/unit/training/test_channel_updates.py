@@ -95,7 +95,7 @@ def test_a_malformed_file_is_refused(
     [
         ("", "is empty$"),
         ("\n", "is empty$"),
-        ("{", "does not say what is trained: Invalid JSON"),
+        ("{", "does not say what is trained: at the top level: not JSON"),
         ("[]", "trained: at the top level: an object was expected"),
     ],
 )
