@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import Counter
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -83,7 +83,9 @@ def compile_kernels(
     library = folder / "kernels.so"
     options = ["-fPIC", *SEMANTICS, *WARNINGS, *INCLUDES, *flags]
     objects = [str(folder / f"{source.stem}.o") for source in sources]
-    for source, compiled in zip(sources, objects, strict=True):  # one at a time, as ccache keeps them
+    for source, compiled in zip(
+        sources, objects, strict=True
+    ):  # one at a time, as ccache keeps them
         subprocess.run([compiler, *options, "-c", str(source), "-o", compiled], check=True)
     subprocess.run([compiler, "-shared", *options, "-o", str(library), *objects], check=True)
     return ctypes.CDLL(str(library))
