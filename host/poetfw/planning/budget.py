@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The budget of the arena, the best plan within it, and what is said where there is none."""
+"""The budget of the arena, the best plan within it, and what is said where there is none.
+
+A budget means the same in all commands: bytes that the arena may occupy. Resident bytes are a part
+of it, parameters, optimizer state, running statistics and the page buffer; tensors and workspace
+share the rest, which is a problem's `ram_bytes`. Static data and the stack are no part of it. A
+fraction is of what keeping everything takes beside resident bytes (`Ways.budget_bytes`): 0 leaves
+no RAM for tensors, 1 keeps all. So it is in the papers, too, which count no parameters.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +56,7 @@ def arena_budget(program: Program, board: Board, plan: Plan, ring: Ring | None =
     """
     lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan), ring)
     static = static_ram_bytes(render_project(lowering.view, board), board)
-    available = board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
-    return min(available, _MOST_ARENA_BYTES)
+    return min(board.unreserved_bytes - static, _MOST_ARENA_BYTES)
 
 
 def plan_within(
@@ -80,7 +86,10 @@ def plan_within(
         InfeasibleError: there is none; the message names the smallest feasible budget.
     """
     table = costs(program.training, board)
-    problem = schedule_problem(program.training, board, table, None, settings.deadline_s)
+    problem = replace(
+        schedule_problem(program.training, board, table, None, settings.deadline_s),
+        resident_bytes=resident_bytes(program.persistent, BLOCK_BYTES),
+    )
     with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
         minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes, part)
     scheduler = settings.scheduler
@@ -101,7 +110,7 @@ def place_within(
 
     Args:
         program: what is trained.
-        problem: its training step's.
+        problem: its training step's, with what is resident.
         budget_bytes: what the arena may occupy.
         scheduler: finds the schedule.
         evaluation: the schedule of the evaluation step.
@@ -112,7 +121,7 @@ def place_within(
     Raises:
         InfeasibleError: none was found.
     """
-    available = budget_bytes - resident_bytes(program.persistent, BLOCK_BYTES)
+    available = budget_bytes - problem.resident_bytes
     deadline = work.deadline
     for _ in range(_PLACEMENT_ATTEMPTS):
         limited = replace(problem, ram_bytes=available)
