@@ -18,6 +18,7 @@ from typing import Any
 
 from poetfw.errors import ConfigError, InfeasibleError, UnsuitableError
 from poetfw.limits import Deadline, Work
+from poetfw.option_values import SCHEDULERS
 from poetfw.planning import (
     BuildSettings,
     Room,
@@ -29,7 +30,6 @@ from poetfw.planning import (
 )
 from poetfw.report import Line
 from poetfw.schedule import (
-    SCHEDULERS,
     ExecutionPlan,
     Interrupted,
     Schedule,

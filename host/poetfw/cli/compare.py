@@ -28,7 +28,7 @@ from poetfw.cli.options import (
     solver_option,
     typed_options,
 )
-from poetfw.models import DEFAULT_MODEL
+from poetfw.option_values import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from poetfw.comparison import Cell, Comparison
@@ -63,7 +63,12 @@ def parse_numbers(
     metavar="FILE.toml,...|FILE.json",
     help="Instead of a board: several devices, together and each alone, in turn and at once.",
 )
-@option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|FILE.pt2|FILE.onnx")
+@option(
+    "--model",
+    default=DEFAULT_MODEL,
+    show_default=True,
+    metavar="NAME|FILE.pt2|FILE.onnx",
+)
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @option(
     "--fractions",

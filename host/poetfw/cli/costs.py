@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
-@option("--board", metavar="NAME|FILE.toml[:STORAGE]", help="Only this board, and its fits.")
+@option(
+    "--board",
+    metavar="NAME|FILE.toml[:STORAGE]",
+    help="Only this board, and its fits.",
+)
 @option(
     "--model", metavar="NAME|FILE.pt2|FILE.onnx", help="Every op of this model's training, too."
 )
@@ -79,8 +83,9 @@ def costs(
     )
     from poetfw.firmware.case_version import case_version
     from poetfw.output_file import replace_file
-    from poetfw.planning import BuildSettings, derive_program, load_model
+    from poetfw.planning import derive_program, load_model
     from poetfw.report import draw_costs
+    from poetfw.settings import BuildSettings
 
     if model is not None and board is None:
         source = click.get_current_context().get_parameter_source("model")

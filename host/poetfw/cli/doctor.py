@@ -9,7 +9,6 @@ import click
 
 from poetfw.cli import output
 from poetfw.cli.options import json_option
-from poetfw.devices.inventory import take_inventory
 
 
 @click.command(epilog="Example:  poetfw doctor")
@@ -19,6 +18,8 @@ def doctor(as_json: bool) -> int:
 
     Ends with exit code 3 where something is missing.
     """
+    from poetfw.devices.inventory import take_inventory
+
     with output.spinner() as progress:
         progress("looking around")
         findings = take_inventory()

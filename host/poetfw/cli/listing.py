@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from poetfw.boards import Board, Twin, list_boards
-from poetfw.cli import output
+from poetfw.cli import completion, output
 from poetfw.cli.options import json_option
 from poetfw.errors import BoardError, ModelError
-from poetfw.models import MODELS, Model, build_model
-from poetfw.planning import RamNeeds, ram_needs
+from poetfw.option_values import MODELS
 from poetfw.resources import boards_dir, user_boards_dir
+
+if TYPE_CHECKING:
+    from poetfw.boards import Board, Twin
+    from poetfw.models import Model
+    from poetfw.planning import RamNeeds
 
 
 @click.command(epilog="Example:  poetfw boards --json")
@@ -24,6 +27,8 @@ def boards(as_json: bool) -> int:
 
     Ends with exit code 1 where a file of your own is no board that it can list.
     """
+    from poetfw.boards import list_boards
+
     refused: list[BoardError] = []
     known = list_boards(refused.append)
     if as_json:
@@ -89,7 +94,7 @@ def _twin(twin: Twin) -> str:
 @click.option(
     "--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples in a batch."
 )
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.model)
 @json_option
 def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
     """List the built-in models, or those named, with the RAM that training takes.
@@ -99,6 +104,10 @@ def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
     is. A board has it if that much is left of its RAM beside the stack and what else is reserved;
     the program's static data, some kilobytes, come off that, too.
     """
+    from poetfw.boards import list_boards
+    from poetfw.models import build_model
+    from poetfw.planning import ram_needs
+
     boards = list_boards(lambda error: output.warn(error.message))
     known: list[tuple[Model, RamNeeds | None]] = []
     for name in names or MODELS:

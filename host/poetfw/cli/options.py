@@ -7,25 +7,32 @@ import math
 from collections.abc import Callable, Container, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from poetfw.boards import Board, load_board
 from poetfw.cli import output
+from poetfw.cli.completion import BY_OPTION
 from poetfw.config import FILE as CONFIG_FILE
 from poetfw.errors import OutputError, listed
-from poetfw.firmware.project import MANIFEST
-from poetfw.importers import FEATURES
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
-from poetfw.ops import OPTIMIZERS
-from poetfw.ops.pace import LARGEST_COUNT
+from poetfw.optimizers import LARGEST_COUNT, OPTIMIZERS
+from poetfw.option_values import (
+    COSTS,
+    DEFAULT_BATCH,
+    FEATURES,
+    LARGEST_BYTES,
+    LARGEST_COST,
+    LOSSES,
+    SCHEDULERS,
+)
 from poetfw.output_file import check_output_file
-from poetfw.planning import COSTS, DEFAULT_BATCH, BuildSettings
-from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
+from poetfw.settings import BuildSettings
 from poetfw.sizes import parse_bytes
-from poetfw.training import LOSSES
+
+if TYPE_CHECKING:
+    from poetfw.boards import Board
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -207,6 +214,8 @@ def option(
             variable is then POETFW_PLACE_OUT, and no key at the top of poetfw.toml sets it.
         settings: as click takes them.
     """
+    if "type" not in settings:
+        settings["shell_complete"] = BY_OPTION.get(flag)
     return click.option(flag, *more, envvar=variable(flag, command), **settings)
 
 
@@ -304,9 +313,7 @@ def training_options(command: _Command) -> _Command:
     """What is trained, and how: beside the model and the batch, all that decides a step's ops."""
     return _all_of(
         command,
-        option(
-            "--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]"
-        ),
+        option("--loss", type=click.Choice(LOSSES), help="The loss.  [default: the model's]"),
         option(
             "--class-weights",
             type=_Numbers(),
@@ -500,7 +507,7 @@ def scheduler_option(command: _Command) -> _Command:
     """--scheduler."""
     return option(
         "--scheduler",
-        type=click.Choice(tuple(SCHEDULERS)),
+        type=click.Choice(SCHEDULERS),
         default="poet",
         show_default=True,
         help="How to schedule recomputing and paging.",
@@ -515,7 +522,7 @@ def parse_schedulers(
     Raises:
         BadParameter: there is no such scheduler.
     """
-    known = click.Choice(tuple(SCHEDULERS))
+    known = click.Choice(SCHEDULERS)
     names = parse_names(context, parameter, value)
     return names and tuple(known.convert(name, parameter, context) for name in names)
 
@@ -604,10 +611,14 @@ def built_folder(out: Path | None, board: str | None) -> tuple[Path, str | None]
         OutputError: neither folder nor board was given, and there is not one build alone in build/.
     """
     if board is not None:
+        from poetfw.boards import load_board
+
         known = load_board(board)
         return out_folder(out, known), known.label
     if out is not None:
         return out, None
+    from poetfw.firmware.project import MANIFEST
+
     builds = sorted(path.parent for path in Path("build").glob(f"*/{MANIFEST}"))
     if len(builds) == 1:
         return builds[0], None

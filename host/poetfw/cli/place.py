@@ -38,6 +38,8 @@ def _parse_banks(
         BadParameter: a value is not NAME=LOWER:UPPER, its name or range is empty, or a name occurs
             twice.
     """
+    if not values:
+        return []
     from poetfw.memory.banks import Bank, check_banks
 
     banks = []

@@ -25,7 +25,7 @@ from poetfw.cli.options import (
     training_options,
 )
 from poetfw.limits import Deadline
-from poetfw.planning import BuildSettings
+from poetfw.settings import BuildSettings
 
 if TYPE_CHECKING:
     from poetfw.models import Model

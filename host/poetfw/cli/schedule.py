@@ -54,8 +54,16 @@ def _read(path: Path) -> bytes:
 
 @click.command(epilog=_EPILOG)
 @option("--problem", type=click.Path(path_type=Path), metavar="FILE.json", help="A problem.")
-@option("--board", metavar="NAME|FILE.toml", help="Instead of a problem: a board …")
-@option("--model", metavar="NAME|FILE.pt2|FILE.onnx", help="… and a model.")
+@option(
+    "--board",
+    metavar="NAME|FILE.toml",
+    help="Instead of a problem: a board …",
+)
+@option(
+    "--model",
+    metavar="NAME|FILE.pt2|FILE.onnx",
+    help="… and a model.",
+)
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @scheduler_option
 @option(

@@ -47,8 +47,20 @@ def parse_deadlines(
 
 
 @click.command(epilog=_EPILOG)
-@option("--boards", required=True, callback=parse_names, metavar="NAME,...", help="Which boards.")
-@option("--models", required=True, callback=parse_names, metavar="NAME,...", help="Which models.")
+@option(
+    "--boards",
+    required=True,
+    callback=parse_names,
+    metavar="NAME,...",
+    help="Which boards.",
+)
+@option(
+    "--models",
+    required=True,
+    callback=parse_names,
+    metavar="NAME,...",
+    help="Which models.",
+)
 @option(
     "--fractions",
     callback=parse_numbers,

@@ -25,7 +25,6 @@ from poetfw.memory.ordering import reorder_plan
 from poetfw.planning.choices import ORDERING_WORK
 from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.settings import BuildSettings
 from poetfw.schedule import (
     ExecutionPlan,
     Schedule,
@@ -36,6 +35,7 @@ from poetfw.schedule import (
     solve,
     tell_nobody,
 )
+from poetfw.settings import BuildSettings
 from poetfw.training import Program
 
 _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES

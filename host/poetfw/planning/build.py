@@ -16,7 +16,7 @@ from poetfw.importers import DataSet
 from poetfw.limits import Timing
 from poetfw.memory import DeviceArena, resident_bytes
 from poetfw.models import Model
-from poetfw.ops import Optimizer
+from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.partners import PartnerSchedule

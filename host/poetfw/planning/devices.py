@@ -19,10 +19,10 @@ from poetfw.limits import Deadline
 from poetfw.ops import KINDS, kind_of
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.settings import BuildSettings
 from poetfw.reading import expected, read_bytes
 from poetfw.schedule import checkpoint_all_schedule
 from poetfw.schedule.devices import Device, DevicesProblem, Link
+from poetfw.settings import BuildSettings
 from poetfw.transfer import Transfer
 
 _Value = TypeVar("_Value")

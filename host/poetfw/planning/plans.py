@@ -13,14 +13,14 @@ from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Ring, Slot, lower
 from poetfw.limits import Deadline
 from poetfw.memory import MemoryPlan, place_beside, plan_memory, resident_bytes
 from poetfw.models import Model
-from poetfw.ops import Optimizer
+from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import choose_optimizer, order_program
 from poetfw.planning.kernels import choose_kernels
 from poetfw.planning.partners import PartnerSchedule
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.settings import BuildSettings
 from poetfw.planning.workers import WorkersSchedule
 from poetfw.schedule import ExecutionPlan, Schedule, minimum_budget, solve
+from poetfw.settings import BuildSettings
 from poetfw.training import Program, make_prediction, make_program
 
 

@@ -21,9 +21,9 @@ from poetfw.planning.budget import place_within
 from poetfw.planning.kernels import Chosen, ChosenBy, faster_with_workspace, with_ops
 from poetfw.planning.plans import Plan, place_plan
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.settings import BuildSettings
 from poetfw.planning.ways import Ways, use_faster
 from poetfw.schedule import ExecutionPlan, Schedule, Tell, tell_nobody
+from poetfw.settings import BuildSettings
 
 
 @dataclass(frozen=True)

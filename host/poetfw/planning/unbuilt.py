@@ -16,9 +16,9 @@ from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.kernels import choose_kernels
 from poetfw.planning.plans import plan_evaluation
 from poetfw.planning.room import Room
-from poetfw.planning.settings import BuildSettings
 from poetfw.planning.ways import Ways
 from poetfw.schedule import ScheduleProblem
+from poetfw.settings import BuildSettings
 
 
 def load_room(

@@ -29,8 +29,8 @@ from poetfw.models import Model
 from poetfw.ops import Array
 from poetfw.planning.choices import choose_optimizer, order_program
 from poetfw.planning.plans import plan_evaluation, plan_unscheduled
-from poetfw.planning.settings import BuildSettings
 from poetfw.planning.update_program import Choice, Needs, UpdateProgram
+from poetfw.settings import BuildSettings
 from poetfw.training import (
     Program,
     Reference,

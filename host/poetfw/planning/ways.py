@@ -22,10 +22,10 @@ from typing import TypeVar
 
 from poetfw.errors import InfeasibleError, PlanError
 from poetfw.limits import Work
+from poetfw.option_values import LARGEST_BYTES
 from poetfw.planning.budget import ATTEMPT_SHARE
 from poetfw.planning.plans import Scheduled
 from poetfw.schedule import (
-    LARGEST_BYTES,
     MODELS_AS,
     BoundCovers,
     ExecutionPlan,
@@ -93,8 +93,8 @@ class Ways:
                 why = "evaluation, which keeps all that it needs again, takes"
             minimum = max(needed, resident_bytes + minimum_budget(self.lean).bytes)
             raise InfeasibleError(
-                f"the budget of {budget_bytes:,} bytes is too small: at least {minimum:,} are needed, "
-                f"and {why} {needed:,}",
+                f"the budget of {budget_bytes:,} bytes is too small: at least {minimum:,} are "
+                f"needed, and {why} {needed:,}",
                 f"give it {minimum:,} bytes or more",
                 minimum_budget_bytes=minimum,
             )

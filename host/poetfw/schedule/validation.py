@@ -8,14 +8,9 @@ from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 
 from poetfw.errors import ProblemError, listed
+from poetfw.option_values import LARGEST_BYTES, LARGEST_COST
 from poetfw.schedule.problem import Node, ScheduleProblem, Storage
 from poetfw.transfer import Beside, Transfer
-
-LARGEST_BYTES = 2**40
-"""Largest budget, output, workspace or block accepted, in bytes."""
-
-LARGEST_COST = 1e15
-"""Largest time or energy accepted, in seconds or joules: sums of such stay far from overflow."""
 
 
 def validate(problem: ScheduleProblem) -> None:

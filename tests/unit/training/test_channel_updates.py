@@ -14,7 +14,7 @@ import pytest
 from poetfw.errors import ConfigError, ModelError
 from poetfw.ir import Role
 from poetfw.models import build_model
-from poetfw.ops import OPTIMIZERS
+from poetfw.optimizers import OPTIMIZERS
 from poetfw.planning import BuildSettings, derive_program, load_schedule_problem
 from poetfw.schedule import solve
 from poetfw.training import Program, Reference, Selection, make_program, select
