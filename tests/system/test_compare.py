@@ -16,7 +16,7 @@ import pytest
 
 from system.commands import poetfw, succeed
 
-RESIDENT = 53_552
+RESIDENT = 53_088
 """Bytes of the mlp's parameters and momenta, its loss and metric, and the page buffer."""
 
 SMALL = ("--board", "nrf52840", "--model", "mlp", "--batch", "8", "--work-limit", "1")
