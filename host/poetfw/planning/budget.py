@@ -173,18 +173,41 @@ def check_budget(
         needs = "needs at least"
     if resident + needed <= budget_bytes:
         return resident + needed
-    parameters = sum(tensor.size_bytes for tensor in program.persistent)
+    state = _state_bytes(program)
+    never_free = (
+        f"{resident:,} that are never free (parameters, running statistics and the page buffer"
+        + (f", and {state:,} of optimizer state)" if state else ")")
+    )
+    least = f"{program.training.name} {needs} {resident + needed:,} bytes"
+    at_once = f"{what} needs {needed:,} at once"
+    if resident > budget_bytes:  # nothing that is scheduled is in the way
+        why = f"it has not room for the {never_free}. {least}: {at_once}, beside these"
+    else:
+        why = f"{least}. {at_once}, beside the {never_free}"
     raise InfeasibleError(
-        f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} {needs} "
-        f"{resident + needed:,} bytes. {what} needs {needed:,} at once, beside the "
-        f"{resident:,} that are never free ({parameters:,} of parameters, optimizer state and "
-        f"running statistics, which are not paged)",
-        "choose a smaller --batch",
-        "set --optimizer sgd --momentum 0, which keeps no optimizer state",
-        "freeze layers with --freeze: they need no gradient and no optimizer state",
-        "choose a smaller model or a board with more RAM (`poetfw boards`)",
+        f"the budget of {budget_bytes:,} bytes is too small: {why}",
+        *_ways_out(program, resident, needed, budget_bytes),
         minimum_budget_bytes=resident + needed,
     )
+
+
+def _state_bytes(program: Program) -> int:
+    """Bytes of optimizer state: what is beside parameters and what evaluation reads."""
+    names = {name for states in program.parameter_states.values() for name in states}
+    return sum(tensor.size_bytes for tensor in program.persistent if tensor.name in names)
+
+
+def _ways_out(program: Program, resident: int, needed: int, budget_bytes: int) -> list[str]:
+    """What may help where a budget is too small; nothing that cannot."""
+    advice = [f"raise the budget to {resident + needed:,} bytes, if the board has them"]
+    state, batch = _state_bytes(program), program.input.shape[0]
+    if resident <= budget_bytes and batch > 1:
+        advice.append("choose a smaller --batch, or a smaller --micro-batch of it")
+    if state and resident - state < budget_bytes:
+        advice.append(f"set --optimizer sgd --momentum 0: {state:,} bytes of optimizer state less")
+    if state:
+        advice.append("freeze layers with --freeze: they need no optimizer state")
+    return [*advice, "choose a smaller model or a board with more RAM (`poetfw boards`)"]
 
 
 def _op_at_peak(graph: Graph, board: Board, costs: CostProvider, schedule: Schedule) -> str:
