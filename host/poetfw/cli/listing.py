@@ -99,9 +99,10 @@ def _twin(twin: Twin) -> str:
 def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
     """List the built-in models, or those named, with the RAM that training takes.
 
-    The peak is that of the arena if everything is kept. The smallest RAM is what no schedule gets
-    below and, with paging, one gets down to, however slow that is: the board's stack and what else
-    is reserved, and the arena. The program's static data, some kilobytes, come on top.
+    The peak is that of the arena if everything is kept. The smallest budget is the least `--ram`
+    of a build: what no schedule gets below and, with paging, one gets down to, however slow that
+    is. A board has it if that much is left of its RAM beside the stack and what else is reserved;
+    the program's static data, some kilobytes, come off that, too.
     """
     from poetfw.boards import list_boards
     from poetfw.models import build_model
@@ -130,7 +131,7 @@ def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
         )
         for model, needs in known
     ]
-    columns = ("model", "parameters", "MACs", "peak", "smallest RAM", "boards that have it")
+    columns = ("model", "parameters", "MACs", "peak", "smallest budget", "boards that have it")
     output.results.print(output.table(f"Built-in models, batch {batch}", columns, rows))
 
 
@@ -143,13 +144,13 @@ def _model(model: Model, needs: RamNeeds | None, boards: Sequence[Board]) -> dic
         "parameters": model.parameter_count,
         "macs": model.macs,
         "checkpoint_all_peak_bytes": needs.peak_bytes if needs else None,
-        "smallest_ram_bytes": {board.name: smallest.get(board.name) for board in boards},
+        "minimum_budget_bytes": {board.name: smallest.get(board.name) for board in boards},
         "boards": _fitting(needs, boards) if needs else [],
     }
 
 
 def _least(needs: RamNeeds) -> int:
-    """On the board that needs least beside the arena."""
+    """On the board by whose defaults training takes least."""
     return min(size for size in needs.smallest_bytes.values() if size is not None)
 
 
@@ -158,6 +159,6 @@ def _fitting(needs: RamNeeds, boards: Sequence[Board]) -> list[str]:
     fitting = []
     for board in boards:
         size = sizes[board.name]
-        if size is not None and size <= board.ram_bytes:
+        if size is not None and size <= board.unreserved_bytes:
             fitting.append(board.name)
     return fitting

@@ -65,7 +65,8 @@ def parse_deadlines(
     "--fractions",
     callback=parse_numbers,
     metavar="F,...",
-    help="Budgets as fractions of the checkpoint-all peak.  [default: 0.2 to 0.9]",
+    help="Budgets as fractions of what keeping everything takes beside what never leaves RAM.  "
+    "[default: 0.2 to 0.9]",
 )
 @option(
     "--deadlines",

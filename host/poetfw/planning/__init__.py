@@ -34,7 +34,7 @@ from poetfw.planning.room import Room, use_room
 from poetfw.planning.unbuilt import load_room, load_schedule_problem
 from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
-from poetfw.planning.ways import Ways, solve_ways
+from poetfw.planning.ways import Ways, modelled_as, solve_ways
 from poetfw.planning.workers import (
     DevicesBuildSettings,
     WorkersSchedule,
@@ -75,6 +75,7 @@ __all__ = [
     "load_schedule_problem",
     "lower_plan",
     "make_ring",
+    "modelled_as",
     "order_program",
     "place_plan",
     "plan_evaluation",

@@ -82,6 +82,7 @@ class _Problem(StrictTable):
     deadline_s: float | None = None
     storage: _Storage | None
     nodes: Annotated[list[_Node], FailFast()]
+    resident_bytes: int = 0
 
 
 class _Step(StrictTable):
@@ -124,6 +125,7 @@ def problem_from_json(text: str | bytes, source: str = "the problem") -> Schedul
         nodes=tuple(
             Node(**(node.model_dump() | {"inputs": tuple(node.inputs)})) for node in document.nodes
         ),
+        resident_bytes=document.resident_bytes,
     )
     validate(problem)
     return problem
@@ -136,6 +138,7 @@ def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "name": problem.name,
         "ram_bytes": problem.ram_bytes,
+        **({"resident_bytes": problem.resident_bytes} if problem.resident_bytes else {}),
         "deadline_s": problem.deadline_s,
         "storage": None
         if storage is None

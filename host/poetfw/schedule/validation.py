@@ -23,7 +23,8 @@ def validate(problem: ScheduleProblem) -> None:
     """
     if not problem.nodes:
         raise ProblemError(f"problem {problem.name!r} has no nodes: it needs at least one")
-    _require(f"problem {problem.name!r}", "ram_bytes", problem.ram_bytes, LARGEST_BYTES)
+    for name in ("ram_bytes", "resident_bytes"):
+        _require(f"problem {problem.name!r}", name, getattr(problem, name), LARGEST_BYTES)
     if problem.deadline_s is not None:
         _require(f"problem {problem.name!r}", "deadline_s", problem.deadline_s)
     if problem.storage is not None:
